@@ -1,0 +1,31 @@
+# make demo   sets everything up and runs the main job: train, serve, request, draw (make demo SEED=3)
+# make test   lint and tests
+# make bench  benchmarks (make bench BENCH=refinement)
+# make lint   style, types and layers only
+# make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
+
+.PHONY: demo test bench lint setup help
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+setup:
+	@scripts/setup.sh
+
+demo: setup
+	$(BIN)/eim demo $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest $(ARGS)
+
+bench: setup
+	scripts/bench.sh $(BENCH)

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Makes .venv: pinned requirements, ROS 2, eim_ros_interfaces compiled into it, eim_ros as an editable install.
+#
+# Safe to repeat: each step stores a hash of its inputs under .venv/stamps and is skipped while that is unchanged.
+# PYTHON=/path/to/python chooses the interpreter. Where a ROS 2 is sourced, that one is used instead of the wheels.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+ROOT=$PWD
+VENV=$ROOT/.venv
+STAMPS=$VENV/stamps
+SUPPORTED='(3, 10) <= sys.version_info[:2] <= (3, 13)'
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# hash FILE_OR_FOLDER... : one hash of the names and contents of all files below them
+hash() { find "$@" -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
+
+# step NAME HASH COMMAND... : run the command unless it succeeded before with the same hash
+step() {
+  local name=$1 inputs=$2
+  shift 2
+  [[ -f $STAMPS/$name && $(<"$STAMPS/$name") == "$inputs" ]] && return
+  rm -f "$STAMPS/$name"
+  say "$name ..."
+  "$@"
+  printf '%s' "$inputs" >"$STAMPS/$name"
+}
+
+# logged LOG COMMAND... : run quietly; on failure show the end of the log
+logged() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed; the whole log is $log"; }
+}
+
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+    if command -v "$candidate" >/dev/null && "$candidate" -c "import sys; sys.exit(not ($SUPPORTED))" 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  fail "needs Python 3.10 to 3.13: install one (Debian, Ubuntu: apt install python3 python3-venv), or name one: make setup PYTHON=/path/to/python3.11"
+}
+
+check_tools() {
+  command -v "${CXX:-g++}" >/dev/null || fail "needs a C++ compiler for the ROS 2 service type: install g++ (Debian, Ubuntu: apt install g++)"
+  "$1" -c 'import venv, ensurepip' 2>/dev/null || fail "needs the venv module of $1: install it (Debian, Ubuntu: apt install python3-venv)"
+}
+
+make_venv() {
+  local options=()
+  [[ $ros == sourced ]] && options=(--system-site-packages)
+  rm -rf "$VENV"
+  "$python" -m venv "${options[@]}" "$VENV"
+  mkdir -p "$STAMPS"
+}
+
+install_requirements() {
+  local files=(-r requirements/runtime.txt -r requirements/dev.txt)
+  [[ $ros == wheels ]] && files+=(-r requirements/ros.txt)
+  logged "$VENV/requirements.log" "$VENV/bin/python" -m pip install --disable-pip-version-check "${files[@]}"
+}
+
+build_interfaces() {
+  local build=$VENV/build/eim_ros_interfaces options=()
+  # With the wheels nothing of the system may be found: a stray ament of Debian would be taken instead.
+  [[ $ros == wheels ]] && options=(-DCMAKE_IGNORE_PREFIX_PATH="/usr;/")
+  rm -rf "$build"
+  mkdir -p "$build"
+  (
+    export PATH=$VENV/bin:$PATH AMENT_PREFIX_PATH=$VENV${sourced_prefixes:+:$sourced_prefixes}
+    logged "$build/configure.log" cmake -S eim_ros_interfaces -B "$build" -DCMAKE_BUILD_TYPE=Release \
+      -DCMAKE_INSTALL_PREFIX="$VENV" -DCMAKE_PREFIX_PATH="${AMENT_PREFIX_PATH//:/;}" \
+      -DPython3_EXECUTABLE="$VENV/bin/python" -DBUILD_TESTING=OFF "${options[@]}"
+    logged "$build/build.log" cmake --build "$build" --parallel "$(nproc)"
+    logged "$build/install.log" cmake --install "$build"
+  )
+}
+
+install_package() {
+  logged "$VENV/package.log" "$VENV/bin/python" -m pip install --disable-pip-version-check \
+    --no-deps --no-build-isolation --editable .
+}
+
+python=$(find_python)
+check_tools "$python"
+ros=wheels
+sourced_prefixes=
+if [[ -n ${AMENT_PREFIX_PATH:-} ]] && "$python" -c 'import rclpy' 2>/dev/null; then
+  ros=sourced
+  sourced_prefixes=$AMENT_PREFIX_PATH
+  say "uses the sourced ROS 2 ${ROS_DISTRO:-of unknown name} ($AMENT_PREFIX_PATH) instead of the wheels"
+fi
+
+mkdir -p build
+if command -v flock >/dev/null; then
+  exec 9>build/.setup.lock
+  flock 9
+fi
+identity="$ros $sourced_prefixes $("$python" -c 'import sys; print(sys.base_prefix, sys.version)')"
+requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/dev.txt requirements/constraints.txt)
+step venv "$identity" make_venv
+step requirements "$requirements" install_requirements
+step interfaces "$requirements $(hash eim_ros_interfaces)" build_interfaces
+step package "$(hash setup.py setup.cfg package.xml resource launch config urdf eim_ros/__init__.py)" install_package

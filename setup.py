@@ -1,0 +1,46 @@
+"""Package description for colcon, pip and ament: code, launch and configuration files, robots, console scripts."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+NAME = "eim_ros"
+SHARED = ("config", "launch", "urdf")
+
+
+def shared_files() -> list[tuple[str, list[str]]]:
+    """Folders below share/eim_ros and the files of each, as `data_files` wants them."""
+    folders = [Path(top) for top in SHARED]
+    folders += [folder for top in SHARED for folder in sorted(Path(top).rglob("*")) if folder.is_dir()]
+    contents = {
+        folder: sorted(str(file) for file in folder.iterdir() if file.is_file() and file.suffix != ".pyc")
+        for folder in folders
+        if folder.is_dir() and folder.name != "__pycache__"
+    }
+    return [(f"share/{NAME}/{folder}", files) for folder, files in contents.items() if files]
+
+
+setup(
+    name=NAME,
+    version="0.1.0",
+    description="Sampled, verified joint configurations for a pose, from a mixture of experts trained by conditional EIM",
+    license="Apache-2.0",
+    maintainer="eim_ros maintainers",
+    maintainer_email="maintainers@eim-ros.invalid",
+    packages=find_packages(include=[NAME, f"{NAME}.*"]),
+    package_data={NAME: ["py.typed"]},
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
+        (f"share/{NAME}", ["package.xml"]),
+        *shared_files(),
+    ],
+    install_requires=["setuptools"],
+    python_requires=">=3.10",
+    zip_safe=False,
+    entry_points={
+        "console_scripts": [
+            "eim = eim_ros.cli.main:main",
+            "ik_server = eim_ros.nodes.ik_server:main",
+        ]
+    },
+)
