@@ -1,0 +1,25 @@
+"""Kinematics of serial robots: URDF in, compiled forward kinematics, Jacobian and refinement out."""
+
+from __future__ import annotations
+
+from eim_ros.kinematics.pose import (
+    CONTEXT_KINDS,
+    context_from_pose,
+    pose_from,
+    pose_from_context,
+    quaternion_from_matrix,
+)
+from eim_ros.kinematics.robot import Refinement, Robot
+from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, share_path
+
+__all__ = [
+    "CONTEXT_KINDS",
+    "SHIPPED_ROBOTS",
+    "Refinement",
+    "Robot",
+    "context_from_pose",
+    "pose_from",
+    "pose_from_context",
+    "quaternion_from_matrix",
+    "share_path",
+]

@@ -1,0 +1,156 @@
+"""Poses as homogeneous transforms, quaternions and contexts of a conditional model. Quaternions are xyzw.
+
+A position context is p (3); a pose context is [p, first column, second column of the rotation] (9): unlike a quaternion
+it is continuous over all orientations (Zhou et al. 2019, "On the continuity of rotation representations").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import PoseError
+
+__all__ = [
+    "CONTEXT_KINDS",
+    "check_pose",
+    "context_from_pose",
+    "pose_from",
+    "pose_from_context",
+    "quaternion_from_matrix",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+CONTEXT_KINDS = {"position": 3, "pose": 9}
+
+NORM_TOLERANCE = 1e-3
+
+
+def pose_from(position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = None) -> FloatArray:
+    """Transform (4, 4) of a position [m] and a quaternion.
+
+    Parameters
+    ----------
+    position : (3,) array_like
+        [m], finite.
+    quaternion_xyzw : (4,) array_like, optional
+        Unit length within 1e-3 (normalised here); default no rotation.
+    """
+    transform = np.eye(4)
+    transform[:3, 3] = _finite(position, 3, "position")
+    if quaternion_xyzw is None:
+        return transform
+    quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw")
+    norm = math.hypot(*quaternion)
+    if norm == 0.0:
+        raise PoseError("quaternion is zero; no rotation is x y z w = 0 0 0 1", quaternion)
+    if abs(norm - 1.0) > NORM_TOLERANCE:
+        raise PoseError(f"quaternion has length {norm:.6g}, expected 1 within {NORM_TOLERANCE}", quaternion)
+    x, y, z, w = (float(value) for value in quaternion / norm)
+    transform[:3, :3] = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return transform
+
+
+def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
+    """Unit quaternion xyzw (4,) with w >= 0 of a rotation (3, 3), or of the rotation of a transform (4, 4)."""
+    r = np.asarray(rotation, dtype=np.float64)[:3, :3]
+    squares = np.array(
+        [
+            1 + r[0, 0] - r[1, 1] - r[2, 2],
+            1 - r[0, 0] + r[1, 1] - r[2, 2],
+            1 - r[0, 0] - r[1, 1] + r[2, 2],
+            1 + r[0, 0] + r[1, 1] + r[2, 2],
+        ]
+    )  # four times the squares of x, y, z, w: divide by the largest (Shepperd 1978)
+    largest = int(np.argmax(squares))
+    products = np.array(
+        [
+            [squares[0], r[1, 0] + r[0, 1], r[0, 2] + r[2, 0], r[2, 1] - r[1, 2]],
+            [r[1, 0] + r[0, 1], squares[1], r[2, 1] + r[1, 2], r[0, 2] - r[2, 0]],
+            [r[0, 2] + r[2, 0], r[2, 1] + r[1, 2], squares[2], r[1, 0] - r[0, 1]],
+            [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], squares[3]],
+        ]
+    )
+    quaternion = products[largest] / np.linalg.norm(products[largest])
+    return np.asarray(-quaternion if quaternion[3] < 0 else quaternion, dtype=np.float64)
+
+
+def check_pose(transform: npt.ArrayLike) -> FloatArray:
+    """The transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-3."""
+    pose = np.ascontiguousarray(transform, dtype=np.float64)
+    if pose.shape != (4, 4):
+        raise PoseError(f"a pose must be a (4, 4) transform, got shape {pose.shape}", transform)
+    # plain floats: this runs once per request, where a dozen small numpy calls would cost more than the solution
+    (a, b, c, _), (d, e, f, _), (g, h, i, _), bottom = rows = pose.tolist()
+    if not math.isfinite(sum(value for row in rows for value in row)):
+        raise PoseError("a pose must be finite", transform)
+    products = (
+        a * a + d * d + g * g - 1, b * b + e * e + h * h - 1, c * c + f * f + i * i - 1,
+        a * b + d * e + g * h, a * c + d * f + g * i, b * c + e * f + h * i,
+    )  # fmt: skip
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    if max(abs(value) for value in products) > 2 * NORM_TOLERANCE or determinant < 0 or bottom != [0.0, 0.0, 0.0, 1.0]:
+        raise PoseError("the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1", transform)
+    return pose
+
+
+def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
+    """Context (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose"."""
+    _check_kind(kind)
+    poses = np.asarray(transform, dtype=np.float64)
+    position = poses[..., :3, 3]
+    if kind == "position":
+        return position.copy()
+    return np.concatenate([position, poses[..., :3, 0], poses[..., :3, 1]], axis=-1)
+
+
+def pose_from_context(context: npt.ArrayLike) -> FloatArray:
+    """Transforms (..., 4, 4) of contexts (..., 3) (no rotation) or (..., 9) (columns made orthonormal)."""
+    values = np.asarray(context, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] not in CONTEXT_KINDS.values():
+        raise PoseError(f"a context has 3 (position) or 9 (pose) numbers, got shape {values.shape}", context)
+    poses = np.zeros((*values.shape[:-1], 4, 4))
+    poses[..., :, :] = np.eye(4)
+    poses[..., :3, 3] = values[..., :3]
+    if values.shape[-1] == 9:
+        first = _normalised(values[..., 3:6])
+        second = values[..., 6:9]
+        second = _normalised(second - first * np.sum(first * second, axis=-1, keepdims=True))
+        poses[..., :3, :3] = np.stack([first, second, np.cross(first, second)], axis=-1)
+    return poses
+
+
+def _normalised(vectors: FloatArray) -> FloatArray:
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    if not np.all(norms > 1e-9):  # also catches NaN
+        raise PoseError("the two rotation columns of a pose context must be finite and independent", vectors)
+    return np.asarray(vectors / norms, dtype=np.float64)
+
+
+def _finite(values: npt.ArrayLike, n: int, what: str) -> FloatArray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PoseError(f"{what} must be {n} numbers, got {values!r}", values) from error
+    if array.shape != (n,):
+        raise PoseError(f"{what} must be {n} numbers, got shape {array.shape}", values)
+    if not np.all(np.isfinite(array)):
+        raise PoseError(f"{what} must be finite, got {_shown(array.tolist())}", values)
+    return array
+
+
+def _shown(values: Sequence[float]) -> str:
+    return "(" + ", ".join(f"{value:g}" for value in values) + ")"
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in CONTEXT_KINDS:
+        raise PoseError(f"context kind must be one of {', '.join(CONTEXT_KINDS)}, got {kind!r}", kind)

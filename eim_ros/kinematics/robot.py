@@ -1,0 +1,332 @@
+"""A serial robot: limits, forward kinematics, Jacobian and refinement of configurations, all compiled.
+
+Frames: poses and Jacobians are of the tip link in the base link's frame. Angles in [rad], lengths in [m].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import RobotError
+from eim_ros.kinematics import kernels
+from eim_ros.kinematics.chain import Chain, build_chain
+from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
+from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
+
+__all__ = ["Refinement", "Robot"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+MAX_ITERATIONS = 60
+MAX_RESTARTS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Refined configurations and their errors, measured by forward kinematics on the very configurations returned.
+
+    Attributes
+    ----------
+    positions : (n, dof)
+        [rad] or [m], always within the limits; where not converged, the best configuration met.
+    converged : (n,) bool
+        Whether both errors are within the tolerances.
+    iterations : (n,) int
+        Steps taken; with restarts, summed over the attempts.
+    position_error : (n,)
+        [m].
+    orientation_error : (n,)
+        [rad]; 0 when only the position was asked for.
+    """
+
+    positions: FloatArray
+    converged: BoolArray
+    iterations: npt.NDArray[np.int64]
+    position_error: FloatArray
+    orientation_error: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A serial chain of revolute, continuous and prismatic joints, some of which may follow others.
+
+    Attributes
+    ----------
+    name, base_link, tip_link : str
+        Names in the URDF.
+    urdf : str
+        Links, joints and primitive collision shapes of the whole URDF; with base and tip it rebuilds the robot.
+    joint_names : tuple of str
+        Independent joints from base to tip.
+    lower, upper : (dof,)
+        Limits [rad] or [m]; -pi and pi for continuous joints.
+    continuous : (dof,) bool
+        Joints that may turn endlessly; their results are wrapped to [-pi, pi).
+    fingerprint : str
+        SHA-256 of the kinematics: equal for equal robots, whatever their links are called.
+    chain : Chain
+        Arrays for the compiled kernels.
+    """
+
+    name: str
+    base_link: str
+    tip_link: str
+    urdf: str
+    joint_names: tuple[str, ...]
+    lower: FloatArray
+    upper: FloatArray
+    continuous: BoolArray
+    fingerprint: str
+    chain: Chain
+
+    @classmethod
+    def from_urdf(cls, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
+        """Read a robot from the path or the XML text of a URDF.
+
+        Parameters
+        ----------
+        source : str or Path
+            Path, or XML text (starts with '<').
+        base, tip : str, optional
+            Links between which the chain lies; default the root link and the only leaf.
+
+        Raises
+        ------
+        RobotError
+            If the file cannot be read, or there is no serial chain of supported joints between base and tip.
+        """
+        tree = parse_urdf(read_urdf_source(source))
+        base, tip, joints = tree.chain(base, tip)
+        model = build_chain(joints)
+        return cls(
+            name=tree.name,
+            base_link=base,
+            tip_link=tip,
+            urdf=tree.text,
+            joint_names=model.joint_names,
+            lower=model.lower,
+            upper=model.upper,
+            continuous=model.continuous,
+            fingerprint=model.fingerprint,
+            chain=model.chain,
+        )
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
+        """A shipped robot by name (iiwa14, panda, planar3, planar5, planar10), or any URDF by path."""
+        if str(name_or_path) in SHIPPED_ROBOTS:
+            return cls.from_urdf(shipped_urdf(str(name_or_path)), base, tip)
+        try:
+            return cls.from_urdf(name_or_path, base, tip)
+        except RobotError as error:
+            text = str(name_or_path)
+            if text.isidentifier():
+                shipped = ", ".join(SHIPPED_ROBOTS)
+                raise RobotError(f"no shipped robot {text!r} (there are {shipped}), and {error}", text) from error
+            raise
+
+    @property
+    def dof(self) -> int:
+        """Number of independent joints."""
+        return len(self.joint_names)
+
+    @property
+    def reach(self) -> float:
+        """Upper bound of the distance from base to tip [m]: link lengths and prismatic travel, summed."""
+        chain = self.chain
+        travel = np.maximum(
+            np.abs(chain.multiplier * self.lower[chain.source] + chain.offset),
+            np.abs(chain.multiplier * self.upper[chain.source] + chain.offset),
+        )
+        return float(np.linalg.norm(chain.translations, axis=1).sum() + travel[chain.prismatic].sum())
+
+    def forward(self, q: npt.ArrayLike) -> FloatArray:
+        """Poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one (dof,)."""
+        rows, single = self._rows(q)
+        poses = np.empty((len(rows), 4, 4))
+        kernels.forward_many(self.chain, rows, poses)
+        return poses[0] if single else poses
+
+    def jacobian(self, q: npt.ArrayLike) -> FloatArray:
+        """Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one: linear rows [m], then angular [rad]."""
+        rows, single = self._rows(q)
+        jacobians = np.empty((len(rows), 6, self.dof))
+        kernels.jacobian_many(self.chain, rows, jacobians)
+        return jacobians[0] if single else jacobians
+
+    def skeleton(self, q: npt.ArrayLike) -> FloatArray:
+        """Points (n, n_points, 3), or (n_points, 3) of one: base, origin of each moving joint, tip [m]."""
+        rows, single = self._rows(q)
+        points = np.empty((len(rows), self.chain.prismatic.shape[0] + 2, 3))
+        kernels.skeleton_many(self.chain, rows, points)
+        return points[0] if single else points
+
+    def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
+        """Whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m]; NaN is not."""
+        rows, _ = self._rows(q)
+        inside: BoolArray = ((rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)).all(axis=1)
+        return inside
+
+    def pose_errors(self, q: npt.ArrayLike, pose: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Position errors (n,) [m] and orientation errors (n,) [rad] of configurations against one pose (4, 4)."""
+        rows, _ = self._rows(q)
+        errors = np.empty((2, len(rows)))
+        kernels.errors_many(self.chain, rows, check_pose(pose), errors)
+        return errors[0], errors[1]
+
+    def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Configurations (n, dof), uniform within the limits."""
+        return rng.uniform(self.lower, self.upper, (n, self.dof))
+
+    def refine(
+        self,
+        seeds: npt.ArrayLike,
+        pose: npt.ArrayLike,
+        *,
+        position_only: bool = False,
+        position_tolerance: float = 1e-6,
+        orientation_tolerance: float = 1e-6,
+        max_iterations: int = MAX_ITERATIONS,
+        lower: npt.ArrayLike | None = None,
+        upper: npt.ArrayLike | None = None,
+    ) -> Refinement:
+        """Move each seed onto the pose by damped least squares, within limits.
+
+        Parameters
+        ----------
+        seeds : (n, dof) array_like
+            Finite configurations; those outside the limits are clamped first. They are not changed.
+        pose : (4, 4) array_like
+            Wanted pose of the tip in the base frame.
+        position_only : bool
+            Whether any orientation will do.
+        position_tolerance, orientation_tolerance : float
+            [m], [rad].
+        max_iterations : int
+            Most steps per seed; a seed that stalls stops earlier.
+        lower, upper : (dof,) array_like, optional
+            Narrower limits for this call.
+
+        Raises
+        ------
+        RobotError
+            If seeds are not finite or of a wrong shape, or the limits are empty or wider than the robot's.
+        PoseError
+            If the pose is not a finite rigid transform.
+        """
+        positions = self._rows(seeds)[0].copy()
+        if not np.isfinite(positions).all():
+            raise RobotError("seeds must be finite", seeds)
+        bounds = self._bounds(lower, upper)
+        n = len(positions)
+        converged, iterations, errors = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64), np.zeros((2, n))
+        kernels.refine_many(
+            self.chain, positions, check_pose(pose), bool(position_only), float(position_tolerance),
+            float(orientation_tolerance), int(max_iterations), *bounds, converged, iterations, errors,
+        )  # fmt: skip
+        return Refinement(positions, converged, iterations, errors[0], errors[1])
+
+    def solve(
+        self,
+        pose: npt.ArrayLike,
+        rng: np.random.Generator,
+        *,
+        position_only: bool = False,
+        position_tolerance: float = 1e-6,
+        orientation_tolerance: float = 1e-6,
+        max_restarts: int = MAX_RESTARTS,
+        lower: npt.ArrayLike | None = None,
+        upper: npt.ArrayLike | None = None,
+    ) -> Refinement:
+        """One solution of one pose from uniform random seeds, or the best attempt of all restarts (n = 1)."""
+        return self.solve_many(
+            check_pose(pose)[None],
+            rng,
+            position_only=position_only,
+            position_tolerance=position_tolerance,
+            orientation_tolerance=orientation_tolerance,
+            max_restarts=max_restarts,
+            lower=lower,
+            upper=upper,
+        )
+
+    def solve_many(
+        self,
+        poses: npt.ArrayLike,
+        rng: np.random.Generator,
+        *,
+        position_only: bool = False,
+        position_tolerance: float = 1e-6,
+        orientation_tolerance: float = 1e-6,
+        max_restarts: int = MAX_RESTARTS,
+        lower: npt.ArrayLike | None = None,
+        upper: npt.ArrayLike | None = None,
+    ) -> Refinement:
+        """One solution for each of the poses (n, 4, 4), as `solve` but in one compiled call."""
+        targets = np.asarray(poses, dtype=np.float64)
+        targets = np.ascontiguousarray(targets.reshape(-1, 4, 4)) if targets.size else np.empty((0, 4, 4))
+        for target in targets:
+            check_pose(target)
+        if max_restarts < 1:
+            raise RobotError(f"max_restarts must be at least 1, got {max_restarts}", max_restarts)
+        bounds = self._bounds(lower, upper)
+        n = len(targets)
+        positions, converged = np.zeros((n, self.dof)), np.zeros(n, dtype=np.bool_)
+        iterations, errors = np.zeros(n, dtype=np.int64), np.zeros((2, n))
+        kernels.solve_many(
+            self.chain, positions, targets, bool(position_only), float(position_tolerance),
+            float(orientation_tolerance), MAX_ITERATIONS, *bounds, converged, iterations, errors,
+            int(max_restarts), rng.integers(2**64, dtype=np.uint64),
+        )  # fmt: skip
+        return Refinement(positions, converged, iterations, errors[0], errors[1])
+
+    def compile(self) -> None:
+        """Run every kernel once, so that no later call has to wait for the compiler (or for its cache on disk)."""
+        q = self.sample_configurations(1, np.random.default_rng(0))
+        pose = self.forward(q[0])
+        self.jacobian(q)
+        self.skeleton(q)
+        self.pose_errors(q, pose)
+        self.refine(q, pose)
+        self.solve(pose, np.random.default_rng(0), max_restarts=1)
+
+    def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
+        """Contiguous float64 rows (n, dof), and whether one row was given."""
+        try:
+            rows = np.ascontiguousarray(q, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
+        single = rows.ndim == 1 and rows.size == self.dof
+        if single:
+            rows = rows[None]
+        elif rows.size == 0:
+            rows = np.empty((0, self.dof))
+        if rows.ndim != 2 or rows.shape[1] != self.dof:
+            raise RobotError(
+                f"configurations of robot {self.name!r} must have shape (n, {self.dof}), got {np.shape(q)}", q
+            )
+        return rows, single
+
+    def _bounds(
+        self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Limits of one call and which joints may wrap: a continuous joint narrowed to less than a turn may not."""
+        if lower is None and upper is None:
+            return self.lower, self.upper, self.continuous
+        low = np.array(self.lower if lower is None else lower, dtype=np.float64)
+        high = np.array(self.upper if upper is None else upper, dtype=np.float64)
+        if low.shape != (self.dof,) or high.shape != (self.dof,):
+            raise RobotError(f"limits must have shape ({self.dof},), got {low.shape} and {high.shape}", (lower, upper))
+        if not np.all(low <= high):
+            raise RobotError("lower limits must not exceed upper limits", (lower, upper))
+        if np.any(low < self.lower) or np.any(high > self.upper):
+            raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
+        wraps = self.continuous & (low <= -math.pi) & (high >= math.pi)
+        return low, high, wraps
