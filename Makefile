@@ -8,6 +8,7 @@
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
+BENCHMARKS = $(if $(BENCH),benchmarks/$(BENCH).py,$(sort $(wildcard benchmarks/[!_]*.py)))
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -27,5 +28,6 @@ lint: setup
 test: lint
 	ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest $(ARGS)
 
-bench: setup
-	scripts/bench.sh $(BENCH)
+bench:
+	@scripts/setup.sh bench
+	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
