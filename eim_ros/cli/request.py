@@ -1,0 +1,172 @@
+"""`eim request`: sampled joint configurations for a pose, from a running `ik_server`.
+
+Exit code 0 with at least one valid configuration, 1 when the server answers with an error, 2 on bad input or when
+there is no server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from eim_ros.errors import ConfigurationError, EimError, PoseError
+
+if TYPE_CHECKING:
+    from eim_ros.nodes.client import SampleIKClient
+
+__all__ = ["add_parser", "run"]
+
+_ROWS_SHOWN = 10
+_PATIENCE = 5.0  # [s] beyond the server's own timeout, for a queue in front of it
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "request",
+        help="ask a running ik_server for joint configurations",
+        description="Ask a running ik_server for joint configurations of a pose of the tip link.",
+    )
+    add = parser.add_argument
+    add(
+        "--pose",
+        nargs="+",
+        type=float,
+        required=True,
+        metavar="VALUE",
+        help="X Y Z [m], optionally followed by the quaternion QX QY QZ QW, in the frame of the base link",
+    )
+    add("-n", "--samples", type=int, default=100, metavar="N", help="configurations wanted (default %(default)s)")
+    add("--seed", type=int, default=-1, help="seed of the random numbers; negative: a fresh one (default)")
+    add(
+        "--near",
+        nargs="+",
+        metavar="JOINT",
+        help="rank by distance to this configuration: a value [rad or m] for each joint, or NAME=VALUE for each",
+    )
+    add("--timeout", type=float, default=0.0, help="longest time to search [s]; 0: the server's default")
+    add("--position-tolerance", type=float, default=0.0, metavar="M", help="[m]; 0: the server's default")
+    add("--orientation-tolerance", type=float, default=0.0, metavar="RAD", help="[rad]; 0: the server's default")
+    add(
+        "--position-only",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="accept every orientation (default: if and only if --pose has no quaternion)",
+    )
+    add("--refine", action=argparse.BooleanOptionalAction, default=True, help="refine and keep the valid (default)")
+    add("--distinct", action="store_true", help="drop near-duplicates")
+    add("--frame", default="", help="frame of the pose (default: the server's base link)")
+    add("--tip", default="", help="link that is to reach the pose (default: the server's)")
+    add("--service", default="/ik_server/sample_ik", metavar="NAME", help="service (default %(default)s)")
+    add("--wait", type=float, default=5.0, metavar="SECONDS", help="wait for the service (default %(default)s)")
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    try:
+        _check(args)
+        from eim_ros.nodes.client import SampleIKClient, to_mapping  # here: `eim --help` must not need ROS
+        from eim_ros.nodes.interfaces import ERROR_NAMES
+
+        with SampleIKClient(args.service, args.wait) as client:
+            answer = to_mapping(client.sample(_request(args, client), _longest_wait(args)))
+    except (EimError, ImportError) as error:
+        return _fail(error, 2)
+    if args.json:
+        print(json.dumps(answer))
+    elif answer["positions"]:
+        _print_table(answer)
+    name = ERROR_NAMES.get(answer["error_code"], str(answer["error_code"]))
+    return 0 if name == "SUCCESS" else _fail(f"{name}: {answer['message']}", 1)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what no message can carry, or no server would serve."""
+    if len(args.pose) not in (3, 7):
+        raise PoseError(f"--pose needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(args.pose)}", args.pose)
+    if not all(map(math.isfinite, args.pose)):
+        raise PoseError(f"--pose must be finite, got {args.pose}", args.pose)
+    if len(args.pose) == 7 and abs(math.hypot(*args.pose[3:]) - 1.0) > 1e-3:
+        raise PoseError(f"the quaternion of --pose must have length 1, got {math.hypot(*args.pose[3:]):.6g}", args.pose)
+    if not 1 <= args.samples < 2**32:
+        raise ConfigurationError(f"-n must be at least 1, got {args.samples}", args.samples)
+    if not -(2**63) <= args.seed < 2**63:
+        raise ConfigurationError(f"--seed must fit in 64 bits, got {args.seed}", args.seed)
+    for name in ("timeout", "position_tolerance", "orientation_tolerance", "wait"):
+        value = getattr(args, name)
+        if not (math.isfinite(value) and value >= 0.0):
+            raise ConfigurationError(f"--{name.replace('_', '-')} must be at least 0, got {value}", value)
+    if not args.service.startswith("/"):
+        raise ConfigurationError(f"--service must be a full name such as /ik_server/sample_ik, got {args.service!r}")
+
+
+def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
+    """Message of the arguments; what they leave open about the robot is asked from the server."""
+    from eim_ros.nodes.interfaces import SampleIK
+
+    base_link, joint_names = args.frame, list[str]()
+    if not args.frame or args.near:
+        told_base_link, joint_names = client.chain()
+        base_link = args.frame or told_base_link
+    request = SampleIK.Request()
+    request.pose.header.frame_id = base_link
+    position, quaternion = request.pose.pose.position, request.pose.pose.orientation
+    position.x, position.y, position.z = args.pose[:3]
+    if len(args.pose) == 7:
+        quaternion.x, quaternion.y, quaternion.z, quaternion.w = args.pose[3:]
+    if args.near:
+        request.seed.name, request.seed.position = _near(args.near, joint_names)
+    request.n_samples = args.samples
+    request.tip_link = args.tip
+    request.random_seed = args.seed
+    request.timeout = args.timeout
+    request.position_tolerance = args.position_tolerance
+    request.orientation_tolerance = args.orientation_tolerance
+    request.position_only = len(args.pose) == 3 if args.position_only is None else args.position_only
+    request.refine = args.refine
+    request.distinct = args.distinct
+    return request
+
+
+def _near(values: Sequence[str], joint_names: Sequence[str]) -> tuple[list[str], list[float]]:
+    """Names and values of `--near`; plain values are in the order of the server's joints."""
+    try:
+        if all("=" in value for value in values):
+            pairs = [value.rpartition("=") for value in values]
+            return [name for name, _, _ in pairs], [float(number) for _, _, number in pairs]
+        numbers = [float(value) for value in values]
+    except ValueError as error:
+        raise ConfigurationError(f"--near needs numbers, or NAME=NUMBER for each joint: {error}", values) from error
+    if len(numbers) != len(joint_names):
+        expected = f"{len(joint_names)} values ({' '.join(joint_names)})"
+        raise ConfigurationError(f"--near needs {expected}, got {len(numbers)}", values)
+    return list(joint_names), numbers
+
+
+def _longest_wait(args: argparse.Namespace) -> float:
+    """How long to wait for the answer [s]; the server's own default timeout is not known here."""
+    return float(args.timeout or 30.0) + _PATIENCE
+
+
+def _print_table(answer: dict[str, Any]) -> None:
+    n_valid, n = sum(answer["valid"]), len(answer["valid"])
+    print(f"{n_valid} valid of {n} configurations in {1e3 * answer['elapsed']:.2f} ms")
+    names = [f"{name[-8:]:>8}" for name in answer["joint_names"]]
+    print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
+    for row in range(min(n, _ROWS_SHOWN)):
+        joints = [f"{value:8.4f}" for value in answer["positions"][row]]
+        errors = [f"{answer['position_error'][row]:9.1e}", f"{answer['orientation_error'][row]:11.1e}"]
+        print("  ".join([*joints, *errors, "  yes" if answer["valid"][row] else "   no"]))
+    if n > _ROWS_SHOWN:
+        print(f"... and {n - _ROWS_SHOWN} more; --json prints all")
+
+
+def _fail(reason: object, code: int) -> int:
+    print(f"eim request: {' '.join(str(reason).split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,129 @@
+"""Client of `sample_ik` for programs that are no nodes themselves, such as `eim request`.
+
+    with SampleIKClient("/ik_server/sample_ik", wait=5.0) as client:
+        answer = client.sample(SampleIK.Request(...), timeout=3.0)
+        positions = joint_positions(answer)
+
+Nodes use an ordinary client of `eim_ros_interfaces.srv.SampleIK` with `SERVICE_QOS`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+import rclpy
+from rcl_interfaces.srv import GetParameters
+from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import parameter_value_to_python
+
+from eim_ros.errors import ServiceError
+from eim_ros.nodes.interfaces import SampleIK
+from eim_ros.nodes.qos import SERVICE_QOS
+
+__all__ = ["SampleIKClient", "joint_positions", "to_mapping"]
+
+_PATIENCE = 0.05  # [s] between two looks for a service
+
+
+class SampleIKClient:
+    """A short-lived node in its own context, to be used as a context manager.
+
+    Parameters
+    ----------
+    service : str
+        Full name of the service.
+    wait : float
+        Longest time to wait for the service to appear [s].
+
+    Raises
+    ------
+    ServiceError
+        When it does not appear in time.
+    """
+
+    def __init__(self, service: str = "/ik_server/sample_ik", wait: float = 5.0) -> None:
+        self._service = service
+        self._wait = wait
+        self._context = Context()
+        self._context.init()
+        try:
+            self._node = rclpy.create_node(f"eim_request_{os.getpid()}", context=self._context)
+            self._executor = SingleThreadedExecutor(context=self._context)
+            self._executor.add_node(self._node)
+            self._client: Client = self._node.create_client(SampleIK, service, qos_profile=SERVICE_QOS)
+            self._wait_for(self._client, wait)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> SampleIKClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the graph."""
+        self._context.try_shutdown()
+
+    def sample(self, request: Any, timeout: float = 10.0) -> Any:
+        """Response to a `SampleIK.Request`; `timeout` [s] is how long to wait for it, in wall time.
+
+        Raises
+        ------
+        ServiceError
+            When no answer comes in time.
+        """
+        return self._call(self._client, request, timeout)
+
+    def chain(self) -> tuple[str, list[str]]:
+        """Base link and joint names of the server's robot, from the parameters its node tells them by."""
+        node = self._service.rpartition("/")[0]
+        client = self._node.create_client(GetParameters, f"{node}/get_parameters")
+        self._wait_for(client, self._wait)
+        request = GetParameters.Request(names=["chain.base_link", "chain.joint_names"])
+        values = [parameter_value_to_python(value) for value in self._call(client, request, self._wait).values]
+        if len(values) != 2 or None in values:
+            raise ServiceError(f"{node} does not tell its base link: it is not configured", node)
+        return str(values[0]), [str(name) for name in values[1]]
+
+    def _wait_for(self, client: Client, wait: float) -> None:
+        end = time.monotonic() + wait
+        while not client.service_is_ready():
+            if time.monotonic() >= end:
+                raise ServiceError(f"service {client.srv_name} did not appear within {wait} s: is the node running?")
+            time.sleep(_PATIENCE)
+
+    def _call(self, client: Client, request: Any, timeout: float) -> Any:
+        future = client.call_async(request)
+        self._executor.spin_until_future_complete(future, timeout)
+        if not future.done():
+            client.remove_pending_request(future)
+            raise ServiceError(f"service {client.srv_name} did not answer within {timeout} s")
+        return future.result()
+
+
+def joint_positions(response: Any) -> np.ndarray:
+    """Positions (n, dof) [rad] or [m] of a response, as a view."""
+    dof = len(response.joint_names)
+    return np.frombuffer(response.positions, dtype=np.float64).reshape(response.n, dof)
+
+
+def to_mapping(response: Any) -> dict[str, Any]:
+    """Response as plain lists and numbers under its field names, positions as n lists; not finite numbers are None."""
+    columns = {name: getattr(response, name) for name in ("log_prob", "position_error", "orientation_error")}
+    return {
+        "joint_names": list(response.joint_names),
+        "positions": joint_positions(response).tolist(),
+        **{name: [float(x) if np.isfinite(x) else None for x in values] for name, values in columns.items()},
+        "valid": list(response.valid),
+        "expert": list(response.expert),
+        "elapsed": response.elapsed,
+        "error_code": response.error_code,
+        "message": response.message,
+    }

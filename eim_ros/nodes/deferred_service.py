@@ -1,0 +1,61 @@
+"""A service whose answers are sent later, from another thread.
+
+rclpy sends whatever the handler returns as soon as it returns; awaiting a future in a handler keeps its executor busy
+polling, and a thread per waiting request costs a pool as deep as the queue. Here the handler only wraps the request
+into an `Exchange`, and the service's `send_response`, which the executor calls with the handler's result and the
+header that names the client, hands both on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+
+__all__ = ["Exchange", "create_deferred_service"]
+
+
+@dataclasses.dataclass
+class Exchange:
+    """One request and its answer; `send` must be called exactly once. `arrival` is of `time.monotonic` [s]."""
+
+    request: Any
+    response: Any
+    arrival: float
+    send: Callable[[], None]
+
+
+def create_deferred_service(
+    node: Node, service_type: Any, name: str, receive: Callable[[Exchange], None], qos_profile: QoSProfile
+) -> None:
+    """Create a service of the node which calls `receive` on the executor's thread for each request.
+
+    `receive` must neither block nor raise; it, or whomever it passes the exchange on to, fills the response and sends.
+    """
+    service = node.create_service(
+        service_type,
+        name,
+        lambda request, response: Exchange(request, response, time.monotonic(), _unsent),
+        qos_profile=qos_profile,
+    )
+    send_now = service.send_response
+    lock = threading.Lock()  # rcl does not promise that two threads may send through one service
+
+    def send_later(exchange: Exchange, header: Any) -> None:
+        def send() -> None:
+            with lock:
+                send_now(exchange.response, header)
+
+        exchange.send = send
+        receive(exchange)
+
+    service.send_response = send_later
+
+
+def _unsent() -> None:
+    raise AssertionError("the executor did not hand over the header of this request")

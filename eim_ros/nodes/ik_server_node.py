@@ -1,0 +1,198 @@
+"""`IkServer`: a lifecycle node that answers `~/sample_ik` with sampled, refined and verified joint configurations.
+
+configure loads the model and compiles every kernel, activate starts serving. In every other state the service answers
+that the node is not active. The executor's thread only takes requests; worker threads answer them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.wait_for_message import wait_for_message
+from std_msgs.msg import String
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.nodes.deferred_service import Exchange, create_deferred_service
+from eim_ros.nodes.diagnostics import Tally, diagnostics
+from eim_ros.nodes.interfaces import SampleIK
+from eim_ros.nodes.loading import load_sampler
+from eim_ros.nodes.messages import RequestError, fill, parse, refuse
+from eim_ros.nodes.parameters import NodeSettings
+from eim_ros.nodes.qos import LATCHED_QOS, SERVICE_QOS
+from eim_ros.nodes.request_queue import RequestQueue
+from eim_ros.nodes.settings import IkServerSettings
+
+__all__ = ["IkServer"]
+
+_DIAGNOSTICS_PERIOD = 1.0  # [s]
+_LONGEST_JOIN = 2.0  # [s]; ros2 launch kills 5 s after it has sent SIGINT
+
+
+class IkServer(LifecycleNode):
+    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+
+    def __init__(self) -> None:
+        super().__init__("ik_server")
+        self._node_settings = NodeSettings(self, IkServerSettings)
+        self._loaded: Sampler | None = None
+        self._serving: Sampler | None = None
+        self._state = "unconfigured"
+        self._problem = ""
+        self._tally = Tally()
+        self._queue: RequestQueue[Exchange] = RequestQueue(
+            self._serve, n_threads=self.settings.threads, size=self.settings.queue_size
+        )
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self.create_timer(_DIAGNOSTICS_PERIOD, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        if not self.settings.autostart:
+            self._open_service()
+
+    @property
+    def settings(self) -> IkServerSettings:
+        """Present values of the parameters."""
+        return self._node_settings.current
+
+    def start(self) -> bool:
+        """Configure, activate, and only then open the service: whoever waits for it finds it ready."""
+        for transition in (self.trigger_configure, self.trigger_activate):
+            if transition() != TransitionCallbackReturn.SUCCESS:
+                return False
+        self._open_service()
+        return True
+
+    def close(self) -> bool:
+        """Stop serving and destroy the node; False when a request is still being solved."""
+        self._serving = None
+        idle = self._queue.close(_LONGEST_JOIN)
+        self.destroy_node()
+        return idle
+
+    # Lifecycle
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Load and compile; FAILURE (the node stays unconfigured) with the reason in the log."""
+        try:
+            self._configure()
+        except Exception as error:  # a transition must end in a state, whatever a file contains
+            self._problem = " ".join(f"cannot configure: {_reason(error)}".split())
+            self.get_logger().error(self._problem)
+            return TransitionCallbackReturn.FAILURE
+        self._enter("inactive")
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Start serving."""
+        self._serving = self._loaded
+        self._enter("active")
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop serving; a request that is being solved is still answered."""
+        self._serving = None
+        self._enter("inactive")
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Forget the model."""
+        self._serving = self._loaded = None
+        self._enter("unconfigured")
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Forget the model for good; the service keeps answering that the node is not active."""
+        self._serving = self._loaded = None
+        self._enter("finalized")
+        return super().on_shutdown(state)
+
+    def _configure(self) -> None:
+        began = time.monotonic()
+        self._loaded = load_sampler(self.settings, self._description())
+        robot = self._loaded.robot
+        self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
+        self._node_settings.tell("chain.tip_link", robot.tip_link, "Link that reaches the pose.")
+        self._node_settings.tell("chain.joint_names", list(robot.joint_names), "Joints from base to tip.")
+        self.get_logger().info(
+            f"configured in {time.monotonic() - began:.1f} s: {self._loaded.n_experts} experts, "
+            f"{self._loaded.context_kind} context, robot '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
+        )
+
+    def _enter(self, state: str) -> None:
+        self._state, self._problem = state, ""
+
+    def _description(self) -> str:
+        """URDF text of the parameter, or of the topic where that is asked for."""
+        settings = self.settings
+        if not settings.use_robot_description_topic:
+            return settings.robot_description
+        topic = self.resolve_topic_name("robot_description")
+        self.get_logger().info(f"waiting for {topic}")
+        received, message = wait_for_message(
+            String, self, topic, qos_profile=LATCHED_QOS, time_to_wait=settings.robot_description_timeout
+        )
+        if not received or not message.data:
+            raise ConfigurationError(f"no URDF came on {topic} within {settings.robot_description_timeout} s")
+        return str(message.data)
+
+    # Service
+
+    def _open_service(self) -> None:
+        create_deferred_service(self, SampleIK, "~/sample_ik", self._receive, SERVICE_QOS)
+
+    def _receive(self, exchange: Exchange) -> None:
+        """On the executor's thread: queue the request, or answer BUSY at once."""
+        if not self._queue.offer(exchange):
+            message = f"{self._queue.n_open} requests are waiting (parameter queue_size): try again later"
+            refuse(exchange.response, ErrorCode.BUSY, message)
+            self._send(exchange)
+
+    def _serve(self, exchange: Exchange) -> None:
+        """On a worker thread: answer, whatever happens."""
+        try:
+            self._answer(exchange)
+        except RequestError as error:
+            refuse(exchange.response, error.code, str(error))
+        except Exception as error:
+            exchange.response = SampleIK.Response()  # it may have been half filled
+            refuse(exchange.response, ErrorCode.FAILURE, f"internal error: {_reason(error)}")
+        self._send(exchange)
+
+    def _answer(self, exchange: Exchange) -> None:
+        sampler = self._serving
+        if sampler is None:
+            raise RequestError(ErrorCode.FAILURE, f"{self.get_name()} is {self._state}: activate it first")
+        query = parse(exchange.request, sampler.robot, self.settings)
+        waited = time.monotonic() - exchange.arrival
+        if waited >= query.timeout:
+            raise RequestError(ErrorCode.TIMED_OUT, f"timeout {query.timeout} s passed while waiting behind others")
+        arguments = {field.name: getattr(query, field.name) for field in dataclasses.fields(query)}
+        fill(exchange.response, sampler.sample(**{**arguments, "timeout": query.timeout - waited}))
+
+    def _send(self, exchange: Exchange) -> None:
+        response = exchange.response
+        response.elapsed = time.monotonic() - exchange.arrival
+        self._tally.count(response.error_code, response.elapsed)
+        try:
+            if response.error_code == ErrorCode.BUSY:
+                self.get_logger().warning(f"BUSY: {response.message}", throttle_duration_sec=1.0)
+            elif response.error_code != ErrorCode.SUCCESS:
+                self.get_logger().warning(f"{ErrorCode(response.error_code).name}: {response.message}")
+            exchange.send()
+        except Exception as error:  # the context is being shut down
+            self.get_logger().error(f"an answer could not be sent: {_reason(error)}")
+
+    def _report(self) -> None:
+        facts = {"state": self._state, "requests open": str(self._queue.n_open), **self._tally.facts()}
+        message = diagnostics(self.get_fully_qualified_name(), self._state, self._problem, facts)
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(message)
+
+
+def _reason(error: Exception) -> str:
+    """Message of an error that names its own cause, else with its type."""
+    expected = type(error).__module__ == "eim_ros.errors"
+    return str(error) if expected and str(error) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,29 @@
+"""The one place that imports our own service type, so that a missing build is explained once."""
+
+from __future__ import annotations
+
+try:
+    from eim_ros_interfaces.srv import SampleIK
+except ImportError as error:
+    raise ImportError(
+        "the ROS 2 package eim_ros_interfaces is not built: run `make setup` in the clone of eim_ros, "
+        "or run `colcon build` there and source install/setup.bash"
+    ) from error
+
+__all__ = ["ERROR_NAMES", "SampleIK"]
+
+_CODES = (
+    "SUCCESS",
+    "FAILURE",
+    "TIMED_OUT",
+    "BUSY",
+    "INVALID_GROUP_NAME",
+    "INVALID_GOAL_CONSTRAINTS",
+    "INVALID_ROBOT_STATE",
+    "INVALID_LINK_NAME",
+    "FRAME_TRANSFORM_FAILURE",
+    "NO_IK_SOLUTION",
+)
+
+ERROR_NAMES: dict[int, str] = {int(getattr(SampleIK.Response, name)): name for name in _CODES}
+"""Name of each error code of the service."""

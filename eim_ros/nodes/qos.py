@@ -1,0 +1,26 @@
+"""Quality of service shared by server and client of `sample_ik`.
+
+The default of services keeps the last 10 requests and silently drops older ones when more arrive at once: 40
+simultaneous requests got 10 answers. The same holds for the answers on the client's side.
+"""
+
+from __future__ import annotations
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+__all__ = ["LATCHED_QOS", "SERVICE_QOS"]
+
+SERVICE_QOS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST,
+    depth=1000,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.VOLATILE,
+)
+
+LATCHED_QOS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST,
+    depth=1,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
+)
+"""That of the topic robot_description."""
