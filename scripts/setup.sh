@@ -2,6 +2,7 @@
 # Makes .venv: pinned requirements, ROS 2, eim_ros_interfaces compiled into it, eim_ros as an editable install.
 #
 # Safe to repeat: each step stores a hash of its inputs under .venv/stamps and is skipped while that is unchanged.
+# With the argument `bench` it adds the peers that the benchmarks compare with.
 # PYTHON=/path/to/python chooses the interpreter. Where a ROS 2 is sourced, that one is used instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -35,11 +36,14 @@ logged() {
   "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed; the whole log is $log"; }
 }
 
+pip_install() { logged "$VENV/pip.log" "$VENV/bin/python" -m pip install --disable-pip-version-check "$@"; }
+
+# The interpreter to make .venv from; without PYTHON= the one that it was made from before comes first.
 find_python() {
   local candidate
-  for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+  for candidate in ${PYTHON:-"$VENV/bin/python" python3 python3.13 python3.12 python3.11 python3.10}; do
     if command -v "$candidate" >/dev/null && "$candidate" -c "import sys; sys.exit(not ($SUPPORTED))" 2>/dev/null; then
-      command -v "$candidate"
+      "$candidate" -c 'import sys; print(getattr(sys, "_base_executable", sys.executable))'
       return
     fi
   done
@@ -49,6 +53,18 @@ find_python() {
 check_tools() {
   command -v "${CXX:-g++}" >/dev/null || fail "needs a C++ compiler for the ROS 2 service type: install g++ (Debian, Ubuntu: apt install g++)"
   "$1" -c 'import venv, ensurepip' 2>/dev/null || fail "needs the venv module of $1: install it (Debian, Ubuntu: apt install python3-venv)"
+}
+
+# AMENT_PREFIX_PATH if one of its folders, .venv aside, has rclpy in it; otherwise nothing
+sourced_ros() {
+  local prefix prefixes
+  IFS=: read -ra prefixes <<<"${AMENT_PREFIX_PATH:-}"
+  for prefix in "${prefixes[@]}"; do
+    if [[ $prefix != "$VENV" && -e $prefix/share/ament_index/resource_index/packages/rclpy ]]; then
+      echo "$AMENT_PREFIX_PATH"
+      return
+    fi
+  done
 }
 
 make_venv() {
@@ -62,8 +78,10 @@ make_venv() {
 install_requirements() {
   local files=(-r requirements/runtime.txt -r requirements/dev.txt)
   [[ $ros == wheels ]] && files+=(-r requirements/ros.txt)
-  logged "$VENV/requirements.log" "$VENV/bin/python" -m pip install --disable-pip-version-check "${files[@]}"
+  pip_install "${files[@]}"
 }
+
+install_peers() { pip_install -r requirements/bench.txt; }
 
 build_interfaces() {
   local build=$VENV/build/eim_ros_interfaces options=()
@@ -82,18 +100,18 @@ build_interfaces() {
 }
 
 install_package() {
-  logged "$VENV/package.log" "$VENV/bin/python" -m pip install --disable-pip-version-check \
-    --no-deps --no-build-isolation --editable .
+  pip_install --no-deps --no-build-isolation --editable .
 }
 
 python=$(find_python)
 check_tools "$python"
 ros=wheels
-sourced_prefixes=
-if [[ -n ${AMENT_PREFIX_PATH:-} ]] && "$python" -c 'import rclpy' 2>/dev/null; then
+sourced_prefixes=$(sourced_ros)
+if [[ -n $sourced_prefixes ]]; then
   ros=sourced
-  sourced_prefixes=$AMENT_PREFIX_PATH
-  say "uses the sourced ROS 2 ${ROS_DISTRO:-of unknown name} ($AMENT_PREFIX_PATH) instead of the wheels"
+  "$python" -c 'import rclpy' 2>/dev/null ||
+    fail "$python cannot import rclpy of the sourced ROS 2: name its Python (make setup PYTHON=/usr/bin/python3), or use a shell where no ROS 2 is sourced"
+  say "uses the sourced ROS 2 ${ROS_DISTRO:-} ($sourced_prefixes) instead of the wheels"
 fi
 
 mkdir -p build
@@ -107,3 +125,4 @@ step venv "$identity" make_venv
 step requirements "$requirements" install_requirements
 step interfaces "$requirements $(hash eim_ros_interfaces)" build_interfaces
 step package "$(hash setup.py setup.cfg package.xml resource launch config urdf eim_ros/__init__.py)" install_package
+[[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers
