@@ -55,16 +55,16 @@ check_tools() {
   "$1" -c 'import venv, ensurepip' 2>/dev/null || fail "needs the venv module of $1: install it (Debian, Ubuntu: apt install python3-venv)"
 }
 
-# AMENT_PREFIX_PATH if one of its folders, .venv aside, has rclpy in it; otherwise nothing
+# The folders of AMENT_PREFIX_PATH without .venv, if a ROS 2 is among them; otherwise nothing.
 sourced_ros() {
-  local prefix prefixes
+  local prefix prefixes others=() found=
   IFS=: read -ra prefixes <<<"${AMENT_PREFIX_PATH:-}"
   for prefix in "${prefixes[@]}"; do
-    if [[ $prefix != "$VENV" && -e $prefix/share/ament_index/resource_index/packages/rclpy ]]; then
-      echo "$AMENT_PREFIX_PATH"
-      return
-    fi
+    [[ $prefix == "$VENV" ]] && continue
+    others+=("$prefix")
+    [[ -e $prefix/share/ament_index/resource_index/packages/rclpy ]] && found=yes
   done
+  [[ -z $found ]] || (IFS=: && echo "${others[*]}")
 }
 
 make_venv() {
@@ -73,6 +73,12 @@ make_venv() {
   rm -rf "$VENV"
   "$python" -m venv "${options[@]}" "$VENV"
   mkdir -p "$STAMPS"
+  if [[ $ros == sourced ]]; then
+    local site
+    site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    cp scripts/sourced_ros_site.py "$site/_sourced_ros_site.py"
+    echo 'import _sourced_ros_site' >"$site/sourced_ros_site.pth"
+  fi
 }
 
 install_requirements() {

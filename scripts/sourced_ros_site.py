@@ -1,0 +1,17 @@
+"""Copied into a .venv that uses a sourced ROS 2: the service type compiled into the venv is found as if sourced too.
+
+The loader reads LD_LIBRARY_PATH only when a process starts, so where the venv is missing in it Python starts once more.
+The wheels of ROS 2 bring the same thing for themselves.
+"""
+
+import os
+import sys
+
+_environment = dict(os.environ)
+for _name, _folder in {"LD_LIBRARY_PATH": os.path.join(sys.prefix, "lib"), "AMENT_PREFIX_PATH": sys.prefix}.items():
+    _folders = [folder for folder in _environment.get(_name, "").split(os.pathsep) if folder]
+    if _folder not in _folders:
+        _environment[_name] = os.pathsep.join([_folder, *_folders])
+
+if _environment != dict(os.environ):
+    os.execve(sys.executable, sys.orig_argv, _environment)
