@@ -1,0 +1,18 @@
+"""Densities: Gaussian, Gaussian mixture, linear-Gaussian experts, softmax gating, mixture of experts."""
+
+from eim_ros.distributions.gating import SoftmaxGating
+from eim_ros.distributions.gaussian import Gaussian
+from eim_ros.distributions.gaussian_mixture import GaussianMixture
+from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions.serialization import load_mixture_of_experts, save_mixture_of_experts
+
+__all__ = [
+    "Gaussian",
+    "GaussianMixture",
+    "LinearExperts",
+    "MixtureOfExperts",
+    "SoftmaxGating",
+    "load_mixture_of_experts",
+    "save_mixture_of_experts",
+]

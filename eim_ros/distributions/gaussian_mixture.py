@@ -1,0 +1,87 @@
+"""Mixtures of normal distributions, any batch shape: sum_k w_k N(x; mu_k, L_k L_k')."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.gaussian import Gaussian
+from eim_ros.errors import DistributionError
+
+__all__ = ["GaussianMixture"]
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """Batch of Gaussian mixtures.
+
+    Attributes
+    ----------
+    log_weights : Tensor (..., n_components)
+        Log of the mixture weights; normalised on construction.
+    means : Tensor (..., n_components, n_dims)
+    scale_trils : Tensor (..., n_components, n_dims, n_dims)
+        Lower Cholesky factors of the covariances; may be broadcast over the batch.
+    """
+
+    log_weights: Tensor
+    means: Tensor
+    scale_trils: Tensor
+
+    def __post_init__(self) -> None:
+        if self.means.dim() < 2 or self.log_weights.shape[-1] != self.means.shape[-2]:
+            raise DistributionError(
+                f"log_weights (..., k) and means (..., k, d) disagree: {tuple(self.log_weights.shape)} and "
+                f"{tuple(self.means.shape)}",
+                self.means.shape,
+            )
+        total = torch.logsumexp(self.log_weights, -1, keepdim=True)
+        if not bool(torch.isfinite(total).all() and torch.isfinite(self.means).all()):
+            raise DistributionError("weights must have a positive, finite sum, and means must be finite", total)
+        object.__setattr__(self, "log_weights", self.log_weights - total)
+
+    @property
+    def n_components(self) -> int:
+        return self.means.shape[-2]
+
+    @property
+    def n_dims(self) -> int:
+        return self.means.shape[-1]
+
+    @property
+    def components(self) -> Gaussian:
+        """The components as one batch, (..., n_components)."""
+        return Gaussian(self.means, self.scale_trils)
+
+    def log_joint(self, sample: Tensor) -> Tensor:
+        """log w_k + log N(x; mu_k, Sigma_k), (..., n_components), of samples (..., n_dims)."""
+        return self.log_weights + self.components.log_prob(sample.unsqueeze(-2))
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log density [nat], (...), of samples (..., n_dims)."""
+        return torch.logsumexp(self.log_joint(sample), -1)
+
+    def log_responsibilities(self, sample: Tensor) -> Tensor:
+        """Log posterior of the component given the sample, (..., n_components)."""
+        return torch.log_softmax(self.log_joint(sample), -1)
+
+    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
+        """Draw n_samples of each mixture.
+
+        Returns
+        -------
+        samples : Tensor (n_samples, ..., n_dims)
+        components : Tensor (n_samples, ...) of int64
+        """
+        batch = self.log_weights.shape[:-1]
+        flat = self.log_weights.exp().reshape(-1, self.n_components)
+        drawn = torch.multinomial(flat, n_samples, replacement=True, generator=generator)
+        index = drawn.T.reshape(n_samples, *batch)
+        means = self.means.expand(n_samples, *batch, *self.means.shape[-2:])
+        factors = self.scale_trils.expand(n_samples, *batch, *self.scale_trils.shape[-3:])
+        mean = means.gather(-2, index[..., None, None].expand(*index.shape, 1, self.n_dims)).squeeze(-2)
+        picked = index[..., None, None, None].expand(*index.shape, 1, self.n_dims, self.n_dims)
+        factor = factors.gather(-3, picked).squeeze(-3)
+        return Gaussian(mean, factor).sample(generator), index

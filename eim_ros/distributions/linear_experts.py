@@ -1,0 +1,100 @@
+"""Linear-Gaussian experts, q(x | z_i, y) = N(W_i y + w_i, C_i C_i') (thesis 4.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.gaussian import Gaussian, check_scale_tril, log_normaliser
+from eim_ros.errors import DistributionError
+
+__all__ = ["LinearExperts"]
+
+CHUNK_ELEMENTS = 131_072  # largest temporary of log_prob, in numbers: stays in cache, bounds memory at thousands of experts
+
+
+@dataclass(frozen=True)
+class LinearExperts:
+    """All experts of a mixture as one batch.
+
+    Attributes
+    ----------
+    weights : Tensor (n_components, n_dims, n_context)
+        W. With n_context = 0 an expert is a plain Gaussian component.
+    biases : Tensor (n_components, n_dims)
+        w.
+    scale_trils : Tensor (n_components, n_dims, n_dims)
+        C, lower Cholesky factors of the covariances.
+    """
+
+    weights: Tensor
+    biases: Tensor
+    scale_trils: Tensor
+
+    def __post_init__(self) -> None:
+        if self.weights.dim() != 3 or self.biases.shape != self.weights.shape[:2]:
+            raise DistributionError(
+                f"expert weights (k, dx, dy) and biases (k, dx) disagree: {tuple(self.weights.shape)} and "
+                f"{tuple(self.biases.shape)}",
+                self.weights.shape,
+            )
+        check_scale_tril(self.scale_trils, self.n_dims)
+        if self.scale_trils.shape[:-2] != self.weights.shape[:1]:
+            raise DistributionError(
+                f"{self.n_components} experts need as many scale_trils", self.scale_trils.shape
+            )
+        if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.biases).all()):
+            raise DistributionError("expert parameters must be finite", self.weights)
+
+    @property
+    def n_components(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def n_dims(self) -> int:
+        return self.weights.shape[1]
+
+    @property
+    def n_context(self) -> int:
+        return self.weights.shape[2]
+
+    def means(self, context: Tensor) -> Tensor:
+        """Means (n_samples, n_components, n_dims) for contexts (n_samples, n_context)."""
+        flat = context @ self.weights.reshape(-1, self.n_context).T
+        return flat.reshape(-1, self.n_components, self.n_dims) + self.biases
+
+    def __call__(self, context: Tensor) -> Gaussian:
+        """The experts' distributions for contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        return Gaussian(self.means(context), self.scale_trils)
+
+    def mean_of(self, component: Tensor, context: Tensor) -> Tensor:
+        """Means (..., n_dims) of one component (...) of int64 per context (..., n_context)."""
+        product = (self.weights[component] @ context.unsqueeze(-1)).squeeze(-1)
+        return product + self.biases[component]
+
+    def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
+        """Log density [nat] under every expert, (n_samples, n_components).
+
+        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1]: one matrix product for all pairs.
+        """
+        parts = [residual.square().sum(-1) for _, residual in self.residuals(context, sample, self.whitening())]
+        squared = torch.cat(parts) if parts else sample.new_zeros((0, self.n_components))
+        return -0.5 * squared + log_normaliser(self.scale_trils)
+
+    def residuals(self, context: Tensor, sample: Tensor, whitening: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Whitened residuals (n_rows, n_components, n_dims), a bounded number of rows at a time, with their rows."""
+        inputs = torch.cat([sample, context, torch.ones_like(sample[:, :1])], -1)
+        step = max(1, CHUNK_ELEMENTS // (self.n_components * self.n_dims))
+        for start in range(0, len(inputs), step):
+            rows = slice(start, start + step)
+            yield rows, (inputs[rows] @ whitening.T).reshape(-1, self.n_components, self.n_dims)
+
+    def whitening(self) -> Tensor:
+        """Rows C^-1 [I, -W, -w] of all experts, (n_components n_dims, n_dims + n_context + 1)."""
+        identity = torch.eye(self.n_dims, dtype=self.biases.dtype, device=self.biases.device)
+        blocks = [identity.expand_as(self.scale_trils), -self.weights, -self.biases.unsqueeze(-1)]
+        solved = torch.linalg.solve_triangular(self.scale_trils, torch.cat(blocks, -1), upper=False)
+        return solved.reshape(-1, solved.shape[-1])

@@ -1,0 +1,147 @@
+"""Mixture of experts, q(x|y) = sum_i q(z_i|y) N(x; W_i y + w_i, Sigma_i) (thesis 2.1.1, 4.2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.gating import SoftmaxGating
+from eim_ros.distributions.gaussian import Gaussian, log_normaliser
+from eim_ros.distributions.gaussian_mixture import GaussianMixture
+from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.errors import DistributionError
+
+__all__ = ["MixtureOfExperts"]
+
+
+@dataclass(frozen=True)
+class MixtureOfExperts:
+    """Conditional mixture; calling it with contexts gives a batch of Gaussian mixtures.
+
+    Attributes
+    ----------
+    gating : SoftmaxGating
+    experts : LinearExperts
+        As many as the gating has components.
+    """
+
+    gating: SoftmaxGating
+    experts: LinearExperts
+
+    def __post_init__(self) -> None:
+        gate = (self.gating.n_components, self.gating.n_context)
+        if gate != (self.experts.n_components, self.experts.n_context):
+            raise DistributionError(
+                f"gating (n_components, n_context) {gate} does not fit experts "
+                f"{(self.experts.n_components, self.experts.n_context)}",
+                gate,
+            )
+
+    @property
+    def n_components(self) -> int:
+        return self.experts.n_components
+
+    @property
+    def n_dims(self) -> int:
+        return self.experts.n_dims
+
+    @property
+    def n_context(self) -> int:
+        return self.experts.n_context
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.experts.biases.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.experts.biases.device
+
+    def __call__(self, context: Tensor) -> GaussianMixture:
+        """Condition on contexts (n_samples, n_context): a batch (n_samples,) of Gaussian mixtures."""
+        return GaussianMixture(self.gating(context), self.experts.means(context), self.experts.scale_trils)
+
+    def log_joint(self, context: Tensor, sample: Tensor) -> Tensor:
+        """log q(z_i|y) + log q(x|z_i,y), (n_samples, n_components)."""
+        return self.gating(context) + self.experts.log_prob(context, sample)
+
+    def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
+        """Log density [nat] log q(x|y), (n_samples,), of samples (n_samples, n_dims)."""
+        return torch.logsumexp(self.log_joint(context, sample), -1)
+
+    def log_responsibilities(self, context: Tensor, sample: Tensor) -> Tensor:
+        """log q(z_i|x,y), (n_samples, n_components)."""
+        return torch.log_softmax(self.log_joint(context, sample), -1)
+
+    def score(self, context: Tensor, sample: Tensor) -> Tensor:
+        """Gradient of log q(x|y) with respect to the sample, (n_samples, n_dims)."""
+        whitening = self.experts.whitening()
+        normaliser = self.gating(context) + log_normaliser(self.experts.scale_trils)
+        parts = []
+        for rows, residual in self.experts.residuals(context, sample, whitening):
+            weights = torch.softmax(normaliser[rows] - 0.5 * residual.square().sum(-1), -1)
+            parts.append(-(weights.unsqueeze(-1) * residual).flatten(1) @ whitening[:, : self.n_dims])
+        return torch.cat(parts) if parts else torch.zeros_like(sample)
+
+    def sample(self, context: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw one sample per context (n_samples, n_context).
+
+        Returns
+        -------
+        samples : Tensor (n_samples, n_dims)
+        components : Tensor (n_samples,) of int64
+        """
+        probabilities = self.gating(context).exp()
+        component = torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
+        mean = self.experts.mean_of(component, context)
+        return Gaussian(mean, self.experts.scale_trils[component]).sample(generator), component
+
+    def marginal_entropy(self, context: Tensor) -> Tensor:
+        """H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), normalised by log n_components to [0, 1].
+
+        Thesis 6.4, figure 6.6: high when the experts share the context space evenly. Defined as 1 for one expert.
+        """
+        log_marginal = torch.logsumexp(self.gating(context), 0) - math.log(len(context))
+        return self._normalised(-(log_marginal.exp() * log_marginal).sum())
+
+    def conditional_entropy(self, context: Tensor) -> Tensor:
+        """E_p(y) H(q(z|y)) over contexts, normalised by log n_components to [0, 1] (thesis 6.4, figure 6.6).
+
+        Low when each expert answers for a part of the context space. Defined as 0 for one expert.
+        """
+        log_gate = self.gating(context)
+        entropy = -(log_gate.exp() * log_gate).sum(-1).mean()
+        return torch.zeros_like(entropy) if self.n_components == 1 else self._normalised(entropy)
+
+    def to(self, **options: Any) -> MixtureOfExperts:
+        """The same model with another dtype or on another device."""
+        return MixtureOfExperts.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name, as `from_tensors` takes them."""
+        return {
+            "gating.weights": self.gating.weights,
+            "gating.biases": self.gating.biases,
+            "experts.weights": self.experts.weights,
+            "experts.biases": self.experts.biases,
+            "experts.scale_trils": self.experts.scale_trils,
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
+        """Inverse of `tensors`; `DistributionError` names what is missing."""
+        names = ("gating.weights", "gating.biases", "experts.weights", "experts.biases", "experts.scale_trils")
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(tensors))
+        gate_weights, gate_biases, weights, biases, scale_trils = (tensors[name] for name in names)
+        return cls(SoftmaxGating(gate_weights, gate_biases), LinearExperts(weights, biases, scale_trils))
+
+    def _normalised(self, entropy: Tensor) -> Tensor:
+        if self.n_components == 1:
+            return torch.ones_like(entropy)
+        return entropy / math.log(self.n_components)

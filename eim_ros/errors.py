@@ -1,0 +1,69 @@
+"""Errors of the package: each names the cause and the cure, and carries the offending value.
+
+Bad input raises a subclass of `EimError`. A numerical outcome (not converged, stalled, non-finite) is
+never an exception: it is data, see `eim_ros.numerics.status`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ConfigurationError",
+    "DataError",
+    "DistributionError",
+    "EimError",
+    "JointStateError",
+    "ModelFileError",
+    "PoseError",
+    "RobotError",
+    "ServiceError",
+]
+
+
+class EimError(Exception):
+    """Base of all errors raised on bad input.
+
+    Parameters
+    ----------
+    message : str
+        What was wrong and what was expected.
+    value : object, optional
+        The offending value.
+    """
+
+    def __init__(self, message: str, value: Any = None) -> None:
+        super().__init__(message)
+        self.value = value
+
+
+class ConfigurationError(EimError):
+    """A setting is unknown, of a wrong type, or out of its bounds."""
+
+
+class DataError(EimError):
+    """A data set is empty, of a wrong shape, not finite, or belongs to another robot."""
+
+
+class DistributionError(EimError):
+    """Parameters of a distribution do not describe one (shapes, finiteness, positive definiteness)."""
+
+
+class ModelFileError(EimError):
+    """A model file is missing, truncated, of another schema or format, or belongs to another robot."""
+
+
+class RobotError(EimError):
+    """A robot description cannot be read, or is no serial chain between base and tip."""
+
+
+class PoseError(EimError):
+    """A requested pose is not finite, or its quaternion is not of unit length."""
+
+
+class JointStateError(EimError):
+    """A joint state lacks joints of the robot, names unknown ones, or is not finite."""
+
+
+class ServiceError(EimError):
+    """A running service could not be reached, did not answer in time, or answered with an error."""

@@ -1,0 +1,88 @@
+"""Verification: configurations are measured by forward kinematics against what a request asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.kinematics import Robot
+
+__all__ = ["Goal", "Pool"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Configurations with what was measured of them, row by row."""
+
+    positions: FloatArray
+    position_error: FloatArray
+    orientation_error: FloatArray
+    valid: npt.NDArray[np.bool_]
+    expert: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def pick(self, rows: npt.NDArray[np.int64]) -> Pool:
+        return Pool(
+            self.positions[rows],
+            self.position_error[rows],
+            self.orientation_error[rows],
+            self.valid[rows],
+            self.expert[rows],
+        )
+
+    def joined(self, other: Pool) -> Pool:
+        if not len(self):
+            return other
+        return Pool(
+            np.concatenate([self.positions, other.positions]),
+            np.concatenate([self.position_error, other.position_error]),
+            np.concatenate([self.orientation_error, other.orientation_error]),
+            np.concatenate([self.valid, other.valid]),
+            np.concatenate([self.expert, other.expert]),
+        )
+
+    def best(self) -> Pool:
+        """The one row with the least error, 1 m counted as 1 rad."""
+        if not len(self):
+            return self
+        return self.pick(np.array([np.argmin(self.position_error + self.orientation_error)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What a request asks of each configuration: a pose, and how close to it."""
+
+    robot: Robot
+    pose: FloatArray
+    position_only: bool
+    position_tolerance: float
+    orientation_tolerance: float
+
+    def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
+        """Configurations moved onto the pose, and verified."""
+        result = self.robot.refine(
+            positions,
+            self.pose,
+            position_only=self.position_only,
+            position_tolerance=self.position_tolerance,
+            orientation_tolerance=self.orientation_tolerance,
+        )
+        return self.verified(result.positions, expert)
+
+    def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
+        """Configurations as they are, measured by forward kinematics."""
+        position_error, orientation_error = self.robot.pose_errors(positions, self.pose)
+        if self.position_only:
+            orientation_error = np.zeros_like(orientation_error)
+        valid = (
+            (position_error <= self.position_tolerance)
+            & (orientation_error <= self.orientation_tolerance)
+            & self.robot.within_limits(positions)
+        )
+        return Pool(positions, position_error, orientation_error, valid, expert)

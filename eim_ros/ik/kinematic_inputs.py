@@ -1,0 +1,106 @@
+"""Forward kinematics inside the density ratio (thesis 4.3.1, extra features theta(x)), with annealed smoothing.
+
+Samples of an arm lie exactly on FK(q) = y, so a classifier that sees FK(q) - y tells the classes apart perfectly and the ratio means
+nothing. The contexts of both classes are therefore blurred, y~ = y + sigma n, n ~ N(0, I), and sigma is annealed. The smoothing is ours,
+so its density is known: p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and the network only has to learn what the samples tell about p(q).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.torch_kinematics import forward_context
+from eim_ros.settings import Settings, option
+
+__all__ = ["KinematicConfig", "KinematicInputs"]
+
+ROTATION_WEIGHT = 0.4  # [m]: a difference of rotation columns counts as this many metres
+ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
+
+
+@dataclass(frozen=True)
+class KinematicConfig(Settings):
+    """Annealing of the smoothing."""
+
+    sigma_start: float = option(0.2, "smoothing of the contexts at the start", unit="m", minimum=1e-6)
+    sigma_decay: float = option(0.985, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
+    sigma_floor: float = option(0.03, "least smoothing", unit="m", minimum=1e-6)
+    limit_softness: float = option(0.05, "standard deviation of the soft joint limits", unit="rad", minimum=1e-6)
+    known: bool = option(True, "use the known density of the smoothing and of the model (thesis 7.1.1)")
+
+
+@dataclass(frozen=True)
+class KinematicInputs:
+    """Density ratio inputs of an arm; satisfies `eim_ros.inference.RatioInputs`.
+
+    Attributes
+    ----------
+    robot : Robot
+    kind : str
+        "position" or "pose", the context's kind.
+    center, scale : Tensor (n_context,)
+        Standardisation of the contexts.
+    config : KinematicConfig
+    """
+
+    robot: Robot
+    kind: str
+    center: Tensor
+    scale: Tensor
+    config: KinematicConfig = KinematicConfig()
+
+    @classmethod
+    def from_data(cls, robot: Robot, kind: str, context: Tensor, config: KinematicConfig) -> KinematicInputs:
+        scale = context.std(0, correction=0)
+        scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
+        return cls(robot, kind, context.mean(0), scale, config)
+
+    @property
+    def n_inputs(self) -> int:
+        return 2 * self.robot.dof + 2 * len(self.center) + 1
+
+    def sigma(self, iteration: int) -> float:
+        """Smoothing of positions [m] at an iteration."""
+        return max(self.config.sigma_floor, self.config.sigma_start * self.config.sigma_decay**iteration)
+
+    def smoothing(self, iteration: int) -> Tensor:
+        return self.sigma(iteration) / self._metric()
+
+    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
+        if not self.config.known:
+            return None
+        violation = self._violation(sample) / self.config.limit_softness
+        return -0.5 * (self._error(context, sample, iteration).square().sum(-1) + violation.square().sum(-1))
+
+    def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        error = self._error(context, sample, iteration)
+        squared = error.square().sum(-1, keepdim=True) / ERROR_CLIP
+        return torch.cat(
+            [
+                sample / 1.5,
+                (context - self.center) / self.scale,
+                error.clamp(-ERROR_CLIP, ERROR_CLIP),
+                -squared.clamp_max(ERROR_CLIP),
+                self._violation(sample) / 0.1,
+            ],
+            -1,
+        )
+
+    def _metric(self) -> Tensor:
+        metric = torch.ones_like(self.center)
+        metric[3:] = ROTATION_WEIGHT
+        return metric
+
+    def _error(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        """(FK(q) - y)/sigma, (n_samples, n_context)."""
+        return (forward_context(self.robot, sample, self.kind) - context) * (self._metric() / self.sigma(iteration))
+
+    def _violation(self, sample: Tensor) -> Tensor:
+        """By how much each joint is beyond its limits, (n_samples, dof) [rad or m]."""
+        lower = torch.tensor(self.robot.lower).to(sample)
+        upper = torch.tensor(self.robot.upper).to(sample)
+        return torch.relu(sample - upper) + torch.relu(lower - sample)

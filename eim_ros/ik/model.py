@@ -1,0 +1,99 @@
+"""A mixture of experts together with the robot whose inverse kinematics it models, as one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eim_ros.distributions import MixtureOfExperts, load_mixture_of_experts, save_mixture_of_experts
+from eim_ros.errors import ModelFileError, RobotError
+from eim_ros.kinematics import CONTEXT_KINDS, Robot
+
+__all__ = ["IKModel", "describe_robot", "robot_from_description"]
+
+
+@dataclass(frozen=True, eq=False)
+class IKModel:
+    """q(configuration | context) of one robot.
+
+    Attributes
+    ----------
+    mixture : MixtureOfExperts
+        Columns of its samples are `robot.joint_names`.
+    robot : Robot
+    context_kind : str
+        "position" or "pose", see `eim_ros.kinematics.context_from_pose`.
+    training : dict
+        JSON-compatible record of how the model was made.
+    """
+
+    mixture: MixtureOfExperts
+    robot: Robot
+    context_kind: str
+    training: dict[str, Any] = field(default_factory=dict)
+
+    def save(self, path: str | Path) -> None:
+        """Write atomically, as safetensors with the description in its header."""
+        document = {
+            "robot": describe_robot(self.robot),
+            "context_kind": self.context_kind,
+            "training": self.training,
+        }
+        save_mixture_of_experts(path, self.mixture, document)
+
+    @classmethod
+    def load(cls, path: str | Path, robot: Robot | None = None) -> IKModel:
+        """Read a model.
+
+        Parameters
+        ----------
+        path : str or Path
+        robot : Robot, optional
+            The robot it is to be used with; the one described in the file if missing.
+
+        Raises
+        ------
+        ModelFileError
+            Truncated, a pickle, of another schema, damaged, or trained for another robot.
+        """
+        mixture, document = load_mixture_of_experts(path)
+        kind = document.get("context_kind")
+        if kind not in CONTEXT_KINDS:
+            raise ModelFileError(f"{path} is no inverse kinematics model: its context kind is {kind!r}", kind)
+        stored = robot_from_description(document.get("robot"), path)
+        if robot is not None and robot.fingerprint != stored.fingerprint:
+            raise ModelFileError(
+                f"{path} was trained for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}, joints "
+                f"{', '.join(stored.joint_names)}), not for '{robot.name}' ({robot.base_link} to {robot.tip_link}, joints "
+                f"{', '.join(robot.joint_names)}) or its kinematics or limits differ; train a model for this robot",
+                robot.name,
+            )
+        shape = (mixture.n_dims, mixture.n_context)
+        if shape != (stored.dof, CONTEXT_KINDS[kind]):
+            raise ModelFileError(f"{path} has (joints, context) {shape}, its robot needs {stored.dof} joints", shape)
+        return cls(mixture, robot or stored, kind, document.get("training") or {})
+
+
+def describe_robot(robot: Robot) -> dict[str, Any]:
+    """JSON-compatible description from which the robot can be rebuilt."""
+    return {
+        "name": robot.name,
+        "base_link": robot.base_link,
+        "tip_link": robot.tip_link,
+        "joint_names": list(robot.joint_names),
+        "fingerprint": robot.fingerprint,
+        "urdf": robot.urdf,
+    }
+
+
+def robot_from_description(description: Any, path: str | Path) -> Robot:
+    """The robot that `describe_robot` described."""
+    try:
+        robot = Robot.from_urdf(description["urdf"], description["base_link"], description["tip_link"])
+        fingerprint = description["fingerprint"]
+    except (KeyError, TypeError, RobotError) as error:
+        raise ModelFileError(f"{path} has no valid robot description: {error}", str(path)) from error
+    if robot.fingerprint != fingerprint:
+        raise ModelFileError(f"{path} is damaged: its robot description does not match its fingerprint", str(path))
+    return robot

@@ -1,0 +1,228 @@
+"""Sampled, verified inverse kinematics: propose from the mixture, refine, verify, select.
+
+Every configuration returned as valid was checked by forward kinematics against the requested pose and against the limits. The
+mixture proposes first; where its proposals fail, uniform seeds are blended in, so that no pose is lost that uniform restarts would
+solve.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConfigurationError, JointStateError
+from eim_ros.ik.error_codes import ErrorCode
+from eim_ros.ik.model import IKModel
+from eim_ros.ik.proposal import ConditionalMixture, Proposal
+from eim_ros.ik.goal import Goal, Pool
+from eim_ros.ik.samples import NO_EXPERT, Samples
+from eim_ros.ik.selection import distance_to, distinct_rows
+from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics.pose import check_pose
+
+__all__ = ["Sampler"]
+
+FloatArray = npt.NDArray[np.float64]
+
+DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in every joint are near-duplicates
+FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
+MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
+FREE_ORIENTATIONS = 16  # orientations over which a pose model is averaged when only the position is asked for
+
+
+class Sampler:
+    """Draws configurations that reach a pose.
+
+    Parameters
+    ----------
+    model : IKModel
+    """
+
+    def __init__(self, model: IKModel) -> None:
+        self.robot: Robot = model.robot
+        self.context_kind: str = model.context_kind
+        self.training = model.training
+        self._proposal = Proposal(model.mixture)
+
+    @classmethod
+    def load(cls, model: str | Path, robot: Robot | None = None, device: str = "cpu") -> Sampler:
+        """Read a model file; `ModelFileError` if it is damaged, of another schema, or for another robot.
+
+        Requests are served on the CPU, where one takes a fraction of a transfer to a GPU: any other device is refused.
+        """
+        if device != "cpu":
+            raise ConfigurationError(f"requests are served on the CPU; device must be 'cpu', got {device!r}", device)
+        return cls(IKModel.load(model, robot))
+
+    @property
+    def n_experts(self) -> int:
+        return self._proposal.n_experts
+
+    def compile(self) -> None:
+        """Compile everything a request needs, so that none has to wait for it."""
+        self.robot.compile()
+        reachable = self.robot.forward(0.5 * (self.robot.lower + self.robot.upper))
+        self.sample(reachable, 2, seed=0, distinct=True)
+        self.sample(reachable, 2, seed=0, position_only=True, refine=False)
+
+    def sample(
+        self,
+        pose: npt.ArrayLike,
+        n: int = 100,
+        seed: int | None = None,
+        *,
+        near: npt.ArrayLike | None = None,
+        position_only: bool | None = None,
+        refine: bool = True,
+        distinct: bool = False,
+        position_tolerance: float = 1e-6,
+        orientation_tolerance: float = 1e-6,
+        timeout: float = 1.0,
+    ) -> Samples:
+        """Sample configurations for one pose.
+
+        Parameters
+        ----------
+        pose : (4, 4) array_like
+            Wanted pose of the tip in the base frame.
+        n : int
+            Number of configurations, >= 1.
+        seed : int, optional
+            Random seed >= 0; the same seed gives the same answer unless the timeout cuts it short. Fresh if missing.
+        near : (dof,) array_like, optional
+            Configuration by whose distance the answer is ordered, nearest first [rad or m]. By density otherwise.
+        position_only : bool, optional
+            Whether any orientation will do; default: as the model's context is a position or a pose.
+        refine : bool
+            Whether samples are moved onto the pose. If not, raw samples are returned and marked valid or not.
+        distinct : bool
+            Whether near-duplicates (no joint differs by more than 0.01 rad or m) are dropped.
+        position_tolerance, orientation_tolerance : float
+            Largest errors of a valid configuration [m], [rad].
+        timeout : float
+            [s].
+
+        Returns
+        -------
+        Samples
+            With `refine`: up to n valid configurations; if there is none, the best attempt, marked not valid.
+
+        Raises
+        ------
+        PoseError, JointStateError, ConfigurationError
+            If an argument is malformed. Not finding a solution is no exception, see `Samples.error_code`.
+        """
+        started = time.perf_counter()
+        wanted = check_pose(pose)
+        if position_only is None:
+            position_only = self.context_kind == "position"
+        if n < 1 or not (position_tolerance > 0.0 and orientation_tolerance > 0.0 and timeout >= 0.0):
+            raise ConfigurationError("n must be at least 1, tolerances positive, the timeout not negative", n)
+        reference = None if near is None else self._reference(near)
+        rng = np.random.default_rng(seed)
+        conditional = self._proposal.condition(self._contexts(wanted, position_only, rng))
+        goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance)
+        if refine:
+            pool, out_of_time = self._search(goal, conditional, n, distinct, started + timeout, rng)
+        else:
+            positions, expert = conditional.sample(n, rng)
+            pool, out_of_time = goal.verified(positions, expert), False
+            if distinct:
+                pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
+        if reference is None and len(pool) > n:
+            pool = pool.pick(np.arange(n))  # the first ones, whatever their density: a fair sample
+        log_prob = conditional.log_prob(pool.positions)
+        order = np.argsort(-log_prob if reference is None else distance_to(self.robot, pool.positions, reference))
+        chosen = order[np.argsort(~pool.valid[order], kind="stable")][:n]
+        code, message = _outcome(pool, n, refine, out_of_time)
+        picked = pool.pick(chosen)
+        return Samples(
+            self.robot.joint_names,
+            picked.positions,
+            log_prob[chosen],
+            picked.position_error,
+            picked.orientation_error,
+            picked.valid,
+            picked.expert,
+            code,
+            message,
+            time.perf_counter() - started,
+        )
+
+    def _search(
+        self,
+        goal: Goal,
+        conditional: ConditionalMixture,
+        n: int,
+        distinct: bool,
+        deadline: float,
+        rng: np.random.Generator,
+    ) -> tuple[Pool, bool]:
+        """Rounds of proposing and refining until n are found, the search is fruitless, or time is up."""
+        pool = goal.verified(*conditional.sample(0, rng))
+        best = pool
+        fruitless = 0
+        round_size = min(n + n // 8 + 4, MOST_SEEDS_PER_ROUND)
+        uniform_share = 0.0
+        while len(pool) < n and fruitless < FRUITLESS_SEEDS:
+            if time.perf_counter() >= deadline and len(best):
+                return (pool if len(pool) else best), True
+            n_uniform = int(uniform_share * round_size)
+            positions, expert = conditional.sample(round_size - n_uniform, rng)
+            if n_uniform:
+                positions = np.concatenate([positions, self.robot.sample_configurations(n_uniform, rng)])
+                expert = np.concatenate([expert, np.full(n_uniform, NO_EXPERT, dtype=np.uint32)])
+            refined = goal.refined(positions, expert)
+            best = best.joined(refined).best()
+            fresh = refined.pick(np.flatnonzero(refined.valid))
+            merged = pool.joined(fresh)
+            if distinct:
+                merged = merged.pick(distinct_rows(self.robot, merged.positions, DISTINCT_TOLERANCE))
+            gained = len(merged) - len(pool)
+            fruitless = 0 if gained else fruitless + round_size
+            uniform_share = 0.0 if gained > 0.5 * round_size else 0.5
+            pool = merged
+            round_size = min(max(2 * (n - len(pool)), 32), MOST_SEEDS_PER_ROUND)
+        return (pool if len(pool) else best), False
+
+    def _contexts(self, pose: FloatArray, position_only: bool, rng: np.random.Generator) -> FloatArray:
+        """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
+        poses = pose[None]
+        if self.context_kind == "pose" and position_only:
+            poses = np.repeat(poses, FREE_ORIENTATIONS, axis=0)
+            poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
+        return context_from_pose(poses, self.context_kind)
+
+    def _reference(self, near: npt.ArrayLike) -> FloatArray:
+        reference = np.asarray(near, dtype=np.float64)
+        if reference.shape != (self.robot.dof,) or not np.isfinite(reference).all():
+            names = ", ".join(self.robot.joint_names)
+            raise JointStateError(f"a seed configuration needs {self.robot.dof} finite values, of {names}", near)
+        return reference
+
+
+def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool) -> tuple[ErrorCode, str]:
+    n_valid = min(int(pool.valid.sum()), n)
+    if out_of_time:
+        code, reason = ErrorCode.TIMED_OUT, "timed out: "
+    else:
+        code, reason = (ErrorCode.SUCCESS if n_valid else ErrorCode.NO_IK_SOLUTION), ""
+    if n_valid:
+        rest = "" if n_valid == n or out_of_time else "; the search ended without more"
+        kind = "" if refine else " raw"
+        return code, f"{reason}{n_valid} of {n}{kind} configurations are valid{rest}"
+    best = pool.best()
+    error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
+    return code, f"{reason}no valid configuration found; the best is off by {error}"
+
+
+def _random_rotations(n: int, rng: np.random.Generator) -> FloatArray:
+    """Rotations (n, 3, 3), uniform: QR of Gaussian matrices (Stewart 1980)."""
+    orthogonal, triangular = np.linalg.qr(rng.standard_normal((n, 3, 3)))
+    orthogonal = orthogonal * np.sign(np.diagonal(triangular, axis1=1, axis2=2))[:, None, :]
+    flip = np.linalg.det(orthogonal) < 0.0
+    orthogonal[flip, :, 0] *= -1.0
+    return np.asarray(orthogonal)

@@ -1,0 +1,57 @@
+"""Answer to an inverse kinematics request: configurations with their densities, errors and validity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.ik.error_codes import ErrorCode
+
+__all__ = ["NO_EXPERT", "Samples"]
+
+NO_EXPERT = 2**32 - 1  # `Samples.expert` of a configuration that started from a uniform seed
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Configurations for one pose.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+        Columns of `positions`.
+    positions : (n, dof)
+        [rad] or [m].
+    log_prob : (n,)
+        Log density of each returned configuration under the model, log q(positions | pose) [nat].
+    position_error : (n,)
+        Distance of the tip from the pose by forward kinematics [m].
+    orientation_error : (n,)
+        Angle to the pose's orientation by forward kinematics [rad]; 0 where only the position was asked for.
+    valid : (n,) of bool
+        Whether the errors are within the tolerances and the joints within their limits.
+    expert : (n,) of uint32
+        Expert that proposed each; `NO_EXPERT` for a uniform seed.
+    error_code : ErrorCode
+        SUCCESS; TIMED_OUT when time ended before n valid ones were found; NO_IK_SOLUTION when the search ended with none.
+    message : str
+        In words.
+    elapsed : float
+        [s].
+    """
+
+    joint_names: tuple[str, ...]
+    positions: npt.NDArray[np.float64]
+    log_prob: npt.NDArray[np.float64]
+    position_error: npt.NDArray[np.float64]
+    orientation_error: npt.NDArray[np.float64]
+    valid: npt.NDArray[np.bool_]
+    expert: npt.NDArray[np.uint32]
+    error_code: ErrorCode
+    message: str
+    elapsed: float
+
+    def __len__(self) -> int:
+        return len(self.positions)

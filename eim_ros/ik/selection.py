@@ -1,0 +1,39 @@
+"""Choice among configurations: distances on the joints' own topology, near-duplicates, order."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import cKDTree
+
+from eim_ros.kinematics import Robot
+
+__all__ = ["distance_to", "distinct_rows"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def distance_to(robot: Robot, positions: FloatArray, reference: FloatArray) -> FloatArray:
+    """Euclidean joint distance (n,) [rad, m] of configurations (n, dof) to one (dof,), on the circle where continuous."""
+    difference = positions - reference
+    wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
+    return np.asarray(np.linalg.norm(np.where(robot.continuous, wrapped, difference), axis=1))
+
+
+def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.NDArray[np.int64]:
+    """Indices of the configurations (n, dof) that are no near-duplicate of an earlier one.
+
+    Two are near-duplicates if no joint differs by more than the tolerance [rad or m].
+    """
+    if len(positions) < 2:
+        return np.arange(len(positions))
+    period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
+    points = np.where(robot.continuous, np.mod(positions, 2.0 * np.pi), positions)
+    points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds up for tiny negatives
+    shifted = points - np.where(robot.continuous, 0.0, points.min(axis=0))
+    close = cKDTree(shifted, boxsize=period).query_pairs(tolerance, p=np.inf, output_type="ndarray")
+    keep = np.ones(len(positions), dtype=bool)
+    for first, second in close[np.lexsort((close[:, 1], close[:, 0]))]:
+        if keep[first]:
+            keep[second] = False
+    return np.flatnonzero(keep)

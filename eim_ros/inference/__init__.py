@@ -1,0 +1,23 @@
+"""Learners: each is `init -> step -> step ...`, run by the one loop in `run`."""
+
+from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, RatioConfig
+from eim_ros.inference.eim import EIM, EIMConfig
+from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
+from eim_ros.inference.run import Checkpoint, FitResult, History, run
+
+__all__ = [
+    "EIM",
+    "EM",
+    "Checkpoint",
+    "DensityRatio",
+    "EIMConfig",
+    "EMConfig",
+    "FitResult",
+    "History",
+    "NetworkRatio",
+    "RatioConfig",
+    "RatioInputs",
+    "StandardisedInputs",
+    "run",
+]

@@ -1,0 +1,210 @@
+"""The one loop of all learners: stopping, history, progress, checkpoints.
+
+An algorithm is `init -> step -> step ...`. A step maps an immutable state to the next one and a record of figures. What a
+state needs to go on bitwise (parameters, optimiser, random generator) it gives as named tensors.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.errors import DataError, ModelFileError
+from eim_ros.numerics.status import Status
+from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
+
+__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "State", "checked_data", "run"]
+
+CHECKPOINT_KIND = "checkpoint"
+CHECKPOINT_SCHEMA = 1
+
+
+class State(Protocol):
+    """What one iteration hands to the next."""
+
+    @property
+    def model(self) -> MixtureOfExperts: ...
+
+    @property
+    def iteration(self) -> int: ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything a later `Algorithm.restore` needs to continue bitwise."""
+        ...
+
+
+StateT = TypeVar("StateT", bound=State)
+
+
+class Algorithm(Protocol[StateT]):
+    """A learner as a pure step function with an end."""
+
+    def step(self, state: StateT) -> tuple[StateT, dict[str, float]]:
+        """One iteration; the record holds its figures by name."""
+        ...
+
+    def restore(self, state: StateT, tensors: dict[str, Tensor], iteration: int) -> StateT:
+        """The state that `State.tensors` was taken from; `state` gives the structure."""
+        ...
+
+    def finished(self, history: History) -> bool:
+        """Whether the run has converged."""
+        ...
+
+
+@dataclass(frozen=True)
+class History:
+    """Records of all iterations, oldest first."""
+
+    records: tuple[dict[str, float], ...] = ()
+
+    def with_record(self, record: dict[str, float]) -> History:
+        return History((*self.records, record))
+
+    def column(self, name: str) -> list[float]:
+        """One figure over the iterations that recorded it."""
+        return [record[name] for record in self.records if name in record]
+
+
+@dataclass(frozen=True)
+class FitResult(Generic[StateT]):
+    """Outcome of a run.
+
+    Attributes
+    ----------
+    model : MixtureOfExperts
+    status : Status
+        CONVERGED, MAX_ITERATIONS, NON_FINITE (the last finite model is kept) or INTERRUPTED.
+    history : History
+    state : State
+        Final state, from which a run can go on.
+    """
+
+    model: MixtureOfExperts
+    status: Status
+    history: History
+    state: StateT
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a run saves itself.
+
+    Attributes
+    ----------
+    path : Path
+    every : int
+        Iterations between two saves; the last iteration and an interruption by Ctrl-C are saved too.
+    identity : str
+        Describes settings and data; a checkpoint of another identity is refused on resume.
+    """
+
+    path: Path
+    every: int = 10
+    identity: str = ""
+
+    def save(self, state: State, history: History) -> None:
+        document = {"iteration": state.iteration, "identity": self.identity, "history": list(history.records)}
+        write_tensor_file(self.path, state.tensors(), document, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
+
+    def load(self) -> tuple[dict[str, Tensor], History, int]:
+        """Tensors, history and iteration of the saved run; `ModelFileError` if it is of another run."""
+        tensors, document = read_tensor_file(self.path, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
+        if document.get("identity") != self.identity:
+            raise ModelFileError(
+                f"checkpoint {self.path} belongs to a run with other data or settings; give the same, or start anew "
+                "without resuming",
+                document.get("identity"),
+            )
+        return tensors, History(tuple(document["history"])), int(document["iteration"])
+
+
+def run(
+    algorithm: Algorithm[StateT],
+    state: StateT,
+    n_iterations: int,
+    *,
+    callbacks: Sequence[Callable[[StateT, dict[str, float]], None]] = (),
+    checkpoint: Checkpoint | None = None,
+    resume: bool = False,
+) -> FitResult[StateT]:
+    """Iterate to the end.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+        Initial state.
+    n_iterations : int
+        Iterations in all, those of a resumed run included.
+    callbacks : sequence of callable
+        Called with the new state and its record after each iteration.
+    checkpoint : Checkpoint, optional
+    resume : bool
+        Continue from the checkpoint's file.
+
+    Returns
+    -------
+    FitResult
+        With status INTERRUPTED after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
+    """
+    history = History()
+    if resume and checkpoint is not None:
+        tensors, history, iteration = checkpoint.load()
+        state = algorithm.restore(state, tensors, iteration)
+    status = Status.MAX_ITERATIONS
+    try:
+        while state.iteration < n_iterations:
+            started = time.process_time()
+            following, record = algorithm.step(state)
+            if not _finite(following.model):
+                status = Status.NON_FINITE
+                break
+            state = following
+            record = {"iteration": float(state.iteration), **record, "cpu_seconds": time.process_time() - started}
+            history = history.with_record({name: v for name, v in record.items() if math.isfinite(v)})
+            for callback in callbacks:
+                callback(state, record)
+            if algorithm.finished(history):
+                status = Status.CONVERGED
+                break
+            if checkpoint is not None and state.iteration % checkpoint.every == 0:
+                checkpoint.save(state, history)
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if checkpoint is not None:
+        checkpoint.save(state, history)
+    return FitResult(state.model, status, history, state)
+
+
+def checked_data(data: Any) -> tuple[Tensor, Tensor]:
+    """A pair (context (n, dy), sample (n, dx)) as float64 tensors; `DataError` says what is wrong with it."""
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        raise DataError("data must be a pair (context (n, dy), sample (n, dx))", type(data).__name__)
+    context, sample = (torch.as_tensor(part) for part in data)
+    if context.dim() != 2 or sample.dim() != 2 or len(context) != len(sample):
+        raise DataError(
+            f"context (n, dy) and sample (n, dx) must be matrices of equal length, got {tuple(context.shape)} and "
+            f"{tuple(sample.shape)}",
+            tuple(sample.shape),
+        )
+    if len(sample) == 0 or sample.shape[1] == 0:
+        raise DataError("the data set is empty", tuple(sample.shape))
+    context, sample = context.to(torch.float64), sample.to(torch.float64)
+    for name, part in (("context", context), ("sample", sample)):
+        bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
+        if len(bad):
+            raise DataError(f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0]))
+    return context, sample
+
+
+def _finite(model: MixtureOfExperts) -> bool:
+    return all(bool(torch.isfinite(value).all()) for value in model.tensors().values())

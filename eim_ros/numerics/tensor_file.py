@@ -1,0 +1,87 @@
+"""Tensors and a JSON document in one file: safetensors whose metadata holds the JSON. Never pickle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from eim_ros.errors import ModelFileError
+from eim_ros.numerics.atomic_file import write_atomically
+
+__all__ = ["read_tensor_file", "write_tensor_file"]
+
+METADATA_KEY = "eim_ros"
+PICKLE_MAGIC = (b"\x80", b"PK\x03\x04")  # a bare pickle, and the zip archive torch.save writes
+
+
+def write_tensor_file(path: str | Path, tensors: dict[str, Tensor], document: dict[str, Any], *, kind: str, schema: int) -> None:
+    """Write atomically.
+
+    Parameters
+    ----------
+    path : str or Path
+    tensors : dict of Tensor
+        Any shapes, dtypes and devices.
+    document : dict
+        JSON-compatible.
+    kind, schema : str, int
+        What the file holds and in which version of its layout; a reader refuses any other.
+    """
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    header = json.dumps({"kind": kind, "schema_version": schema, **document}, sort_keys=True)
+    write_atomically(path, safetensors.torch.save(content, metadata={METADATA_KEY: header}))
+
+
+def read_tensor_file(path: str | Path, *, kind: str, schema: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensor_file` wrote.
+
+    Returns
+    -------
+    tensors : dict of Tensor, on the CPU
+    document : dict
+
+    Raises
+    ------
+    ModelFileError
+        Missing, a pickle, truncated or damaged, of another kind or schema version.
+    """
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror}", str(path)) from error
+    if start.startswith(PICKLE_MAGIC):
+        raise ModelFileError(f"{path} is a pickle; only safetensors files are loaded, for safety", str(path))
+    try:
+        with safetensors.safe_open(str(path), framework="pt") as file:
+            header = (file.metadata() or {}).get(METADATA_KEY)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except safetensors.SafetensorError as error:
+        raise ModelFileError(f"{path} is truncated or no safetensors file: {error}", str(path)) from error
+    document = _document(path, header)
+    if document.get("kind") != kind:
+        raise ModelFileError(f"{path} holds a {document.get('kind')!r}, expected a {kind!r}", document.get("kind"))
+    if document.get("schema_version") != schema:
+        raise ModelFileError(
+            f"{path} has schema version {document.get('schema_version')!r}, this program reads {schema}; "
+            "write it again with this version",
+            document.get("schema_version"),
+        )
+    return tensors, document
+
+
+def _document(path: str | Path, header: str | None) -> dict[str, Any]:
+    if header is None:
+        raise ModelFileError(f"{path} was not written by eim_ros: its safetensors header lacks {METADATA_KEY!r}")
+    try:
+        document = json.loads(header)
+    except json.JSONDecodeError as error:
+        raise ModelFileError(f"{path} has a damaged header: {error}", str(path)) from error
+    if not isinstance(document, dict):
+        raise ModelFileError(f"{path} has a damaged header: expected an object", str(path))
+    return document

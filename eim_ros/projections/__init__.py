@@ -1,0 +1,24 @@
+"""Closed-form and convex projections: trust-region I-projections and weighted maximum likelihood.
+
+EIM and inference with a known density share these updates and differ only in where the log density ratio comes from.
+"""
+
+from eim_ros.projections.categorical import CategoricalUpdate, project_categorical
+from eim_ros.projections.gating import constrain_gating, fit_gating
+from eim_ros.projections.gaussian import GaussianUpdate, project_experts, solve_multipliers
+from eim_ros.projections.maximum_likelihood import fit_experts
+from eim_ros.projections.surrogate import QuadraticSurrogate, fit_to_gradients, fit_to_values
+
+__all__ = [
+    "CategoricalUpdate",
+    "GaussianUpdate",
+    "QuadraticSurrogate",
+    "constrain_gating",
+    "fit_experts",
+    "fit_gating",
+    "fit_to_gradients",
+    "fit_to_values",
+    "project_categorical",
+    "project_experts",
+    "solve_multipliers",
+]

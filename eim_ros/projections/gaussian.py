@@ -1,0 +1,148 @@
+"""Trust-region I-projection of linear-Gaussian experts, all at once, by one eigendecomposition.
+
+Each expert maximises E[phi] - KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
+entropy_loss_bound, expectations over its contexts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2). In residual-whitened coordinates,
+x = W y + w + C e, the old expert is N(0, I) for every context and the surrogate of phi is
+
+    -1/2 e' R e + e' (A y + b) + f(y).
+
+With R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'], c_j = u_j' [A b] S [A b]' u_j, a = eta + 1 and s = a + omega:
+
+    KL(a, omega) = 1/2 sum_j [ s/(a+rho_j) - 1 - log(s/(a+rho_j)) + c_j/(a+rho_j)^2 ]
+    H - H_old    = 1/2 sum_j log(s/(a+rho_j))
+    omega*(a)    = max(0, exp{(sum_j log(a+rho_j) - 2 entropy_loss_bound)/d} - a)
+    [W w] += C U diag(1/(a+rho)) U' [A b],   B = C U diag(sqrt(s/(a+rho))),   C <- chol(B B')
+
+so the two-variable dual of the appendix becomes one decreasing function of a per expert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.numerics.roots import decreasing_root
+from eim_ros.projections.surrogate import QuadraticSurrogate
+
+__all__ = ["GaussianUpdate", "Multipliers", "project_experts", "solve_multipliers"]
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """Solution of the dual, one entry per expert.
+
+    Attributes
+    ----------
+    eta, omega : Tensor (n_components,)
+        Multipliers of the KL and of the entropy constraint, >= 0 (thesis A.6, A.16).
+    kl : Tensor (n_components,)
+        Expected KL(new || old) [nat] under the surrogate's contexts.
+    entropy_change : Tensor (n_components,)
+        H(new) - H(old) [nat].
+    feasible : Tensor (n_components,) of bool
+        False where no multiplier met the bounds (non-finite surrogate): the expert must be left as it is.
+    """
+
+    eta: Tensor
+    omega: Tensor
+    kl: Tensor
+    entropy_change: Tensor
+    feasible: Tensor
+
+
+@dataclass(frozen=True)
+class GaussianUpdate:
+    """New experts, and the multipliers that led to them; experts without a feasible update are unchanged."""
+
+    experts: LinearExperts
+    multipliers: Multipliers
+
+
+def project_experts(
+    experts: LinearExperts, surrogate: QuadraticSurrogate, kl_bound: float, entropy_loss_bound: float
+) -> GaussianUpdate:
+    """Trust-region I-projection of every expert onto its surrogate.
+
+    Parameters
+    ----------
+    experts : LinearExperts
+        The old experts, in whose whitened residuals the surrogate is written.
+    surrogate : QuadraticSurrogate
+    kl_bound : float
+        Largest expected KL(new || old) [nat], > 0; infinite for none.
+    entropy_loss_bound : float
+        Largest loss of entropy [nat], >= 0; infinite for none.
+
+    Returns
+    -------
+    GaussianUpdate
+    """
+    usable = torch.isfinite(surrogate.curvature).all(-1).all(-1) & torch.isfinite(surrogate.linear).all(-1).all(-1)
+    curvature = torch.where(usable[:, None, None], surrogate.curvature, torch.zeros_like(surrogate.curvature))
+    linear = torch.where(usable[:, None, None], surrogate.linear, torch.zeros_like(surrogate.linear))
+    rho, basis = torch.linalg.eigh(curvature)
+    rotated = basis.mT @ linear
+    shift = ((rotated @ surrogate.context_moment) * rotated).sum(-1)
+    solution = solve_multipliers(rho, shift, kl_bound, entropy_loss_bound)
+
+    a = (solution.eta + 1.0).unsqueeze(-1)
+    precision = a + rho
+    stretched = experts.scale_trils @ (basis * ((a + solution.omega.unsqueeze(-1)) / precision).sqrt().unsqueeze(-2))
+    factor, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
+    step = experts.scale_trils @ (basis @ (rotated / precision.unsqueeze(-1)))
+    finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factor).all(-1).all(-1)
+    accepted = usable & solution.feasible & (info == 0) & finite
+    solution = Multipliers(solution.eta, solution.omega, solution.kl, solution.entropy_change, accepted)
+
+    weights = torch.where(accepted[:, None, None], experts.weights + step[..., :-1], experts.weights)
+    biases = torch.where(accepted[:, None], experts.biases + step[..., -1], experts.biases)
+    scale_trils = torch.where(accepted[:, None, None], factor, experts.scale_trils)
+    return GaussianUpdate(LinearExperts(weights, biases, scale_trils), solution)
+
+
+def solve_multipliers(rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_bound: float) -> Multipliers:
+    """Minimise the dual for every expert by one monotone root-find in a = eta + 1.
+
+    Parameters
+    ----------
+    rho : Tensor (n_components, n_dims)
+        Eigenvalues of the surrogate's curvature R; may be negative.
+    shift : Tensor (n_components, n_dims)
+        c_j >= 0, mean squared slope along each eigenvector.
+    kl_bound, entropy_loss_bound : float
+        As in `project_experts`.
+
+    Returns
+    -------
+    Multipliers
+        At the feasible end of the bracket: kl <= kl_bound and entropy_change >= -entropy_loss_bound hold exactly, up
+        to rounding.
+    """
+    start = (-rho.amin(-1)).clamp_min(1.0)
+    bracket = decreasing_root(
+        lambda a: _kl(a, _omega(a, rho, entropy_loss_bound), rho, shift) - kl_bound, start, relative_tolerance=1e-9
+    )
+    a = bracket.upper
+    omega = _omega(a, rho, entropy_loss_bound)
+    kl = _kl(a, omega, rho, shift)
+    feasible = bracket.found & torch.isfinite(kl)
+    return Multipliers(a - 1.0, omega, kl, _entropy_change(a, omega, rho), feasible)
+
+
+def _omega(a: Tensor, rho: Tensor, entropy_loss_bound: float) -> Tensor:
+    mean_log = (torch.log(a.unsqueeze(-1) + rho).sum(-1) - 2.0 * entropy_loss_bound) / rho.shape[-1]
+    return (mean_log.exp() - a).clamp_min(0.0)
+
+
+def _kl(a: Tensor, omega: Tensor, rho: Tensor, shift: Tensor) -> Tensor:
+    precision = a.unsqueeze(-1) + rho
+    ratio = (a + omega).unsqueeze(-1) / precision
+    kl = 0.5 * (ratio - 1.0 - torch.log(ratio) + shift / precision.square()).sum(-1)
+    return torch.where((precision > 0.0).all(-1), kl, torch.full_like(kl, torch.inf))
+
+
+def _entropy_change(a: Tensor, omega: Tensor, rho: Tensor) -> Tensor:
+    return 0.5 * torch.log((a + omega).unsqueeze(-1) / (a.unsqueeze(-1) + rho)).sum(-1)
