@@ -6,6 +6,8 @@ axis, the pose of the tip is
     T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i,
 
 where Z is a rotation about, or a translation along, z, and P_i = A_{i-1}^T (placement of joint i) A_i are constant.
+Row i of `links` (m + 1, 16) holds the rotation of P_i row by row (9), its translation [m] (3), whether joint i slides
+(0 or 1), the index of the independent joint it follows (its own, mostly), multiplier and offset; the last row only P_m.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,27 +24,19 @@ import numpy.typing as npt
 from eim_ros.errors import RobotError
 from eim_ros.kinematics.urdf import UrdfJoint
 
-__all__ = ["Chain", "ChainModel", "build_chain"]
+__all__ = ["MULTIPLIER", "OFFSET", "PRISMATIC", "SOURCE", "TRANSLATION", "ChainModel", "build_chain"]
 
 FloatArray = npt.NDArray[np.float64]
 
-
-class Chain(NamedTuple):
-    """What a kernel needs; m moving joints, mimic ones included."""
-
-    rotations: FloatArray  # (m + 1, 3, 3) of P_i
-    translations: FloatArray  # (m + 1, 3) of P_i [m]
-    prismatic: npt.NDArray[np.bool_]  # (m,)
-    source: npt.NDArray[np.int64]  # (m,) index of the independent joint
-    multiplier: FloatArray  # (m,)
-    offset: FloatArray  # (m,) [rad] or [m]
+TRANSLATION = slice(9, 12)
+PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`
 
 
 @dataclass(frozen=True, eq=False)
 class ChainModel:
     """A chain and what is known of its independent joints."""
 
-    chain: Chain
+    links: FloatArray
     joint_names: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
@@ -76,10 +70,14 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
         rotations[i] = rotations[i] @ turn
         rotations[i + 1] = turn.T @ rotations[i + 1]
         translations[i + 1] = turn.T @ translations[i + 1]
-    chain = Chain(rotations, translations, prismatic, source, multiplier, offset)
-    for array in (*chain, lower, upper, continuous):
+    links = np.zeros((len(moving) + 1, 16))
+    links[:, :9] = rotations.reshape(-1, 9)
+    links[:, TRANSLATION] = translations
+    for column, values in ((PRISMATIC, prismatic), (SOURCE, source), (MULTIPLIER, multiplier), (OFFSET, offset)):
+        links[:-1, column] = values
+    for array in (links, lower, upper, continuous):
         array.flags.writeable = False
-    return ChainModel(chain, names, lower, upper, continuous, fingerprint)
+    return ChainModel(links, names, lower, upper, continuous, fingerprint)
 
 
 def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""Decorator for compiled kernels: numba, without the interpreter lock, cached on disk where a disk can be written.
+"""Decorators for compiled kernels: numba, without the interpreter lock, cached on disk where a disk can be written.
 
 `fastmath` is limited to flags that keep NaN and infinity: a product may be fused or reordered, never assumed finite.
 """
@@ -10,11 +10,9 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "compiled_exactly"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
-FASTMATH = {"contract", "reassoc", "arcp", "nsz"}
 
 
 def compiled(function: FunctionT) -> FunctionT:
@@ -23,7 +21,16 @@ def compiled(function: FunctionT) -> FunctionT:
     The cache lies beside the source, else in the user's cache folder, or where `NUMBA_CACHE_DIR` says. Where none of
     them can be written the function still works and is compiled once per process.
     """
-    options: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+    return _compiled(function, {"contract", "reassoc", "arcp", "nsz"})
+
+
+def compiled_exactly(function: FunctionT) -> FunctionT:
+    """As `compiled`, but sums and products keep the order in which they are written."""
+    return _compiled(function, {"contract"})
+
+
+def _compiled(function: FunctionT, fastmath: set[str]) -> FunctionT:
+    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     try:
         kernel = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba: "no locator available": no folder is writable

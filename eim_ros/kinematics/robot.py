@@ -6,15 +6,15 @@ Frames: poses and Jacobians are of the tip link in the base link's frame. Angles
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import RobotError
+from eim_ros.errors import PoseError, RobotError
 from eim_ros.kinematics import kernels
-from eim_ros.kinematics.chain import Chain, build_chain
+from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
@@ -25,6 +25,8 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 MAX_ITERATIONS = 60
+REFINE_PATIENCE = 6
+RESTART_PATIENCE = 3
 MAX_RESTARTS = 1000
 
 
@@ -71,8 +73,8 @@ class Robot:
         Joints that may turn endlessly; their results are wrapped to [-pi, pi).
     fingerprint : str
         SHA-256 of the kinematics: equal for equal robots, whatever their links are called.
-    chain : Chain
-        Arrays for the compiled kernels.
+    links : (m + 1, 16)
+        The chain in the form the compiled kernels work on, see `chain.py`.
     """
 
     name: str
@@ -84,7 +86,13 @@ class Robot:
     upper: FloatArray
     continuous: BoolArray
     fingerprint: str
-    chain: Chain
+    links: FloatArray
+    _full_bounds: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        bounds = np.array([self.lower, self.upper, self.continuous.astype(np.float64)])
+        bounds.flags.writeable = False
+        object.__setattr__(self, "_full_bounds", bounds)
 
     @classmethod
     def from_urdf(cls, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
@@ -115,7 +123,7 @@ class Robot:
             upper=model.upper,
             continuous=model.continuous,
             fingerprint=model.fingerprint,
-            chain=model.chain,
+            links=model.links,
         )
 
     @classmethod
@@ -140,45 +148,43 @@ class Robot:
     @property
     def reach(self) -> float:
         """Upper bound of the distance from base to tip [m]: link lengths and prismatic travel, summed."""
-        chain = self.chain
-        travel = np.maximum(
-            np.abs(chain.multiplier * self.lower[chain.source] + chain.offset),
-            np.abs(chain.multiplier * self.upper[chain.source] + chain.offset),
-        )
-        return float(np.linalg.norm(chain.translations, axis=1).sum() + travel[chain.prismatic].sum())
+        sliding = self.links[self.links[:, PRISMATIC] != 0.0]
+        source = sliding[:, SOURCE].astype(np.int64)
+        ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
+        return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
 
     def forward(self, q: npt.ArrayLike) -> FloatArray:
         """Poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one (dof,)."""
         rows, single = self._rows(q)
         poses = np.empty((len(rows), 4, 4))
-        kernels.forward_many(self.chain, rows, poses)
+        kernels.forward_many(self.links, rows, poses)
         return poses[0] if single else poses
 
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one: linear rows [m], then angular [rad]."""
         rows, single = self._rows(q)
         jacobians = np.empty((len(rows), 6, self.dof))
-        kernels.jacobian_many(self.chain, rows, jacobians)
+        kernels.jacobian_many(self.links, rows, jacobians)
         return jacobians[0] if single else jacobians
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
         """Points (n, n_points, 3), or (n_points, 3) of one: base, origin of each moving joint, tip [m]."""
         rows, single = self._rows(q)
-        points = np.empty((len(rows), self.chain.prismatic.shape[0] + 2, 3))
-        kernels.skeleton_many(self.chain, rows, points)
+        points = np.empty((len(rows), len(self.links) + 1, 3))
+        kernels.skeleton_many(self.links, rows, points)
         return points[0] if single else points
 
     def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
         """Whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m]; NaN is not."""
         rows, _ = self._rows(q)
-        inside: BoolArray = ((rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)).all(axis=1)
-        return inside
+        inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
+        return np.asarray(inside.all(axis=1), dtype=np.bool_)
 
     def pose_errors(self, q: npt.ArrayLike, pose: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Position errors (n,) [m] and orientation errors (n,) [rad] of configurations against one pose (4, 4)."""
         rows, _ = self._rows(q)
         errors = np.empty((2, len(rows)))
-        kernels.errors_many(self.chain, rows, check_pose(pose), errors)
+        kernels.errors_many(self.links, rows, check_pose(pose), errors)
         return errors[0], errors[1]
 
     def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -194,6 +200,7 @@ class Robot:
         position_tolerance: float = 1e-6,
         orientation_tolerance: float = 1e-6,
         max_iterations: int = MAX_ITERATIONS,
+        patience: int = REFINE_PATIENCE,
         lower: npt.ArrayLike | None = None,
         upper: npt.ArrayLike | None = None,
     ) -> Refinement:
@@ -210,7 +217,9 @@ class Robot:
         position_tolerance, orientation_tolerance : float
             [m], [rad].
         max_iterations : int
-            Most steps per seed; a seed that stalls stops earlier.
+            Most steps per seed.
+        patience : int
+            A seed is given up when its squared error does not halve within so many steps (1 or more).
         lower, upper : (dof,) array_like, optional
             Narrower limits for this call.
 
@@ -222,15 +231,19 @@ class Robot:
             If the pose is not a finite rigid transform.
         """
         positions = self._rows(seeds)[0].copy()
-        if not np.isfinite(positions).all():
-            raise RobotError("seeds must be finite", seeds)
-        bounds = self._bounds(lower, upper)
+        if patience < 1:
+            raise RobotError(f"patience must be at least 1, got {patience}", patience)
+        target = _transforms(pose, 2)
         n = len(positions)
-        converged, iterations, errors = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64), np.zeros((2, n))
-        kernels.refine_many(
-            self.chain, positions, check_pose(pose), bool(position_only), float(position_tolerance),
-            float(orientation_tolerance), int(max_iterations), *bounds, converged, iterations, errors,
+        converged, iterations, errors = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64), np.empty((2, n))
+        outcome = kernels.refine_many(
+            self.links, self._bounds(lower, upper), positions, target, position_only, float(position_tolerance),
+            float(orientation_tolerance), max_iterations, patience, converged, iterations, errors,
         )  # fmt: skip
+        if outcome == kernels.BAD_POSE:
+            check_pose(pose)
+        if outcome == kernels.BAD_SEED:
+            raise RobotError("seeds must be finite", seeds)
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
     def solve(
@@ -247,7 +260,7 @@ class Robot:
     ) -> Refinement:
         """One solution of one pose from uniform random seeds, or the best attempt of all restarts (n = 1)."""
         return self.solve_many(
-            check_pose(pose)[None],
+            _transforms(pose, 2)[None],
             rng,
             position_only=position_only,
             position_tolerance=position_tolerance,
@@ -270,21 +283,20 @@ class Robot:
         upper: npt.ArrayLike | None = None,
     ) -> Refinement:
         """One solution for each of the poses (n, 4, 4), as `solve` but in one compiled call."""
-        targets = np.asarray(poses, dtype=np.float64)
-        targets = np.ascontiguousarray(targets.reshape(-1, 4, 4)) if targets.size else np.empty((0, 4, 4))
-        for target in targets:
-            check_pose(target)
+        targets = _transforms(poses, 3)
         if max_restarts < 1:
             raise RobotError(f"max_restarts must be at least 1, got {max_restarts}", max_restarts)
-        bounds = self._bounds(lower, upper)
         n = len(targets)
-        positions, converged = np.zeros((n, self.dof)), np.zeros(n, dtype=np.bool_)
-        iterations, errors = np.zeros(n, dtype=np.int64), np.zeros((2, n))
-        kernels.solve_many(
-            self.chain, positions, targets, bool(position_only), float(position_tolerance),
-            float(orientation_tolerance), MAX_ITERATIONS, *bounds, converged, iterations, errors,
-            int(max_restarts), rng.integers(2**64, dtype=np.uint64),
+        positions, converged = np.empty((n, self.dof)), np.zeros(n, dtype=np.bool_)
+        iterations, errors = np.zeros(n, dtype=np.int64), np.empty((2, n))
+        outcome = kernels.solve_many(
+            self.links, self._bounds(lower, upper), positions, targets, position_only, float(position_tolerance),
+            float(orientation_tolerance), MAX_ITERATIONS, RESTART_PATIENCE, converged, iterations, errors,
+            max_restarts, rng.random(),
         )  # fmt: skip
+        if outcome == kernels.BAD_POSE:
+            for target in targets:
+                check_pose(target)
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
     def compile(self) -> None:
@@ -314,12 +326,10 @@ class Robot:
             )
         return rows, single
 
-    def _bounds(
-        self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None
-    ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Limits of one call and which joints may wrap: a continuous joint narrowed to less than a turn may not."""
+    def _bounds(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> FloatArray:
+        """Limits of a call and which joints wrap (3, dof): a continuous joint narrowed to less than a turn does not."""
         if lower is None and upper is None:
-            return self.lower, self.upper, self.continuous
+            return self._full_bounds
         low = np.array(self.lower if lower is None else lower, dtype=np.float64)
         high = np.array(self.upper if upper is None else upper, dtype=np.float64)
         if low.shape != (self.dof,) or high.shape != (self.dof,):
@@ -328,5 +338,16 @@ class Robot:
             raise RobotError("lower limits must not exceed upper limits", (lower, upper))
         if np.any(low < self.lower) or np.any(high > self.upper):
             raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
-        wraps = self.continuous & (low <= -math.pi) & (high >= math.pi)
-        return low, high, wraps
+        return np.array([low, high, self.continuous & (low <= -math.pi) & (high >= math.pi)])
+
+
+def _transforms(poses: npt.ArrayLike, ndim: int) -> FloatArray:
+    """Contiguous float64 transforms (4, 4) or (n, 4, 4); the kernels check their content."""
+    try:
+        array = np.ascontiguousarray(poses, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PoseError("a pose must be a (4, 4) transform", poses) from error
+    if array.ndim != ndim or array.shape[-2:] != (4, 4):
+        expected = "(4, 4)" if ndim == 2 else "(n, 4, 4)"
+        raise PoseError(f"expected transforms of shape {expected}, got {array.shape}", poses)
+    return array
