@@ -6,6 +6,7 @@ description is written once. Unknown keys, wrong types and values out of bounds 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import types
@@ -127,14 +128,12 @@ def _converted(name: str, kind: type, value: Any) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if kind is float and isinstance(value, str):  # YAML 1.1 reads '1e-3' as text
-        try:
+        with contextlib.suppress(ValueError):
             value = float(value)
-        except ValueError:
-            pass
     wrong_bool = isinstance(value, bool) and kind is not bool
     if wrong_bool or not isinstance(value, kind):
         raise ConfigurationError(f"{name} must be {kind.__name__}, got {value!r}", value)
-    if kind is float and not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise ConfigurationError(f"{name} must be finite, got {value!r}", value)
     return value
 

@@ -1,6 +1,6 @@
 """Multivariate normal distributions, any batch shape, parameterised by the Cholesky factor of the covariance.
 
-    log N(x; mu, L L') = -1/2 |L^-1 (x - mu)|^2 - sum log diag L - d/2 log 2 pi
+log N(x; mu, L L') = -1/2 |L^-1 (x - mu)|^2 - sum log diag L - d/2 log 2 pi
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Gaussian:
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Log density [nat], (...), of samples (..., n_dims)."""
-        return -0.5 * self.whiten(sample).square().sum(-1) + log_normaliser(self.scale_tril)
+        log_prob: Tensor = -0.5 * self.whiten(sample).square().sum(-1) + log_normaliser(self.scale_tril)
+        return log_prob
 
     def whiten(self, sample: Tensor) -> Tensor:
         """L^-1 (sample - mean), (..., n_dims)."""
@@ -57,7 +58,8 @@ class Gaussian:
 
     def entropy(self) -> Tensor:
         """Differential entropy [nat], the batch shape of scale_tril."""
-        return 0.5 * self.n_dims - log_normaliser(self.scale_tril)
+        entropy: Tensor = 0.5 * self.n_dims - log_normaliser(self.scale_tril)
+        return entropy
 
     def kl(self, other: Gaussian) -> Tensor:
         """KL(self || other) [nat], (...)."""

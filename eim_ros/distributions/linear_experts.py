@@ -13,7 +13,9 @@ from eim_ros.errors import DistributionError
 
 __all__ = ["LinearExperts"]
 
-CHUNK_ELEMENTS = 131_072  # largest temporary of log_prob, in numbers: stays in cache, bounds memory at thousands of experts
+CHUNK_ELEMENTS = (
+    131_072  # largest temporary of log_prob, in numbers: stays in cache, bounds memory at thousands of experts
+)
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,7 @@ class LinearExperts:
             )
         check_scale_tril(self.scale_trils, self.n_dims)
         if self.scale_trils.shape[:-2] != self.weights.shape[:1]:
-            raise DistributionError(
-                f"{self.n_components} experts need as many scale_trils", self.scale_trils.shape
-            )
+            raise DistributionError(f"{self.n_components} experts need as many scale_trils", self.scale_trils.shape)
         if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.biases).all()):
             raise DistributionError("expert parameters must be finite", self.weights)
 
@@ -82,7 +82,8 @@ class LinearExperts:
         """
         parts = [residual.square().sum(-1) for _, residual in self.residuals(context, sample, self.whitening())]
         squared = torch.cat(parts) if parts else sample.new_zeros((0, self.n_components))
-        return -0.5 * squared + log_normaliser(self.scale_trils)
+        log_prob: Tensor = -0.5 * squared + log_normaliser(self.scale_trils)
+        return log_prob
 
     def residuals(self, context: Tensor, sample: Tensor, whitening: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Whitened residuals (n_rows, n_components, n_dims), a bounded number of rows at a time, with their rows."""

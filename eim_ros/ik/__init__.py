@@ -1,9 +1,24 @@
 """Inverse kinematics as sampling: models of all the ways an arm can reach a pose, and the sampler that serves them."""
 
+from eim_ros.ik.collection import collect
 from eim_ros.ik.error_codes import ErrorCode
+from eim_ros.ik.evaluation import evaluate
 from eim_ros.ik.kinematic_inputs import KinematicConfig, KinematicInputs
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, Samples
+from eim_ros.ik.training import Training, TrainingRun
 
-__all__ = ["NO_EXPERT", "ErrorCode", "IKModel", "KinematicConfig", "KinematicInputs", "Sampler", "Samples"]
+__all__ = [
+    "NO_EXPERT",
+    "ErrorCode",
+    "IKModel",
+    "KinematicConfig",
+    "KinematicInputs",
+    "Sampler",
+    "Samples",
+    "Training",
+    "TrainingRun",
+    "collect",
+    "evaluate",
+]

@@ -1,8 +1,9 @@
 """Forward kinematics inside the density ratio (thesis 4.3.1, extra features theta(x)), with annealed smoothing.
 
-Samples of an arm lie exactly on FK(q) = y, so a classifier that sees FK(q) - y tells the classes apart perfectly and the ratio means
-nothing. The contexts of both classes are therefore blurred, y~ = y + sigma n, n ~ N(0, I), and sigma is annealed. The smoothing is ours,
-so its density is known: p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and the network only has to learn what the samples tell about p(q).
+Samples of an arm lie exactly on FK(q) = y, so a classifier that sees FK(q) - y tells the classes apart perfectly and
+the ratio means nothing. The contexts of both classes are therefore blurred, y~ = y + sigma n, n ~ N(0, I), and sigma
+is annealed. The smoothing is ours, so its density is known: p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and the network
+only has to learn what the samples tell about p(q).
 """
 
 from __future__ import annotations

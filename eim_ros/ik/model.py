@@ -65,8 +65,9 @@ class IKModel:
         if robot is not None and robot.fingerprint != stored.fingerprint:
             raise ModelFileError(
                 f"{path} was trained for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}, joints "
-                f"{', '.join(stored.joint_names)}), not for '{robot.name}' ({robot.base_link} to {robot.tip_link}, joints "
-                f"{', '.join(robot.joint_names)}) or its kinematics or limits differ; train a model for this robot",
+                f"{', '.join(stored.joint_names)}), not for '{robot.name}' ({robot.base_link} to {robot.tip_link}, "
+                f"joints {', '.join(robot.joint_names)}), or its kinematics or limits differ; train a model for this "
+                "robot",
                 robot.name,
             )
         shape = (mixture.n_dims, mixture.n_context)

@@ -1,8 +1,8 @@
 """Sampled, verified inverse kinematics: propose from the mixture, refine, verify, select.
 
-Every configuration returned as valid was checked by forward kinematics against the requested pose and against the limits. The
-mixture proposes first; where its proposals fail, uniform seeds are blended in, so that no pose is lost that uniform restarts would
-solve.
+Every configuration returned as valid was checked by forward kinematics against the requested pose and against the
+limits. The mixture proposes first; where its proposals fail, uniform seeds are blended in, so that no pose is lost
+that uniform restarts would solve.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, JointStateError
 from eim_ros.ik.error_codes import ErrorCode
+from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.proposal import ConditionalMixture, Proposal
-from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.samples import NO_EXPERT, Samples
 from eim_ros.ik.selection import distance_to, distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
@@ -59,7 +59,7 @@ class Sampler:
 
     @property
     def n_experts(self) -> int:
-        return self._proposal.n_experts
+        return int(self._proposal.n_experts)
 
     def compile(self) -> None:
         """Compile everything a request needs, so that none has to wait for it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
 
-__all__ = ["NO_EXPERT", "Samples"]
+__all__ = ["NO_EXPERT", "Samples", "to_mapping"]
 
 NO_EXPERT = 2**32 - 1  # `Samples.expert` of a configuration that started from a uniform seed
 
@@ -35,7 +36,8 @@ class Samples:
     expert : (n,) of uint32
         Expert that proposed each; `NO_EXPERT` for a uniform seed.
     error_code : ErrorCode
-        SUCCESS; TIMED_OUT when time ended before n valid ones were found; NO_IK_SOLUTION when the search ended with none.
+        SUCCESS; TIMED_OUT when time ended before n valid ones were found; NO_IK_SOLUTION when the search ended with
+        none.
     message : str
         In words.
     elapsed : float
@@ -55,3 +57,20 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+
+def to_mapping(samples: Samples) -> dict[str, Any]:
+    """JSON-compatible, under the field names of the service's response; positions as n lists."""
+    return {
+        "error_code": int(samples.error_code),
+        "message": samples.message,
+        "joint_names": list(samples.joint_names),
+        "n": len(samples),
+        "positions": samples.positions.tolist(),
+        "log_prob": samples.log_prob.tolist(),
+        "position_error": samples.position_error.tolist(),
+        "orientation_error": samples.orientation_error.tolist(),
+        "valid": samples.valid.tolist(),
+        "expert": samples.expert.tolist(),
+        "elapsed": samples.elapsed,
+    }

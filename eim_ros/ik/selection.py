@@ -14,7 +14,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def distance_to(robot: Robot, positions: FloatArray, reference: FloatArray) -> FloatArray:
-    """Euclidean joint distance (n,) [rad, m] of configurations (n, dof) to one (dof,), on the circle where continuous."""
+    """Euclidean distance (n,) [rad, m] of configurations (n, dof) to one (dof,), on the circle where continuous."""
     difference = positions - reference
     wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
     return np.asarray(np.linalg.norm(np.where(robot.continuous, wrapped, difference), axis=1))

@@ -4,7 +4,7 @@ from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, RatioCon
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
-from eim_ros.inference.run import Checkpoint, FitResult, History, run
+from eim_ros.inference.run import Checkpoint, FitResult, History, State, run
 
 __all__ = [
     "EIM",
@@ -19,5 +19,6 @@ __all__ = [
     "RatioConfig",
     "RatioInputs",
     "StandardisedInputs",
+    "State",
     "run",
 ]

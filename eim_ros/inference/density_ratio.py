@@ -1,8 +1,9 @@
 """Density ratio estimation by probabilistic classification (thesis 2.3.1, 3.2, 4.3.1).
 
-phi(x, y) = log p(x, y)/q(x, y): the logits of a classifier with the data (p) as the positive class. A neural network is trained
-with the binary cross entropy through softplus, warm-started from the previous iteration; the weights with the least held-out loss
-are kept. Where a factor of p is known, phi = log p_known - log q_old + network (thesis 7.1.1), q_old being known always.
+phi(x, y) = log p(x, y)/q(x, y): the logits of a classifier with the data (p) as the positive class. A neural network
+is trained with the binary cross entropy through softplus, warm-started from the previous iteration; the weights with
+the least held-out loss are kept. Where a factor of p is known, phi = log p_known - log q_old + network (thesis
+7.1.1), q_old being known always.
 """
 
 from __future__ import annotations

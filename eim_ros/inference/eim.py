@@ -2,8 +2,8 @@
 
 Minimises E_p(y) KL(q(x|y) || p(x|y)) from samples of p alone. Each iteration
 
-1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old (the auxiliary distribution is q_old(z|x, y), eq. 3.2);
-2. gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, then softmax regression (4.2.1);
+1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old (the auxiliary distribution is q_old(z|x, y), eq.
+3.2); 2. gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, then softmax regression (4.2.1);
 3. experts: fit a quadratic surrogate of phi around each, then a trust-region I-projection in closed form (4.2.2).
 """
 
@@ -20,8 +20,8 @@ from torch import Tensor
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, Pairs, RatioConfig
 from eim_ros.inference.em import EM, EMConfig, initial_mixture_of_experts
-from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, run
 from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
+from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, run
 from eim_ros.projections.categorical import project_categorical
 from eim_ros.projections.gating import constrain_gating, fit_gating
 from eim_ros.projections.gaussian import project_experts
@@ -39,9 +39,13 @@ class EIMConfig(RatioConfig):
     n_iterations: int = option(200, "iterations", minimum=0)
     initial_em_iterations: int = option(5, "iterations of EM after the k-means start", minimum=0)
     kl_bound: float = option(0.02, "largest KL of an expert's update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
+    )
     gating_kl_bound: float = option(0.01, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
-    gating_entropy_loss_bound: float = option(0.05, "largest loss of the gating's mean entropy", unit="nat", minimum=0.0)
+    gating_entropy_loss_bound: float = option(
+        0.05, "largest loss of the gating's mean entropy", unit="nat", minimum=0.0
+    )
     n_gating_contexts: int = option(500, "contexts at which the gating's rewards are taken", minimum=1)
     n_gating_samples: int = option(1, "samples per context and expert for the gating's rewards", minimum=1)
     n_expert_samples: int = option(150, "samples per expert for its surrogate", minimum=2)
@@ -180,9 +184,7 @@ class _Fitting:
         chosen = _subset(context, self.config.n_gating_contexts, generator)
         reward = self._rewards(model, ratio, chosen, generator)
         old = model.gating(chosen)
-        target = project_categorical(
-            old, reward, self.config.gating_kl_bound, self.config.gating_entropy_loss_bound
-        )
+        target = project_categorical(old, reward, self.config.gating_kl_bound, self.config.gating_entropy_loss_bound)
         fitted = fit_gating(model.gating, chosen, target.log_probs.exp())
         gating, kl = constrain_gating(model.gating, fitted, chosen, self.config.gating_kl_bound)
         return MixtureOfExperts(gating, model.experts), {"gating_kl": kl}

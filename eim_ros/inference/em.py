@@ -33,7 +33,9 @@ class EMConfig(Settings):
 
     n_components: int = option(50, "number of experts", minimum=1)
     n_iterations: int = option(100, "upper bound on iterations", minimum=0)
-    tolerance: float = option(1e-4, "stop when the mean log-likelihood rises by less than this", unit="nat", minimum=0.0)
+    tolerance: float = option(
+        1e-4, "stop when the mean log-likelihood rises by less than this", unit="nat", minimum=0.0
+    )
     covariance_floor: float = option(1e-6, "floor of variances, relative to the data's", minimum=0.0)
     gating_iterations: int = option(5, "L-BFGS iterations of the gating per M-step", minimum=1)
 

@@ -1,7 +1,7 @@
 """What the classifier of the density ratio sees: inputs theta(x, y), smoothing of the contexts, known log density.
 
-The ratio p(x, y)/q(x, y) does not change when both classes are extended by the same features (thesis 4.3.1) nor when the
-contexts of both are blurred by the same noise.
+The ratio p(x, y)/q(x, y) does not change when both classes are extended by the same features (thesis 4.3.1) nor when
+the contexts of both are blurred by the same noise.
 """
 
 from __future__ import annotations

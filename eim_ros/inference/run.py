@@ -1,7 +1,7 @@
 """The one loop of all learners: stopping, history, progress, checkpoints.
 
-An algorithm is `init -> step -> step ...`. A step maps an immutable state to the next one and a record of figures. What a
-state needs to go on bitwise (parameters, optimiser, random generator) it gives as named tensors.
+An algorithm is `init -> step -> step ...`. A step maps an immutable state to the next one and a record of figures.
+What a state needs to go on bitwise (parameters, optimiser, random generator) it gives as named tensors.
 """
 
 from __future__ import annotations
@@ -202,7 +202,9 @@ def checked_data(data: Any) -> tuple[Tensor, Tensor]:
     for name, part in (("context", context), ("sample", sample)):
         bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
         if len(bad):
-            raise DataError(f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0]))
+            raise DataError(
+                f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
+            )
     return context, sample
 
 

@@ -1,8 +1,9 @@
 """Trust-region I-projection of categorical distributions, one per context (thesis 4.1.1, 4.2.1, A.3.1, A.4.1).
 
-Maximise E[r] - KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= E H(old) - entropy_loss_bound, where
-E is the mean over contexts. The solution is new ~ exp{(a log old + r)/s} with a = eta + 1 and s = a + omega. For a fixed a the
-entropy rises with omega, and with the least feasible omega the KL falls with a: two nested monotone root-finds.
+Maximise E[r] - KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= E H(old) - entropy_loss_bound,
+where E is the mean over contexts. The solution is new ~ exp{(a log old + r)/s} with a = eta + 1 and s = a + omega.
+For a fixed a the entropy rises with omega, and with the least feasible omega the KL falls with a: two nested monotone
+root-finds.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class _Dual:
 
 
 def _entropy(log_probs: Tensor) -> Tensor:
-    return torch.special.entr(log_probs.exp()).sum(-1).mean()
+    entropy: Tensor = torch.special.entr(log_probs.exp()).sum(-1).mean()
+    return entropy
 
 
 def _mean_kl(new: Tensor, old: Tensor) -> Tensor:

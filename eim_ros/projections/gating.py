@@ -1,7 +1,7 @@
 """Softmax gating fitted to soft targets (the M-projection of a gating), and held inside a trust region.
 
-The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v); it is minimised by L-BFGS on standardised
-contexts, warm-started. EM fits to responsibilities, EIM to the projected probabilities (thesis 4.2.1).
+The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v); it is minimised by L-BFGS on
+standardised contexts, warm-started. EM fits to responsibilities, EIM to the projected probabilities (thesis 4.2.1).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Trust-region I-projection of linear-Gaussian experts, all at once, by one eigendecomposition.
 
 Each expert maximises E[phi] - KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
-entropy_loss_bound, expectations over its contexts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2). In residual-whitened coordinates,
-x = W y + w + C e, the old expert is N(0, I) for every context and the surrogate of phi is
+entropy_loss_bound, expectations over its contexts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2). In residual-whitened
+coordinates, x = W y + w + C e, the old expert is N(0, I) for every context and the surrogate of phi is
 
     -1/2 e' R e + e' (A y + b) + f(y).
 

@@ -73,7 +73,8 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> Quadratic
     y_row, y_column = torch.triu_indices(n_context, n_context, device=residual.device)
     cross = (residual.unsqueeze(-1) * local.unsqueeze(-2)).flatten(-2)
     features = torch.cat(
-        [residual[..., row] * residual[..., column], cross, residual, local, local[..., y_row] * local[..., y_column]], -1
+        [residual[..., row] * residual[..., column], cross, residual, local, local[..., y_row] * local[..., y_column]],
+        -1,
     )
     coefficients, _ = _regress(features, value.unsqueeze(-1))
     quadratic, cross_part, plain = coefficients.squeeze(-1)[:, : len(row) + n_dims * n_context + n_dims].split(

@@ -1,0 +1,61 @@
+"""`eim`: one entry point, a verb for each job. Bad input ends with exit code 2 and one line, never with a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from eim_ros import __version__
+from eim_ros.errors import EimError
+
+__all__ = ["main"]
+
+# The modules are imported when their verb is used: `eim --help` needs neither torch nor ROS.
+VERBS = {
+    "collect": "sample configurations of a robot and what they reach",
+    "train": "learn an inverse kinematics model from a data set",
+    "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
+    "sample": "configurations for a pose, from a model file",
+    "request": "configurations for a pose, from the running service",
+    "demo": "the whole circle: collect, train, serve, request, draw",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports bad usage in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _Parser(prog="eim", description="Learn all the ways an arm can reach a pose, and sample them.")
+    parser.add_argument("--version", action="version", version=f"eim_ros {__version__}")
+    subparsers = parser.add_subparsers(metavar="VERB", required=True)
+    verb = words[0] if words else None
+    for name, summary in VERBS.items():
+        if name == verb:
+            importlib.import_module(f"eim_ros.cli.{name}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    args = parser.parse_args(words)
+    try:
+        return int(args.run(args))
+    except EimError as error:
+        print(f"eim {verb}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except OSError as error:  # a full disk, a folder without permission: the user's to mend
+        print(f"eim {verb}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"eim {verb}: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

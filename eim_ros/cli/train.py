@@ -1,0 +1,109 @@
+"""`eim train`: learn an inverse kinematics model from a data set, by EIM or EM.
+
+Settings come from the defaults, then from the YAML file of --config, then from flags. The run saves itself beside the
+output; --resume continues it, bitwise, after Ctrl-C or a crash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from eim_ros.cli.choices import ALGORITHMS
+from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.robot_flags import add_robot_flags, robot_from
+from eim_ros.cli.settings_flags import add_settings_flags, given_settings, split_settings
+from eim_ros.data import load_data_set
+from eim_ros.errors import ConfigurationError, ModelFileError
+from eim_ros.ik.kinematic_inputs import KinematicConfig
+from eim_ros.ik.training import Training
+from eim_ros.numerics import Status
+from eim_ros.settings import read_yaml
+
+__all__ = ["add_parser", "run"]
+
+ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "train", help="learn an inverse kinematics model from a data set", description=__doc__
+    )
+    add_robot_flags(parser)
+    add = parser.add_argument
+    add("--data", required=True, metavar="FILE", help="data set of eim collect")
+    add("--algorithm", choices=tuple(ALGORITHMS), default="eim", help="learner (default %(default)s)")
+    add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
+    add("--config", metavar="FILE", help="YAML file of settings, 'name: value'")
+    add(
+        "--kinematics",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="show the density ratio of EIM the robot's forward kinematics (default)",
+    )
+    add("--seed", type=int, default=0, help="random seed (default %(default)s)")
+    add("--device", default="cpu", help="where EIM runs: cpu, cuda (default %(default)s)")
+    add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
+    add("--checkpoint-every", type=int, default=10, metavar="N", help="iterations between saves (default %(default)s)")
+    add("--quiet", action="store_true", help="no progress bar")
+    add("--json", action="store_true", help="print one JSON object")
+    add_settings_flags(parser, [*ALGORITHMS.values(), KinematicConfig], ALIASES)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    robot = robot_from(args)
+    data_set = load_data_set(args.data)
+    training = _training(args)
+    if args.checkpoint_every < 1:
+        raise ConfigurationError(f"--checkpoint-every must be at least 1, got {args.checkpoint_every}")
+    checkpoint = Path(f"{args.output}.checkpoint")
+    if args.resume and not checkpoint.exists():
+        raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
+    with ProgressBar(training.config.n_iterations, enabled=not args.quiet) as progress:
+        outcome = training.run(
+            data_set,
+            robot,
+            callbacks=[progress],
+            checkpoint=checkpoint,
+            checkpoint_every=args.checkpoint_every,
+            resume=args.resume,
+        )
+    iterations = outcome.model.training["iterations"]
+    if outcome.status is Status.INTERRUPTED:
+        print(f"interrupted after {iterations} iterations; give --resume to continue from {checkpoint}")
+        return 130
+    outcome.model.save(args.output)
+    checkpoint.unlink(missing_ok=True)
+    record = outcome.model.training
+    if args.json:
+        last = outcome.result.history.records[-1] if outcome.result.history.records else {}
+        print(json.dumps({"output": args.output, **record, "last": last}))
+    else:
+        print(
+            f"wrote {args.output}: {record['status']} after {iterations} iterations, {record['cpu_seconds']} s of CPU"
+        )
+    return 0 if outcome.status is not Status.NON_FINITE else 1
+
+
+def _training(args: argparse.Namespace) -> Training:
+    values = {**(read_yaml(args.config) if args.config else {}), **given_settings(args)}
+    algorithm = ALGORITHMS[args.algorithm]
+    uses_kinematics = args.algorithm == "eim" and args.kinematics
+    classes = (algorithm, KinematicConfig) if uses_kinematics else (algorithm,)
+    parts = split_settings(values, *classes)
+    if args.device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigurationError("this PyTorch sees no CUDA device; use --device cpu", args.device)
+    try:
+        torch.device(args.device)
+    except RuntimeError as error:
+        raise ConfigurationError(f"unknown device {args.device!r}; use cpu or cuda", args.device) from error
+    if not 0 <= args.seed < 2**63:
+        raise ConfigurationError(f"--seed must be at least 0, got {args.seed}", args.seed)
+    kinematics = KinematicConfig.from_mapping(parts[1]) if uses_kinematics else None
+    return Training(algorithm.from_mapping(parts[0]), kinematics, args.seed, args.device)

@@ -1,0 +1,1 @@
+"""Pictures: the only place where matplotlib is imported."""
