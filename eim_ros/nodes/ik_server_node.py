@@ -111,6 +111,7 @@ class IkServer(LifecycleNode):
 
     def _configure(self) -> None:
         began = time.monotonic()
+        self.get_logger().info(f"configuring with model {self.settings.model or 'as shipped'}")
         self._loaded = load_sampler(self.settings, self._description())
         robot = self._loaded.robot
         self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")

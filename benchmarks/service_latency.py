@@ -1,0 +1,171 @@
+"""Round trip of `sample_ik` for n = 1, 100, 1000 refined positions, beside an empty service in the same run.
+
+    python benchmarks/service_latency.py [--output benchmarks/results/service_latency.txt]
+
+Three processes: the real node `ik_server` with the shipped model, a server of an empty service (lifecycle_msgs/GetState
+answered without work), and this client. Calls alternate between the services, so that all see the same machine; poses
+are forward kinematics of random configurations. Reported are medians, minima and the ratio of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+ROUNDS = 300
+WARM_UP = 30
+SIZES = (1, 100, 1000)
+SERVERS_READY_WITHIN = 180.0  # [s]: the first start compiles the kernels
+
+
+def serve_empty() -> None:
+    """The empty service, in a process of its own."""
+    import rclpy
+    from lifecycle_msgs.srv import GetState
+
+    rclpy.init()
+    node = rclpy.create_node("empty_server")
+    node.create_service(GetState, "~/empty", lambda request, response: response)
+    with contextlib.suppress(KeyboardInterrupt, rclpy.executors.ExternalShutdownException):
+        rclpy.spin(node)
+
+
+def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float, float]]:
+    """Round trips (rounds,) [s] of each kind of call; shares of requests solved and of wanted configurations valid."""
+    import rclpy
+    from lifecycle_msgs.srv import GetState
+
+    from eim_ros.kinematics import Robot
+    from eim_ros.nodes.interfaces import SampleIK
+    from eim_ros.nodes.qos import SERVICE_QOS
+
+    robot = Robot.load("iiwa14")
+    poses = robot.forward(robot.sample_configurations(rounds + WARM_UP, np.random.default_rng(seed)))
+    rclpy.init()
+    node = rclpy.create_node("latency_client")
+    executor = rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    empty = node.create_client(GetState, "/empty_server/empty")
+    sample = node.create_client(SampleIK, "/ik_server/sample_ik", qos_profile=SERVICE_QOS)
+    for client in (empty, sample):
+        if not client.wait_for_service(SERVERS_READY_WITHIN):
+            raise SystemExit(f"{client.srv_name} did not appear")
+
+    def timed(client: rclpy.client.Client, request: object) -> tuple[float, object]:
+        began = time.perf_counter()
+        future = client.call_async(request)
+        executor.spin_until_future_complete(future, 60.0)
+        return time.perf_counter() - began, future.result()
+
+    times: dict[str, list[float]] = {"empty": [], **{f"n = {n}": [] for n in SIZES}, "server n = 100": []}
+    n_solved = n_valid = 0
+    for index, pose in enumerate(poses):
+        calls: list[tuple[str, float]] = [("empty", timed(empty, GetState.Request())[0])]
+        for n in SIZES:
+            request = _request(SampleIK, robot.base_link, pose, n, seed + index)
+            elapsed, answer = timed(sample, request)
+            calls.append((f"n = {n}", elapsed))
+            n_solved += answer.error_code == SampleIK.Response.SUCCESS
+            n_valid += sum(answer.valid)
+            if n == 100:
+                calls.append(("server n = 100", answer.elapsed))
+        if index >= WARM_UP:
+            for name, elapsed in calls:
+                times[name].append(elapsed)
+    rclpy.shutdown()
+    shares = (n_solved / (len(SIZES) * len(poses)), n_valid / (sum(SIZES) * len(poses)))
+    return {name: np.array(values) for name, values in times.items()}, shares
+
+
+def _request(service: type, frame: str, pose: np.ndarray, n: int, seed: int) -> object:
+    request = service.Request(n_samples=n, random_seed=seed, position_only=True, refine=True, timeout=5.0)
+    request.pose.header.frame_id = frame
+    position = request.pose.pose.position
+    position.x, position.y, position.z = map(float, pose[:3, 3])
+    return request
+
+
+def report(times: dict[str, np.ndarray], shares: tuple[float, float], seed: int) -> str:
+    """The table, with what is needed to repeat it."""
+    reference = np.median(times["empty"])
+    lines = [
+        "Round trip of sample_ik (position only, refined to 1e-6 m) beside an empty service, in the same run",
+        f"seed {seed}, {len(times['empty'])} calls of each kind, alternating",
+        f"requests solved {shares[0]:.2%}, valid configurations of those asked for {shares[1]:.2%}",
+        f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
+        f"rclpy {version('rclpy')}, numba {version('numba')}, torch {version('torch')}",
+        "",
+        f"{'call':<22}{'median [ms]':>12}{'min [ms]':>10}{'p90 [ms]':>10}{'ratio of medians':>18}",
+    ]
+    for name, values in times.items():
+        label = "inside the server, 100" if name.startswith("server") else name
+        middle, least, p90 = np.median(values), values.min(), np.quantile(values, 0.9)
+        lines.append(
+            f"{label:<22}{1e3 * middle:>12.3f}{1e3 * least:>10.3f}{1e3 * p90:>10.3f}{middle / reference:>18.2f}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--serve-empty", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve_empty:
+        serve_empty()
+        return
+    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    commands = ([sys.executable, "-m", "eim_ros.nodes.ik_server"], [sys.executable, __file__, "--serve-empty"])
+    servers = [_started(command) for command in commands]
+    try:
+        table = report(*measure(args.seed, args.rounds), args.seed)
+    finally:
+        for server in servers:
+            server.send_signal(signal.SIGINT)
+        for server in servers:
+            _ended(server.wait, server)
+    print(table, end="")
+    if args.output:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text(table, encoding="utf-8")
+
+
+def _started(command: list[str]) -> subprocess.Popen[bytes]:
+    """In a session of its own and with SIGINT restored, which a parent in the background hands on as ignored."""
+    restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    return subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
+
+
+def _ended(wait: Callable[..., int], server: subprocess.Popen[bytes]) -> None:
+    try:
+        wait(timeout=20.0)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Fixtures of the ROS tests: a domain of their own, small real models, a server process, a client in this process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rclpy
+from nodes.client_node import ClientNode
+from nodes.models import save_small_model
+from nodes.server_process import ServerProcess
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ros_environment() -> Iterator[None]:
+    """Only this machine, a domain nobody else uses, and rclpy's field checks; inherited by the servers."""
+    values = {
+        "ROS_DOMAIN_ID": str(random.SystemRandom().randrange(1, 100)),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "ROS_PYTHON_CHECK_FIELDS": "1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, value)
+        with warnings.catch_warnings():  # rosidl imports an old lark, which imports a deprecated module
+            warnings.simplefilter("ignore", DeprecationWarning)
+            importlib.import_module("rosidl_generator_py")
+        rclpy.init()
+        yield
+        rclpy.try_shutdown()
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small real mixture of experts of the iiwa, position context."""
+    return save_small_model(tmp_path_factory.mktemp("models") / "iiwa14.safetensors", "iiwa14", "position")
+
+
+@pytest.fixture(scope="module")
+def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Callable[..., ServerProcess]]:
+    """Starts servers with parameters, of the small model unless one is given; ends them after the module."""
+    folder = tmp_path_factory.mktemp("logs")
+    servers: list[ServerProcess] = []
+
+    def start(*arguments: str, **parameters: Any) -> ServerProcess:
+        given = {"model": model, **parameters}
+        server = ServerProcess(folder / f"{len(servers)}.log", given, arguments)
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def client(ros_environment: None) -> Iterator[ClientNode]:
+    """A node in this process that calls services of /ik_server."""
+    node = ClientNode(f"test_client_{os.getpid()}")
+    yield node
+    node.destroy()

@@ -1,0 +1,33 @@
+"""Small real models, made in no time through the public interface: broad experts around random configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from eim_ros.distributions import MixtureOfExperts
+from eim_ros.ik import IKModel
+from eim_ros.kinematics import CONTEXT_KINDS, Robot
+
+N_EXPERTS = 8
+SPREAD = 0.3  # standard deviation of each joint as a share of half its range
+
+
+def save_small_model(path: Path, robot_name: str, context_kind: str) -> Path:
+    """Write a mixture that knows nothing of the context; the sampler's refinement does the rest."""
+    robot = Robot.load(robot_name)
+    n_context, half_range = CONTEXT_KINDS[context_kind], 0.5 * (robot.upper - robot.lower)
+    means = robot.sample_configurations(N_EXPERTS, np.random.default_rng(0))
+    tensors = {
+        "gating.weights": torch.zeros(N_EXPERTS, n_context),
+        "gating.biases": torch.zeros(N_EXPERTS),
+        "experts.weights": torch.zeros(N_EXPERTS, robot.dof, n_context),
+        "experts.biases": torch.tensor(means, dtype=torch.float32),
+        "experts.scale_trils": torch.diag(torch.tensor(SPREAD * half_range, dtype=torch.float32)).repeat(
+            N_EXPERTS, 1, 1
+        ),
+    }
+    IKModel(MixtureOfExperts.from_tensors(tensors), robot, context_kind).save(path)
+    return path

@@ -1,0 +1,83 @@
+"""A real node in a process of its own: started, watched through its log, ended; every wait has an end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PATIENCE = 90.0  # [s]: a first start compiles the kernels, on a machine that may be busy
+
+
+class ServerProcess:
+    """`ik_server` with parameters, in a session of its own; its log goes to a file."""
+
+    def __init__(self, log: Path, parameters: dict[str, object], arguments: tuple[str, ...] = ()) -> None:
+        given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={_yaml(value)}")]
+        command = [sys.executable, "-m", "eim_ros.nodes.ik_server", "--ros-args", *given, *arguments]
+        self._log = log
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                command,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_restore_sigint,  # a runner in the background hands SIGINT on as ignored
+            )
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for_log(self, text: str) -> None:
+        """Until the text is in the log."""
+        wait_until(lambda: text in self.log or not self.is_running, f"{text!r} in the log", self)
+        assert text in self.log, f"the server ended with {self._process.returncode}:\n{self.log}"
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        """Exit code."""
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the server did not end within {timeout} s:\n{self.log}") from None
+
+    def stop(self) -> int:
+        """End it as a user would."""
+        if self.is_running:
+            self.signal(signal.SIGINT)
+        return self.wait(30.0)
+
+    def kill(self) -> None:
+        """Last resort."""
+        if self.is_running:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10.0)
+
+
+def wait_until(condition: Callable[[], object], what: str, server: ServerProcess, timeout: float = PATIENCE) -> None:
+    """Poll until the condition holds; the failure shows the server's log."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"no {what} within {timeout} s; log of the server:\n{server.log}")
+        time.sleep(0.02)
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _restore_sigint() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

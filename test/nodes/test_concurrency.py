@@ -1,0 +1,59 @@
+"""Many requests at once: each gets an answer, at worst BUSY, and the node stays responsive meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from nodes.client_node import ClientNode, request
+from nodes.server_process import ServerProcess, wait_until
+
+from eim_ros_interfaces.srv import SampleIK
+
+N = 200
+Response = SampleIK.Response
+
+
+def send_all(client: ClientNode, server: ServerProcess, messages: list[SampleIK.Request]) -> list[SampleIK.Response]:
+    service = client.client(server, SampleIK, "/ik_server/sample_ik")
+    futures = [service.call_async(message) for message in messages]
+
+    def all_answered() -> bool:
+        client.executor.spin_once(0.05)
+        return all(future.done() for future in futures)
+
+    wait_until(all_answered, f"answers to {len(futures)} requests", server, timeout=60.0)
+    return [future.result() for future in futures]
+
+
+@pytest.mark.parametrize(("threads", "queue_size"), [(1, 20), (3, 250)])
+def test_none_of_200_concurrent_requests_is_lost(
+    start_server: Callable[..., ServerProcess], client: ClientNode, threads: int, queue_size: int
+) -> None:
+    server = start_server(threads=threads, queue_size=queue_size)
+    messages = [request(n_samples=1000 if index < 5 else 100, random_seed=7, timeout=30.0) for index in range(N)]
+    answers = send_all(client, server, messages)
+    codes = Counter(answer.error_code for answer in answers)
+    assert set(codes) <= {Response.SUCCESS, Response.BUSY}, (codes, server.log)
+    assert codes[Response.SUCCESS] >= queue_size or codes[Response.SUCCESS] == N
+    served = [answer for answer in answers[5:] if answer.error_code == Response.SUCCESS]
+    assert all(answer.positions == served[0].positions for answer in served)  # threads do not disturb each other
+    for answer in answers:
+        if answer.error_code == Response.BUSY:
+            assert "queue_size" in answer.message
+            assert answer.n == 0
+    if queue_size >= N:
+        assert codes[Response.SUCCESS] == N
+    assert client.sample(server, request()).error_code == Response.SUCCESS
+    assert server.stop() == 0, server.log
+
+
+def test_node_answers_others_while_it_solves(start_server: Callable[..., ServerProcess], client: ClientNode) -> None:
+    server = start_server()
+    service = client.client(server, SampleIK, "/ik_server/sample_ik")
+    slow = service.call_async(request((2.0, 0.0, 0.5), n_samples=10000, timeout=5.0))
+    assert client.state(server) == "active"
+    client.executor.spin_until_future_complete(slow, 30.0)
+    assert slow.done(), server.log
+    assert server.stop() == 0, server.log
