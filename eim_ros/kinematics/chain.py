@@ -82,7 +82,7 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
 
 def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Pinocchio's placements (m + 1, 3, 3) and (m + 1, 3), the tip's last, and unit axes (m, 3)."""
-    import pinocchio  # type: ignore[import-untyped]  # deferred: a slow import
+    import pinocchio  # deferred: a slow import
 
     try:
         model = pinocchio.buildModelFromXML(_neutral_urdf(joints))

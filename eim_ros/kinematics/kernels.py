@@ -411,7 +411,7 @@ def solve_many(
     max_restarts: int,
     seed: float,
 ) -> int:
-    """Uniform restarts for each target (n, 4, 4) until one converges; the best attempt is kept in q (n, dof).
+    """Uniform restarts for each target (n, 4, 4) until one converges; else the best attempt, polished, is kept in q.
 
     The seed is in [0, 1). Returns DONE, or BAD_POSE and nothing done.
     """
@@ -441,6 +441,12 @@ def solve_many(
                     q[i, j] = attempt[j]
             if success:
                 break
+        if not converged[i]:  # without hurry, for the least error of a pose that may be out of reach
+            converged[i], steps, errors[0, i], errors[1, i] = refine_one(
+                links, bounds, q[i], targets[i], position_only, position_tolerance, orientation_tolerance,
+                max_iterations, max_iterations + 1, trigonometry, frames, tip, jacobian, vectors, best,
+            )  # fmt: skip
+            iterations[i] += steps
     return DONE
 
 

@@ -1,0 +1,105 @@
+"""Poses, quaternions and contexts: round trips, pinocchio's conversions, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from eim_ros.errors import PoseError
+from eim_ros.kinematics import (
+    CONTEXT_KINDS,
+    Robot,
+    context_from_pose,
+    pose_from,
+    pose_from_context,
+    quaternion_from_matrix,
+)
+from eim_ros.kinematics.pose import check_pose
+
+
+def random_quaternions(n: int) -> np.ndarray:
+    quaternions = np.random.default_rng(0).normal(size=(n, 4))
+    return quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)
+
+
+def test_quaternions_agree_with_pinocchio_both_ways() -> None:
+    half_turns = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0.6, 0.8, 0, 0], [0, 0, 0, 1], [0, 0, 0, -1.0]])
+    for quaternion in np.concatenate([random_quaternions(200), half_turns]):
+        pose = pose_from([1, 2, 3], quaternion)
+        np.testing.assert_allclose(pose[:3, :3], pin.Quaternion(quaternion).matrix(), rtol=0, atol=1e-15)
+        np.testing.assert_array_equal(pose[:, 3], [1, 2, 3, 1])
+        back = quaternion_from_matrix(pose)
+        assert back[3] >= 0
+        np.testing.assert_allclose(abs(back @ quaternion), 1, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(pose_from([1, 2, 3], back), pose, rtol=0, atol=1e-15)
+
+
+def test_without_a_quaternion_there_is_no_rotation() -> None:
+    pose = pose_from(np.array([0.1, 0.2, 0.3]))
+    np.testing.assert_array_equal(pose[:3, :3], np.eye(3))
+
+
+def test_a_quaternion_within_a_thousandth_is_normalised_and_beyond_refused() -> None:
+    quaternion = np.array([0.5, 0.5, 0.5, 0.5])
+    rotation = pose_from(np.zeros(3), quaternion * 1.0009)[:3, :3]
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), rtol=0, atol=1e-15)
+    for scale in (1.0011, 0.9989, 2.0, -1.1):
+        with pytest.raises(PoseError, match="length"):
+            pose_from(np.zeros(3), quaternion * scale)
+
+
+@pytest.mark.parametrize(
+    ("position", "quaternion", "message"),
+    [
+        ([0, 0, np.nan], None, "position must be finite"),
+        ([np.inf, 0, 0], None, "position must be finite"),
+        ([0, 0], None, r"position must be 3 numbers, got shape \(2,\)"),
+        (["x", 0, 0], None, "position must be 3 numbers"),
+        ([0, 0, 0], [0, 0, 0, 0], "quaternion is zero"),
+        ([0, 0, 0], [0, 0, 0, np.nan], "quaternion xyzw must be finite"),
+        ([0, 0, 0], [0, 0, 1], "quaternion xyzw must be 4 numbers"),
+        ([0, 0, 0], [1e-200, 0, 0, 0], "length"),
+        ([0, 0, 0], [1e200, 0, 0, 0], "length"),
+    ],
+)
+def test_bad_poses_are_refused_and_named(position: list[float], quaternion: list[float] | None, message: str) -> None:
+    with pytest.raises(PoseError, match=message):
+        pose_from(position, quaternion)
+
+
+def test_contexts_and_poses_are_one_to_one() -> None:
+    robot = Robot.load("iiwa14")
+    poses = robot.forward(robot.sample_configurations(100, np.random.default_rng(1)))
+    context = context_from_pose(poses, "pose")
+    assert context.shape == (100, CONTEXT_KINDS["pose"])
+    np.testing.assert_array_equal(context[:, :3], poses[:, :3, 3])
+    np.testing.assert_array_equal(context[:, 3:6], poses[:, :3, 0])
+    np.testing.assert_array_equal(context[:, 6:], poses[:, :3, 1])
+    np.testing.assert_allclose(pose_from_context(context), poses, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(pose_from_context(context[3]), poses[3], rtol=0, atol=1e-14)
+
+    position = context_from_pose(poses[0], "position")
+    assert position.shape == (CONTEXT_KINDS["position"],)
+    np.testing.assert_array_equal(pose_from_context(position)[:3, 3], poses[0, :3, 3])
+    np.testing.assert_array_equal(pose_from_context(position)[:3, :3], np.eye(3))
+
+
+def test_rough_rotation_columns_become_a_rotation() -> None:
+    context = np.random.default_rng(2).normal(size=(50, 9))
+    rotations = pose_from_context(context)[:, :3, :3]
+    np.testing.assert_allclose(rotations @ rotations.transpose(0, 2, 1), np.tile(np.eye(3), (50, 1, 1)), atol=1e-14)
+    np.testing.assert_allclose(np.linalg.det(rotations), 1, atol=1e-14)
+
+
+def test_bad_contexts_are_refused() -> None:
+    for context in (np.zeros(4), np.zeros(9), np.float64(3.0), np.full(9, np.nan), [0, 0, 0, 1, 0, 0, 2, 0, 0]):
+        with pytest.raises(PoseError):
+            pose_from_context(context)
+    with pytest.raises(PoseError, match="position, pose"):
+        context_from_pose(np.eye(4), "orientation")
+
+
+def test_check_pose_accepts_what_is_rigid() -> None:
+    pose = pose_from([1, 2, 3], [0.5, 0.5, 0.5, 0.5])
+    np.testing.assert_array_equal(check_pose(pose.tolist()), pose)

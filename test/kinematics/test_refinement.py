@@ -1,0 +1,262 @@
+"""Damped least squares and its restarts: never a wrong success, never outside the limits, never an exception."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kinematics.descriptions import chain_urdf, joint
+from kinematics.robots import every_robot, robot_and_oracle
+
+from eim_ros.errors import PoseError, RobotError
+from eim_ros.kinematics import Refinement, Robot
+
+ROUNDING = 1e-9  # by which pinocchio's errors may differ from ours
+UNREACHABLE = np.block([[np.eye(3), np.full((3, 1), 50.0)], [np.zeros((1, 3)), np.ones((1, 1))]])
+
+
+def check(name: str, result: Refinement, pose: np.ndarray, position_only: bool, tolerance: float = 1e-6) -> None:
+    """Each reported error is pinocchio's, each converged row is within tolerance and limits."""
+    robot, oracle = robot_and_oracle(name)
+    assert robot.within_limits(result.positions).all()
+    for i, q in enumerate(result.positions):
+        distance, angle = oracle.errors(q, pose)
+        assert abs(result.position_error[i] - distance) < ROUNDING
+        if position_only:
+            assert result.orientation_error[i] == 0.0
+        else:
+            # the oracle's logarithm knows an angle near 0 or pi to about 1e-8
+            assert abs(result.orientation_error[i] - angle) < 1e-7
+        reported = (result.position_error[i] <= tolerance) and (result.orientation_error[i] <= tolerance)
+        assert result.converged[i] == reported
+        if result.converged[i]:
+            assert distance <= tolerance + ROUNDING
+            assert position_only or angle <= tolerance + 1e-7
+
+
+@every_robot
+@pytest.mark.parametrize("position_only", [False, True])
+def test_refined_seeds_are_what_they_claim(name: str, position_only: bool) -> None:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(0)
+    n_converged = 0
+    for target in robot.sample_configurations(15, rng):
+        pose = robot.forward(target)
+        result = robot.refine(robot.sample_configurations(20, rng), pose, position_only=position_only)
+        check(name, result, pose, position_only)
+        n_converged += int(result.converged.sum())
+    assert n_converged > 15
+
+
+@every_robot
+def test_a_close_seed_converges_in_a_few_steps(name: str) -> None:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(1)
+    middle, half = 0.5 * (robot.lower + robot.upper), 0.5 * (robot.upper - robot.lower)
+    for target in middle + 0.8 * half * rng.uniform(-1, 1, (20, robot.dof)):
+        pose = robot.forward(target)
+        result = robot.refine(target + 1e-3 * half * rng.uniform(-1, 1, (20, robot.dof)), pose)
+        check(name, result, pose, False)
+        assert result.converged.mean() > 0.8  # near a singularity 1e-3 is not close
+        assert np.median(result.iterations) <= 4
+
+
+@every_robot
+def test_an_exact_seed_is_kept(name: str) -> None:
+    robot, _ = robot_and_oracle(name)
+    q = robot.sample_configurations(1, np.random.default_rng(2))
+    result = robot.refine(q, robot.forward(q[0]))
+    assert result.converged.all()
+    assert result.iterations.tolist() == [0]
+    np.testing.assert_array_equal(result.positions, q)
+
+
+@every_robot
+@pytest.mark.parametrize("position_only", [False, True])
+def test_restarts_solve_every_reachable_pose(name: str, position_only: bool) -> None:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(3)
+    for pose in robot.forward(robot.sample_configurations(50, rng)):
+        result = robot.solve(pose, rng, position_only=position_only)
+        check(name, result, pose, position_only)
+        assert result.converged.all()
+
+
+def test_many_poses_in_one_call_are_solved_alike() -> None:
+    robot = Robot.load("iiwa14")
+    poses = robot.forward(robot.sample_configurations(200, np.random.default_rng(4)))
+    first, second = (robot.solve_many(poses, np.random.default_rng(5)) for _ in range(2))
+    np.testing.assert_array_equal(first.positions, second.positions)
+    assert first.converged.all()
+    np.testing.assert_allclose(robot.forward(first.positions), poses, rtol=0, atol=3e-6)
+    assert robot.solve_many(np.empty((0, 4, 4)), np.random.default_rng(0)).positions.shape == (0, 7)
+
+
+@every_robot
+def test_an_unreachable_pose_is_not_converged_and_has_finite_errors(name: str) -> None:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(6)
+    for position_only in (False, True):
+        for result in (
+            robot.refine(robot.sample_configurations(20, rng), UNREACHABLE, position_only=position_only),
+            robot.solve(UNREACHABLE, rng, position_only=position_only, max_restarts=20),
+        ):
+            check(name, result, UNREACHABLE, position_only)
+            assert not result.converged.any()
+            assert np.isfinite(result.position_error).all()
+
+
+def test_the_best_attempt_at_an_unreachable_position_is_stretched_towards_it() -> None:
+    robot = Robot.load("planar3")
+    pose = np.eye(4)
+    pose[0, 3] = 5.0  # two metres beyond reach
+    result = robot.solve(pose, np.random.default_rng(7), position_only=True, max_restarts=50)
+    assert result.position_error[0] == pytest.approx(2.0, abs=1e-3)
+
+
+@every_robot
+def test_narrower_limits_of_a_call_are_kept(name: str) -> None:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(8)
+    span = robot.upper - robot.lower
+    lower, upper = robot.lower + 0.3 * span, robot.upper - 0.3 * span
+    n_converged = 0
+    for _ in range(10):
+        pose = robot.forward(rng.uniform(lower, upper))
+        seeds = robot.sample_configurations(30, rng)  # most of them outside
+        for result in (
+            robot.refine(seeds, pose, lower=lower, upper=upper),
+            robot.solve(pose, rng, lower=lower, upper=upper),
+        ):
+            check(name, result, pose, False)
+            assert np.all((result.positions >= lower) & (result.positions <= upper))
+            n_converged += int(result.converged.sum())
+    assert n_converged > 10
+
+
+def test_endless_joints_are_wrapped_and_pass_through_pi() -> None:
+    robot = Robot.from_urdf(
+        chain_urdf(
+            joint("a", "continuous", "l0", "l1", '<axis xyz="0 0 1"/>'),
+            joint("b", "continuous", "l1", "l2", '<origin xyz="1 0 0"/><axis xyz="0 0 1"/>'),
+            joint("end", "fixed", "l2", "l3", '<origin xyz="1 0 0"/>'),
+        )
+    )
+    target = np.array([-np.pi + 0.05, 0.4])
+    near = np.array([np.pi - 0.05, 0.4])
+    result = robot.refine([near, near + 6 * np.pi, [-np.pi, np.pi]], robot.forward(target))
+    assert result.converged[:2].all()
+    assert result.iterations[:2].max() <= 6  # through pi, not all the way round
+    np.testing.assert_allclose(result.positions[:2], [target, target], atol=1e-5)
+    assert ((result.positions >= -np.pi) & (result.positions < np.pi)).all()
+
+    kept = robot.refine([near], robot.forward(target), lower=[-3.13, -3.13], upper=[3.13, 3.13])
+    assert (np.abs(kept.positions) <= 3.13).all()  # narrowed to less than a turn it is a bounded joint
+
+
+def test_a_joint_locked_by_its_limits_stays() -> None:
+    robot = Robot.load("panda")
+    rng = np.random.default_rng(9)
+    lower, upper = robot.lower.copy(), robot.upper.copy()
+    lower[2] = upper[2] = 0.25
+    q = robot.sample_configurations(1, rng)
+    q[0, 2] = 0.25
+    result = robot.solve(robot.forward(q[0]), rng, lower=lower, upper=upper)
+    assert result.converged.all()
+    assert result.positions[0, 2] == 0.25
+
+
+def test_no_seeds_give_no_configurations() -> None:
+    robot = Robot.load("iiwa14")
+    for seeds in (np.empty((0, 7)), []):
+        result = robot.refine(seeds, np.eye(4))
+        assert result.positions.shape == (0, 7)
+        assert result.converged.shape == result.iterations.shape == result.position_error.shape == (0,)
+
+
+def test_seeds_are_not_changed() -> None:
+    robot = Robot.load("iiwa14")
+    seeds = robot.sample_configurations(5, np.random.default_rng(10))
+    kept = seeds.copy()
+    robot.refine(seeds, robot.forward(np.full(7, 0.3)))
+    np.testing.assert_array_equal(seeds, kept)
+    seeds.flags.writeable = False
+    robot.refine(seeds, robot.forward(np.full(7, 0.3)))
+    robot.refine(seeds[:, ::-1], np.asfortranarray(robot.forward(np.full(7, 0.3))))
+
+
+def test_tolerances_are_obeyed() -> None:
+    robot = Robot.load("iiwa14")
+    rng = np.random.default_rng(11)
+    pose = robot.forward(np.full(7, 0.5))
+    seeds = robot.sample_configurations(100, rng)
+    loose = robot.refine(seeds, pose, position_tolerance=1e-2, orientation_tolerance=1e-1)
+    tight = robot.refine(seeds, pose, position_tolerance=1e-12, orientation_tolerance=1e-12)
+    impossible = robot.refine(seeds, pose, position_tolerance=0.0, orientation_tolerance=0.0, max_iterations=100)
+    assert tight.converged.sum() > 50
+    assert tight.position_error[tight.converged].max() <= 1e-12
+    assert loose.iterations.mean() < tight.iterations.mean()
+    assert loose.position_error[loose.converged].max() > 1e-6
+    assert impossible.converged.sum() < 50
+    assert not robot.refine(seeds, pose, max_iterations=0).converged.any()
+
+
+def test_the_error_of_a_straight_angle_is_no_trap() -> None:
+    robot = Robot.load("iiwa14")
+    pose = robot.forward(np.zeros(7))
+    turned = pose @ np.diag([1.0, -1.0, -1.0, 1.0])  # half a turn about x: the rotation vector has no unique sign
+    result = robot.refine(np.zeros((1, 7)), turned)
+    check("iiwa14", result, turned, False)
+    assert np.isfinite(result.orientation_error).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_seeds_that_are_not_finite_are_refused(value: float) -> None:
+    robot = Robot.load("iiwa14")
+    seeds = np.zeros((3, 7))
+    seeds[2, 6] = value
+    with pytest.raises(RobotError, match="seeds must be finite"):
+        robot.refine(seeds, np.eye(4))
+
+
+def bad_poses() -> dict[str, np.ndarray]:
+    poses = {name: np.eye(4) for name in ("nan", "inf", "nan_rotation", "scaled", "mirrored", "sheared", "bottom")}
+    poses["nan"][0, 3], poses["inf"][2, 3], poses["nan_rotation"][1, 1] = np.nan, -np.inf, np.nan
+    poses["scaled"][:3, :3] *= 1.01
+    poses["mirrored"][2, 2] = -1.0
+    poses["sheared"][0, 1] = 0.1
+    poses["bottom"][3, 0] = 1.0
+    poses["zero"], poses["shape"] = np.zeros((4, 4)), np.eye(3)
+    return poses
+
+
+@pytest.mark.parametrize("case", bad_poses())
+def test_a_pose_that_is_no_rigid_transform_is_refused(case: str) -> None:
+    robot = Robot.load("iiwa14")
+    pose, rng = bad_poses()[case], np.random.default_rng(0)
+    with pytest.raises(PoseError):
+        robot.refine(np.zeros((1, 7)), pose)
+    with pytest.raises(PoseError):
+        robot.solve(pose, rng)
+    with pytest.raises(PoseError):
+        robot.solve_many(pose[None], rng)
+    with pytest.raises(PoseError):
+        robot.pose_errors(np.zeros((1, 7)), pose)
+
+
+def test_limits_and_counts_out_of_range_are_refused() -> None:
+    robot = Robot.load("iiwa14")
+    seeds, pose, rng = np.zeros((1, 7)), np.eye(4), np.random.default_rng(0)
+    for lower, upper, message in (
+        (robot.lower - 0.1, None, "only narrow"),
+        (None, np.full(7, np.nan), "must not exceed"),
+        (np.ones(7), np.zeros(7), "must not exceed"),
+        (np.zeros(6), None, "shape"),
+    ):
+        with pytest.raises(RobotError, match=message):
+            robot.refine(seeds, pose, lower=lower, upper=upper)
+    with pytest.raises(RobotError, match="patience"):
+        robot.refine(seeds, pose, patience=0)
+    with pytest.raises(RobotError, match="max_restarts"):
+        robot.solve(pose, rng, max_restarts=0)
+    with pytest.raises(RobotError, match="shape"):
+        robot.refine(np.zeros((1, 6)), pose)

@@ -1,0 +1,106 @@
+"""Shipped robots: known points of their kinematics, collision capsules, and where their files are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from eim_ros.errors import RobotError
+from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path, shipped
+from eim_ros.kinematics.planar import planar_urdf
+
+DEGREE = np.pi / 180
+
+
+def test_iiwa_is_upright_at_zero_with_the_maker_s_limits() -> None:
+    robot = Robot.load("iiwa14")
+    expected = np.eye(4)
+    expected[2, 3] = 0.36 + 0.42 + 0.40 + 0.126
+    np.testing.assert_allclose(robot.forward(np.zeros(7)), expected, rtol=0, atol=1e-15)
+    limits = np.array([170, 120, 170, 120, 170, 120, 175]) * DEGREE
+    np.testing.assert_allclose(robot.upper, limits, rtol=1e-15)
+    np.testing.assert_array_equal(robot.lower, -robot.upper)
+    assert robot.tip_link == "tool0"
+    # elbow at a right angle, about -y: forearm and hand point along -x when the axis is positive
+    bent = robot.forward([0, 0, 0, np.pi / 2, 0, 0, 0])
+    np.testing.assert_allclose(bent[:3, 3], [-0.526, 0, 0.78], rtol=0, atol=1e-15)
+
+
+def test_panda_follows_its_denavit_hartenberg_table() -> None:
+    robot = Robot.load("panda")
+    a, d = [0, 0, 0, 0.0825, -0.0825, 0, 0.088], [0.333, 0, 0.316, 0, 0.384, 0, 0]
+    alpha = np.array([0, -1, 1, 1, -1, 1, 1]) * np.pi / 2
+    for q in robot.sample_configurations(20, np.random.default_rng(0)):
+        pose = np.eye(4)
+        for i in range(7):
+            (ct, st), (ca, sa) = ((np.cos(x), np.sin(x)) for x in (q[i], alpha[i]))
+            pose = pose @ [
+                [ct, -st, 0, a[i]],
+                [st * ca, ct * ca, -sa, -d[i] * sa],
+                [st * sa, ct * sa, ca, d[i] * ca],
+                [0, 0, 0, 1],
+            ]
+        pose[:3, 3] += 0.107 * pose[:3, 2]
+        np.testing.assert_allclose(robot.forward(q), pose, rtol=0, atol=1e-14)
+    assert robot.tip_link == "panda_link8"
+    assert (robot.lower[3], robot.upper[3], robot.upper[5]) == (-3.0718, -0.0698, 3.7525)
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_planar_files_are_what_the_generator_writes(n: int) -> None:
+    assert share_path(f"urdf/planar{n}.urdf").read_text() == planar_urdf(n)
+
+
+@pytest.mark.parametrize("n", [1, 3, 10])
+def test_planar_arm_has_unit_links_in_the_plane(n: int) -> None:
+    robot = Robot.from_urdf(planar_urdf(n))
+    q = robot.sample_configurations(20, np.random.default_rng(1))
+    heading = np.cumsum(q, axis=1)
+    expected = np.stack([np.cos(heading).sum(axis=1), np.sin(heading).sum(axis=1), np.zeros(20)], axis=1)
+    np.testing.assert_allclose(robot.forward(q)[:, :3, 3], expected, rtol=0, atol=1e-14)
+    assert robot.reach == pytest.approx(n)
+    assert robot.dof == n
+
+
+def test_a_planar_arm_without_links_is_refused() -> None:
+    for n, length in ((0, 1.0), (3, 0.0), (3, float("nan"))):
+        with pytest.raises(RobotError, match="n_links >= 1"):
+            planar_urdf(n, length)
+
+
+@pytest.mark.parametrize("name", SHIPPED_ROBOTS)
+def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
+    urdf = share_path(f"urdf/{name}.urdf").read_text()
+    robot = Robot.load(name)
+    model = pin.buildModelFromXML(urdf)
+    capsules = pin.buildGeomFromUrdfString(model, urdf, pin.GeometryType.COLLISION)
+    assert capsules.ngeoms % 3 == 0  # a cylinder and two spheres each
+    assert capsules.ngeoms >= 3 * robot.dof
+    for i, first in enumerate(capsules.geometryObjects):
+        for j, second in enumerate(capsules.geometryObjects[:i]):
+            if abs(int(first.parentJoint) - int(second.parentJoint)) > 2:
+                capsules.addCollisionPair(pin.CollisionPair(j, i))
+    rest = np.clip(np.zeros(robot.dof), robot.lower, robot.upper)
+    if name == "panda":
+        rest = np.array([0, -np.pi / 4, 0, -3 * np.pi / 4, 0, np.pi / 2, np.pi / 4])
+    assert not pin.computeCollisions(model, model.createData(), capsules, capsules.createData(), rest, True)
+
+
+def test_shipped_files_are_found_where_the_package_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "site-packages" / "eim_ros" / "kinematics" / "shipped.py"))
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "venv"))
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'other'}:{tmp_path / 'overlay'}")
+    with pytest.raises(FileNotFoundError, match="overlay"):
+        share_path("urdf/iiwa14.urdf")
+    with pytest.raises(RobotError, match="not installed"):
+        Robot.load("iiwa14")
+    for prefix in ("overlay", "venv"):  # the Python environment's own files come first
+        installed = tmp_path / prefix / "share" / "eim_ros" / "urdf" / "iiwa14.urdf"
+        installed.parent.mkdir(parents=True)
+        installed.write_text("")
+        assert share_path("urdf/iiwa14.urdf") == installed

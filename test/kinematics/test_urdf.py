@@ -1,0 +1,174 @@
+"""Reading robot descriptions: what loads, and that each thing that does not is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kinematics.descriptions import ALL_TYPES, FOLLOWERS, LIMIT, chain_urdf, joint, random_urdf
+
+from eim_ros.errors import RobotError
+from eim_ros.kinematics import Robot, share_path
+
+HINGE = '<axis xyz="0 0 1"/>' + LIMIT
+SIMPLE = chain_urdf(joint("a", "revolute", "l0", "l1", HINGE), joint("b", "revolute", "l1", "l2", HINGE))
+
+
+def test_path_text_and_string_path_give_the_same_robot(tmp_path: Path) -> None:
+    path = tmp_path / "robot.urdf"
+    path.write_text(SIMPLE, encoding="utf-8-sig")  # some editors put a byte order mark in front
+    robots = [Robot.from_urdf(source) for source in (SIMPLE, path, str(path), "\n  " + SIMPLE)]
+    robots.append(Robot.load(path))
+    assert {robot.fingerprint for robot in robots} == {robots[0].fingerprint}
+
+
+def test_base_and_tip_default_to_root_and_only_leaf() -> None:
+    robot = Robot.from_urdf(ALL_TYPES)
+    assert (robot.base_link, robot.tip_link, robot.name) == ("l0", "l6", "test")
+    assert robot.joint_names == ("turn", "slide", "hinge", "hinge2")
+    assert robot.continuous.tolist() == [True, False, False, False]
+    np.testing.assert_array_equal(robot.lower, [-np.pi, -0.3, -2, -2])
+    np.testing.assert_array_equal(robot.upper, [np.pi, 0.6, 1.5, 1.5])
+
+
+def test_only_the_chain_counts() -> None:
+    robot = Robot.from_urdf(random_urdf(3, 6), "l0", "l6")
+    assert not any("branch" in name for name in robot.joint_names)
+    floating = SIMPLE.replace("</robot>", '<link name="x"/>' + joint("f", "floating", "l1", "x") + "</robot>")
+    assert Robot.from_urdf(floating, "l0", "l2").dof == 2
+
+
+def test_meshes_need_not_exist_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    Robot.from_urdf(random_urdf(4, 7), "l0", "l7")
+    captured = capfd.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_names_that_pinocchio_reserves_are_fine() -> None:
+    text = SIMPLE.replace("l0", "universe").replace('joint name="a"', 'joint name="universe"')
+    robot = Robot.from_urdf(text)
+    assert robot.base_link == "universe"
+    assert robot.joint_names == ("universe", "b")
+
+
+def test_limits_of_a_follower_narrow_its_leader() -> None:
+    robot = Robot.from_urdf(FOLLOWERS.replace('lower="-9" upper="9"', 'lower="-0.2" upper="0.8"'))
+    # shadow = -lead / 2 + 0.3 in [-0.2, 0.8] allows [-1, 1]; rail = lead / 5 - 0.1 allows [-0.5, 4.5]
+    np.testing.assert_allclose((robot.lower[0], robot.upper[0]), (-0.5, 1.0))
+    with pytest.raises(RobotError, match="'lead' and of its follower 'shadow' exclude each other"):
+        Robot.from_urdf(FOLLOWERS.replace('lower="-9" upper="9"', 'lower="8" upper="9"'))
+
+
+def test_an_endless_joint_with_a_sliding_follower_is_bounded() -> None:
+    def geared(multiplier: float, kind: str) -> Robot:
+        follower = f'<axis xyz="0 0 1"/>{LIMIT}<mimic joint="a" multiplier="{multiplier}"/>'.replace("1.5", "99")
+        return Robot.from_urdf(
+            chain_urdf(
+                joint("a", "continuous", "l0", "l1", '<axis xyz="0 0 1"/>'),
+                joint("b", kind, "l1", "l2", follower.replace("-2", "-99")),
+            )
+        )
+
+    assert geared(0.1, "prismatic").continuous.tolist() == [False]
+    assert geared(0.5, "continuous").continuous.tolist() == [False]
+    assert geared(-2.0, "continuous").continuous.tolist() == [True]
+    assert geared(0.5, "continuous").upper.tolist() == [np.pi]
+
+
+def changed(old: str, new: str, text: str = SIMPLE) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+BRANCHED = chain_urdf(joint("a", "revolute", "l0", "l1", HINGE), joint("b", "revolute", "l0", "l2", HINGE))
+LOOP = chain_urdf(joint("a", "revolute", "l1", "l2", HINGE), joint("b", "revolute", "l2", "l1", HINGE), n_links=3)
+REFUSED = {
+    "unknown_tip": (SIMPLE, None, "hand", "has no tip link 'hand'; its links: 'l0', 'l1', 'l2'"),
+    "unknown_base": (SIMPLE, "world", None, "has no base link 'world'"),
+    "same_link": (SIMPLE, "l1", "l1", "the same link 'l1'"),
+    "exchanged": (SIMPLE, "l2", "l0", "'l2' is no ancestor of 'l0'.*exchange them"),
+    "branches": (BRANCHED, "l1", "l2", "'l1' is no ancestor of 'l2'.*different branches"),
+    "several_leaves": (BRANCHED, None, None, "tip link must be named; its leaves are 'l1', 'l2'"),
+    "several_roots": (SIMPLE.replace("</robot>", '<link name="x"/></robot>'), None, "l2", "it has 2: 'l0', 'x'"),
+    "loop": (LOOP, "l0", "l1", "form a loop"),
+    "two_parents": (
+        chain_urdf(joint("a", "revolute", "l0", "l2", HINGE), joint("b", "revolute", "l1", "l2", HINGE)),
+        "l0",
+        "l2",
+        "'l2' is the child of more than one joint",
+    ),
+    "floating": (changed('"b" type="revolute"', '"b" type="floating"'), None, None, "'b' .* type 'floating'"),
+    "planar": (changed('"b" type="revolute"', '"b" type="planar"'), None, None, "'b' .* type 'planar'"),
+    "misspelt": (
+        changed('"b" type="revolute"', '"b" type="revolut"'),
+        None,
+        None,
+        "supported are revolute, continuous",
+    ),
+    "no_movable": (chain_urdf(joint("a", "fixed", "l0", "l1")), None, None, "no movable joint between 'l0' and 'l1'"),
+    "no_limit": (changed(LIMIT, ""), None, None, "revolute joint 'a' has no <limit>"),
+    "empty_limits": (changed('lower="-2"', 'lower="2"'), None, None, "lower limit 2.0 above its upper limit 1.5"),
+    "text_limit": (changed('lower="-2"', 'lower="low"'), None, None, "joint 'a': lower='low' is not 1 finite number"),
+    "nan_limit": (changed('lower="-2"', 'lower="nan"'), None, None, "lower='nan' is not 1 finite number"),
+    "zero_axis": (changed('xyz="0 0 1"', 'xyz="0 0 0"'), None, None, "zero vector as its axis"),
+    "short_axis": (changed('xyz="0 0 1"', 'xyz="0 1"'), None, None, "xyz='0 1' is not 3 finite number"),
+    "outside_leader": (FOLLOWERS, "l1", None, "'shadow' mimics 'lead', which is no independent joint of the chain"),
+    "leader_follows": (
+        FOLLOWERS.replace('<mimic joint="lead" multiplier="0.2"', '<mimic joint="shadow" multiplier="0.2"'),
+        None,
+        None,
+        "'rail' mimics 'shadow'",
+    ),
+    "unknown_child": (changed('child link="l2"', 'child link="l9"'), None, None, "child link 'l9' of joint 'b'"),
+    "no_parent": (changed('<parent link="l1"/>', ""), None, None, "'b' has no <parent>"),
+    "nameless_joint": (changed('joint name="b"', "joint"), None, None, "a joint .* no attribute 'name'"),
+    "repeated_joint": (changed('"b"', '"a"'), None, None, "joint name 'a' is used more than once"),
+    "repeated_link": (changed('link name="l1"', 'link name="l0"'), None, None, "link name 'l0' is used more than"),
+    "broken_xml": (SIMPLE[:-4], None, None, "no well-formed XML"),
+    "no_robot": ("<sdf/>", None, None, "must start with <robot>, found <sdf>"),
+    "no_links": ("<robot name='r'/>", None, None, "has no links"),
+    "xacro_text": (
+        SIMPLE.replace("<robot", '<robot xmlns:xacro="http://ros.org/wiki/xacro"').replace(
+            "</robot>", '<xacro:include filename="x"/></robot>'
+        ),
+        None,
+        None,
+        "expand it first: xacro",
+    ),
+    "xacro_expression": (changed('lower="-2"', 'lower="${-pi}"'), None, None, "expand it first: xacro"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_serial_chain_is_refused_and_named(case: str) -> None:
+    text, base, tip, message = REFUSED[case]
+    with pytest.raises(RobotError, match=message):
+        Robot.from_urdf(text, base, tip)
+
+
+def test_unreadable_files_are_refused_and_named(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.urdf"
+    binary.write_bytes(b"\xff\xfe\x00\x80")
+    for source, message in (
+        (tmp_path / "missing.urdf", "missing.urdf.*No such file"),
+        (tmp_path, "directory"),
+        (binary, "binary.urdf.*codec"),
+        (tmp_path / "arm.urdf.xacro", "xacro arm.urdf.xacro > arm.urdf"),
+        ("a\0b", "null byte"),
+        ("", "directory"),
+    ):
+        with pytest.raises(RobotError, match=message):
+            Robot.from_urdf(source)
+    with pytest.raises(RobotError, match="no shipped robot 'iiwa7' .*iiwa14, panda"):
+        Robot.load("iiwa7")
+
+
+def test_a_processed_xacro_loads() -> None:
+    declared = SIMPLE.replace("<robot", '<robot xmlns:xacro="http://ros.org/wiki/xacro"')
+    assert Robot.from_urdf(declared).fingerprint == Robot.from_urdf(SIMPLE).fingerprint
+
+
+def test_collision_primitives_survive_stripping() -> None:
+    text = share_path("urdf/panda.urdf").read_text()
+    assert Robot.from_urdf(text).urdf.count("<collision") == text.count("<collision") > 0
