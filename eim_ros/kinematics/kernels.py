@@ -5,11 +5,13 @@ Arrays are few and packed, and scratch arrays are arguments: a kernel that unpac
 
 One step of damped least squares with error e = (target - tip position, rotation vector from tip to target) is
 
-    q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e,    lambda^2 = c |e|^2 + floor
+    q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e,    lambda^2 = a c |e|^2 + floor
 
-(Nakamura and Hanafusa 1986; damping by the error: Sugihara 2011). Only joints that can still move count: one that
-stands at a limit and would be pushed further out is left out of J. An attempt is given up when the squared error does
-not halve within `patience` steps. Errors reported are those of the configuration returned.
+(Nakamura and Hanafusa 1986; damping by the error: Sugihara 2011). The caution a is 1, times 4 after each step that made
+the error larger, halved after each other one: without it a pose out of reach is circled, not approached. Only joints
+that can still move count: one that stands at a limit and would be pushed further out is left out of J. An attempt is
+given up when the squared error does not halve within `patience` steps. Errors reported are those of the configuration
+returned.
 
 Arguments named alike throughout:
 links (m + 1, 16): the chain, see `chain.py`; bounds (3, dof): lower limits, upper limits, 1 where a joint wraps else 0;
@@ -292,7 +294,8 @@ def refine_one(
     for j in range(dof):
         q[j] = _inside(q[j], bounds[0, j], bounds[1, j], bounds[2, j])
         best[j] = q[j]
-    least = best_distance = best_angle = reference = math.inf
+    least = best_distance = best_angle = reference = previous = math.inf
+    caution = 1.0
     iteration = 0
     while True:
         forward(links, q, trigonometry, frames, tip)
@@ -300,6 +303,8 @@ def refine_one(
         if distance <= position_tolerance and angle <= orientation_tolerance:
             return True, iteration, distance, angle
         square = distance * distance + angle * angle
+        caution = max(0.5 * caution, 1.0) if square < previous else 4.0 * caution
+        previous = square
         if square < least:
             least, best_distance, best_angle = square, distance, angle
             for j in range(dof):
@@ -319,7 +324,7 @@ def refine_one(
                 if (q[j] <= bounds[0, j] and push < 0.0) or (q[j] >= bounds[1, j] and push > 0.0):
                     for k in range(6):
                         jacobian[j, k] = 0.0
-        solve_damped(jacobian, position_only, DAMPING * square + DAMPING_FLOOR, vectors)
+        solve_damped(jacobian, position_only, caution * DAMPING * square + DAMPING_FLOOR, vectors)
         for j in range(dof):
             step = 0.0
             for k in range(6):

@@ -108,7 +108,7 @@ def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
     poses = np.asarray(transform, dtype=np.float64)
     position = poses[..., :3, 3]
     if kind == "position":
-        return position.copy()
+        return np.array(position, dtype=np.float64)
     return np.concatenate([position, poses[..., :3, 0], poses[..., :3, 1]], axis=-1)
 
 

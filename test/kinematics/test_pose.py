@@ -25,9 +25,10 @@ def random_quaternions(n: int) -> np.ndarray:
 
 def test_quaternions_agree_with_pinocchio_both_ways() -> None:
     half_turns = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0.6, 0.8, 0, 0], [0, 0, 0, 1], [0, 0, 0, -1.0]])
+    # a few units in the last place: ours normalises once more
     for quaternion in np.concatenate([random_quaternions(200), half_turns]):
         pose = pose_from([1, 2, 3], quaternion)
-        np.testing.assert_allclose(pose[:3, :3], pin.Quaternion(quaternion).matrix(), rtol=0, atol=1e-15)
+        np.testing.assert_allclose(pose[:3, :3], pin.Quaternion(quaternion).matrix(), rtol=0, atol=4e-15)
         np.testing.assert_array_equal(pose[:, 3], [1, 2, 3, 1])
         back = quaternion_from_matrix(pose)
         assert back[3] >= 0
