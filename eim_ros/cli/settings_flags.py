@@ -5,38 +5,38 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eim_ros.errors import ConfigurationError
 from eim_ros.settings import Settings, field_types
 
-__all__ = ["add_settings_flags", "given_settings", "split_settings"]
+__all__ = ["add_settings_flags", "given_settings"]
 
 
 def add_settings_flags(
-    parser: argparse.ArgumentParser, classes: Iterable[type[Settings]], aliases: Mapping[str, str]
+    parser: argparse.ArgumentParser, classes: Sequence[type[Settings]], aliases: Mapping[str, str]
 ) -> None:
-    """Add a flag for each field; a field shared by several classes gets one.
+    """Add a flag for each field of several alternative classes, with the default that each of them has.
 
     Parameters
     ----------
     parser : ArgumentParser
-    classes : iterable of Settings types
+    classes : sequence of Settings types
+        A flag of a field that a class lacks is refused when the settings are built.
     aliases : mapping
         Short flag, such as "--experts", for a field, by the field's name.
     """
-    seen: set[str] = set()
+    group = parser.add_argument_group("settings", f"of {', '.join(cls.__name__ for cls in classes)}")
+    owners: dict[str, list[type[Settings]]] = {}
     for cls in classes:
-        group = parser.add_argument_group(f"settings of {cls.__name__}")
-        types = field_types(cls)
         for field in dataclasses.fields(cls):
-            if field.name in seen:
-                continue
-            seen.add(field.name)
-            flags = [alias for name, alias in aliases.items() if name == field.name]
-            flags.append("--" + field.name.replace("_", "-"))
-            group.add_argument(*flags, dest=f"setting_{field.name}", default=None, **_options(field, types[field.name]))
+            owners.setdefault(field.name, []).append(cls)
+    for name, having in owners.items():
+        fields = {field.name: field for field in dataclasses.fields(having[0])}
+        flags = [aliases[name]] if name in aliases else []
+        flags.append("--" + name.replace("_", "-"))
+        options = _options(fields[name], field_types(having[0])[name], _defaults(name, having))
+        group.add_argument(*flags, dest=f"setting_{name}", default=None, **options)
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -49,21 +49,18 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def split_settings(values: Mapping[str, Any], *classes: type[Settings]) -> list[dict[str, Any]]:
-    """Share out values among classes by their fields; a name that none of them has is an error."""
-    fields = [{field.name for field in dataclasses.fields(cls)} for cls in classes]
-    known = set().union(*fields)
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise ConfigurationError(
-            f"unknown setting {', '.join(unknown)} for this algorithm; known: {', '.join(sorted(known))}", unknown
-        )
-    return [{name: value for name, value in values.items() if name in names} for names in fields]
+def _defaults(name: str, classes: Sequence[type[Settings]]) -> str:
+    """Default values in words: one if all agree, else one per class."""
+    values = {cls.__name__: {field.name: field.default for field in dataclasses.fields(cls)}[name] for cls in classes}
+    if len(set(values.values())) == 1:
+        only = "" if len(classes) > 1 else f" of {next(iter(values))}"
+        return f"default{only} {next(iter(values.values()))}"
+    return "default " + ", ".join(f"{value} of {cls}" for cls, value in values.items())
 
 
-def _options(field: dataclasses.Field[Any], annotation: Any) -> dict[str, Any]:
+def _options(field: dataclasses.Field[Any], annotation: Any, defaults: str) -> dict[str, Any]:
     unit = f" [{field.metadata['unit']}]" if field.metadata["unit"] else ""
-    options: dict[str, Any] = {"help": f"{field.metadata['description']}{unit} (default {field.default})"}
+    options: dict[str, Any] = {"help": f"{field.metadata['description']}{unit} ({defaults})"}
     if annotation is bool:
         return {**options, "action": argparse.BooleanOptionalAction}
     if typing.get_origin(annotation) is tuple:

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import torch
 
-from eim_ros.cli.choices import ALGORITHMS
+from eim_ros.cli.choices import ALGORITHMS, config_class
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.robot_flags import add_robot_flags, robot_from
-from eim_ros.cli.settings_flags import add_settings_flags, given_settings, split_settings
+from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.data import load_data_set
 from eim_ros.errors import ConfigurationError, ModelFileError
-from eim_ros.ik.kinematic_inputs import KinematicConfig
+from eim_ros.ik.kinematic_inputs import KinematicEIMConfig
 from eim_ros.ik.training import Training
+from eim_ros.inference import EIMConfig, EMConfig
 from eim_ros.numerics import Status
 from eim_ros.settings import read_yaml
 
@@ -36,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_robot_flags(parser)
     add = parser.add_argument
     add("--data", required=True, metavar="FILE", help="data set of eim collect")
-    add("--algorithm", choices=tuple(ALGORITHMS), default="eim", help="learner (default %(default)s)")
+    add("--algorithm", choices=ALGORITHMS, default="eim", help="learner (default %(default)s)")
     add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
     add("--config", metavar="FILE", help="YAML file of settings, 'name: value'")
     add(
@@ -51,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--checkpoint-every", type=int, default=10, metavar="N", help="iterations between saves (default %(default)s)")
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object")
-    add_settings_flags(parser, [*ALGORITHMS.values(), KinematicConfig], ALIASES)
+    add_settings_flags(parser, (KinematicEIMConfig, EIMConfig, EMConfig), ALIASES)
     parser.set_defaults(run=run)
 
 
@@ -93,10 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _training(args: argparse.Namespace) -> Training:
     values = {**(read_yaml(args.config) if args.config else {}), **given_settings(args)}
-    algorithm = ALGORITHMS[args.algorithm]
-    uses_kinematics = args.algorithm == "eim" and args.kinematics
-    classes = (algorithm, KinematicConfig) if uses_kinematics else (algorithm,)
-    parts = split_settings(values, *classes)
+    config = config_class(args.algorithm, args.kinematics).from_mapping(values)
     if args.device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigurationError("this PyTorch sees no CUDA device; use --device cpu", args.device)
     try:
@@ -105,5 +103,4 @@ def _training(args: argparse.Namespace) -> Training:
         raise ConfigurationError(f"unknown device {args.device!r}; use cpu or cuda", args.device) from error
     if not 0 <= args.seed < 2**63:
         raise ConfigurationError(f"--seed must be at least 0, got {args.seed}", args.seed)
-    kinematics = KinematicConfig.from_mapping(parts[1]) if uses_kinematics else None
-    return Training(algorithm.from_mapping(parts[0]), kinematics, args.seed, args.device)
+    return Training(config, args.seed, args.device)

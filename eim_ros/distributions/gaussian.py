@@ -48,7 +48,8 @@ class Gaussian:
         """L^-1 (sample - mean), (..., n_dims)."""
         residual = (sample - self.mean).unsqueeze(-1)
         factor = self.scale_tril.expand(*residual.shape[:-2], *self.scale_tril.shape[-2:])
-        return torch.linalg.solve_triangular(factor, residual, upper=False).squeeze(-1)
+        whitened: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False)
+        return whitened.squeeze(-1)
 
     def sample(self, generator: torch.Generator, n_samples: int | None = None) -> Tensor:
         """Draw one sample per distribution (..., n_dims), or n_samples of each, (n_samples, ..., n_dims)."""
@@ -63,7 +64,7 @@ class Gaussian:
 
     def kl(self, other: Gaussian) -> Tensor:
         """KL(self || other) [nat], (...)."""
-        factor = torch.linalg.solve_triangular(other.scale_tril, self.scale_tril, upper=False)
+        factor: Tensor = torch.linalg.solve_triangular(other.scale_tril, self.scale_tril, upper=False)
         trace = factor.square().sum((-2, -1))
         log_det = log_normaliser(self.scale_tril) - log_normaliser(other.scale_tril)
         return 0.5 * (trace + other.whiten(self.mean).square().sum(-1) - self.n_dims) + log_det

@@ -97,5 +97,5 @@ class LinearExperts:
         """Rows C^-1 [I, -W, -w] of all experts, (n_components n_dims, n_dims + n_context + 1)."""
         identity = torch.eye(self.n_dims, dtype=self.biases.dtype, device=self.biases.device)
         blocks = [identity.expand_as(self.scale_trils), -self.weights, -self.biases.unsqueeze(-1)]
-        solved = torch.linalg.solve_triangular(self.scale_trils, torch.cat(blocks, -1), upper=False)
+        solved: Tensor = torch.linalg.solve_triangular(self.scale_trils, torch.cat(blocks, -1), upper=False)
         return solved.reshape(-1, solved.shape[-1])

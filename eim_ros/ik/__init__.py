@@ -3,7 +3,7 @@
 from eim_ros.ik.collection import collect
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.evaluation import evaluate
-from eim_ros.ik.kinematic_inputs import KinematicConfig, KinematicInputs
+from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, Samples
@@ -13,7 +13,7 @@ __all__ = [
     "NO_EXPERT",
     "ErrorCode",
     "IKModel",
-    "KinematicConfig",
+    "KinematicEIMConfig",
     "KinematicInputs",
     "Sampler",
     "Samples",

@@ -53,8 +53,8 @@ def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
     if robot is not None and robot.fingerprint != stored.fingerprint:
         raise DataError(
             f"the data set is of robot '{stored.name}' ({stored.base_link} to {stored.tip_link}), not of "
-            f"'{robot.name}' ({robot.base_link} to {robot.tip_link}), or their kinematics differ; collect data for this "
-            "robot",
+            f"'{robot.name}' ({robot.base_link} to {robot.tip_link}), or their kinematics differ; collect data for "
+            "this robot",
             stored.name,
         )
     if data_set.sample.shape[1] != stored.dof:

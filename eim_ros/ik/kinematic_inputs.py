@@ -13,25 +13,37 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from eim_ros.inference import EIMConfig
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.torch_kinematics import forward_context
-from eim_ros.settings import Settings, option
+from eim_ros.settings import option
 
-__all__ = ["KinematicConfig", "KinematicInputs"]
+__all__ = ["KinematicEIMConfig", "KinematicInputs"]
 
 ROTATION_WEIGHT = 0.4  # [m]: a difference of rotation columns counts as this many metres
 ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
 
 
 @dataclass(frozen=True)
-class KinematicConfig(Settings):
-    """Annealing of the smoothing."""
+class KinematicEIMConfig(EIMConfig):
+    """Settings of EIM with kinematic inputs: the ratio is known but for p(q), so larger steps and less training do."""
 
+    n_iterations: int = option(80, "iterations", minimum=0)
+    kl_bound: float = option(0.2, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.2, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
+    )
+    gating_kl_bound: float = option(0.05, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
+    n_gating_contexts: int = option(250, "contexts at which the gating's rewards are taken", minimum=1)
+    n_gating_samples: int = option(2, "samples per context and expert for the gating's rewards", minimum=1)
+    dropout: float = option(0.0, "dropout probability", minimum=0.0, maximum=0.9)
+    initial_epochs: int = option(10, "passes over the data in the first iteration", minimum=1)
+    n_epochs: int = option(2, "passes over the data per iteration", minimum=1)
     sigma_start: float = option(0.2, "smoothing of the contexts at the start", unit="m", minimum=1e-6)
-    sigma_decay: float = option(0.985, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
-    sigma_floor: float = option(0.03, "least smoothing", unit="m", minimum=1e-6)
+    sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
+    sigma_floor: float = option(0.02, "least smoothing", unit="m", minimum=1e-6)
     limit_softness: float = option(0.05, "standard deviation of the soft joint limits", unit="rad", minimum=1e-6)
-    known: bool = option(True, "use the known density of the smoothing and of the model (thesis 7.1.1)")
+    known_density: bool = option(True, "use the known density of the smoothing and of the model (thesis 7.1.1)")
 
 
 @dataclass(frozen=True)
@@ -45,17 +57,17 @@ class KinematicInputs:
         "position" or "pose", the context's kind.
     center, scale : Tensor (n_context,)
         Standardisation of the contexts.
-    config : KinematicConfig
+    config : KinematicEIMConfig
     """
 
     robot: Robot
     kind: str
     center: Tensor
     scale: Tensor
-    config: KinematicConfig = KinematicConfig()
+    config: KinematicEIMConfig = KinematicEIMConfig()
 
     @classmethod
-    def from_data(cls, robot: Robot, kind: str, context: Tensor, config: KinematicConfig) -> KinematicInputs:
+    def from_data(cls, robot: Robot, kind: str, context: Tensor, config: KinematicEIMConfig) -> KinematicInputs:
         scale = context.std(0, correction=0)
         scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
         return cls(robot, kind, context.mean(0), scale, config)
@@ -72,7 +84,7 @@ class KinematicInputs:
         return self.sigma(iteration) / self._metric()
 
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
-        if not self.config.known:
+        if not self.config.known_density:
             return None
         violation = self._violation(sample) / self.config.limit_softness
         return -0.5 * (self._error(context, sample, iteration).square().sum(-1) + violation.square().sum(-1))

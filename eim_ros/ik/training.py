@@ -14,7 +14,7 @@ import torch
 
 from eim_ros.data import DataSet
 from eim_ros.ik.collection import context_kind_of, robot_of
-from eim_ros.ik.kinematic_inputs import KinematicConfig, KinematicInputs
+from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs
 from eim_ros.ik.model import IKModel
 from eim_ros.inference import EIM, EM, Checkpoint, EIMConfig, EMConfig, FitResult, State
 from eim_ros.kinematics import Robot
@@ -43,10 +43,8 @@ class Training:
 
     Attributes
     ----------
-    config : EMConfig or EIMConfig
-        Decides the algorithm.
-    kinematics : KinematicConfig or None
-        Kinematic inputs of EIM's density ratio; None for none. Without meaning for EM.
+    config : EMConfig, EIMConfig or KinematicEIMConfig
+        Decides the algorithm: EM, EIM from samples alone, EIM with kinematic inputs.
     seed : int
         Of all randomness.
     device : str
@@ -54,13 +52,14 @@ class Training:
     """
 
     config: EMConfig | EIMConfig
-    kinematics: KinematicConfig | None = None
     seed: int = 0
     device: str = "cpu"
 
     @property
     def algorithm(self) -> str:
-        return "em" if isinstance(self.config, EMConfig) else "eim"
+        if isinstance(self.config, EMConfig):
+            return "em"
+        return "eim-kinematics" if isinstance(self.config, KinematicEIMConfig) else "eim"
 
     def run(
         self,
@@ -99,8 +98,8 @@ class Training:
             learner = EM(self.config)
         else:
             inputs = None
-            if self.kinematics is not None:
-                inputs = KinematicInputs.from_data(robot, context_kind_of(data_set), context, self.kinematics)
+            if isinstance(self.config, KinematicEIMConfig):
+                inputs = KinematicInputs.from_data(robot, context_kind_of(data_set), context, self.config)
             learner = EIM(self.config, inputs)
         result: FitResult[Any] = learner.fit(
             (context, sample), generator=generator, callbacks=callbacks, checkpoint=saved, resume=resume
@@ -118,13 +117,7 @@ class Training:
         return TrainingRun(IKModel(mixture, robot, context_kind_of(data_set), record), result)
 
     def _description(self) -> dict[str, Any]:
-        kinematics = None if self.kinematics is None or self.algorithm == "em" else self.kinematics.to_mapping()
-        return {
-            "algorithm": self.algorithm,
-            "config": self.config.to_mapping(),
-            "kinematics": kinematics,
-            "seed": self.seed,
-        }
+        return {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": self.seed}
 
     def _identity(self, data_set: DataSet) -> str:
         """Digest of everything but the number of iterations, so that a resumed run may be a longer one."""

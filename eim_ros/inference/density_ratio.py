@@ -91,6 +91,7 @@ class RatioConfig(Settings):
     dropout: float = option(0.1, "dropout probability", minimum=0.0, maximum=0.9)
     learning_rate: float = option(1e-3, "step size of Adam", minimum=0.0)
     batch_size: int = option(1000, "pairs of each class in a batch", minimum=1)
+    initial_epochs: int = option(60, "passes over the data in the first iteration: it starts on a plateau", minimum=1)
     n_epochs: int = option(4, "passes over the data per iteration", minimum=1)
     validation_share: float = option(0.1, "share of the pairs held out", minimum=0.0, maximum=0.5)
 
@@ -117,6 +118,7 @@ class NetworkRatio:
         self.optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self._model: MixtureOfExperts | None = None
         self._iteration = 0
+        self._trained = False
 
     def fit(
         self, data: Pairs, model_samples: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator
@@ -125,14 +127,14 @@ class NetworkRatio:
         positive, negative = self._prepared(data), self._prepared(model_samples)
         n_train = len(positive.base) - int(self.config.validation_share * len(positive.base))
         train, held_out = _split(positive, negative, n_train)
-        best_loss, best = float("inf"), None
-        for _ in range(self.config.n_epochs):
+        best_loss, best = self._loss(*held_out).item(), self._weights()
+        for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):
             self._epoch(*train, generator)
             loss = self._loss(*held_out).item()
             if loss < best_loss:
-                best_loss, best = loss, {name: value.clone() for name, value in self.network.state_dict().items()}
-        if best is not None:
-            self.network.load_state_dict(best)
+                best_loss, best = loss, self._weights()
+        self.network.load_state_dict(best)
+        self._trained = True
         return self._report(*held_out)
 
     def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
@@ -167,6 +169,10 @@ class NetworkRatio:
                 _, index, key = name.split(".")
                 state.setdefault(int(index), {})[key] = value
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        self._trained = bool(state)
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: value.clone() for name, value in self.network.state_dict().items()}
 
     def _current_model(self) -> MixtureOfExperts:
         assert self._model is not None, "fit comes first"
