@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,17 @@ from eim_ros.numerics.atomic_file import write_atomically
 __all__ = ["DataSet", "load_data_set", "save_data_set"]
 
 SCHEMA = 1
+UNREADABLE = (  # what zipfile, zlib and NumPy raise on files of another format and on damaged ones
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,19 +76,28 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
 def load_data_set(path: str | Path) -> DataSet:
     """Read what `save_data_set` wrote; `DataError` says why a file is refused."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            missing = {"context", "sample", "description"} - set(archive.files)
-            if missing:
-                raise DataError(f"{path} is no data set of eim_ros: it lacks {', '.join(sorted(missing))}", str(path))
-            context, sample = archive["context"], archive["sample"]
-            description = json.loads(str(archive["description"]))
+        content = Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile, zipfile.error) as error:
+    try:
+        context, sample, header = _columns(content)
+        description = json.loads(str(header))
+    except UNREADABLE as error:
         raise DataError(f"{path} is truncated or no .npz data set: {error}", str(path)) from error
     if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
         raise DataError(f"{path} has another schema version; collect it again with this version", str(path))
     try:
-        return DataSet(np.asarray(context, dtype=np.float64), np.asarray(sample, dtype=np.float64), description)
+        return DataSet(context, sample, description)
     except DataError as error:
         raise DataError(f"{path}: {error}", error.value) from error
+
+
+def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
+    archive = np.load(io.BytesIO(content), allow_pickle=False)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError("it holds a single array")
+    missing = [name for name in ("context", "description", "sample") if name not in archive.files]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    context, sample = (np.asarray(archive[name], dtype=np.float64) for name in ("context", "sample"))
+    return context, sample, archive["description"]

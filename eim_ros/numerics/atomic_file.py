@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 from pathlib import Path
 
 __all__ = ["write_atomically"]
@@ -15,32 +16,30 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     Parameters
     ----------
     path : str or Path
-        Destination; its folder is created if it is missing.
+        Destination; its folder is created if it is missing. Where a file exists its permissions are kept, and a
+        link stays a link.
     content : bytes
         The whole file.
     """
-    destination = Path(path)
+    destination = Path(os.path.realpath(path))
     destination.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=destination.parent, prefix=f".{destination.name}.")
+    temporary = destination.with_name(f".{destination.name}.{secrets.token_hex(8)}")
+    kept = stat.S_IMODE(destination.stat().st_mode) if destination.exists() else None
+    mode = 0o666 if kept is None else kept & 0o666  # the umask is taken off, as from any new file
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            if kept is not None:
+                os.chmod(temporary, kept)
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, destination)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     directory = os.open(destination.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def _umask() -> int:
-    """The process' umask; `mkstemp` ignores it and makes files that only their owner can read."""
-    current = os.umask(0)
-    os.umask(current)
-    return current

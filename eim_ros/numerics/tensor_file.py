@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from eim_ros.errors import ModelFileError
@@ -17,9 +19,12 @@ __all__ = ["read_tensor_file", "write_tensor_file"]
 
 METADATA_KEY = "eim_ros"
 PICKLE_MAGIC = (b"\x80", b"PK\x03\x04")  # a bare pickle, and the zip archive torch.save writes
+SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, which may begin with \x80, and it
 
 
-def write_tensor_file(path: str | Path, tensors: dict[str, Tensor], document: dict[str, Any], *, kind: str, schema: int) -> None:
+def write_tensor_file(
+    path: str | Path, tensors: dict[str, Tensor], document: dict[str, Any], *, kind: str, schema: int
+) -> None:
     """Write atomically.
 
     Parameters
@@ -32,8 +37,10 @@ def write_tensor_file(path: str | Path, tensors: dict[str, Tensor], document: di
     kind, schema : str, int
         What the file holds and in which version of its layout; a reader refuses any other.
     """
-    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    header = json.dumps({"kind": kind, "schema_version": schema, **document}, sort_keys=True)
+    content = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
+    header = json.dumps({**document, "kind": kind, "schema_version": schema}, sort_keys=True)
     write_atomically(path, safetensors.torch.save(content, metadata={METADATA_KEY: header}))
 
 
@@ -52,10 +59,10 @@ def read_tensor_file(path: str | Path, *, kind: str, schema: int) -> tuple[dict[
     """
     try:
         with open(path, "rb") as file:
-            start = file.read(4)
+            start = file.read(9)
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror}", str(path)) from error
-    if start.startswith(PICKLE_MAGIC):
+    if start.startswith(PICKLE_MAGIC) and not SAFETENSORS_START.match(start):
         raise ModelFileError(f"{path} is a pickle; only safetensors files are loaded, for safety", str(path))
     try:
         with safetensors.safe_open(str(path), framework="pt") as file:
