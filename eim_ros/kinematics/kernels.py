@@ -54,6 +54,7 @@ DAMPING_FLOOR = 1e-10
 PIVOT_FLOOR = 1e-14
 STALL_RATIO = 0.5
 RIGID_TOLERANCE = 2e-3
+LONGEST = 1e100  # [m]: squares must not overflow
 
 TWO_PI = 2.0 * math.pi
 TWO_BY_PI = 2.0 / math.pi
@@ -351,7 +352,7 @@ def _is_rigid(pose: FloatArray) -> bool:
         - pose[0, 1] * (pose[1, 0] * pose[2, 2] - pose[1, 2] * pose[2, 0])
         + pose[0, 2] * (pose[1, 0] * pose[2, 1] - pose[1, 1] * pose[2, 0])
     )
-    finite = abs(pose[0, 3]) + abs(pose[1, 3]) + abs(pose[2, 3]) < math.inf
+    finite = abs(pose[0, 3]) + abs(pose[1, 3]) + abs(pose[2, 3]) < LONGEST
     return bool(finite and worst <= RIGID_TOLERANCE and determinant > 0.0)
 
 

@@ -90,7 +90,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
         raise PoseError(f"a pose must be a (4, 4) transform, got shape {pose.shape}", transform)
     # plain floats: this runs once per request, where a dozen small numpy calls would cost more than the solution
     (a, b, c, _), (d, e, f, _), (g, h, i, _), bottom = rows = pose.tolist()
-    if not math.isfinite(sum(value for row in rows for value in row)):
+    if not math.isfinite(sum(abs(value) for row in rows for value in row)):
         raise PoseError("a pose must be finite", transform)
     products = (
         a * a + d * d + g * g - 1, b * b + e * e + h * h - 1, c * c + f * f + i * i - 1,

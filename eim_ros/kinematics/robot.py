@@ -241,7 +241,7 @@ class Robot:
             float(orientation_tolerance), max_iterations, patience, converged, iterations, errors,
         )  # fmt: skip
         if outcome == kernels.BAD_POSE:
-            check_pose(pose)
+            raise _bad_pose(target[None])
         if outcome == kernels.BAD_SEED:
             raise RobotError("seeds must be finite", seeds)
         return Refinement(positions, converged, iterations, errors[0], errors[1])
@@ -295,8 +295,7 @@ class Robot:
             max_restarts, rng.random(),
         )  # fmt: skip
         if outcome == kernels.BAD_POSE:
-            for target in targets:
-                check_pose(target)
+            raise _bad_pose(targets)
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
     def compile(self) -> None:
@@ -339,6 +338,16 @@ class Robot:
         if np.any(low < self.lower) or np.any(high > self.upper):
             raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
         return np.array([low, high, self.continuous & (low <= -math.pi) & (high >= math.pi)])
+
+
+def _bad_pose(poses: FloatArray) -> PoseError:
+    """Why the kernels, which only tell good from bad, refused one of these poses (n, 4, 4)."""
+    try:
+        for pose in poses:
+            check_pose(pose)
+    except PoseError as error:
+        return error
+    return PoseError("a pose is out of the range of numbers", poses)
 
 
 def _transforms(poses: npt.ArrayLike, ndim: int) -> FloatArray:

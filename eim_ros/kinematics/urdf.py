@@ -129,24 +129,24 @@ class UrdfTree:
         return tuple(reversed(path))
 
 
-def read_urdf_source(source: str | Path) -> str:
-    """XML text: the source itself when it starts with '<', else the content of the file it names."""
+def read_urdf_source(source: str | Path) -> str | bytes:
+    """XML: the source itself when it starts with '<', else the content of the file it names, in whatever encoding."""
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
     path = Path(source).expanduser()
     if path.suffix == ".xacro":
         raise RobotError(f"{path} is a xacro file; expand it first: xacro {path.name} > {path.stem}", str(path))
     try:
-        return path.read_text(encoding="utf-8-sig").lstrip()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RobotError(f"cannot read robot description {str(path)[:200]!r}: {cause}", str(path)) from error
 
 
-def parse_urdf(text: str) -> UrdfTree:
-    """Tree of a URDF text; every joint's numbers are checked, whatever chain is used later."""
+def parse_urdf(text: str | bytes) -> UrdfTree:
+    """Tree of a URDF; every joint's numbers are checked, whatever chain is used later."""
     try:
-        robot = ElementTree.fromstring(text.encode() if text.startswith("<?xml") else text)
+        robot = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise RobotError(f"robot description is no well-formed XML: {error}", text[:200]) from error
     if any("xacro" in element.tag or "${" in "".join(element.attrib.values()) for element in robot.iter()):

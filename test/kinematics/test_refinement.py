@@ -219,12 +219,15 @@ def test_seeds_that_are_not_finite_are_refused(value: float) -> None:
 
 
 def bad_poses() -> dict[str, np.ndarray]:
-    poses = {name: np.eye(4) for name in ("nan", "inf", "nan_rotation", "scaled", "mirrored", "sheared", "bottom")}
+    poses = {
+        name: np.eye(4) for name in ("nan", "inf", "nan_rotation", "scaled", "mirrored", "sheared", "bottom", "huge")
+    }
     poses["nan"][0, 3], poses["inf"][2, 3], poses["nan_rotation"][1, 1] = np.nan, -np.inf, np.nan
     poses["scaled"][:3, :3] *= 1.01
     poses["mirrored"][2, 2] = -1.0
     poses["sheared"][0, 1] = 0.1
     poses["bottom"][3, 0] = 1.0
+    poses["huge"][:2, 3] = 1e200, -1e200
     poses["zero"], poses["shape"] = np.zeros((4, 4)), np.eye(3)
     return poses
 
@@ -239,8 +242,18 @@ def test_a_pose_that_is_no_rigid_transform_is_refused(case: str) -> None:
         robot.solve(pose, rng)
     with pytest.raises(PoseError):
         robot.solve_many(pose[None], rng)
-    with pytest.raises(PoseError):
-        robot.pose_errors(np.zeros((1, 7)), pose)
+    if case != "huge":  # far away, yet with an error that can be told
+        with pytest.raises(PoseError):
+            robot.pose_errors(np.zeros((1, 7)), pose)
+
+
+def test_a_pose_in_another_galaxy_has_a_finite_error() -> None:
+    robot, pose = Robot.load("iiwa14"), np.eye(4)
+    pose[0, 3] = 1e99
+    result = robot.solve(pose, np.random.default_rng(0), max_restarts=5)
+    assert not result.converged.any()
+    assert result.position_error[0] == pytest.approx(1e99)
+    assert robot.within_limits(result.positions).all()
 
 
 def test_limits_and_counts_out_of_range_are_refused() -> None:
