@@ -80,13 +80,13 @@ class Robot:
     name: str
     base_link: str
     tip_link: str
-    urdf: str
+    urdf: str = field(repr=False)
     joint_names: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
     continuous: BoolArray
     fingerprint: str
-    links: FloatArray
+    links: FloatArray = field(repr=False)
     _full_bounds: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
