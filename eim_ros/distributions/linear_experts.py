@@ -63,7 +63,7 @@ class LinearExperts:
 
     def means(self, context: Tensor) -> Tensor:
         """Means (n_samples, n_components, n_dims) for contexts (n_samples, n_context)."""
-        flat = context @ self.weights.reshape(-1, self.n_context).T
+        flat = context @ self.weights.flatten(0, 1).T
         return flat.reshape(-1, self.n_components, self.n_dims) + self.biases
 
     def __call__(self, context: Tensor) -> Gaussian:
