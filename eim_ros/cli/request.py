@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from eim_ros.cli.configurations import print_configurations
 from eim_ros.errors import ConfigurationError, EimError, PoseError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser", "run"]
 
-_ROWS_SHOWN = 10
 _PATIENCE = 5.0  # [s] beyond the server's own timeout, for a queue in front of it
 
 
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(answer))
     elif answer["positions"]:
-        _print_table(answer)
+        print_configurations(answer)
     name = ERROR_NAMES.get(answer["error_code"], str(answer["error_code"]))
     return 0 if name == "SUCCESS" else _fail(f"{name}: {answer['message']}", 1)
 
@@ -98,6 +98,7 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigurationError(f"-n must be at least 1, got {args.samples}", args.samples)
     if not -(2**63) <= args.seed < 2**63:
         raise ConfigurationError(f"--seed must fit in 64 bits, got {args.seed}", args.seed)
+    _near(args.near or [])
     for name in ("timeout", "position_tolerance", "orientation_tolerance", "wait"):
         value = getattr(args, name)
         if not (math.isfinite(value) and value >= 0.0):
@@ -121,7 +122,11 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     if len(args.pose) == 7:
         quaternion.x, quaternion.y, quaternion.z, quaternion.w = args.pose[3:]
     if args.near:
-        request.seed.name, request.seed.position = _near(args.near, joint_names)
+        names, numbers = _near(args.near)
+        if not names and len(numbers) != len(joint_names):
+            expected = f"{len(joint_names)} values ({' '.join(joint_names)})"
+            raise ConfigurationError(f"--near needs {expected}, got {len(numbers)}", args.near)
+        request.seed.name, request.seed.position = names or joint_names, numbers
     request.n_samples = args.samples
     request.tip_link = args.tip
     request.random_seed = args.seed
@@ -134,37 +139,22 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     return request
 
 
-def _near(values: Sequence[str], joint_names: Sequence[str]) -> tuple[list[str], list[float]]:
-    """Names and values of `--near`; plain values are in the order of the server's joints."""
+def _near(values: Sequence[str]) -> tuple[list[str], list[float]]:
+    """Names and numbers of `--near`; no names where plain numbers are given."""
+    pairs = [value.rpartition("=") for value in values]
+    named = [separator for _, separator, _ in pairs if separator]
     try:
-        if all("=" in value for value in values):
-            pairs = [value.rpartition("=") for value in values]
-            return [name for name, _, _ in pairs], [float(number) for _, _, number in pairs]
-        numbers = [float(value) for value in values]
+        numbers = [float(number) for _, _, number in pairs]
     except ValueError as error:
         raise ConfigurationError(f"--near needs numbers, or NAME=NUMBER for each joint: {error}", values) from error
-    if len(numbers) != len(joint_names):
-        expected = f"{len(joint_names)} values ({' '.join(joint_names)})"
-        raise ConfigurationError(f"--near needs {expected}, got {len(numbers)}", values)
-    return list(joint_names), numbers
+    if len(named) not in (0, len(values)):
+        raise ConfigurationError("--near needs a name for each joint, or for none", values)
+    return [name for name, _, _ in pairs] if named else [], numbers
 
 
 def _longest_wait(args: argparse.Namespace) -> float:
     """How long to wait for the answer [s]; the server's own default timeout is not known here."""
     return float(args.timeout or 30.0) + _PATIENCE
-
-
-def _print_table(answer: dict[str, Any]) -> None:
-    n_valid, n = sum(answer["valid"]), len(answer["valid"])
-    print(f"{n_valid} valid of {n} configurations in {1e3 * answer['elapsed']:.2f} ms")
-    names = [f"{name[-8:]:>8}" for name in answer["joint_names"]]
-    print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
-    for row in range(min(n, _ROWS_SHOWN)):
-        joints = [f"{value:8.4f}" for value in answer["positions"][row]]
-        errors = [f"{answer['position_error'][row]:9.1e}", f"{answer['orientation_error'][row]:11.1e}"]
-        print("  ".join([*joints, *errors, "  yes" if answer["valid"][row] else "   no"]))
-    if n > _ROWS_SHOWN:
-        print(f"... and {n - _ROWS_SHOWN} more; --json prints all")
 
 
 def _fail(reason: object, code: int) -> int:

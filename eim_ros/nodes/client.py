@@ -118,12 +118,13 @@ def to_mapping(response: Any) -> dict[str, Any]:
     """Response as plain lists and numbers under its field names, positions as n lists; not finite numbers are None."""
     columns = {name: getattr(response, name) for name in ("log_prob", "position_error", "orientation_error")}
     return {
+        "error_code": response.error_code,
+        "message": response.message,
         "joint_names": list(response.joint_names),
+        "n": response.n,
         "positions": joint_positions(response).tolist(),
         **{name: [float(x) if np.isfinite(x) else None for x in values] for name, values in columns.items()},
         "valid": list(response.valid),
         "expert": list(response.expert),
         "elapsed": response.elapsed,
-        "error_code": response.error_code,
-        "message": response.message,
     }

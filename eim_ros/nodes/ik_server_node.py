@@ -165,7 +165,7 @@ class IkServer(LifecycleNode):
     def _answer(self, exchange: Exchange) -> None:
         sampler = self._serving
         if sampler is None:
-            raise RequestError(ErrorCode.FAILURE, f"{self.get_name()} is {self._state}: activate it first")
+            raise RequestError(ErrorCode.FAILURE, f"{self.get_name()} is {self._state}, not active")
         query = parse(exchange.request, sampler.robot, self.settings)
         waited = time.monotonic() - exchange.arrival
         if waited >= query.timeout:

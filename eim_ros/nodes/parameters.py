@@ -23,7 +23,7 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 _LARGEST_INTEGER = 2**63 - 1
 _OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
-_OF_EVERY_NODE_PREFIX = "qos_overrides."
+_IGNORED_PREFIXES = ("qos_overrides.", "chain.")  # of every node; told by a node, and so in what it dumps
 
 
 class NodeSettings(Generic[SettingsT]):
@@ -65,7 +65,8 @@ class NodeSettings(Generic[SettingsT]):
             if name in self._told:
                 self._node.set_parameters([Parameter(name, value=value)])
             else:
-                self._node.declare_parameter(name, value, ParameterDescriptor(description=description))
+                about = ParameterDescriptor(description=description)
+                self._node.declare_parameter(name, value, about, ignore_override=True)
                 self._told.add(name)
         finally:
             self._telling = False
@@ -121,7 +122,7 @@ def _refuse_unknown(node: Node, kind: type[Settings]) -> None:
     unknown = sorted(
         name
         for name in given
-        if name not in known and name not in _OF_EVERY_NODE and not name.startswith(_OF_EVERY_NODE_PREFIX)
+        if name not in known and name not in _OF_EVERY_NODE and not name.startswith(_IGNORED_PREFIXES)
     )
     if unknown:
         raise ConfigurationError(

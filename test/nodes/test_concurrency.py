@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from nodes.client_node import ClientNode, request
-from nodes.server_process import ServerProcess, wait_until
+from nodes.server_process import ServerProcess
 
 from eim_ros_interfaces.srv import SampleIK
 
@@ -19,11 +20,11 @@ def send_all(client: ClientNode, server: ServerProcess, messages: list[SampleIK.
     service = client.client(server, SampleIK, "/ik_server/sample_ik")
     futures = [service.call_async(message) for message in messages]
 
-    def all_answered() -> bool:
-        client.executor.spin_once(0.05)
-        return all(future.done() for future in futures)
-
-    wait_until(all_answered, f"answers to {len(futures)} requests", server, timeout=60.0)
+    end = time.monotonic() + 60.0
+    for future in futures:
+        client.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
+    n_lost = sum(not future.done() for future in futures)
+    assert n_lost == 0, f"{n_lost} of {len(futures)} requests were lost; log of the server:\n{server.log}"
     return [future.result() for future in futures]
 
 

@@ -67,6 +67,13 @@ def test_change_that_contradicts_another_parameter_is_refused_and_leaves_the_set
     assert settings.current == IkServerSettings(max_timeout=40.0, default_timeout=31.0)
 
 
+def test_dumped_parameters_can_be_given_back(make_node: MakeNode) -> None:
+    node = make_node(**{"chain.base_link": "of an earlier run", "max_samples": 3})
+    settings = NodeSettings(node, IkServerSettings)
+    settings.tell("chain.base_link", "of this run", "Base.")
+    assert node.get_parameter("chain.base_link").value == "of this run"
+
+
 def test_told_parameter_is_set_by_the_node_alone(make_node: MakeNode) -> None:
     node = make_node()
     settings = NodeSettings(node, IkServerSettings)

@@ -1,0 +1,118 @@
+"""`eim request` in a process of its own against a running node: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from nodes.client_node import ClientNode, request
+from nodes.server_process import PATIENCE, ServerProcess
+
+from eim_ros.kinematics import Robot
+from eim_ros_interfaces.srv import SampleIK
+
+POSITION = ("0.4", "0.1", "0.6")
+
+
+@pytest.fixture(scope="module")
+def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+    started = start_server()
+    yield started
+    assert started.stop() == 0, started.log
+
+
+def eim_request(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "eim_ros.cli.main", "request", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def asked(server: ServerProcess, *words: str) -> dict[str, list[float]]:
+    result = eim_request(*words, "--json", "--wait", "60")
+    assert result.returncode == 0, (result.stderr, server.log)
+    answer = json.loads(result.stdout)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_json_has_the_fields_of_the_response(server: ServerProcess) -> None:
+    answer = asked(server, "--pose", *POSITION, "-n", "5", "--seed", "1")
+    assert set(answer) >= {
+        "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
+        "error_code", "message",
+    }  # fmt: skip
+    robot = Robot.load("iiwa14")
+    assert answer["joint_names"] == list(robot.joint_names)
+    positions = np.array(answer["positions"])
+    assert positions.shape == (5, 7)
+    errors = np.linalg.norm(robot.forward(positions)[:, :3, 3] - np.array(POSITION, dtype=float), axis=1)
+    assert errors.max() <= 1e-6
+    assert answer["valid"] == [True] * 5
+    assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--seed", "1")["positions"]
+
+
+def test_quaternion_asks_for_the_whole_pose(server: ServerProcess) -> None:
+    answer = asked(server, "--pose", *POSITION, "0", "1", "0", "0", "-n", "5")
+    poses = Robot.load("iiwa14").forward(np.array(answer["positions"]))
+    assert np.allclose(poses[:, :3, :3], np.diag([-1.0, 1.0, -1.0]), atol=1e-5)
+    assert max(answer["orientation_error"]) <= 1e-6
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_near_ranks_by_distance(server: ServerProcess, named: bool) -> None:
+    names = Robot.load("iiwa14").joint_names
+    near = [f"{name}=0.5" for name in reversed(names)] if named else ["0.5"] * len(names)
+    answer = asked(server, "--pose", *POSITION, "-n", "20", "--near", *near)
+    distances = np.linalg.norm(np.array(answer["positions"]) - 0.5, axis=1)
+    assert (np.diff(distances) >= -1e-9).all()
+
+
+def test_table_is_printed_without_json(server: ServerProcess) -> None:
+    result = eim_request("--pose", *POSITION, "-n", "20", "--wait", "60")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("20 valid of 20 configurations in ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["--pose", "2", "0", "0.5"], 1, "NO_IK_SOLUTION"),
+        (["--pose", *POSITION, "--frame", "map"], 1, "FRAME_TRANSFORM_FAILURE"),
+        (["--pose", *POSITION, "-n", "100000"], 1, "INVALID_GOAL_CONSTRAINTS"),
+        (["--pose", *POSITION, "--near", "elbow=1"], 1, "INVALID_ROBOT_STATE"),
+        (["--pose", *POSITION, "--near", "1", "2"], 2, "--near needs 7 values"),
+    ],
+)
+def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list[str], code: int, reason: str) -> None:
+    result = eim_request(*words, "--wait", "60")
+    assert result.returncode == code, (result.stderr, server.log)
+    assert result.stderr.count("\n") == 1
+    assert reason in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--pose", "nan", "0", "0"], "finite"),
+        (["--pose", "0", "0"], "3 or 7"),
+        (["--pose", *POSITION, "0", "0", "0", "0"], "length 1"),
+        (["--pose", *POSITION, "-n", "0"], "-n must be at least 1"),
+        (["--pose", *POSITION, "--timeout", "-1"], "--timeout"),
+        (["--pose", *POSITION, "--near", "here"], "--near needs numbers"),
+        (["--pose", *POSITION, "--near", "a=1", "2"], "--near needs a name for each joint"),
+        (["--pose", *POSITION, "--service", "/nobody/sample_ik", "--wait", "0.2"], "did not appear within 0.2 s"),
+        ([], "--pose"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(words: list[str], reason: str) -> None:
+    result = eim_request(*words)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert reason in result.stderr
+
+
+def test_server_is_untouched_by_it_all(server: ServerProcess, client: ClientNode) -> None:
+    assert client.sample(server, request()).error_code == SampleIK.Response.SUCCESS
