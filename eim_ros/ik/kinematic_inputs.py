@@ -29,6 +29,7 @@ class KinematicEIMConfig(EIMConfig):
     """Settings of EIM with kinematic inputs: the ratio is known but for p(q), so larger steps and less training do."""
 
     n_iterations: int = option(80, "iterations", minimum=0)
+    initial_em_iterations: int = option(5, "iterations of EM after the k-means start", minimum=0)
     kl_bound: float = option(0.2, "largest KL of an expert's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(
         0.2, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
@@ -38,7 +39,6 @@ class KinematicEIMConfig(EIMConfig):
     n_gating_samples: int = option(2, "samples per context and expert for the gating's rewards", minimum=1)
     dropout: float = option(0.0, "dropout probability", minimum=0.0, maximum=0.9)
     initial_epochs: int = option(10, "passes over the data in the first iteration", minimum=1)
-    n_epochs: int = option(2, "passes over the data per iteration", minimum=1)
     sigma_start: float = option(0.2, "smoothing of the contexts at the start", unit="m", minimum=1e-6)
     sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
     sigma_floor: float = option(0.02, "least smoothing", unit="m", minimum=1e-6)

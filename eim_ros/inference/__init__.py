@@ -3,7 +3,7 @@
 from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, RatioConfig
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
-from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
+from eim_ros.inference.ratio_inputs import PlugInInputs, RatioInputs, StandardisedInputs
 from eim_ros.inference.run import Checkpoint, FitResult, History, State, run
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "FitResult",
     "History",
     "NetworkRatio",
+    "PlugInInputs",
     "RatioConfig",
     "RatioInputs",
     "StandardisedInputs",

@@ -91,9 +91,13 @@ class RatioConfig(Settings):
     dropout: float = option(0.1, "dropout probability", minimum=0.0, maximum=0.9)
     learning_rate: float = option(1e-3, "step size of Adam", minimum=0.0)
     batch_size: int = option(1000, "pairs of each class in a batch", minimum=1)
-    initial_epochs: int = option(60, "passes over the data in the first iteration: it starts on a plateau", minimum=1)
-    n_epochs: int = option(4, "passes over the data per iteration", minimum=1)
+    initial_epochs: int = option(4, "passes over the data in the first iteration", minimum=1)
+    n_epochs: int = option(2, "passes over the data per iteration", minimum=1)
     validation_share: float = option(0.1, "share of the pairs held out", minimum=0.0, maximum=0.5)
+
+    def n_training(self, n_samples: int) -> int:
+        """How many of n_samples pairs, the first ones, are trained on; the rest is held out."""
+        return n_samples - int(self.validation_share * n_samples)
 
 
 class NetworkRatio:
@@ -125,7 +129,7 @@ class NetworkRatio:
     ) -> RatioReport:
         self._model, self._iteration = model, iteration
         positive, negative = self._prepared(data), self._prepared(model_samples)
-        n_train = len(positive.base) - int(self.config.validation_share * len(positive.base))
+        n_train = self.config.n_training(len(positive.base))
         train, held_out = _split(positive, negative, n_train)
         best_loss, best = self._loss(*held_out).item(), self._weights()
         for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):

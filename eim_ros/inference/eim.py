@@ -20,7 +20,7 @@ from torch import Tensor
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, Pairs, RatioConfig
 from eim_ros.inference.em import EM, EMConfig, initial_mixture_of_experts
-from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
+from eim_ros.inference.ratio_inputs import PlugInInputs, RatioInputs, StandardisedInputs
 from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, run
 from eim_ros.projections.categorical import project_categorical
 from eim_ros.projections.gating import constrain_gating, fit_gating
@@ -36,9 +36,15 @@ class EIMConfig(RatioConfig):
     """Settings of `EIM`; those of the density ratio estimator are inherited."""
 
     n_components: int = option(50, "number of experts", minimum=1)
-    n_iterations: int = option(200, "iterations", minimum=0)
-    initial_em_iterations: int = option(5, "iterations of EM after the k-means start", minimum=0)
-    kl_bound: float = option(0.02, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    n_iterations: int = option(40, "iterations", minimum=0)
+    initial_em_iterations: int = option(20, "iterations of EM after the k-means start", minimum=0)
+    reference_factor: int = option(
+        2,
+        "experts of the plug-in density, as a multiple of the model's; 0: the network learns all of the ratio",
+        minimum=0,
+    )
+    reference_iterations: int = option(40, "iterations of EM for the plug-in density", minimum=1)
+    kl_bound: float = option(0.1, "largest KL of an expert's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(
         0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
     )
@@ -124,13 +130,24 @@ class EIM:
         generator = generator or torch.Generator().manual_seed(0)
         context, sample = (part.to(generator.device) for part in checked_data(data))
         start = initial or self._initial(context, sample, generator)
-        inputs = self.inputs or StandardisedInputs.from_data(context, sample)
         order = torch.randperm(len(sample), generator=generator, device=generator.device)
         pairs = Pairs(context[order], sample[order])  # the estimator holds out the last ones
+        inputs = self.inputs or self._inputs(pairs, generator)
         ratio = NetworkRatio(self.config, inputs, generator, generator.device)
         fitting = _Fitting(self.config, inputs, pairs)
         state = EIMState(start, ratio, generator, 0)
         return run(fitting, state, self.config.n_iterations, callbacks=callbacks, checkpoint=checkpoint, resume=resume)
+
+    def _inputs(self, pairs: Pairs, generator: torch.Generator) -> RatioInputs:
+        """Inputs where none were given: standardised, with a plug-in density fitted to the training part."""
+        plain = StandardisedInputs.from_data(pairs.context, pairs.sample)
+        training = slice(0, self.config.n_training(len(pairs.sample)))
+        n_components = min(self.config.reference_factor * self.config.n_components, len(pairs.sample[training]) // 2)
+        if n_components < 1:
+            return plain
+        settings = EMConfig(n_components=n_components, n_iterations=self.config.reference_iterations)
+        data = (pairs.context[training], pairs.sample[training])
+        return PlugInInputs(plain.center, plain.scale, EM(settings).fit(data, generator=generator).model)
 
     def _initial(self, context: Tensor, sample: Tensor, generator: torch.Generator) -> MixtureOfExperts:
         start = initial_mixture_of_experts(context, sample, self.config.n_components, generator)
@@ -233,9 +250,12 @@ def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, gene
     -------
     Tensor (n_components, n_samples, n_context)
     """
-    log_gate = model.gating(context).T
-    weights = (log_gate - log_gate.amax(-1, keepdim=True)).exp()
-    return context[torch.multinomial(weights, n_samples, replacement=True, generator=generator)]
+    log_gate = model.gating(context).T.contiguous()
+    cumulative = log_gate.sub_(log_gate.amax(-1, keepdim=True)).exp_().cumsum_(-1)
+    shape = (model.n_components, n_samples)
+    level = torch.rand(shape, generator=generator, dtype=context.dtype, device=context.device) * cumulative[:, -1:]
+    index = torch.searchsorted(cumulative, level, right=True)
+    return context[index.clamp_max(len(context) - 1)]
 
 
 def _subset(context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:

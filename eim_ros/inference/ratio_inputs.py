@@ -12,6 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+
 __all__ = ["RatioInputs", "StandardisedInputs"]
 
 
@@ -65,3 +67,17 @@ class StandardisedInputs:
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         return (torch.cat([sample, context], -1) - self.center) / self.scale
+
+
+@dataclass(frozen=True)
+class PlugInInputs(StandardisedInputs):
+    """Standardised inputs with a mixture of experts, fitted once by EM, as the known part of the data's density.
+
+    The ratio then is log reference(x|y) - log q_old(x|y) + network: the network learns only what the reference, which
+    should have more experts than the model, misses (thesis 7.1.1).
+    """
+
+    reference: MixtureOfExperts
+
+    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
+        return self.reference.log_prob(context, sample)

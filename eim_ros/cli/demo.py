@@ -1,0 +1,185 @@
+"""`eim demo`: the whole circle. Collect, train three models, serve the best, request, draw.
+
+Trains EM, EIM from samples alone, and EIM with kinematic inputs on the same forward kinematics samples; starts the
+ROS 2 node with the last one; asks it for configurations that reach a pose; draws them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eim_ros.cli.choices import config_class
+from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.server_process import ServerProcess
+from eim_ros.data import DataSet, save_data_set
+from eim_ros.errors import ServiceError
+from eim_ros.ik import IKModel, Training, collect, evaluate
+from eim_ros.ik.selection import distinct_rows
+from eim_ros.kinematics import Robot, context_from_pose, quaternion_from_matrix
+
+__all__ = ["add_parser", "run"]
+
+LEARNERS = {  # name in the table: algorithm, with kinematic inputs
+    "EM": ("em", False),
+    "EIM": ("eim", False),
+    "EIM + kinematics": ("eim", True),
+}
+COLUMNS = {
+    "rmse_position": "RMSE [m]",
+    "median_position": "median [m]",
+    "share_in_limits": "in limits",
+    "entropy_marginal": "H(z)",
+    "entropy_conditional": "H(z|y)",
+}
+N_REQUESTS = 21  # of which the median latency is shown
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "demo", help="the whole circle: collect, train, serve, request, draw", description=__doc__
+    )
+    add = parser.add_argument
+    add("--robot", default="iiwa14", metavar="NAME", help="shipped robot (default %(default)s)")
+    add("--samples", type=int, default=10000, metavar="N", help="training pairs (default %(default)s)")
+    add("--experts", type=int, default=50, metavar="N", help="experts of each model (default %(default)s)")
+    add("-n", type=int, default=100, metavar="N", help="configurations to request (default %(default)s)")
+    add("--seed", type=int, default=0, help="random seed (default %(default)s)")
+    add("--output", default="demo", metavar="FOLDER", help="where everything is written (default %(default)s)")
+    add("--json", action="store_true", help="print one JSON object at the end")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    robot = Robot.load(args.robot)
+    folder = Path(args.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"1. {args.samples} forward kinematics samples of {robot.name}, {robot.dof} joints, by seed {args.seed}")
+    data_set = collect(robot, args.samples, "position", args.seed)
+    test = collect(robot, 5000, "position", args.seed + 1_000_000)
+    save_data_set(folder / "train.npz", data_set)
+    save_data_set(folder / "test.npz", test)
+
+    print(f"2. Three mixtures of {args.experts} linear experts; errors are of raw samples, before any refinement")
+    table, path = _train(args, robot, data_set, test, folder)
+    _print_training(table)
+
+    pose = _demo_pose(robot, args.seed)
+    print("3. The node ik_server with the last model, and requests to its service")
+    answer, latency = _ask(path, robot, pose, args.n, args.seed)
+    summary = _summary(robot, answer, latency)
+    _print_summary(summary, pose)
+
+    from eim_ros.viz.arm_picture import draw_solutions  # here: matplotlib takes a second to import
+
+    picture = folder / "ik_samples.png"
+    positions, experts = np.array(answer["positions"]), np.array(answer["expert"])
+    draw_solutions(robot, positions, pose, picture, experts=experts)
+    print(f"4. The arm in {len(positions)} of its ways to reach the position: {picture}")
+    if args.json:
+        print(json.dumps({"training": table, "request": summary, "picture": str(picture)}))
+    return 0 if summary["valid"] == args.n else 1
+
+
+def _train(
+    args: argparse.Namespace, robot: Robot, data_set: DataSet, test: DataSet, folder: Path
+) -> tuple[dict[str, dict[str, float]], Path]:
+    """Figures of each learner on the test data, and the file of the last model."""
+    table: dict[str, dict[str, float]] = {}
+    path = folder / "model.safetensors"
+    for label, (algorithm, kinematics) in LEARNERS.items():
+        config = config_class(algorithm, kinematics)(n_components=args.experts)
+        path = folder / f"{algorithm}{'_kinematics' if kinematics else ''}.safetensors"
+        started = time.perf_counter()
+        with ProgressBar(config.n_iterations, f"   {label:<16}") as progress:
+            outcome = Training(config, args.seed).run(data_set, robot, callbacks=[progress])
+        outcome.model.save(path)
+        figures = evaluate(IKModel.load(path), test, args.seed)
+        table[label] = {**figures, "seconds": time.perf_counter() - started}
+    return table, path
+
+
+def _ask(path: Path, robot: Robot, pose: np.ndarray, n: int, seed: int) -> tuple[dict[str, Any], list[float]]:
+    """The answer of the running service, and the round-trip times [s] of repeated requests."""
+    from eim_ros.nodes.client import SampleIKClient, to_mapping  # here: `eim --help` must not need ROS
+    from eim_ros.nodes.interfaces import SampleIK
+
+    domain_id = random.Random(os.getpid()).randint(1, 100)
+    os.environ["ROS_DOMAIN_ID"] = str(domain_id)
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    request = SampleIK.Request()
+    request.pose.header.frame_id = robot.base_link
+    position, orientation = request.pose.pose.position, request.pose.pose.orientation
+    position.x, position.y, position.z = map(float, pose[:3, 3])
+    orientation.x, orientation.y, orientation.z, orientation.w = map(float, quaternion_from_matrix(pose))
+    request.n_samples, request.random_seed = n, seed
+    request.position_only, request.refine, request.distinct = True, True, True
+    with ServerProcess({"model": str(path.resolve())}, domain_id) as server:
+        try:
+            with SampleIKClient(wait=90.0) as client:
+                latency = []
+                for _ in range(N_REQUESTS):
+                    started = time.perf_counter()
+                    answer = client.sample(request)
+                    latency.append(time.perf_counter() - started)
+                request.refine = False
+                raw = client.sample(request)
+        except ServiceError:
+            server.check()
+            raise
+    return {**to_mapping(answer), "raw_position_error": list(raw.position_error)}, latency
+
+
+def _summary(robot: Robot, answer: dict[str, Any], latency: list[float]) -> dict[str, Any]:
+    positions = np.array(answer["positions"])
+    raw = np.array(answer["raw_position_error"])
+    return {
+        "valid": int(sum(answer["valid"])),
+        "requested": len(raw),
+        "distinct": len(distinct_rows(robot, positions, 0.01)),
+        "experts": len(set(answer["expert"])),
+        "raw_median_position_error": float(np.median(raw)),
+        "refined_max_position_error": float(np.max(answer["position_error"])),
+        "median_round_trip": float(np.median(latency)),
+        "message": answer["message"],
+    }
+
+
+def _print_training(table: dict[str, dict[str, float]]) -> None:
+    print("   " + " " * 16 + "".join(f"{title:>12}" for title in COLUMNS.values()) + f"{'time [s]':>12}")
+    for label, figures in table.items():
+        values = "".join(f"{figures[name]:12.3f}" for name in COLUMNS)
+        print(f"   {label:<16}{values}{figures['seconds']:12.0f}")
+
+
+def _print_summary(summary: dict[str, Any], pose: np.ndarray) -> None:
+    where = ", ".join(f"{value:.3f}" for value in pose[:3, 3])
+    rows = {
+        f"valid configurations for ({where}) m": f"{summary['valid']} of {summary['requested']}",
+        "distinct (some joint differs by 0.01 rad)": summary["distinct"],
+        "experts that proposed them": summary["experts"],
+        "median error of raw samples": f"{summary['raw_median_position_error']:.3g} m",
+        "largest error after refinement": f"{summary['refined_max_position_error']:.3g} m",
+        "median round trip of the service": f"{1e3 * summary['median_round_trip']:.2f} ms",
+    }
+    for title, value in rows.items():
+        print(f"   {title:<44} {value}")
+
+
+def _demo_pose(robot: Robot, seed: int) -> np.ndarray:
+    """A reachable pose in front of the robot, well inside its workspace."""
+    candidates = robot.sample_configurations(2000, np.random.default_rng(seed))
+    poses = robot.forward(candidates)
+    distance = np.linalg.norm(context_from_pose(poses, "position"), axis=1)
+    height = poses[:, 2, 3]
+    wanted = np.abs(distance - 0.55 * robot.reach) + np.abs(height - 0.35 * robot.reach)
+    return np.asarray(poses[np.argmin(wanted)])

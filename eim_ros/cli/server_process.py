@@ -1,0 +1,70 @@
+"""The `ik_server` node as a child process: started, waited for, ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from types import TracebackType
+
+from eim_ros.errors import ServiceError
+
+__all__ = ["ServerProcess"]
+
+PATIENCE = 20.0  # [s] for a clean end, before it is killed
+
+
+class ServerProcess:
+    """Context manager around a node started with parameters.
+
+    Parameters
+    ----------
+    parameters : mapping
+        ROS parameters by name.
+    domain_id : int
+        ROS domain of the node, so that it meets no other one.
+    """
+
+    def __init__(self, parameters: Mapping[str, str], domain_id: int) -> None:
+        given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
+        self._command = [sys.executable, "-m", "eim_ros.nodes.ik_server", "--ros-args", *given]
+        self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id)}
+
+    def __enter__(self) -> ServerProcess:
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            self._command,
+            env=self._environment,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_restore_interrupts,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        self._log.close()
+
+    def check(self) -> None:
+        """Raise `ServiceError` with the end of its log if the node has ended by itself."""
+        if self._process.poll() is not None:
+            self._log.seek(0)
+            last = self._log.read().decode(errors="replace").strip().splitlines()[-3:]
+            raise ServiceError(f"the server ended with exit code {self._process.returncode}: {' | '.join(last)}")
+
+
+def _restore_interrupts() -> None:
+    """A shell's background job hands SIGINT on as ignored; the node is to be ended by it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
