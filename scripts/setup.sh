@@ -125,7 +125,7 @@ if command -v flock >/dev/null; then
   exec 9>build/.setup.lock
   flock 9
 fi
-identity="$ros $sourced_prefixes $("$python" -c 'import sys; print(sys.base_prefix, sys.version)')"
+identity="$VENV $ros $sourced_prefixes $("$python" -c 'import sys; print(sys.base_prefix, sys.version)')"
 requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/dev.txt requirements/constraints.txt)
 step venv "$identity" make_venv
 step requirements "$requirements" install_requirements

@@ -19,7 +19,7 @@ import eim_ros
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
-MADE_BY_TOOLS = {"build", "install", "log", "__pycache__"}
+MADE_BY_TOOLS = {"__pycache__", "build", "demo", "install", "log"}
 # pinocchio's wheel keeps its modules where Python's metadata does not see them
 DISTRIBUTIONS = {"pinocchio": "pin"}
 
