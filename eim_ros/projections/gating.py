@@ -33,10 +33,11 @@ def fit_gating(
     l2 : float
         Weight of 1/2 |V|^2 in standardised coordinates; keeps separable targets from driving V to infinity.
     """
-    center, scale = context.mean(0), context.std(0, correction=0)
+    center = context.mean(0)
+    scale = (context - center).square().mean(0).sqrt()
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
     standard = (context - center) / scale
-    design = torch.cat([standard, torch.ones_like(standard[:, :1])], -1)
+    design = torch.cat([standard, standard.new_ones(len(standard), 1)], -1)
     weights = initial.weights * scale
     start = torch.cat([weights, (initial.biases + initial.weights @ center).unsqueeze(-1)], -1)
     moment = targets.T @ design / len(context)

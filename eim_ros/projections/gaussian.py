@@ -18,6 +18,7 @@ so the two-variable dual of the appendix becomes one decreasing function of a pe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +44,8 @@ class Multipliers:
     entropy_change : Tensor (n_components,)
         H(new) - H(old) [nat].
     feasible : Tensor (n_components,) of bool
-        False where no multiplier met the bounds (non-finite surrogate): the expert must be left as it is.
+        False where no multiplier met the bounds (non-finite surrogate) or no maximum exists (infinite KL bound and an
+        eigenvalue of R of -1 or less): the expert must be left as it is.
     """
 
     eta: Tensor
@@ -129,6 +131,8 @@ def solve_multipliers(rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_
     omega = _omega(a, rho, entropy_loss_bound)
     kl = _kl(a, omega, rho, shift)
     feasible = bracket.found & torch.isfinite(kl)
+    if math.isinf(kl_bound):  # nothing but its own curvature then keeps the objective from growing without end
+        feasible = feasible & (rho.amin(-1) > -1.0)
     return Multipliers(a - 1.0, omega, kl, _entropy_change(a, omega, rho), feasible)
 
 

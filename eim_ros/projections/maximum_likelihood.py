@@ -38,7 +38,7 @@ def fit_experts(
     count = count.clamp_min(tiny)
     weights = (responsibilities / count).T
     context_mean, sample_mean = weights @ context, weights @ sample
-    context_scale = context.var(0, correction=0).clamp_min(tiny)
+    context_scale = (context - context.mean(0)).square().mean(0).clamp_min(tiny)
 
     joint = torch.cat([context, sample], -1)
     center = joint.mean(0)

@@ -83,7 +83,7 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> Quadratic
     curvature = residual.new_zeros(len(residual), n_dims, n_dims)
     curvature[:, row, column] = -quadratic
     curvature = curvature + curvature.mT  # the diagonal doubles: -1/2 R_jj e_j^2 was fitted as one coefficient
-    slope = cross_part.reshape(-1, n_dims, n_context)
+    slope = cross_part.reshape(len(residual), n_dims, n_context)
     intercept = plain.unsqueeze(-1) - slope @ center.mT
     return QuadraticSurrogate(curvature, torch.cat([slope, intercept], -1), _context_moment(context))
 

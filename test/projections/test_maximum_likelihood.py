@@ -1,0 +1,147 @@
+"""Weighted maximum likelihood of experts: least squares when all weights are one, finite whatever the data."""
+
+import numpy as np
+import pytest
+import torch
+from distributions.random_models import generator_of, normal
+
+from eim_ros.distributions import LinearExperts
+from eim_ros.projections import fit_experts
+
+NO_FLOOR = torch.zeros(3).double()
+
+
+def pairs(seed: int, n: int = 200) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = generator_of(seed)
+    context = normal(generator, n, 2) + 3.0
+    return context, context @ normal(generator, 2, 3) + normal(generator, n, 3) @ normal(generator, 3, 3) - 1.0
+
+
+def parameters_of(experts: LinearExperts) -> tuple[torch.Tensor, ...]:
+    return experts.weights, experts.biases, experts.scale_trils
+
+
+def assert_same(found: LinearExperts, expected: LinearExperts, atol: float = 1e-10) -> None:
+    for first, second in zip(parameters_of(found), parameters_of(expected), strict=True):
+        torch.testing.assert_close(first, second, rtol=0.0, atol=atol)
+
+
+def test_equal_weights_give_least_squares():
+    context, sample = pairs(0)
+    experts = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR, ridge=0.0)
+    design = np.column_stack([context.numpy(), np.ones(200)])
+    solution, *_ = np.linalg.lstsq(design, sample.numpy(), rcond=None)
+    residual = sample.numpy() - design @ solution
+    np.testing.assert_allclose(experts.weights[0].numpy(), solution[:2].T, atol=1e-11)
+    np.testing.assert_allclose(experts.biases[0].numpy(), solution[2], atol=1e-11)
+    factor = experts.scale_trils[0].numpy()
+    np.testing.assert_allclose(factor @ factor.T, residual.T @ residual / 200, atol=1e-11)
+
+
+def test_estimate_maximises_the_weighted_likelihood():
+    context, sample = pairs(1)
+    weights = torch.rand(200, 2, generator=generator_of(2), dtype=torch.float64)
+    experts = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR, ridge=0.0)
+    leaves = [value.clone().requires_grad_(True) for value in parameters_of(experts)]
+    likelihood = (weights * LinearExperts(leaves[0], leaves[1], leaves[2].tril()).log_prob(context, sample)).sum()
+    for gradient in torch.autograd.grad(likelihood, leaves):
+        assert gradient.abs().max() < 1e-8  # a sum of 200 terms of order 1
+
+
+def test_integer_weights_equal_repeated_points():
+    context, sample = pairs(3, 30)
+    count = torch.arange(30) % 3
+    weighted = fit_experts(context, sample, count.double().unsqueeze(-1), covariance_floor=NO_FLOOR, ridge=0.0)
+    repeated = fit_experts(
+        context.repeat_interleave(count, 0),
+        sample.repeat_interleave(count, 0),
+        torch.ones(int(count.sum()), 1).double(),
+        covariance_floor=NO_FLOOR,
+        ridge=0.0,
+    )
+    assert_same(weighted, repeated)
+
+
+def test_batch_equals_a_loop():
+    context, sample = pairs(4)
+    weights = torch.rand(200, 4, generator=generator_of(5), dtype=torch.float64)
+    together = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR)
+    for index in range(4):
+        one = slice(index, index + 1)
+        alone = fit_experts(context, sample, weights[:, one], covariance_floor=NO_FLOOR)
+        assert_same(LinearExperts(*(value[one] for value in parameters_of(together))), alone)
+
+
+def test_scale_of_an_experts_weights_does_not_matter_without_ridge():
+    context, sample = pairs(6)
+    weights = torch.rand(200, 1, generator=generator_of(7), dtype=torch.float64)
+    first = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR, ridge=0.0)
+    second = fit_experts(context, sample, 1e-3 * weights, covariance_floor=NO_FLOOR, ridge=0.0)
+    assert_same(first, second)
+
+
+def test_points_far_from_zero_keep_their_covariance():
+    context, sample = pairs(8)
+    plain = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
+    moved = fit_experts(context + 1e6, sample - 1e6, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
+    torch.testing.assert_close(moved.scale_trils, plain.scale_trils, rtol=0.0, atol=1e-8)  # 1e6 costs six digits
+    torch.testing.assert_close(moved.weights, plain.weights, rtol=0.0, atol=1e-8)
+
+
+def test_floor_is_added_to_the_variances():
+    context, sample = pairs(9)
+    floor = torch.tensor([0.5, 1.0, 2.0]).double()
+    plain = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
+    floored = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=floor)
+    expected = plain.scale_trils @ plain.scale_trils.mT + torch.diag(floor)
+    torch.testing.assert_close(floored.scale_trils @ floored.scale_trils.mT, expected, rtol=0.0, atol=1e-11)
+
+
+def test_expert_without_weight_gets_the_overall_distribution():
+    context, sample = pairs(10)
+    weights = torch.stack([torch.ones(200), torch.zeros(200)], -1).double()
+    experts = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR)
+    assert (experts.weights[1] == 0.0).all()
+    torch.testing.assert_close(experts.biases[1], sample.mean(0), rtol=1e-12, atol=1e-12)
+    covariance = experts.scale_trils[1] @ experts.scale_trils[1].T
+    torch.testing.assert_close(covariance, sample.T.cov(correction=0), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_fewer_points_than_coefficients_give_a_finite_expert_through_them(n):
+    context, sample = pairs(11, n)
+    floor = torch.full((3,), 1e-6).double()
+    experts = fit_experts(context, sample, torch.ones(n, 1).double(), covariance_floor=floor)
+    assert all(torch.isfinite(value).all() for value in parameters_of(experts))
+    spread = (sample - sample.mean(0)).norm(dim=-1).max()
+    distance = (experts.means(context)[:, 0] - sample).norm(dim=-1).max()
+    assert distance <= 0.05 * spread + 1e-9  # a ridge of 1e-3 observations holds it back a little
+
+
+def test_duplicated_points_have_the_floor_for_covariance():
+    context, sample = (part.expand(50, -1) for part in pairs(12, 1))
+    experts = fit_experts(context, sample, torch.ones(50, 1).double(), covariance_floor=torch.full((3,), 1e-6).double())
+    torch.testing.assert_close(experts.scale_trils[0], 1e-3 * torch.eye(3).double(), rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(experts.means(context)[:, 0], sample, rtol=1e-12, atol=1e-12)
+
+
+def test_constant_context_column_has_no_slope():
+    context, sample = pairs(13)
+    context = context.clone()
+    context[:, 1] = 0.1
+    experts = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
+    without = fit_experts(context[:, :1], sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
+    assert experts.weights[0, :, 1].abs().max() < 1e-6
+    torch.testing.assert_close(experts.weights[..., :1], without.weights, rtol=0.0, atol=1e-6)
+
+
+def test_without_context_an_expert_is_a_weighted_gaussian():
+    _, sample = pairs(14)
+    weights = torch.rand(200, 2, generator=generator_of(15), dtype=torch.float64)
+    experts = fit_experts(torch.zeros(200, 0).double(), sample, weights, covariance_floor=NO_FLOOR)
+    for index in range(2):
+        share = weights[:, index].numpy()
+        np.testing.assert_allclose(experts.biases[index].numpy(), np.average(sample, axis=0, weights=share), atol=1e-12)
+        expected = np.cov(sample.numpy().T, aweights=share, ddof=0)
+        factor = experts.scale_trils[index].numpy()
+        np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-11)
