@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -111,9 +112,10 @@ class Checkpoint:
     every: int = 10
     identity: str = ""
 
-    def save(self, state: State, history: History) -> None:
-        document = {"iteration": state.iteration, "identity": self.identity, "history": list(history.records)}
-        write_tensor_file(self.path, state.tensors(), document, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
+    def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
+        """Write what `load` reads: the tensors of a state after so many iterations, and their records."""
+        document = {"iteration": iteration, "identity": self.identity, "history": list(history.records)}
+        write_tensor_file(self.path, tensors, document, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
 
     def load(self) -> tuple[dict[str, Tensor], History, int]:
         """Tensors, history and iteration of the saved run; `ModelFileError` if it is of another run."""
@@ -161,6 +163,7 @@ def run(
         tensors, history, iteration = checkpoint.load()
         state = algorithm.restore(state, tensors, iteration)
     status = Status.MAX_ITERATIONS
+    complete = _copied(state, checkpoint)
     try:
         while state.iteration < n_iterations:
             started = time.process_time()
@@ -168,7 +171,7 @@ def run(
             if not _finite(following.model):
                 status = Status.NON_FINITE
                 break
-            state = following
+            state, complete = following, _copied(following, checkpoint)
             record = {"iteration": float(state.iteration), **record, "cpu_seconds": time.process_time() - started}
             history = history.with_record({name: v for name, v in record.items() if math.isfinite(v)})
             for callback in callbacks:
@@ -177,11 +180,11 @@ def run(
                 status = Status.CONVERGED
                 break
             if checkpoint is not None and state.iteration % checkpoint.every == 0:
-                checkpoint.save(state, history)
+                checkpoint.save(complete, history, state.iteration)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     if checkpoint is not None:
-        checkpoint.save(state, history)
+        checkpoint.save(complete, history, state.iteration)
     return FitResult(state.model, status, history, state)
 
 
@@ -189,7 +192,7 @@ def checked_data(data: Any) -> tuple[Tensor, Tensor]:
     """A pair (context (n, dy), sample (n, dx)) as float64 tensors; `DataError` says what is wrong with it."""
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise DataError("data must be a pair (context (n, dy), sample (n, dx))", type(data).__name__)
-    context, sample = (torch.as_tensor(part) for part in data)
+    context, sample = (_as_tensor(part) for part in data)
     if context.dim() != 2 or sample.dim() != 2 or len(context) != len(sample):
         raise DataError(
             f"context (n, dy) and sample (n, dx) must be matrices of equal length, got {tuple(context.shape)} and "
@@ -198,7 +201,6 @@ def checked_data(data: Any) -> tuple[Tensor, Tensor]:
         )
     if len(sample) == 0 or sample.shape[1] == 0:
         raise DataError("the data set is empty", tuple(sample.shape))
-    context, sample = context.to(torch.float64), sample.to(torch.float64)
     for name, part in (("context", context), ("sample", sample)):
         bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
         if len(bad):
@@ -206,6 +208,20 @@ def checked_data(data: Any) -> tuple[Tensor, Tensor]:
                 f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
             )
     return context, sample
+
+
+def _as_tensor(part: Any) -> Tensor:
+    if isinstance(part, Tensor):
+        return part.to(torch.float64)
+    try:
+        return torch.from_numpy(np.array(part, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"context and sample must be arrays of numbers: {error}", type(part).__name__) from error
+
+
+def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+    """A state's tensors for the checkpoint, safe from a later step that adapts them in place and is interrupted."""
+    return {} if checkpoint is None else {name: value.clone() for name, value in state.tensors().items()}
 
 
 def _finite(model: MixtureOfExperts) -> bool:
