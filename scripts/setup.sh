@@ -38,12 +38,13 @@ logged() {
 
 pip_install() { logged "$VENV/pip.log" "$VENV/bin/python" -m pip install --disable-pip-version-check "$@"; }
 
-# The interpreter to make .venv from; without PYTHON= the one that it was made from before comes first.
+# The interpreter to make .venv from; without PYTHON= the one that it was made from before comes first. The path is
+# resolved because a venv's python is a link to it, and .venv may be made anew.
 find_python() {
   local candidate
   for candidate in ${PYTHON:-"$VENV/bin/python" python3 python3.13 python3.12 python3.11 python3.10}; do
     if command -v "$candidate" >/dev/null && "$candidate" -c "import sys; sys.exit(not ($SUPPORTED))" 2>/dev/null; then
-      "$candidate" -c 'import sys; print(getattr(sys, "_base_executable", sys.executable))'
+      "$candidate" -c 'import os, sys; print(os.path.realpath(sys.executable))'
       return
     fi
   done

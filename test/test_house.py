@@ -187,7 +187,7 @@ def stub_python(folder: Path, *, fails_on: str) -> Path:
     path = folder / "python-stub"
     path.write_text(
         "#!/bin/sh\n"
-        f'case "$*" in *{fails_on}*) exit 1;; *_base_executable*) echo "$0"; exit;; esac\n'
+        f'case "$*" in *{fails_on}*) exit 1;; *realpath*) realpath "$0"; exit;; esac\n'
         f'exec {sys.executable} "$@"\n',
         encoding="utf-8",
     )
@@ -220,6 +220,14 @@ def test_setup_names_the_cure_for_a_missing_tool_in_one_line(tmp_path, missing, 
     assert len(result.stderr.splitlines()) == 1
     assert cure in result.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+def test_setup_resolves_the_interpreter_of_an_environment_that_it_is_going_to_replace(tmp_path):
+    bin_folder = tmp_path / ".venv/bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "python").symlink_to(stub_python(tmp_path, fails_on="ensurepip"))
+    result = run_setup(tmp_path, CXX="sh")
+    assert f"needs the venv module of {tmp_path}/python-stub" in result.stderr
 
 
 def test_setup_refuses_a_sourced_ros_that_its_python_cannot_import(tmp_path):
