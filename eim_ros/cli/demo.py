@@ -19,6 +19,7 @@ import numpy as np
 from eim_ros.cli.choices import config_class
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.server_process import ServerProcess
+from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ServiceError
 from eim_ros.ik import IKModel, Training, collect, evaluate
@@ -55,11 +56,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--seed", type=int, default=0, help="random seed (default %(default)s)")
     add("--output", default="demo", metavar="FOLDER", help="where everything is written (default %(default)s)")
     add("--json", action="store_true", help="print one JSON object at the end")
+    add_threads_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
+    use_threads(args)
     robot = Robot.load(args.robot)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)

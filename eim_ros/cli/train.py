@@ -16,6 +16,7 @@ from eim_ros.cli.choices import ALGORITHMS, config_class
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.robot_flags import add_robot_flags, robot_from
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
+from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.data import load_data_set
 from eim_ros.errors import ConfigurationError, ModelFileError
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig
@@ -52,12 +53,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--checkpoint-every", type=int, default=10, metavar="N", help="iterations between saves (default %(default)s)")
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object")
+    add_threads_flag(parser)
     add_settings_flags(parser, (KinematicEIMConfig, EIMConfig, EMConfig), ALIASES)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
+    use_threads(args)
     robot = robot_from(args)
     data_set = load_data_set(args.data)
     training = _training(args)
