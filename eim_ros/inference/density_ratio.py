@@ -253,7 +253,7 @@ def _network(n_inputs: int, config: RatioConfig, generator: torch.Generator) -> 
     layers: list[nn.Module] = []
     width = n_inputs
     for hidden in config.hidden_layers:
-        linear = nn.Linear(width, hidden)
+        linear = _blank_linear(width, hidden)
         bound = (6.0 / (width + hidden)) ** 0.5
         with torch.no_grad():
             linear.weight.copy_((2.0 * torch.rand(hidden, width, generator=_cpu(generator)) - 1.0) * bound)
@@ -262,10 +262,16 @@ def _network(n_inputs: int, config: RatioConfig, generator: torch.Generator) -> 
         if config.dropout > 0.0:
             layers.append(nn.Dropout(config.dropout))
         width = hidden
-    last = nn.Linear(width, 1)
+    last = _blank_linear(width, 1)
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     return nn.Sequential(*layers, last)
+
+
+def _blank_linear(n_inputs: int, n_outputs: int) -> nn.Linear:
+    """A layer without a start of its own, which would be drawn from the global generator."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs)
+    return layer
 
 
 def _cpu(generator: torch.Generator) -> torch.Generator:
