@@ -19,9 +19,10 @@ from torch import Tensor
 
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, Pairs, RatioConfig
-from eim_ros.inference.em import EM, EMConfig, initial_mixture_of_experts
+from eim_ros.inference.em import EM, EMConfig, EMState, initial_mixture_of_experts
 from eim_ros.inference.ratio_inputs import PlugInInputs, RatioInputs, StandardisedInputs
 from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, run
+from eim_ros.numerics import Status
 from eim_ros.projections.categorical import project_categorical
 from eim_ros.projections.gating import constrain_gating, fit_gating
 from eim_ros.projections.gaussian import project_experts
@@ -147,12 +148,12 @@ class EIM:
             return plain
         settings = EMConfig(n_components=n_components, n_iterations=self.config.reference_iterations)
         data = (pairs.context[training], pairs.sample[training])
-        return PlugInInputs(plain.center, plain.scale, EM(settings).fit(data, generator=generator).model)
+        return PlugInInputs(plain.center, plain.scale, _complete(EM(settings).fit(data, generator=generator)))
 
     def _initial(self, context: Tensor, sample: Tensor, generator: torch.Generator) -> MixtureOfExperts:
         start = initial_mixture_of_experts(context, sample, self.config.n_components, generator)
         settings = EMConfig(n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations)
-        return EM(settings).fit((context, sample), start, generator).model
+        return _complete(EM(settings).fit((context, sample), start, generator))
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ class _Fitting:
     ) -> Tensor:
         """phi(y, z) averaged over samples of each expert, (n_contexts, n_components)."""
         means = model.experts.means(context)
-        repeated = context.unsqueeze(1).expand(-1, model.n_components, -1).reshape(-1, model.n_context)
+        repeated = context.unsqueeze(1).expand(-1, model.n_components, -1).flatten(0, 1)
         total = means.new_zeros(means.shape[:2])
         for _ in range(self.config.n_gating_samples):
             noise = torch.randn(means.shape, generator=generator, dtype=means.dtype, device=means.device)
@@ -228,7 +229,7 @@ class _Fitting:
         experts = model.experts
         mean = local @ experts.weights.mT + experts.biases.unsqueeze(1)
         sample = (mean + residual @ experts.scale_trils.mT).reshape(-1, model.n_dims)
-        flat = local.reshape(-1, model.n_context)
+        flat = local.flatten(0, 1)
         if self.config.surrogate == "gradient":
             gradient = ratio.gradient(flat, sample).reshape(shape)
             surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils)
@@ -241,6 +242,13 @@ class _Fitting:
             "updated": float(solution.feasible.double().mean()),
         }
         return MixtureOfExperts(model.gating, update.experts), record
+
+
+def _complete(result: FitResult[EMState]) -> MixtureOfExperts:
+    """The model of a fit that comes before the first iteration; Ctrl-C, which ended the fit, goes on to the caller."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result.model
 
 
 def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
