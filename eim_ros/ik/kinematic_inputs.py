@@ -34,9 +34,8 @@ class KinematicEIMConfig(EIMConfig):
     entropy_loss_bound: float = option(
         0.2, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
     )
-    gating_kl_bound: float = option(0.05, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
-    n_gating_contexts: int = option(250, "contexts at which the gating's rewards are taken", minimum=1)
-    n_gating_samples: int = option(2, "samples per context and expert for the gating's rewards", minimum=1)
+    gating_kl_bound: float = option(0.02, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
+    n_gating_contexts: int = option(1000, "contexts at which the gating's rewards are taken", minimum=1)
     dropout: float = option(0.0, "dropout probability", minimum=0.0, maximum=0.9)
     initial_epochs: int = option(10, "passes over the data in the first iteration", minimum=1)
     sigma_start: float = option(0.2, "smoothing of the contexts at the start", unit="m", minimum=1e-6)
