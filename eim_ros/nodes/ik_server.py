@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import rclpy
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 def main(args: list[str] | None = None) -> int:
     """Run the node until a signal; returns the exit code. `args` as for `rclpy.init`."""
-    # Both signals then raise KeyboardInterrupt, also during the seconds of loading and compiling; rclpy's own handler,
-    # installed by init, calls this one after it has shut the context down.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signalled = _exit_on_first_signal()
     node: IkServer | None = None
     status = 0
     try:
@@ -37,24 +39,38 @@ def main(args: list[str] | None = None) -> int:
 
         node = IkServer()
         if node.settings.autostart and not node.start():
-            status = int(rclpy.ok())  # not a failure when a signal was the cause
+            status = 1
         else:
             _spin(node)
-    except KeyboardInterrupt:
+    except SystemExit:  # a signal
         pass
-    except EimError as error:
+    except Exception as error:
         status = 1
-        _complain(error)
-    except ImportError as error:
-        status = 1
-        _complain(error)
-    except Exception:
-        if rclpy.ok():  # else a call was cut short by the signal that shut the context down
-            status = 1
-            traceback.print_exc()
+        if not signalled.is_set():  # else the error comes from a call that the signal cut short
+            _complain(error)
     finally:
+        status = 0 if signalled.is_set() else status
         _close(node, status)
     return status
+
+
+def _exit_on_first_signal() -> threading.Event:
+    """Let the first SIGINT or SIGTERM raise SystemExit, also while a model is loaded and compiled, and set the event.
+
+    Further ones do nothing. rclpy's own handler, installed by init, shuts the context down and then calls this one. Not
+    KeyboardInterrupt: when that passes through code run by a C library, CPython ends the process by SIGINT even if it
+    is caught afterwards.
+    """
+    signalled = threading.Event()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        if not signalled.is_set():
+            signalled.set()
+            raise SystemExit(0)
+
+    for number in SIGNALS:
+        signal.signal(number, leave)
+    return signalled
 
 
 def _initialise(args: list[str] | None) -> bool:
@@ -80,20 +96,22 @@ def _spin(node: IkServer) -> None:
 
 
 def _close(node: IkServer | None, status: int) -> None:
-    """End everything; further signals are ignored, a worker that does not come back is not waited for."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    """End everything; a worker that does not come back is not waited for."""
     idle = node is None or node.close()
     rclpy.try_shutdown()
-    for number in (signal.SIGINT, signal.SIGTERM):  # rclpy has put back what it found
+    for number in SIGNALS:  # the interpreter puts back the defaults before it has ended, unless a signal is ignored
         signal.signal(number, signal.SIG_IGN)
     if not idle:
         sys.stderr.flush()
         os._exit(status)  # a compiled kernel still runs, and must not outlive the libraries it uses
 
 
-def _complain(error: BaseException) -> None:
-    print(f"ik_server: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+def _complain(error: Exception) -> None:
+    """One line for what a user can mend, a traceback for anything else."""
+    if isinstance(error, (EimError, ImportError)) or not rclpy.ok():
+        print(f"ik_server: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    else:
+        traceback.print_exception(error)
 
 
 if __name__ == "__main__":
