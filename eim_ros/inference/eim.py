@@ -38,7 +38,7 @@ class EIMConfig(RatioConfig):
 
     n_components: int = option(50, "number of experts", minimum=1)
     n_iterations: int = option(40, "iterations", minimum=0)
-    initial_em_iterations: int = option(20, "iterations of EM after the k-means start", minimum=0)
+    initial_em_iterations: int = option(40, "iterations of EM after the k-means start", minimum=0)
     reference_factor: int = option(
         2,
         "experts of the plug-in density, as a multiple of the model's; 0: the network learns all of the ratio",
