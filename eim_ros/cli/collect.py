@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
+from eim_ros.cli.output_file import check_output
 from eim_ros.cli.robot_flags import add_robot_flags, robot_from
+from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import save_data_set
 from eim_ros.ik.collection import collect
 from eim_ros.kinematics import CONTEXT_KINDS
@@ -19,7 +21,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "collect", help="sample configurations of a robot and what they reach", description=__doc__
     )
     add_robot_flags(parser)
-    parser.add_argument("--samples", type=int, default=10000, metavar="N", help="number of pairs (default %(default)s)")
+    parser.add_argument(
+        "--samples", type=count, default=10000, metavar="N", help="number of pairs (default %(default)s)"
+    )
     parser.add_argument(
         "--context",
         choices=tuple(CONTEXT_KINDS),
@@ -27,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="what a model is to be conditioned on: the tip's position, or its full pose (default %(default)s)",
     )
     parser.add_argument("--output", required=True, metavar="FILE", help="data set to write (.npz)")
-    parser.add_argument("--seed", type=_seed, default=0, help="random seed (default %(default)s)")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
@@ -35,6 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     robot = robot_from(args)
+    check_output(args.output)
     data_set = collect(robot, args.samples, args.context, args.seed)
     save_data_set(args.output, data_set)
     if args.json:
@@ -49,10 +54,3 @@ def run(args: argparse.Namespace) -> int:
         chain = f"{robot.base_link} to {robot.tip_link}, {robot.dof} joints"
         print(f"wrote {len(data_set)} pairs of {robot.name} ({chain}) to {args.output}")
     return 0
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
-    return value

@@ -20,11 +20,13 @@ from eim_ros.cli.choices import config_class
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.server_process import ServerProcess
 from eim_ros.cli.threads import add_threads_flag, use_threads
+from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ServiceError
 from eim_ros.ik import IKModel, Training, collect, evaluate
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose, quaternion_from_matrix
+from eim_ros.numerics import Status
 
 __all__ = ["add_parser", "run"]
 
@@ -50,10 +52,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add = parser.add_argument
     add("--robot", default="iiwa14", metavar="NAME", help="shipped robot (default %(default)s)")
-    add("--samples", type=int, default=10000, metavar="N", help="training pairs (default %(default)s)")
+    add("--samples", type=count, default=10000, metavar="N", help="training pairs (default %(default)s)")
     add("--experts", type=int, default=50, metavar="N", help="experts of each model (default %(default)s)")
-    add("-n", type=int, default=100, metavar="N", help="configurations to request (default %(default)s)")
-    add("--seed", type=int, default=0, help="random seed (default %(default)s)")
+    add("-n", type=count, default=100, metavar="N", help="configurations to request (default %(default)s)")
+    add("--seed", type=seed, default=0, help="random seed (default %(default)s)")
     add("--output", default="demo", metavar="FOLDER", help="where everything is written (default %(default)s)")
     add("--json", action="store_true", help="print one JSON object at the end")
     add_threads_flag(parser)
@@ -105,6 +107,8 @@ def _train(
         started = time.perf_counter()
         with ProgressBar(config.n_iterations, f"   {label:<16}") as progress:
             outcome = Training(config, args.seed).run(data_set, robot, callbacks=[progress])
+        if outcome.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         outcome.model.save(path)
         figures = evaluate(IKModel.load(path), test, args.seed)
         table[label] = {**figures, "seconds": time.perf_counter() - started}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from eim_ros.cli.whole_numbers import seed
 from eim_ros.data import load_data_set
 from eim_ros.ik.evaluation import evaluate
 from eim_ros.ik.model import IKModel
@@ -19,7 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--model", required=True, metavar="FILE", help="model of eim train")
     parser.add_argument("--data", required=True, metavar="FILE", help="test data of eim collect")
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the samples (default %(default)s)")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed of the samples (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from eim_ros import __version__
 from eim_ros.errors import EimError
@@ -22,10 +23,15 @@ VERBS = {
     "request": "configurations for a pose, from the running service",
     "demo": "the whole circle: collect, train, serve, request, draw",
 }
+NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports bad usage in one line."""
+    """Reports bad usage in one line, and takes negative numbers in any notation for numbers."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._negative_number_matcher = NEGATIVE_NUMBER
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
@@ -34,6 +40,21 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    command = " ".join(["eim", *words[:1]])
+    try:
+        args = _parsed(words)
+        return int(args.run(args))
+    except EimError as error:
+        return _fail(f"{command}: {error}", 2)
+    except MemoryError as error:
+        return _fail(f"{command}: not enough memory: {error}", 2)
+    except OSError as error:  # a full disk, a folder without permission: the user's to mend
+        return _fail(f"{command}: {error}", 2)
+    except KeyboardInterrupt:
+        return _fail(f"{command}: interrupted", 130)
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(prog="eim", description="Learn all the ways an arm can reach a pose, and sample them.")
     parser.add_argument("--version", action="version", version=f"eim_ros {__version__}")
     subparsers = parser.add_subparsers(metavar="VERB", required=True)
@@ -43,18 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             importlib.import_module(f"eim_ros.cli.{name}").add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
-    args = parser.parse_args(words)
-    try:
-        return int(args.run(args))
-    except EimError as error:
-        print(f"eim {verb}: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except OSError as error:  # a full disk, a folder without permission: the user's to mend
-        print(f"eim {verb}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"eim {verb}: interrupted", file=sys.stderr)
-        return 130
+    return parser.parse_args(words)
+
+
+def _fail(reason: str, code: int) -> int:
+    print(" ".join(reason.split()), file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -40,4 +40,6 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            self._bar.leave = False  # what went wrong is then told in a line of its own
         self._bar.close()

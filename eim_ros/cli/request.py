@@ -1,7 +1,7 @@
 """`eim request`: sampled joint configurations for a pose, from a running `ik_server`.
 
-Exit code 0 with at least one valid configuration, 1 when the server answers with an error, 2 on bad input or when
-there is no server.
+Exit code 0 with at least one valid configuration, 1 when the server answers with none, 2 on bad input or when there is
+no server.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def run(args: argparse.Namespace) -> int:
     elif answer["positions"]:
         print_configurations(answer)
     name = ERROR_NAMES.get(answer["error_code"], str(answer["error_code"]))
-    return 0 if name == "SUCCESS" else _fail(f"{name}: {answer['message']}", 1)
+    if name != "SUCCESS":
+        _fail(f"{name}: {answer['message']}", 1)
+    return 0 if any(answer["valid"]) else 1
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ import sys
 import numpy as np
 
 from eim_ros.cli.configurations import print_configurations
+from eim_ros.cli.whole_numbers import count, seed_or_fresh
 from eim_ros.errors import JointStateError, PoseError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.ik.samples import to_mapping
@@ -33,8 +34,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="VALUE",
         help="X Y Z [m], optionally followed by the quaternion QX QY QZ QW, of the tip in the base frame",
     )
-    add("-n", "--samples", type=int, default=100, metavar="N", help="configurations wanted (default %(default)s)")
-    add("--seed", type=int, default=None, help="random seed (default: a fresh one)")
+    add("-n", "--samples", type=count, default=100, metavar="N", help="configurations wanted (default %(default)s)")
+    add("--seed", type=seed_or_fresh, default=None, help="random seed; negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     samples = sampler.sample(
         pose,
         args.samples,
-        None if args.seed is None or args.seed < 0 else args.seed,
+        args.seed,
         near=None if args.near is None else np.array(args.near),
         position_only=len(args.pose) == 3 if args.position_only is None else args.position_only,
         refine=args.refine,
@@ -78,7 +79,6 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(answer))
     else:
         print_configurations(answer)
-    if samples.error_code == ErrorCode.SUCCESS:
-        return 0
-    print(f"eim sample: {samples.error_code.name}: {samples.message}", file=sys.stderr)
-    return 1
+    if samples.error_code != ErrorCode.SUCCESS:
+        print(f"eim sample: {samples.error_code.name}: {samples.message}", file=sys.stderr)
+    return 0 if samples.valid.any() else 1

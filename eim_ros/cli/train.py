@@ -13,10 +13,12 @@ from pathlib import Path
 import torch
 
 from eim_ros.cli.choices import ALGORITHMS, config_class
+from eim_ros.cli.output_file import check_output
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.robot_flags import add_robot_flags, robot_from
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
+from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import load_data_set
 from eim_ros.errors import ConfigurationError, ModelFileError
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig
@@ -47,10 +49,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default=True,
         help="show the density ratio of EIM the robot's forward kinematics (default)",
     )
-    add("--seed", type=int, default=0, help="random seed (default %(default)s)")
+    add("--seed", type=seed, default=0, help="random seed (default %(default)s)")
     add("--device", default="cpu", help="where EIM runs: cpu, cuda (default %(default)s)")
     add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
-    add("--checkpoint-every", type=int, default=10, metavar="N", help="iterations between saves (default %(default)s)")
+    add(
+        "--checkpoint-every", type=count, default=10, metavar="N", help="iterations between saves (default %(default)s)"
+    )
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object")
     add_threads_flag(parser)
@@ -64,8 +68,7 @@ def run(args: argparse.Namespace) -> int:
     robot = robot_from(args)
     data_set = load_data_set(args.data)
     training = _training(args)
-    if args.checkpoint_every < 1:
-        raise ConfigurationError(f"--checkpoint-every must be at least 1, got {args.checkpoint_every}")
+    check_output(args.output)
     checkpoint = Path(f"{args.output}.checkpoint")
     if args.resume and not checkpoint.exists():
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
@@ -98,12 +101,20 @@ def run(args: argparse.Namespace) -> int:
 def _training(args: argparse.Namespace) -> Training:
     values = {**(read_yaml(args.config) if args.config else {}), **given_settings(args)}
     config = config_class(args.algorithm, args.kinematics).from_mapping(values)
-    if args.device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigurationError("this PyTorch sees no CUDA device; use --device cpu", args.device)
+    return Training(config, args.seed, _device(args.device))
+
+
+def _device(name: str) -> str:
     try:
-        torch.device(args.device)
-    except RuntimeError as error:
-        raise ConfigurationError(f"unknown device {args.device!r}; use cpu or cuda", args.device) from error
-    if not 0 <= args.seed < 2**63:
-        raise ConfigurationError(f"--seed must be at least 0, got {args.seed}", args.seed)
-    return Training(config, args.seed, args.device)
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ConfigurationError(f"unknown device {name!r}; use cpu or cuda", name)
+    if device.type == "cuda":
+        n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if not n_devices:
+            raise ConfigurationError("this PyTorch sees no CUDA device; use --device cpu", name)
+        if (device.index or 0) >= n_devices:
+            raise ConfigurationError(f"there is no {name}; this PyTorch sees {n_devices} CUDA devices", name)
+    return name

@@ -7,7 +7,7 @@ import numpy as np
 from eim_ros.data import DataSet
 from eim_ros.errors import DataError, ModelFileError
 from eim_ros.ik.model import describe_robot, robot_from_description
-from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
 
 __all__ = ["collect", "context_kind_of", "robot_of"]
 
@@ -32,6 +32,8 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int) -> DataS
     """
     if n_samples < 1:
         raise DataError(f"the number of samples must be at least 1, got {n_samples}", n_samples)
+    if seed < 0:
+        raise DataError(f"the random seed must be at least 0, got {seed}", seed)
     configurations = robot.sample_configurations(n_samples, np.random.default_rng(seed))
     context = context_from_pose(robot.forward(configurations), context_kind)
     description = {
@@ -58,10 +60,17 @@ def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
             stored.name,
         )
     if data_set.sample.shape[1] != stored.dof:
-        raise DataError(f"robot '{stored.name}' has {stored.dof} joints", data_set.sample.shape)
+        raise DataError(
+            f"samples of the data set have {data_set.sample.shape[1]} joints, its robot '{stored.name}' {stored.dof}",
+            data_set.sample.shape,
+        )
     return robot or stored
 
 
 def context_kind_of(data_set: DataSet) -> str:
-    """Kind of the contexts of a data set of an arm."""
-    return str(data_set.description.get("context_kind"))
+    """Kind of the contexts of a data set of an arm; `DataError` unless its columns fit."""
+    kind, n_columns = data_set.description.get("context_kind"), data_set.context.shape[1]
+    if not isinstance(kind, str) or CONTEXT_KINDS.get(kind) != n_columns:
+        expected = ", ".join(f"'{name}' ({n} columns)" for name, n in CONTEXT_KINDS.items())
+        raise DataError(f"the data set has {n_columns} columns of context kind {kind!r}, expected {expected}", kind)
+    return kind

@@ -59,7 +59,7 @@ class IKModel:
         """
         mixture, document = load_mixture_of_experts(path)
         kind = document.get("context_kind")
-        if kind not in CONTEXT_KINDS:
+        if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
             raise ModelFileError(f"{path} is no inverse kinematics model: its context kind is {kind!r}", kind)
         stored = robot_from_description(document.get("robot"), path)
         if robot is not None and robot.fingerprint != stored.fingerprint:
@@ -91,7 +91,10 @@ def describe_robot(robot: Robot) -> dict[str, Any]:
 def robot_from_description(description: Any, path: str | Path) -> Robot:
     """The robot that `describe_robot` described."""
     try:
-        robot = Robot.from_urdf(description["urdf"], description["base_link"], description["tip_link"])
+        urdf, base, tip = (str(description[name]) for name in ("urdf", "base_link", "tip_link"))
+        if not urdf.startswith("<"):  # else it would be taken for the name of a file, here a stranger's choice
+            raise RobotError("its URDF is no XML", urdf)
+        robot = Robot.from_urdf(urdf, base, tip)
         fingerprint = description["fingerprint"]
     except (KeyError, TypeError, RobotError) as error:
         raise ModelFileError(f"{path} has no valid robot description: {error}", str(path)) from error

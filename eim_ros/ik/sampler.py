@@ -119,8 +119,7 @@ class Sampler:
         wanted = check_pose(pose)
         if position_only is None:
             position_only = self.context_kind == "position"
-        if n < 1 or not (position_tolerance > 0.0 and orientation_tolerance > 0.0 and timeout >= 0.0):
-            raise ConfigurationError("n must be at least 1, tolerances positive, the timeout not negative", n)
+        _check(n, seed, position_tolerance, orientation_tolerance, timeout)
         reference = None if near is None else self._reference(near)
         rng = np.random.default_rng(seed)
         conditional = self._proposal.condition(self._contexts(wanted, position_only, rng))
@@ -197,11 +196,28 @@ class Sampler:
         return context_from_pose(poses, self.context_kind)
 
     def _reference(self, near: npt.ArrayLike) -> FloatArray:
-        reference = np.asarray(near, dtype=np.float64)
+        names = ", ".join(self.robot.joint_names)
+        wrong = JointStateError(f"a seed configuration needs {self.robot.dof} finite values, of {names}", near)
+        try:
+            reference = np.asarray(near, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise wrong from error
         if reference.shape != (self.robot.dof,) or not np.isfinite(reference).all():
-            names = ", ".join(self.robot.joint_names)
-            raise JointStateError(f"a seed configuration needs {self.robot.dof} finite values, of {names}", near)
+            raise wrong
         return reference
+
+
+def _check(n: int, seed: int | None, position_tolerance: float, orientation_tolerance: float, timeout: float) -> None:
+    """Refuse arguments out of their bounds; the comparisons are also false for NaN."""
+    if not n >= 1:
+        raise ConfigurationError(f"n must be at least 1, got {n}", n)
+    if seed is not None and not seed >= 0:
+        raise ConfigurationError(f"the random seed must be at least 0, got {seed}", seed)
+    for name, tolerance in (("position", position_tolerance), ("orientation", orientation_tolerance)):
+        if not tolerance > 0.0:
+            raise ConfigurationError(f"the {name} tolerance must be positive, got {tolerance}", tolerance)
+    if not timeout >= 0.0:
+        raise ConfigurationError(f"the timeout must not be negative, got {timeout}", timeout)
 
 
 def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool) -> tuple[ErrorCode, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from eim_ros.data import DataSet
+from eim_ros.errors import DataError
 from eim_ros.ik.collection import context_kind_of, robot_of
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs
 from eim_ros.ik.model import IKModel
@@ -87,7 +88,9 @@ class Training:
         -------
         TrainingRun
         """
-        robot = robot_of(data_set, robot)
+        robot, kind = robot_of(data_set, robot), context_kind_of(data_set)
+        if not len(data_set):
+            raise DataError("the data set is empty", 0)
         context = torch.from_numpy(data_set.context).to(self.device)
         sample = torch.from_numpy(data_set.sample).to(self.device)
         generator = torch.Generator(self.device).manual_seed(self.seed)
@@ -99,7 +102,7 @@ class Training:
         else:
             inputs = None
             if isinstance(self.config, KinematicEIMConfig):
-                inputs = KinematicInputs.from_data(robot, context_kind_of(data_set), context, self.config)
+                inputs = KinematicInputs.from_data(robot, kind, context, self.config)
             learner = EIM(self.config, inputs)
         result: FitResult[Any] = learner.fit(
             (context, sample), generator=generator, callbacks=callbacks, checkpoint=saved, resume=resume
@@ -114,7 +117,7 @@ class Training:
             "torch": torch.__version__,
         }
         mixture = result.model.to(device="cpu")
-        return TrainingRun(IKModel(mixture, robot, context_kind_of(data_set), record), result)
+        return TrainingRun(IKModel(mixture, robot, kind, record), result)
 
     def _description(self) -> dict[str, Any]:
         return {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": self.seed}
