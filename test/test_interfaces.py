@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 DEFINITION = Path(__file__).resolve().parents[1] / "eim_ros_interfaces/srv/SampleIK.srv"
-FIELD = re.compile(r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>[a-zA-Z_0-9]+)(=(?P<value>-?[0-9]+))?")
+FIELD = re.compile(
+    r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>[a-zA-Z_0-9]+)(=(?P<value>-?[0-9]+)| (?P<default>[a-z]+))?"
+)
 
 REQUEST = """
     geometry_msgs/PoseStamped pose; uint32 n_samples; string tip_link; sensor_msgs/JointState seed; int64 random_seed;
@@ -50,6 +52,10 @@ def test_fields_are_the_promised_ones_in_order(part, promised):
 def test_error_codes_have_the_values_of_moveit():
     constants = {match["name"]: int(match["value"]) for match in entries(parts()[1]) if match["value"]}
     assert constants == {**ERROR_CODES, "NO_EXPERT": 2**32 - 1}
+
+
+def test_only_refine_has_a_default_other_than_zero():
+    assert {match["name"]: match["default"] for match in entries(parts()[0]) if match["default"]} == {"refine": "true"}
 
 
 def test_each_field_and_constant_has_a_comment_above():
