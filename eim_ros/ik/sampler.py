@@ -227,9 +227,10 @@ def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool) -> tuple[Error
     else:
         code, reason = (ErrorCode.SUCCESS if n_valid else ErrorCode.NO_IK_SOLUTION), ""
     if n_valid:
+        if not refine:
+            return code, f"{n_valid} of {n} raw configurations are valid"
         rest = "" if n_valid == n or out_of_time else "; the search ended without more"
-        kind = "" if refine else " raw"
-        return code, f"{reason}{n_valid} of {n}{kind} configurations are valid{rest}"
+        return code, f"{reason}{n_valid} of {n} configurations are valid{rest}"
     best = pool.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
     return code, f"{reason}no valid configuration found; the best is off by {error}"

@@ -1,0 +1,89 @@
+"""Verification of configurations against a pose; pools of verified ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from ik.arms import arm_and_oracle, arm_of, reachable_pose
+
+from eim_ros.ik.goal import Goal, Pool
+
+FIRST = np.zeros(1, dtype=np.uint32)
+
+
+def pool_of(position_error: list[float], orientation_error: list[float]) -> Pool:
+    n = len(position_error)
+    positions = np.arange(n, dtype=float)[:, None]
+    errors = np.array(position_error), np.array(orientation_error)
+    return Pool(positions, *errors, np.zeros(n, dtype=bool), np.arange(n, dtype=np.uint32))
+
+
+def test_verified_measures_the_configurations_as_they_are() -> None:
+    robot, oracle = arm_and_oracle("all_types")
+    pose = reachable_pose(robot)
+    configurations = robot.sample_configurations(20, np.random.default_rng(0))
+    pool = Goal(robot, pose, False, 1e-6, 1e-6).verified(configurations, np.arange(20, dtype=np.uint32))
+    expected = np.array([oracle.errors(q, pose) for q in configurations])
+    assert np.array_equal(pool.positions, configurations)
+    assert np.allclose(pool.position_error, expected[:, 0], rtol=0, atol=1e-12)
+    assert np.allclose(pool.orientation_error, expected[:, 1], rtol=0, atol=1e-9)
+    assert not pool.valid.any()
+    assert pool.expert.tolist() == list(range(20))
+
+
+def test_valid_needs_position_orientation_and_limits() -> None:
+    robot = arm_of("one_joint")
+    pose = robot.forward(np.array([0.4]))
+    rows = np.array([[0.4], [0.41], [0.4 + 2.0 * np.pi]])  # exact, 5 mm and 0.01 rad off, exact but out of limits
+    experts = np.zeros(3, dtype=np.uint32)
+
+    def valid(position_tolerance: float, orientation_tolerance: float, position_only: bool = False) -> list[bool]:
+        goal = Goal(robot, pose, position_only, position_tolerance, orientation_tolerance)
+        return goal.verified(rows, experts).valid.tolist()
+
+    assert valid(1e-6, 1e-6) == [True, False, False]
+    assert valid(0.1, 1e-3) == [True, False, False]
+    assert valid(1e-3, 0.1) == [True, False, False]
+    assert valid(0.1, 0.1) == [True, True, False]
+    assert valid(0.1, 1e-3, position_only=True) == [True, True, False]
+
+
+def test_position_only_has_no_orientation_error() -> None:
+    robot = arm_of("iiwa14")
+    goal = Goal(robot, reachable_pose(robot), True, 1e-6, 1e-6)
+    seeds = robot.sample_configurations(30, np.random.default_rng(0))
+    for pool in (goal.verified(seeds, FIRST.repeat(30)), goal.refined(seeds, FIRST.repeat(30))):
+        assert not pool.orientation_error.any()
+
+
+def test_refined_configurations_are_measured_again() -> None:
+    robot = arm_of("panda")
+    goal = Goal(robot, reachable_pose(robot), False, 1e-6, 1e-6)
+    seeds = robot.sample_configurations(100, np.random.default_rng(0))
+    refined = goal.refined(seeds, np.arange(100, dtype=np.uint32))
+    again = goal.verified(refined.positions, refined.expert)
+    assert np.array_equal(refined.position_error, again.position_error)
+    assert np.array_equal(refined.valid, again.valid)
+    assert 10 < refined.valid.sum() <= 100
+    assert np.array_equal(refined.expert, np.arange(100))
+
+
+def test_configuration_that_is_not_finite_is_not_valid() -> None:
+    robot = arm_of("planar3")
+    goal = Goal(robot, reachable_pose(robot), True, 1.0, 1.0)
+    assert not goal.verified(np.full((1, 3), np.nan), FIRST).valid[0]
+
+
+def test_best_has_the_least_sum_of_errors() -> None:
+    pool = pool_of([0.3, 0.1, 0.2], [0.0, 0.5, 0.05])
+    assert pool.best().expert.tolist() == [2]
+    assert len(pool.pick(np.array([], dtype=np.int64)).best()) == 0
+
+
+def test_pools_join_row_by_row() -> None:
+    first, second = pool_of([0.1, 0.2], [0.0, 0.0]), pool_of([0.3], [0.4])
+    joined = first.joined(second)
+    assert joined.position_error.tolist() == [0.1, 0.2, 0.3]
+    assert joined.orientation_error.tolist() == [0.0, 0.0, 0.4]
+    assert joined.expert.tolist() == [0, 1, 0]
+    empty = first.pick(np.array([], dtype=np.int64))
+    assert empty.joined(second) is second

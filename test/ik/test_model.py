@@ -1,0 +1,120 @@
+"""Model files: mixture, robot and context come back; a file of another robot, or a damaged one, is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ik.arms import ARMS, arm_of, broad_model
+
+from eim_ros.distributions import save_mixture_of_experts
+from eim_ros.errors import ModelFileError
+from eim_ros.ik import IKModel
+from eim_ros.ik.model import describe_robot, robot_from_description
+from eim_ros.kinematics import Robot
+
+
+@pytest.mark.parametrize("kind", ["position", "pose"])
+@pytest.mark.parametrize("name", [*ARMS, "iiwa14"])
+def test_model_comes_back(tmp_path, name: str, kind: str) -> None:
+    model = broad_model(arm_of(name), kind)
+    record = {"algorithm": "by hand", "seed": 3}
+    IKModel(model.mixture, model.robot, kind, record).save(tmp_path / "m.safetensors")
+    for loaded in (IKModel.load(tmp_path / "m.safetensors"), IKModel.load(tmp_path / "m.safetensors", model.robot)):
+        for tensor_name, value in model.mixture.tensors().items():
+            assert torch.equal(loaded.mixture.tensors()[tensor_name], value), tensor_name
+        assert loaded.robot.fingerprint == model.robot.fingerprint
+        assert loaded.robot.joint_names == model.robot.joint_names
+        assert (loaded.context_kind, loaded.training) == (kind, record)
+
+
+def test_same_arm_with_other_link_names_is_the_same_robot(tmp_path) -> None:
+    broad_model(arm_of("gantry"), "position").save(tmp_path / "m.safetensors")
+    renamed = Robot.from_urdf(ARMS["gantry"].replace('"l4"', '"flange"'))
+    assert IKModel.load(tmp_path / "m.safetensors", renamed).robot is renamed
+
+
+@pytest.mark.parametrize(
+    "urdf",
+    [
+        ARMS["endless"],
+        ARMS["gantry"].replace('lower="-1"', 'lower="-0.9"'),
+        ARMS["gantry"].replace("0 0 0.2", "0 0 0.21"),
+        ARMS["gantry"].replace("slide_100", "slide_x"),
+    ],
+)
+def test_other_kinematics_limits_or_joint_names_are_another_robot(tmp_path, urdf: str) -> None:
+    broad_model(arm_of("gantry"), "position").save(tmp_path / "m.safetensors")
+    other = Robot.from_urdf(urdf)
+    with pytest.raises(ModelFileError, match=f"trained for robot 'gantry' .*not for '{other.name}'") as caught:
+        IKModel.load(tmp_path / "m.safetensors", other)
+    assert str(tmp_path / "m.safetensors") in str(caught.value)
+
+
+def saved(path: Path, robot: dict[str, Any] | Any, kind: Any = "position") -> Path:
+    save_mixture_of_experts(
+        path, broad_model(arm_of("gantry"), "position").mixture, {"robot": robot, "context_kind": kind}
+    )
+    return path
+
+
+@pytest.mark.parametrize("key", ["urdf", "base_link", "tip_link", "fingerprint"])
+def test_description_without_a_part_is_refused(tmp_path, key: str) -> None:
+    robot = describe_robot(arm_of("gantry"))
+    del robot[key]
+    with pytest.raises(ModelFileError, match="no valid robot description"):
+        IKModel.load(saved(tmp_path / "m.safetensors", robot))
+
+
+@pytest.mark.parametrize("robot", [None, [], "gantry", 3])
+def test_description_that_is_none_is_refused(tmp_path, robot: Any) -> None:
+    with pytest.raises(ModelFileError, match="no valid robot description"):
+        IKModel.load(saved(tmp_path / "m.safetensors", robot))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"urdf": "<robot"},
+        {"urdf": ""},
+        {"urdf": 5},
+        {"tip_link": "hand"},
+        {"tip_link": "l2"},
+        {"fingerprint": "0" * 64},
+        {"urdf": ARMS["gantry"].replace('lower="-1"', 'lower="-2"')},
+    ],
+)
+def test_damaged_description_is_refused(tmp_path, change: dict[str, Any]) -> None:
+    with pytest.raises(ModelFileError, match="no valid robot description|does not match its fingerprint"):
+        IKModel.load(saved(tmp_path / "m.safetensors", describe_robot(arm_of("gantry")) | change))
+
+
+def test_description_cannot_name_a_file(tmp_path) -> None:
+    """A model may come from anyone: it must not choose what is read from this machine."""
+    robot = arm_of("gantry")
+    (tmp_path / "gantry.urdf").write_text(robot.urdf)
+    with pytest.raises(ModelFileError, match="its URDF is no XML"):
+        robot_from_description(describe_robot(robot) | {"urdf": str(tmp_path / "gantry.urdf")}, "the model")
+
+
+@pytest.mark.parametrize("kind", ["attitude", None, ["position"], 3])
+def test_unknown_kind_of_context_is_refused(tmp_path, kind: Any) -> None:
+    with pytest.raises(ModelFileError, match="no inverse kinematics model: its context kind is"):
+        IKModel.load(saved(tmp_path / "m.safetensors", describe_robot(arm_of("gantry")), kind))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("gantry", "pose"), ("iiwa14", "position")])
+def test_mixture_of_other_dimensions_than_the_robot_is_refused(tmp_path, name: str, kind: str) -> None:
+    with pytest.raises(ModelFileError, match=r"has \(joints, context\) \(3, 3\), its robot needs"):
+        IKModel.load(saved(tmp_path / "m.safetensors", describe_robot(arm_of(name)), kind))
+
+
+def test_truncated_file_is_refused(tmp_path) -> None:
+    path = saved(tmp_path / "m.safetensors", describe_robot(arm_of("gantry")))
+    content = path.read_bytes()
+    for length in range(0, len(content), 499):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError, match=r"m\.safetensors"):
+            IKModel.load(path)

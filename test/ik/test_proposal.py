@@ -1,0 +1,80 @@
+"""The mixture prepared for requests agrees with the torch mixture it was made from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from distributions.random_models import random_mixture_of_experts
+
+from eim_ros.distributions import MixtureOfExperts
+from eim_ros.ik.proposal import Proposal
+
+
+def model_and_contexts(n_components: int = 5, n_contexts: int = 4) -> tuple[MixtureOfExperts, torch.Tensor]:
+    model = random_mixture_of_experts(0, n_components, 3, 2)
+    return model, torch.randn(n_contexts, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("n_components", [1, 5, 60])
+@pytest.mark.parametrize("n_contexts", [1, 4])
+def test_density_is_the_mean_over_the_contexts(n_components: int, n_contexts: int) -> None:
+    model, contexts = model_and_contexts(n_components, n_contexts)
+    samples = torch.randn(50, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    each = torch.stack([model.log_prob(context.expand(50, -1), samples) for context in contexts])
+    expected = torch.logsumexp(each, 0) - math.log(n_contexts)
+    ours = Proposal(model).condition(contexts.numpy()).log_prob(samples.numpy())
+    assert np.allclose(ours, expected.numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_far_away_samples_have_a_finite_density() -> None:
+    model, contexts = model_and_contexts()
+    ours = Proposal(model).condition(contexts.numpy()).log_prob(np.full((1, 3), 1e6))
+    assert np.isfinite(ours).all()
+
+
+def test_samples_have_the_moments_of_the_mixture() -> None:
+    model, contexts = model_and_contexts()
+    conditional = Proposal(model).condition(contexts.numpy())
+    n = 40000
+    samples, experts = conditional.sample(n, np.random.default_rng(0))
+    repeated = contexts.repeat(10000, 1)
+    drawn, components = model.sample(repeated, torch.Generator().manual_seed(0))
+    deviation = drawn.std(0).numpy()
+    # two independent estimates of the same mean: five standard errors of their difference
+    assert np.allclose(samples.mean(0), drawn.mean(0).numpy(), rtol=0, atol=5.0 * math.sqrt(2.0 / n) * deviation.max())
+    assert np.allclose(np.cov(samples.T), np.cov(drawn.numpy().T), rtol=0, atol=0.05 * deviation.max() ** 2)
+    shares = np.bincount(experts, minlength=5) / n
+    assert np.allclose(shares, np.bincount(components.numpy(), minlength=5) / n, rtol=0, atol=0.02)
+
+
+def test_samples_of_an_expert_are_around_its_mean() -> None:
+    model, contexts = model_and_contexts(n_contexts=1)
+    samples, experts = Proposal(model).condition(contexts.numpy()).sample(20000, np.random.default_rng(0))
+    for expert in range(5):
+        own = samples[experts == expert]
+        mean = model.experts.means(contexts)[0, expert].numpy()
+        assert np.allclose(own.mean(0), mean, rtol=0, atol=5.0 * own.std(0).max() / math.sqrt(len(own)))
+        covariance = (model.experts.scale_trils[expert] @ model.experts.scale_trils[expert].T).numpy()
+        assert np.allclose(np.cov(own.T), covariance, rtol=0, atol=0.2 * covariance.max())
+
+
+def test_no_samples_can_be_drawn_and_measured() -> None:
+    model, contexts = model_and_contexts()
+    conditional = Proposal(model).condition(contexts.numpy())
+    samples, experts = conditional.sample(0, np.random.default_rng(0))
+    assert samples.shape == (0, 3)
+    assert experts.shape == (0,)
+    assert conditional.log_prob(samples).shape == (0,)
+
+
+def test_single_precision_model_is_served_in_double() -> None:
+    model, contexts = model_and_contexts()
+    conditional = Proposal(model.to(dtype=torch.float32)).condition(contexts.numpy())
+    samples, _ = conditional.sample(3, np.random.default_rng(0))
+    assert samples.dtype == np.float64
+    expected = model.to(dtype=torch.float32).to(dtype=torch.float64)
+    means = expected.experts.means(contexts).reshape(-1, 3).numpy()
+    assert np.allclose(conditional.means, means, rtol=0, atol=1e-12)

@@ -1,0 +1,169 @@
+"""Sampled inverse kinematics: what is returned as valid is valid, by pinocchio; densities, order, experts, seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from ik.arms import ARMS, arm_and_oracle, arm_of, broad_model, constant_mixture, reachable_pose, sampler_of
+
+from eim_ros.errors import ConfigurationError, ModelFileError
+from eim_ros.ik import NO_EXPERT, ErrorCode, IKModel, Sampler, Samples
+from eim_ros.kinematics import Robot, context_from_pose
+
+ENOUGH = 60.0  # [s] no test of an answer is to depend on the machine's speed
+
+
+def oracle_errors(name: str, samples: Samples, pose: np.ndarray) -> np.ndarray:
+    """Position and orientation errors (2, n) by pinocchio."""
+    oracle = arm_and_oracle(name)[1]
+    return np.array([oracle.errors(q, pose) for q in samples.positions]).T
+
+
+@pytest.mark.parametrize("position_only", [True, False])
+@pytest.mark.parametrize("context_kind", ["position", "pose"])
+@pytest.mark.parametrize("name", [*ARMS, "iiwa14", "panda", "planar3", "planar10"])
+def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind: str, position_only: bool) -> None:
+    robot = arm_of(name)
+    for seed in range(3):
+        pose = reachable_pose(robot, seed)
+        samples = sampler_of(name, context_kind).sample(
+            pose, 20, seed, position_only=position_only, timeout=ENOUGH, position_tolerance=1e-6
+        )
+        assert samples.error_code == ErrorCode.SUCCESS, samples.message
+        assert 1 <= len(samples) <= 20
+        assert samples.valid.all()
+        position_error, orientation_error = oracle_errors(name, samples, pose)
+        assert position_error.max() <= 1e-6 + 1e-12
+        assert (samples.positions >= robot.lower).all()
+        assert (samples.positions <= robot.upper).all()
+        assert np.allclose(samples.position_error, position_error, rtol=0, atol=1e-12)
+        if position_only:
+            assert not samples.orientation_error.any()
+        else:
+            assert orientation_error.max() <= 1e-6 + 1e-9  # pinocchio's logarithm is good to 1e-9 here
+            assert np.allclose(samples.orientation_error, orientation_error, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["planar3", "iiwa14", "endless", "gantry"])
+def test_shapes_names_and_types_of_an_answer(name: str) -> None:
+    robot = arm_of(name)
+    samples = sampler_of(name, "position").sample(reachable_pose(robot), 7, 0, timeout=ENOUGH)
+    assert samples.joint_names == robot.joint_names
+    assert samples.positions.shape == (7, robot.dof)
+    for column in ("log_prob", "position_error", "orientation_error", "valid", "expert"):
+        assert getattr(samples, column).shape == (7,)
+    assert samples.valid.dtype == np.bool_
+    assert samples.expert.dtype == np.uint32
+    assert np.isfinite(samples.log_prob).all()
+    assert samples.elapsed > 0.0
+    assert samples.message == "7 of 7 configurations are valid"
+
+
+def test_context_of_the_model_decides_what_is_asked_by_default() -> None:
+    pose = reachable_pose(arm_of("iiwa14"))
+    of_position = sampler_of("iiwa14", "position").sample(pose, 10, 0, timeout=ENOUGH)
+    of_pose = sampler_of("iiwa14", "pose").sample(pose, 10, 0, timeout=ENOUGH)
+    assert oracle_errors("iiwa14", of_position, pose)[1].max() > 0.1
+    assert oracle_errors("iiwa14", of_pose, pose)[1].max() < 2e-6
+
+
+@pytest.mark.parametrize("options", [{}, {"refine": False}, {"distinct": True}, {"near": np.zeros(7)}])
+def test_seed_decides_the_answer(options: dict) -> None:
+    sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
+    first, again, other = (sampler.sample(pose, 20, seed, timeout=ENOUGH, **options) for seed in (5, 5, 6))
+    for field in dataclasses.fields(Samples):
+        if field.name != "elapsed":
+            assert np.array_equal(getattr(first, field.name), getattr(again, field.name)), field.name
+    assert not np.array_equal(first.positions, other.positions)
+
+
+def test_without_a_seed_each_answer_is_fresh() -> None:
+    sampler, pose = sampler_of("planar3", "position"), reachable_pose(arm_of("planar3"))
+    assert not np.array_equal(sampler.sample(pose, 5).positions, sampler.sample(pose, 5).positions)
+
+
+@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("context_kind", ["position", "pose"])
+def test_log_prob_is_that_of_the_mixture(context_kind: str, refine: bool) -> None:
+    robot = arm_of("iiwa14")
+    model, pose = broad_model(robot, context_kind), reachable_pose(robot)
+    samples = Sampler(model).sample(pose, 50, 0, refine=refine, timeout=ENOUGH)
+    context = torch.from_numpy(context_from_pose(pose, context_kind)).expand(len(samples), -1)
+    expected = model.mixture.log_prob(context, torch.from_numpy(samples.positions))
+    assert np.allclose(samples.log_prob, expected.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_most_probable_come_first() -> None:
+    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 50, 0, timeout=ENOUGH)
+    assert (np.diff(samples.log_prob) <= 0.0).all()
+
+
+def test_model_of_a_pose_is_averaged_over_orientations_for_a_position() -> None:
+    robot = arm_of("planar3")
+    mixture = constant_mixture(np.zeros((1, 3)), np.ones(3), 9).tensors()
+    mixture["experts.weights"][0, 0, 3] = 1.0  # the first joint follows a column of the rotation
+    model = IKModel(type(broad_model(robot, "pose").mixture).from_tensors(mixture), robot, "pose")
+    drawn = Sampler(model).sample(reachable_pose(robot), 4000, 0, position_only=True, refine=False).positions
+    # an entry of a random rotation is uniform on [-1, 1]: variance 1/3 more than the noise; sixteen of them are drawn
+    assert 1.1 < drawn[:, 0].var() < 1.6
+    assert 0.9 < drawn[:, 1].var() < 1.1
+
+
+def test_experts_are_those_that_proposed() -> None:
+    robot = arm_of("gantry")
+    means = np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]])
+    model = IKModel(constant_mixture(means, np.full(3, 0.01), 3), robot, "position")
+    raw = Sampler(model).sample(np.eye(4), 100, 0, refine=False)
+    assert set(raw.expert) == {0, 1}
+    assert np.allclose(raw.positions, means[raw.expert], rtol=0, atol=0.06)  # six standard deviations
+    assert Sampler(model).n_experts == 2
+    refined = Sampler(model).sample(reachable_pose(robot), 100, 0, timeout=ENOUGH)
+    assert set(refined.expert) <= {0, 1, NO_EXPERT}
+
+
+def test_useless_model_is_rescued_by_uniform_seeds() -> None:
+    robot = arm_of("iiwa14")
+    far_away = IKModel(constant_mixture(np.full((3, 7), 50.0), np.full(7, 1e-3), 9), robot, "pose")
+    pose = reachable_pose(robot)
+    samples = Sampler(far_away).sample(pose, 20, 0, distinct=True, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.SUCCESS
+    assert len(samples) == 20
+    assert oracle_errors("iiwa14", samples, pose).max() <= 1e-6 + 1e-9
+    # after clamping all proposals start from the same corner, so nearly all that differs comes from elsewhere
+    assert (samples.expert == NO_EXPERT).sum() >= 15
+    assert np.isfinite(samples.log_prob).all()
+
+
+def test_load_gives_the_sampler_of_the_file(tmp_path) -> None:
+    robot = arm_of("planar3")
+    model = broad_model(robot, "position")
+    model.save(tmp_path / "m.safetensors")
+    loaded = Sampler.load(tmp_path / "m.safetensors", robot)
+    loaded.compile()
+    pose = reachable_pose(robot)
+    assert np.array_equal(loaded.sample(pose, 9, 3).positions, Sampler(model).sample(pose, 9, 3).positions)
+    assert (loaded.context_kind, loaded.n_experts, loaded.robot) == ("position", 8, robot)
+
+
+def test_load_refuses_another_robot_and_another_device(tmp_path) -> None:
+    path = tmp_path / "m.safetensors"
+    broad_model(arm_of("planar3"), "position").save(path)
+    with pytest.raises(ModelFileError, match="planar3.*not for 'gantry'"):
+        Sampler.load(path, arm_of("gantry"))
+    with pytest.raises(ConfigurationError, match="device must be 'cpu', got 'cuda'") as caught:
+        Sampler.load(path, device="cuda")
+    assert caught.value.value == "cuda"
+
+
+def test_narrow_limits_are_kept() -> None:
+    """Ranges of a few degrees, where most of what a mixture proposes lies outside."""
+    limit = '<limit lower="0.1" upper="0.2" effort="1" velocity="1"/>'
+    urdf = ARMS["six_joints"].replace('<limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>', limit)
+    robot = Robot.from_urdf(urdf)
+    samples = Sampler(broad_model(robot, "position")).sample(reachable_pose(robot), 30, 0, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.SUCCESS
+    assert (samples.positions >= 0.1).all()
+    assert (samples.positions <= 0.2).all()

@@ -1,0 +1,80 @@
+"""Near-duplicates and distances, against brute force over all pairs, on joints with and without ends."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from ik.arms import arm_of
+
+from eim_ros.ik.selection import distance_to, distinct_rows
+from eim_ros.kinematics import Robot
+
+
+def joint_distance(robot: Robot, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """|q_j - q'_j|, the short way round for endless joints."""
+    plain = np.abs(first - second)
+    around = np.abs(np.angle(np.exp(1j * (first - second))))
+    return np.where(robot.continuous, around, plain)
+
+
+def kept_by_brute_force(robot: Robot, positions: np.ndarray, tolerance: float) -> list[int]:
+    kept: list[int] = []
+    for i, q in enumerate(positions):
+        if all(joint_distance(robot, q, positions[j]).max() > tolerance for j in kept):
+            kept.append(i)
+    return kept
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.2, 1.0])
+@pytest.mark.parametrize("name", ["gantry", "endless", "all_types", "one_joint", "iiwa14"])
+def test_distinct_rows_are_those_of_brute_force(name: str, tolerance: float) -> None:
+    robot, rng = arm_of(name), np.random.default_rng(0)
+    spread = rng.uniform(robot.lower, robot.upper, (60, robot.dof))
+    copies = spread[rng.integers(60, size=120)] + rng.uniform(-1.2, 1.2, (120, robot.dof)) * tolerance
+    positions = rng.permutation(np.concatenate([spread, copies]))
+    assert distinct_rows(robot, positions, tolerance).tolist() == kept_by_brute_force(robot, positions, tolerance)
+
+
+def test_chain_of_near_duplicates_keeps_every_second() -> None:
+    """The one in the middle goes with the first, so the third is no duplicate of anything that is kept."""
+    positions = np.array([[0.0], [0.008], [0.016], [0.024]])
+    assert distinct_rows(arm_of("one_joint"), positions, 0.01).tolist() == [0, 2]
+
+
+def test_earlier_of_two_near_duplicates_is_kept() -> None:
+    positions = np.array([[0.5], [0.0], [0.5], [0.0]])
+    assert distinct_rows(arm_of("one_joint"), positions, 0.01).tolist() == [0, 1]
+
+
+def test_all_joints_must_be_near() -> None:
+    positions = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]])
+    assert distinct_rows(arm_of("gantry"), positions, 0.01).tolist() == [0, 1]
+
+
+def test_seam_of_an_endless_joint_does_not_part_neighbours() -> None:
+    positions = np.array([[math.pi - 1e-4, 0.0, -1e-17], [-math.pi + 1e-4, 0.0, 2.0 * math.pi]])
+    assert distinct_rows(arm_of("endless"), positions, 0.01).tolist() == [0]
+    gantry = arm_of("gantry")
+    assert distinct_rows(gantry, positions, 0.01).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_none_or_one_is_distinct(n: int) -> None:
+    assert distinct_rows(arm_of("gantry"), np.zeros((n, 3)), 0.01).tolist() == list(range(n))
+
+
+@pytest.mark.parametrize("name", ["gantry", "endless", "all_types"])
+def test_distance_takes_the_short_way_round(name: str) -> None:
+    robot, rng = arm_of(name), np.random.default_rng(1)
+    positions = robot.sample_configurations(200, rng)
+    reference = robot.sample_configurations(1, rng)[0]
+    expected = np.linalg.norm(joint_distance(robot, positions, reference), axis=1)
+    assert np.allclose(distance_to(robot, positions, reference), expected, rtol=0, atol=1e-12)
+
+
+def test_distance_counts_whole_turns_as_nothing_only_where_endless() -> None:
+    turned = np.full((1, 3), 2.0 * math.pi)
+    assert distance_to(arm_of("endless"), turned, np.zeros(3)) == pytest.approx([0.0], abs=1e-12)
+    assert distance_to(arm_of("gantry"), turned, np.zeros(3)) == pytest.approx([2.0 * math.pi * math.sqrt(3.0)])
