@@ -21,7 +21,7 @@ from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, Pairs, RatioConfig
 from eim_ros.inference.em import EM, EMConfig, EMState, initial_mixture_of_experts
 from eim_ros.inference.ratio_inputs import PlugInInputs, RatioInputs, StandardisedInputs
-from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, run
+from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, checked_start, run
 from eim_ros.numerics import Status
 from eim_ros.projections.categorical import project_categorical
 from eim_ros.projections.gating import constrain_gating, fit_gating
@@ -127,10 +127,12 @@ class EIM:
         ------
         DataError
             Fewer points than experts, empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data.
         """
         generator = generator or torch.Generator().manual_seed(0)
         context, sample = (part.to(generator.device) for part in checked_data(data))
-        start = initial or self._initial(context, sample, generator)
+        start = checked_start(initial or self._initial(context, sample, generator), context, sample)
         order = torch.randperm(len(sample), generator=generator, device=generator.device)
         pairs = Pairs(context[order], sample[order])  # the estimator holds out the last ones
         inputs = self.inputs or self._inputs(pairs, generator)

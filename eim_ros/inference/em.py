@@ -19,7 +19,7 @@ from torch import Tensor
 from eim_ros.distributions.gating import SoftmaxGating
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.errors import DataError
-from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, run
+from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, checked_start, run
 from eim_ros.projections.gating import fit_gating
 from eim_ros.projections.maximum_likelihood import fit_experts
 from eim_ros.settings import Settings, option
@@ -93,11 +93,14 @@ class EM:
         ------
         DataError
             Fewer points than experts, empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data.
         """
         context, sample = checked_data(data)
-        start = initial or initial_mixture_of_experts(
-            context, sample, self.config.n_components, generator or torch.Generator().manual_seed(0)
-        )
+        if initial is None:
+            generator = generator or torch.Generator().manual_seed(0)
+            initial = initial_mixture_of_experts(context, sample, self.config.n_components, generator)
+        start = checked_start(initial, context, sample)
         fitting = _Fitting(self.config, context.to(start.device), sample.to(start.device))
         state = EMState(start, 0)
         return run(fitting, state, self.config.n_iterations, callbacks=callbacks, checkpoint=checkpoint, resume=resume)

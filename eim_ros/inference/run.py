@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
-from eim_ros.errors import DataError, ModelFileError
+from eim_ros.errors import DataError, DistributionError, ModelFileError
 from eim_ros.numerics.status import Status
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 
-__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "State", "checked_data", "run"]
+__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "State", "checked_data", "checked_start", "run"]
 
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1
@@ -208,6 +208,16 @@ def checked_data(data: Any) -> tuple[Tensor, Tensor]:
                 f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
             )
     return context, sample
+
+
+def checked_start(initial: MixtureOfExperts, context: Tensor, sample: Tensor) -> MixtureOfExperts:
+    """A start in the precision of the data; `DistributionError` if it is of other dimensions than they are."""
+    sizes, expected = (initial.n_dims, initial.n_context), (sample.shape[1], context.shape[1])
+    if sizes != expected:
+        raise DistributionError(
+            f"the initial model has (n_dims, n_context) {sizes}, but the data have {expected}", sizes
+        )
+    return initial if initial.dtype == sample.dtype else initial.to(dtype=sample.dtype)
 
 
 def _as_tensor(part: Any) -> Tensor:

@@ -1,6 +1,7 @@
 """EIM from samples alone: it covers one mode where EM averages, and a classifier that knows nothing changes nothing."""
 
 import math
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from inference.toys import bimodal_pairs, kl_between, pairs_from, small_eim_conf
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.errors import DataError
-from eim_ros.inference import EIM, EM, EMConfig
+from eim_ros.inference import EIM, EM, EMConfig, StandardisedInputs
 from eim_ros.inference.eim import draw_contexts
 from eim_ros.numerics import Status
 
@@ -163,6 +164,55 @@ def test_degenerate_data_give_a_finite_model(name, reference_factor, surrogate):
     result = EIM(config).fit((context, sample), generator=generator_of(11))
     assert result.status is Status.MAX_ITERATIONS
     assert torch.isfinite(result.model.log_prob(context, sample)).all()
+
+
+@dataclass(frozen=True)
+class WatchedInputs(StandardisedInputs):
+    """Blurred contexts, less so from iteration to iteration; keeps what it was called with."""
+
+    seen: list[tuple[int, torch.Tensor, torch.Tensor]] = field(default_factory=list)
+
+    def smoothing(self, iteration):
+        return torch.tensor([0.4]) * 0.5**iteration
+
+    def __call__(self, context, sample, iteration):
+        self.seen.append((iteration, context, sample))
+        return super().__call__(context, sample, iteration)
+
+
+def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
+    context, sample = bimodal_pairs(2000)
+    plain = StandardisedInputs.from_data(context, sample)
+    inputs = WatchedInputs(plain.center, plain.scale)
+    order = torch.randperm(2000, generator=generator_of(18))  # the first thing a fit with a start draws
+    EIM(small_eim_config(n_iterations=3), inputs).fit(
+        (context, sample), random_mixture_of_experts(19, 2, 1, 1), generator_of(18)
+    )
+    for iteration in range(3):
+        (_, of_data, data), (_, of_model, drawn) = [call for call in inputs.seen if call[0] == iteration][:2]
+        assert torch.equal(of_data, of_model)
+        assert torch.equal(data, sample[order])
+        assert not torch.equal(drawn, data)
+        noise = of_data - context[order]
+        deviation = 0.4 * 0.5**iteration
+        assert float(noise.std()) == pytest.approx(deviation, rel=4.5 * (2.0 * 2000) ** -0.5)  # standard errors
+        assert float(noise.mean()) == pytest.approx(0.0, abs=4.5 * deviation / 2000**0.5)
+
+
+def test_plug_in_density_is_fitted_to_the_training_part_alone():
+    """Held-out pairs that it has seen would not tell when the network learns nothing."""
+    context, sample = bimodal_pairs(400)
+    config = small_eim_config(n_iterations=1, reference_factor=2, validation_share=0.25)
+    order = torch.randperm(400, generator=generator_of(20))  # the first thing a fit with a start draws
+    references = []
+    for change in (0.0, 50.0):
+        changed = sample.clone()
+        changed[order[300:]] += change
+        start = random_mixture_of_experts(21, 2, 1, 1)
+        fitted = EIM(config).fit((context, changed), start, generator_of(20)).state
+        references.append(fitted.ratio.inputs.reference)
+    assert references[0].n_components == 4
+    assert torch.equal(references[0].experts.biases, references[1].experts.biases)
 
 
 def test_contexts_are_drawn_as_the_gating_weighs_them():

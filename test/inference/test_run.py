@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from distributions.random_models import random_mixture_of_experts
 
-from eim_ros.errors import DataError, ModelFileError
+from eim_ros.errors import DataError, DistributionError, ModelFileError
 from eim_ros.inference import Checkpoint, History, run
-from eim_ros.inference.run import checked_data
+from eim_ros.inference.run import checked_data, checked_start
 from eim_ros.numerics import Status, write_tensor_file
 
 
@@ -203,6 +204,16 @@ def test_data_of_any_kind_become_float64():
         context, sample = checked_data((part, part))
         assert context.dtype == sample.dtype == torch.float64
         assert context.tolist() == rows
+
+
+def test_start_takes_the_precision_of_the_data_and_must_fit_them():
+    context, sample = torch.zeros(4, 1).double(), torch.zeros(4, 2).double()
+    start = random_mixture_of_experts(0, 3, 2, 1)
+    assert checked_start(start, context, sample) is start
+    assert checked_start(start.to(dtype=torch.float32), context, sample).dtype == torch.float64
+    for size in ((3, 1, 1), (3, 2, 2)):
+        with pytest.raises(DistributionError, match=r"initial model has .* but the data have \(2, 1\)"):
+            checked_start(random_mixture_of_experts(0, *size), context, sample)
 
 
 def test_reversed_array_is_accepted():

@@ -88,6 +88,14 @@ def test_points_far_from_zero_keep_their_covariance():
     torch.testing.assert_close(moved.weights, plain.weights, rtol=0.0, atol=1e-8)
 
 
+def test_covariance_is_that_of_the_residuals_whatever_the_ridge():
+    context, sample = pairs(16)
+    experts = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR, ridge=50.0)
+    residual = sample - experts.means(context)[:, 0]
+    covariance = experts.scale_trils[0] @ experts.scale_trils[0].T
+    torch.testing.assert_close(covariance, residual.T @ residual / 200, rtol=0.0, atol=1e-11)
+
+
 def test_floor_is_added_to_the_variances():
     context, sample = pairs(9)
     floor = torch.tensor([0.5, 1.0, 2.0]).double()
