@@ -26,7 +26,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest $(ARGS)
+	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
 
 bench:
 	@scripts/setup.sh bench
