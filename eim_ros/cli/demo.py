@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eim_ros.cli.choices import config_class
 from eim_ros.cli.progress import ProgressBar
@@ -29,6 +30,8 @@ from eim_ros.kinematics import Robot, context_from_pose, quaternion_from_matrix
 from eim_ros.numerics import Status
 
 __all__ = ["add_parser", "run"]
+
+FloatArray = npt.NDArray[np.float64]
 
 LEARNERS = {  # name in the table: algorithm, with kinematic inputs
     "EM": ("em", False),
@@ -115,7 +118,7 @@ def _train(
     return table, path
 
 
-def _ask(path: Path, robot: Robot, pose: np.ndarray, n: int, seed: int) -> tuple[dict[str, Any], list[float]]:
+def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple[dict[str, Any], list[float]]:
     """The answer of the running service, and the round-trip times [s] of repeated requests."""
     from eim_ros.nodes.client import SampleIKClient, to_mapping  # here: `eim --help` must not need ROS
     from eim_ros.nodes.interfaces import SampleIK
@@ -168,7 +171,7 @@ def _print_training(table: dict[str, dict[str, float]]) -> None:
         print(f"   {label:<16}{values}{figures['seconds']:12.0f}")
 
 
-def _print_summary(summary: dict[str, Any], pose: np.ndarray) -> None:
+def _print_summary(summary: dict[str, Any], pose: FloatArray) -> None:
     where = ", ".join(f"{value:.3f}" for value in pose[:3, 3])
     rows = {
         f"valid configurations for ({where}) m": f"{summary['valid']} of {summary['requested']}",
@@ -182,7 +185,7 @@ def _print_summary(summary: dict[str, Any], pose: np.ndarray) -> None:
         print(f"   {title:<44} {value}")
 
 
-def _demo_pose(robot: Robot, seed: int) -> np.ndarray:
+def _demo_pose(robot: Robot, seed: int) -> FloatArray:
     """A reachable pose in front of the robot, well inside its workspace."""
     candidates = robot.sample_configurations(2000, np.random.default_rng(seed))
     poses = robot.forward(candidates)

@@ -26,7 +26,12 @@ class ProgressBar:
 
     def __init__(self, n_iterations: int, label: str = "training", *, enabled: bool = True) -> None:
         self._bar = tqdm(
-            total=n_iterations, desc=label, file=sys.stderr, disable=not enabled, unit="it", mininterval=0.5
+            total=n_iterations,
+            desc=label,
+            file=sys.stderr,
+            disable=not enabled,
+            unit="it",
+            mininterval=0.5 if sys.stderr.isatty() else 10.0,
         )
 
     def __call__(self, state: State, record: dict[str, float]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy.cluster.vq import kmeans2
 from torch import Tensor
@@ -158,7 +159,7 @@ def initial_mixture_of_experts(
     return MixtureOfExperts(fit_gating(zeros, context, softened, max_iterations=30, l2=1e-4), experts)
 
 
-def _cluster(points: np.ndarray, n_clusters: int, generator: torch.Generator) -> np.ndarray:
+def _cluster(points: npt.NDArray[np.float64], n_clusters: int, generator: torch.Generator) -> npt.NDArray[np.int32]:
     """Labels (n_points,) by k-means; k-means++ seeds where their cost is bearable."""
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
     with warnings.catch_warnings():

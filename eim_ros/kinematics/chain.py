@@ -150,7 +150,7 @@ def _limits(
 
 def _rotation_from_z(axis: FloatArray) -> FloatArray:
     """A rotation whose third column is the axis; a permutation with signs when the axis is a coordinate axis."""
-    first = np.zeros(3)
+    first: FloatArray = np.zeros(3)
     first[(int(np.argmax(np.abs(axis))) + 1) % 3] = 1.0
     first = first - axis * (axis @ first)
     first = first / np.linalg.norm(first)

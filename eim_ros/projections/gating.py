@@ -7,6 +7,7 @@ standardised contexts, warm-started. EM fits to responsibilities, EIM to the pro
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
@@ -14,6 +15,8 @@ from torch import Tensor
 from eim_ros.distributions.gating import SoftmaxGating
 
 __all__ = ["constrain_gating", "fit_gating"]
+
+FloatArray = npt.NDArray[np.float64]
 
 
 def fit_gating(
@@ -43,7 +46,7 @@ def fit_gating(
     moment = targets.T @ design / len(context)
     shape = start.shape
 
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
         parameters = torch.as_tensor(flat, dtype=start.dtype, device=start.device).reshape(shape)
         logits = design @ parameters.T
         penalty = torch.cat([parameters[:, :-1], torch.zeros_like(parameters[:, -1:])], -1)
