@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.cli.configurations import print_configurations
+from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
 
 if TYPE_CHECKING:
@@ -31,16 +32,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="ask a running ik_server for joint configurations",
         description="Ask a running ik_server for joint configurations of a pose of the tip link.",
     )
+    add_query_flags(parser)
     add = parser.add_argument
-    add(
-        "--pose",
-        nargs="+",
-        type=float,
-        required=True,
-        metavar="VALUE",
-        help="X Y Z [m], optionally followed by the quaternion QX QY QZ QW, in the frame of the base link",
-    )
-    add("-n", "--samples", type=int, default=100, metavar="N", help="configurations wanted (default %(default)s)")
     add("--seed", type=int, default=-1, help="seed of the random numbers; negative: a fresh one (default)")
     add(
         "--near",
@@ -51,19 +44,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--timeout", type=float, default=0.0, help="longest time to search [s]; 0: the server's default")
     add("--position-tolerance", type=float, default=0.0, metavar="M", help="[m]; 0: the server's default")
     add("--orientation-tolerance", type=float, default=0.0, metavar="RAD", help="[rad]; 0: the server's default")
-    add(
-        "--position-only",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="accept every orientation (default: if and only if --pose has no quaternion)",
-    )
-    add("--refine", action=argparse.BooleanOptionalAction, default=True, help="refine and keep the valid (default)")
-    add("--distinct", action="store_true", help="drop near-duplicates")
     add("--frame", default="", help="frame of the pose (default: the server's base link)")
     add("--tip", default="", help="link that is to reach the pose (default: the server's)")
     add("--service", default="/ik_server/sample_ik", metavar="NAME", help="service (default %(default)s)")
     add("--wait", type=float, default=5.0, metavar="SECONDS", help="wait for the service (default %(default)s)")
-    add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
@@ -90,14 +74,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what no message can carry, or no server would serve."""
-    if len(args.pose) not in (3, 7):
-        raise PoseError(f"--pose needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(args.pose)}", args.pose)
+    check_pose_length(args)
     if not all(map(math.isfinite, args.pose)):
         raise PoseError(f"--pose must be finite, got {args.pose}", args.pose)
     if len(args.pose) == 7 and abs(math.hypot(*args.pose[3:]) - 1.0) > 1e-3:
         raise PoseError(f"the quaternion of --pose must have length 1, got {math.hypot(*args.pose[3:]):.6g}", args.pose)
-    if not 1 <= args.samples < 2**32:
-        raise ConfigurationError(f"-n must be at least 1, got {args.samples}", args.samples)
     if not -(2**63) <= args.seed < 2**63:
         raise ConfigurationError(f"--seed must fit in 64 bits, got {args.seed}", args.seed)
     _near(args.near or [])
@@ -135,7 +116,7 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     request.timeout = args.timeout
     request.position_tolerance = args.position_tolerance
     request.orientation_tolerance = args.orientation_tolerance
-    request.position_only = len(args.pose) == 3 if args.position_only is None else args.position_only
+    request.position_only = wants_position_only(args)
     request.refine = args.refine
     request.distinct = args.distinct
     return request

@@ -12,8 +12,9 @@ import sys
 import numpy as np
 
 from eim_ros.cli.configurations import print_configurations
-from eim_ros.cli.whole_numbers import count, seed_or_fresh
-from eim_ros.errors import JointStateError, PoseError
+from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
+from eim_ros.cli.whole_numbers import seed_or_fresh
+from eim_ros.errors import JointStateError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.ik.samples import to_mapping
 from eim_ros.kinematics import pose_from
@@ -25,37 +26,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Declare the verb."""
     parser = subparsers.add_parser("sample", help="configurations for a pose, from a model file", description=__doc__)
     add = parser.add_argument
+    add_query_flags(parser)
     add("--model", required=True, metavar="FILE", help="model of eim train")
-    add(
-        "--pose",
-        nargs="+",
-        type=float,
-        required=True,
-        metavar="VALUE",
-        help="X Y Z [m], optionally followed by the quaternion QX QY QZ QW, of the tip in the base frame",
-    )
-    add("-n", "--samples", type=count, default=100, metavar="N", help="configurations wanted (default %(default)s)")
     add("--seed", type=seed_or_fresh, default=None, help="random seed; negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
     add("--orientation-tolerance", type=float, default=1e-6, metavar="RAD", help="[rad] (default %(default)s)")
-    add(
-        "--position-only",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="accept every orientation (default: if and only if --pose has no quaternion)",
-    )
-    add("--refine", action=argparse.BooleanOptionalAction, default=True, help="refine and keep the valid (default)")
-    add("--distinct", action="store_true", help="drop near-duplicates")
-    add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    if len(args.pose) not in (3, 7):
-        raise PoseError(f"--pose needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(args.pose)}", args.pose)
+    check_pose_length(args)
     pose = pose_from(args.pose[:3], args.pose[3:] or None)
     sampler = Sampler.load(args.model)
     if args.near is not None and len(args.near) != sampler.robot.dof:
@@ -67,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         args.samples,
         args.seed,
         near=None if args.near is None else np.array(args.near),
-        position_only=len(args.pose) == 3 if args.position_only is None else args.position_only,
+        position_only=wants_position_only(args),
         refine=args.refine,
         distinct=args.distinct,
         position_tolerance=args.position_tolerance,

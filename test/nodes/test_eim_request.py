@@ -99,7 +99,7 @@ def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list
         (["--pose", "nan", "0", "0"], "finite"),
         (["--pose", "0", "0"], "3 or 7"),
         (["--pose", *POSITION, "0", "0", "0", "0"], "length 1"),
-        (["--pose", *POSITION, "-n", "0"], "-n must be at least 1"),
+        (["--pose", *POSITION, "-n", "0"], "must be between 1"),
         (["--pose", *POSITION, "--timeout", "-1"], "--timeout"),
         (["--pose", *POSITION, "--near", "here"], "--near needs numbers"),
         (["--pose", *POSITION, "--near", "a=1", "2"], "--near needs a name for each joint"),

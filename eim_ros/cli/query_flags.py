@@ -1,0 +1,44 @@
+"""Flags that ask for configurations of a pose, the same for a model file and for the running service."""
+
+from __future__ import annotations
+
+import argparse
+
+from eim_ros.cli.whole_numbers import count
+from eim_ros.errors import PoseError
+
+__all__ = ["add_query_flags", "check_pose_length", "wants_position_only"]
+
+
+def add_query_flags(parser: argparse.ArgumentParser) -> None:
+    """Add --pose, -n, --position-only, --refine, --distinct and --json."""
+    add = parser.add_argument
+    add(
+        "--pose",
+        nargs="+",
+        type=float,
+        required=True,
+        metavar="VALUE",
+        help="X Y Z [m], optionally followed by the quaternion QX QY QZ QW, of the tip in the frame of the base link",
+    )
+    add("-n", "--samples", type=count, default=100, metavar="N", help="configurations wanted (default %(default)s)")
+    add(
+        "--position-only",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="accept every orientation (default: if and only if --pose has no quaternion)",
+    )
+    add("--refine", action=argparse.BooleanOptionalAction, default=True, help="refine and keep the valid (default)")
+    add("--distinct", action="store_true", help="drop near-duplicates")
+    add("--json", action="store_true", help="print one JSON object")
+
+
+def check_pose_length(args: argparse.Namespace) -> None:
+    """`PoseError` unless --pose is a position, or a position and a quaternion."""
+    if len(args.pose) not in (3, 7):
+        raise PoseError(f"--pose needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(args.pose)}", args.pose)
+
+
+def wants_position_only(args: argparse.Namespace) -> bool:
+    """What --position-only says, or else whether --pose is without a quaternion."""
+    return len(args.pose) == 3 if args.position_only is None else bool(args.position_only)
