@@ -55,10 +55,13 @@ def project_categorical(
     old_log_probs : Tensor (n_contexts, n_components)
         log q_old(z|y); minus infinity marks a component that is out.
     reward : Tensor (n_contexts, n_components)
-        phi(y, z) [nat].
+        phi(y, z) [nat]; minus infinity rules a component out.
     kl_bound, entropy_loss_bound : float
         Largest mean KL and largest mean loss of entropy [nat].
     """
+    unchanged = CategoricalUpdate(old_log_probs, float("inf"), 0.0, 0.0, 0.0, False)
+    if not bool((reward < torch.inf).all()):  # NaN or infinite
+        return unchanged
     old_entropy = _entropy(old_log_probs)
     least_entropy = old_entropy - entropy_loss_bound
     dual = _Dual(old_log_probs, reward, least_entropy)
@@ -68,7 +71,7 @@ def project_categorical(
     omega = dual.omega(a)
     log_probs = dual.log_probs(a, a + omega)
     if not (bool(bracket.found) and bool(torch.isfinite(log_probs.exp()).all())):
-        return CategoricalUpdate(old_log_probs, float("inf"), 0.0, 0.0, 0.0, False)
+        return unchanged
     kl = float(_mean_kl(log_probs, old_log_probs))
     change = float(_entropy(log_probs) - old_entropy)
     return CategoricalUpdate(log_probs, float(a) - 1.0, float(omega), kl, change, True)

@@ -188,6 +188,15 @@ def test_non_finite_reward_leaves_probabilities_unchanged_and_says_so(value):
     assert torch.equal(update.log_probs, old)
 
 
+def test_reward_of_minus_infinity_rules_a_component_out():
+    old, reward = problem(15, 4, 3)
+    reward[:, 1] = -torch.inf
+    update = project_categorical(old, reward, 10.0, 10.0)
+    assert update.feasible
+    assert (update.log_probs[:, 1] == -torch.inf).all()
+    assert update.kl <= 10.0
+
+
 def test_half_step_with_exact_rewards_never_increases_the_kl_to_the_target():
     """Mixture weights with fixed components: rewards E_q(x|z) log p/q_old by quadrature (thesis 4.1.1)."""
     axis = torch.linspace(-15.0, 15.0, 3001).double()
