@@ -89,7 +89,8 @@ class EIM:
     ----------
     config : EIMConfig
     inputs : RatioInputs, optional
-        Inputs of the density ratio estimator; standardised samples and contexts if missing.
+        Inputs of the density ratio estimator; standardised samples and contexts, with a plug-in density of
+        `config.reference_factor` times as many experts fitted by EM, if missing.
     """
 
     def __init__(self, config: EIMConfig | None = None, inputs: RatioInputs | None = None) -> None:
