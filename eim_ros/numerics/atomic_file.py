@@ -17,12 +17,15 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     ----------
     path : str or Path
         Destination; its folder is created if it is missing. Where a file exists its permissions are kept, and a
-        link stays a link.
+        link stays a link. What is no regular file, such as a pipe or /dev/null, is written to, not replaced.
     content : bytes
         The whole file.
     """
     destination = Path(os.path.realpath(path))
     destination.parent.mkdir(parents=True, exist_ok=True)
+    if destination.exists() and not destination.is_file():
+        destination.write_bytes(content)
+        return
     temporary = destination.with_name(f".{destination.name}.{secrets.token_hex(8)}")
     kept = stat.S_IMODE(destination.stat().st_mode) if destination.exists() else None
     mode = 0o666 if kept is None else kept & 0o666  # the umask is taken off, as from any new file

@@ -67,8 +67,14 @@ def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> Non
 def test_known_density_falls_softly_beyond_the_limits() -> None:
     robot = arm_of("gantry")
     inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.1)
-    upper = torch.from_numpy(robot.upper)
-    sample = torch.stack([upper, upper + torch.tensor([0.2, 0.0, 0.0]), -upper - torch.tensor([0.1, 0.0, 0.3])])
+    upper = torch.tensor(robot.upper)
+    sample = torch.stack(
+        [
+            upper,
+            upper + torch.tensor([0.2, 0.0, 0.0], dtype=torch.float64),
+            -upper - torch.tensor([0.1, 0.0, 0.3], dtype=torch.float64),
+        ]
+    )
     context = torch.from_numpy(context_from_pose(robot.forward(sample.numpy()), "position"))
     known = inputs.known_log_density(context, sample, 0)
     expected = torch.tensor([0.0, -0.5 * 4.0, -0.5 * (1.0 + 9.0)], dtype=torch.float64)
@@ -96,10 +102,10 @@ def test_smoothing_anneals_to_its_floor() -> None:
 def test_inputs_show_the_error_in_units_of_the_smoothing() -> None:
     """At the solution the error columns are zero; a hand's breadth off they grow as the smoothing shrinks."""
     inputs, context, _ = inputs_and_pairs("gantry", "position")
-    solution = context - torch.tensor([0.0, 0.0, 0.2])
+    solution = context - torch.tensor([0.0, 0.0, 0.2], dtype=torch.float64)
     errors = slice(6, 9)
     assert torch.allclose(inputs(context, solution, 0)[:, errors], torch.zeros(6, 3, dtype=torch.float64), atol=1e-12)
-    off = solution + torch.tensor([0.05, 0.0, 0.0])
+    off = solution + torch.tensor([0.05, 0.0, 0.0], dtype=torch.float64)
     for iteration in (0, 20):
         expected = 0.05 / inputs.sigma(iteration)
         assert torch.allclose(inputs(context, off, iteration)[:, 6], torch.full((6,), expected, dtype=torch.float64))

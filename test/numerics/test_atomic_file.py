@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 
 import pytest
 
@@ -72,3 +73,17 @@ def test_data_reach_the_disk_before_the_name_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", lambda *names: (calls.append("replace"), replace(*names)))
     write_atomically(tmp_path / "file", b"x")
     assert calls == ["fsync", "replace", "fsync"]  # the last one is the folder's entry
+
+
+def test_pipe_is_written_to_and_not_replaced(tmp_path):
+    """Renaming a file over it would, for root, destroy /dev/null."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    received = []
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+    reader.start()
+    write_atomically(path, b"x")
+    reader.join()
+    assert received == [b"x"]
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]

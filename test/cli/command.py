@@ -1,0 +1,71 @@
+"""The command line, run in this process or in one of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eim_ros.cli.main import main
+
+__all__ = ["COMMAND", "Command", "Outcome", "eim_process"]
+
+COMMAND = (sys.executable, "-m", "eim_ros.cli.main")
+PATIENCE = 300.0  # [s] for a process on a busy machine
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON object on stdout; what JSON does not know, such as NaN, is an error."""
+        assert self.out.count("\n") == 1, self.out
+
+        def refuse(constant: str) -> None:
+            raise ValueError(f"{constant} is no JSON")
+
+        return json.loads(self.out, parse_constant=refuse)
+
+    def refused(self, *reasons: str) -> None:
+        """Assert exit code 2, nothing on stdout, and one line on stderr that holds the reasons."""
+        assert self.code == 2, (self.code, self.out, self.err)
+        assert self.out == ""
+        assert self.err.endswith("\n")
+        assert self.err.count("\n") == 1, self.err
+        assert "Traceback" not in self.err
+        for reason in reasons:
+            assert reason in self.err
+
+
+class Command:
+    """Runs `eim` in this process."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+
+    def __call__(self, *words: object) -> Outcome:
+        self._capture.readouterr()
+        try:
+            code = main([str(word) for word in words])
+        except SystemExit as exit_:  # argparse
+            code = int(exit_.code or 0)
+        captured = self._capture.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+
+def eim_process(*words: object, folder: Path | None = None) -> Outcome:
+    """Run `eim` in a process of its own."""
+    command = [*COMMAND, *(str(word) for word in words)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=folder)
+    return Outcome(result.returncode, result.stdout, result.stderr)

@@ -1,0 +1,37 @@
+"""Fixtures of the command-line tests: the command, and files of the planar arm that it made itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.command import Command
+
+from eim_ros.cli.main import main
+
+N_SAMPLES = 120
+FAST = ("--quiet", "--experts", "3")
+FAST_EIM = (*FAST, "--hidden-layers", "8", "--batch-size", "60", "--initial-em-iterations", "2")
+FAST_EIM += ("--n-gating-contexts", "20", "--n-expert-samples", "20", "--initial-epochs", "1")
+
+
+@pytest.fixture
+def eim(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Positions of the planar arm of three joints."""
+    path = tmp_path_factory.mktemp("data") / "planar3.npz"
+    assert main(["collect", "--robot", "planar3", "--samples", str(N_SAMPLES), "--output", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    """Three experts of the planar arm, by EM."""
+    path = tmp_path_factory.mktemp("model") / "planar3.safetensors"
+    words = ["train", "--robot", "planar3", "--data", str(data), "--algorithm", "em", "--output", str(path), *FAST]
+    assert main(words) == 0
+    return path

@@ -1,0 +1,181 @@
+"""`eim sample`: the fields of its JSON, validity by pinocchio, exit codes, and what it refuses."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cli.command import Command, eim_process
+from kinematics.robots import robot_and_oracle
+
+from eim_ros.ik.model import IKModel
+
+FIELDS = {
+    "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
+}  # fmt: skip
+ALSO_IN_THE_RESPONSE = {"error_code", "message", "n"}
+POSE = ("--pose", 1.5, 0.5, 0)
+
+
+def test_json_has_the_fields_of_the_response(eim: Command, model: Path) -> None:
+    outcome = eim("sample", "--model", model, *POSE, "-n", 20, "--seed", 1, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    answer = outcome.json
+    assert set(answer) == FIELDS | ALSO_IN_THE_RESPONSE
+    assert answer["joint_names"] == ["joint_1", "joint_2", "joint_3"]
+    assert np.array(answer["positions"]).shape == (20, 3)
+    assert all(len(answer[name]) == 20 for name in FIELDS - {"joint_names", "elapsed"})
+    assert answer["n"] == 20
+    assert answer["valid"] == [True] * 20
+    robot, oracle = robot_and_oracle("planar3")
+    for q in answer["positions"]:
+        assert np.linalg.norm(oracle.forward(np.array(q))[:3, 3] - [1.5, 0.5, 0.0]) <= 1e-6 + 1e-12
+    assert robot.within_limits(answer["positions"]).all()
+
+
+def test_table_without_json(eim: Command, model: Path) -> None:
+    outcome = eim("sample", "--model", model, *POSE, "-n", 12, "--seed", 1)
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert lines[0].startswith("12 valid of 12 configurations in ")
+    assert lines[1].split()[:3] == ["joint_1", "joint_2", "joint_3"]
+    assert lines[-1] == "... and 2 more; --json prints all"
+    assert len(lines) == 2 + 10 + 1
+
+
+def test_hundred_configurations_by_default(eim: Command, model: Path) -> None:
+    assert eim("sample", "--model", model, *POSE, "--json", "--timeout", 60).json["n"] == 100
+
+
+def test_seed_decides_the_answer(eim: Command, model: Path) -> None:
+    words = ("sample", "--model", model, *POSE, "-n", 5, "--json")
+    first, again, other = (eim(*words, "--seed", seed).json["positions"] for seed in (1, 1, 2))
+    assert first == again != other
+    assert eim(*words).json["positions"] != eim(*words).json["positions"]
+    assert eim(*words, "--seed", -1).json["positions"] != eim(*words, "--seed", -1).json["positions"]
+
+
+def test_quaternion_asks_for_the_whole_pose(eim: Command, model: Path) -> None:
+    quarter = (0, 0, np.sin(np.pi / 8), np.cos(np.pi / 8))
+    answer = eim("sample", "--model", model, "--pose", 1.4, 0.6, 0, *quarter, "-n", 5, "--json", "--timeout", 60).json
+    headings = np.array(answer["positions"]).sum(axis=1)
+    assert np.allclose(np.exp(1j * headings), np.exp(0.25j * np.pi), rtol=0, atol=2e-6)
+    assert max(answer["orientation_error"]) <= 1e-6
+    free = eim("sample", "--model", model, "--pose", 1.4, 0.6, 0, *quarter, "-n", 20, "--json", "--position-only").json
+    assert np.ptp(np.array(free["positions"]).sum(axis=1)) > 0.1
+
+
+@pytest.mark.parametrize("tiny", ["-1e-05", "-1E-5", "-.00001", "-0.00001"])
+def test_negative_numbers_in_any_notation_are_numbers(eim: Command, model: Path, tiny: str) -> None:
+    outcome = eim("sample", "--model", model, "--pose", "-1", "0.5", tiny, "--near", tiny, "-1", tiny, "-n", 2,
+                  "--position-tolerance", "1e-4", "--json")  # fmt: skip
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_near_ranks_by_distance(eim: Command, model: Path) -> None:
+    answer = eim("sample", "--model", model, *POSE, "-n", 20, "--near", 0.5, 0.5, -0.5, "--json").json
+    distance = np.linalg.norm(np.array(answer["positions"]) - [0.5, 0.5, -0.5], axis=1)
+    assert (np.diff(distance) >= -1e-9).all()
+
+
+def test_distinct_and_raw(eim: Command, model: Path) -> None:
+    words = ("sample", "--model", model, "--pose", 1.4, 0.6, 0, 0, 0, 0, 1, "-n", 50, "--json", "--timeout", 60)
+    assert eim(*words, "--distinct").json["n"] == 2
+    raw = eim("sample", "--model", model, *POSE, "-n", 30, "--no-refine", "--position-tolerance", 5, "--json").json
+    assert raw["n"] == 30
+    assert max(raw["position_error"]) > 1e-3
+
+
+def test_no_solution_is_exit_code_1_with_the_best_attempt(eim: Command, model: Path) -> None:
+    outcome = eim("sample", "--model", model, "--pose", 5, 0, 0, "--json", "--timeout", 60)
+    assert outcome.code == 1
+    assert outcome.err.startswith("eim sample: NO_IK_SOLUTION: no valid configuration found; the best is off by 2 m")
+    assert outcome.err.count("\n") == 1
+    assert outcome.json["n"] == 1
+    assert outcome.json["valid"] == [False]
+    assert outcome.json["error_code"] == -31
+
+
+def test_what_was_found_in_time_is_a_success_with_a_warning(eim: Command, model: Path) -> None:
+    outcome = eim("sample", "--model", model, *POSE, "-n", 5000, "--timeout", 0, "--json")
+    assert outcome.code == 0
+    assert outcome.err.startswith("eim sample: TIMED_OUT: timed out: ")
+    assert 0 < outcome.json["n"] < 5000
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--pose", 1, 2), "--pose needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got 2"),
+        (("--pose", 1, 2, 3, 0, 0, 1), "--pose needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got 6"),
+        (("--pose", 1, 2, 3, 0, 0, 0, 1, 0), "got 8"),
+        (("--pose", "nan", 0, 0), "finite"),
+        (("--pose", 0, "inf", 0), "finite"),
+        (("--pose", 1, 0, 0, 0, 0, 0, 0), "quaternion is zero"),
+        (("--pose", 1, 0, 0, 0, 0, 0, 1.1), "quaternion has length 1.1"),
+        (("--pose", 1, 0, 0, "nan", 0, 0, 1), "finite"),
+        ((*POSE, "--near", 1, 2), "--near needs 3 values (joint_1 joint_2 joint_3), got 2"),
+        ((*POSE, "--near", 1, 2, "nan"), "3 finite values"),
+        ((*POSE, "-n", 0), "must be between 1 and"),
+        ((*POSE, "-n", -1), "must be between 1 and"),
+        ((*POSE, "-n", 2.5), "expected a whole number"),
+        ((*POSE, "-n", 10**15, "--no-refine"), "must be between 1 and"),
+        ((*POSE, "--position-tolerance", 0), "position tolerance must be positive"),
+        ((*POSE, "--orientation-tolerance", -1), "orientation tolerance must be positive"),
+        ((*POSE, "--timeout", "nan"), "timeout must not be negative"),
+        ((*POSE, "--seed", 2**70), "must be between"),
+    ],
+)
+def test_bad_request_is_one_line_and_exit_code_2(eim: Command, model: Path, words: tuple, reason: str) -> None:
+    eim("sample", "--model", model, *words, "--json").refused(reason)
+
+
+def test_missing_model_is_one_line(eim: Command, tmp_path: Path) -> None:
+    eim("sample", "--model", tmp_path / "none", *POSE).refused("cannot read", "none: No such file")
+    eim("sample", "--model", tmp_path, *POSE).refused("cannot read", "directory")
+
+
+class Trap:
+    """Writes a file when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("write", [lambda trap, path: path.write_bytes(pickle.dumps(trap)), torch.save])
+def test_pickle_is_refused_unread(eim: Command, tmp_path: Path, write) -> None:
+    path, sprung = tmp_path / "m.safetensors", tmp_path / "sprung"
+    write(Trap(sprung), path)
+    eim("sample", "--model", path, *POSE).refused("m.safetensors is a pickle")
+    assert not sprung.exists()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
+def test_truncated_model_is_one_line(eim: Command, tmp_path: Path, model: Path, share: float) -> None:
+    content = model.read_bytes()
+    (tmp_path / "m.safetensors").write_bytes(content[: int(share * len(content))])
+    eim("sample", "--model", tmp_path / "m.safetensors", *POSE).refused("m.safetensors is truncated or no safetensors")
+
+
+def test_data_set_is_no_model(eim: Command, data: Path) -> None:
+    eim("sample", "--model", data, *POSE).refused(str(data))
+
+
+def test_checkpoint_is_no_model(eim: Command, tmp_path: Path, model: Path) -> None:
+    from eim_ros.numerics import write_tensor_file
+
+    write_tensor_file(tmp_path / "c", IKModel.load(model).mixture.tensors(), {}, kind="checkpoint", schema=1)
+    eim("sample", "--model", tmp_path / "c", *POSE).refused("holds a 'checkpoint', expected a 'mixture_of_experts'")
+
+
+def test_real_process_prints_json_and_refuses_in_one_line(model: Path) -> None:
+    outcome = eim_process("sample", "--model", model, *POSE, "-n", 4, "--seed", 3, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.json["valid"] == [True] * 4
+    eim_process("sample", "--model", model, "--pose", 1, 0, 0, 0, 0, 0, 0).refused("quaternion is zero")

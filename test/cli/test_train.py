@@ -1,0 +1,214 @@
+"""`eim train`: where settings come from, what it writes and says, resuming, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cli.command import Command
+from cli.conftest import FAST, FAST_EIM, N_SAMPLES
+
+from eim_ros.data import load_data_set, save_data_set
+from eim_ros.ik import IKModel, KinematicEIMConfig
+from eim_ros.inference import EIMConfig, EMConfig
+from eim_ros.inference.em import _Fitting
+
+
+@pytest.fixture
+def planar(data: Path) -> tuple[object, ...]:
+    return ("train", "--robot", "planar3", "--data", data)
+
+
+@pytest.mark.parametrize(
+    ("words", "algorithm", "cls"),
+    [
+        (("--algorithm", "em", *FAST), "em", EMConfig),
+        ((*FAST_EIM,), "eim-kinematics", KinematicEIMConfig),
+        (("--no-kinematics", "--reference-iterations", 2, *FAST_EIM), "eim", EIMConfig),
+    ],
+)
+def test_algorithm_and_settings_are_recorded_in_the_model(
+    eim: Command, tmp_path: Path, planar: tuple, words: tuple, algorithm: str, cls: type
+) -> None:
+    path = tmp_path / "m.safetensors"
+    outcome = eim(*planar, "--output", path, "--iterations", 2, "--seed", 5, "--json", *words)
+    assert (outcome.code, outcome.err) == (0, "")
+    record = outcome.json
+    assert record["output"] == str(path)
+    assert (record["algorithm"], record["seed"], record["iterations"]) == (algorithm, 5, 2)
+    config = cls.from_mapping(record["config"])
+    assert (config.n_components, config.n_iterations) == (3, 2)
+    assert record["n_samples"] == N_SAMPLES
+    model = IKModel.load(path)
+    assert {name: record[name] for name in model.training} == model.training
+    assert model.mixture.n_components == 3
+    assert (model.robot.name, model.context_kind) == ("planar3", "position")
+    assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"]  # the checkpoint is gone
+
+
+def test_one_line_without_json_and_a_bar_on_stderr(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    path = tmp_path / "m.safetensors"
+    outcome = eim(*planar, "--output", path, "--algorithm", "em", "--experts", 3, "--iterations", 3)
+    assert outcome.out.startswith(f"wrote {path}: max_iterations after 3 iterations, ")
+    assert outcome.out.count("\n") == 1
+    assert "training: 100%" in outcome.err
+
+
+def test_flags_beat_the_file_and_the_file_beats_the_defaults(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text("n_components: 4\nn_iterations: 1\nkl_bound: 1e-2\nhidden_layers: [8]\nknown_density: false\n")
+    words = (*planar, "--output", tmp_path / "m", "--config", config, "--quiet", "--json")
+    record = eim(*words, "--experts", 2, "--known-density").json["config"]
+    assert record["n_components"] == 2
+    assert record["known_density"] is True
+    assert (record["n_iterations"], record["kl_bound"], record["hidden_layers"]) == (1, 0.01, [8])
+    assert record["entropy_loss_bound"] == KinematicEIMConfig().entropy_loss_bound
+
+
+def test_empty_settings_file_is_all_defaults(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    (tmp_path / "settings.yaml").write_text("")
+    words = (*planar, "--output", tmp_path / "m", "--config", tmp_path / "settings.yaml", "--algorithm", "em", *FAST)
+    assert eim(*words, "--iterations", 1, "--json").json["config"] == {
+        **EMConfig().to_mapping(), "n_components": 3, "n_iterations": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ["em", "eim"])
+def test_seed_decides_the_model(eim: Command, tmp_path: Path, planar: tuple, algorithm: str) -> None:
+    settings = (*FAST, "--iterations", 2) if algorithm == "em" else (*FAST_EIM, "--iterations", 2)
+    models = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        words = ("--output", tmp_path / name, "--algorithm", algorithm, "--seed", seed)
+        assert eim(*planar, *words, *settings).code == 0
+        models.append(IKModel.load(tmp_path / name).mixture.tensors())
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+    assert not torch.equal(models[0]["experts.biases"], models[2]["experts.biases"])
+
+
+def test_no_iterations_give_the_start(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    outcome = eim(*planar, "--output", tmp_path / "m", "--iterations", 0, "--json", *FAST_EIM)
+    assert outcome.code == 0
+    assert outcome.json["last"] == {}
+    assert IKModel.load(tmp_path / "m").mixture.n_components == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--experts", 0), "n_components must be at least 1, got 0"),
+        (("--experts", N_SAMPLES + 1), f"{N_SAMPLES + 1} experts need at least as many points, got {N_SAMPLES}"),
+        (("--experts", "few"), "--experts"),
+        (("--iterations", -1), "n_iterations must be at least 0"),
+        (("--dropout", 1.5), "dropout must be at most 0.9, got 1.5"),
+        (("--kl-bound", "nan"), "kl_bound must be finite, got nan"),
+        (("--surrogate", "cubic"), "invalid choice: 'cubic'"),
+        (("--hidden-layers", 0), "hidden_layers must be at least 1"),
+        (("--algorithm", "em", "--dropout", 0.1), "unknown setting dropout of EMConfig; known: n_components"),
+        (("--no-kinematics", "--sigma-start", 0.1), "unknown setting sigma_start of EIMConfig"),
+        (("--algorithm", "gan"), "invalid choice: 'gan'"),
+        (("--seed", -1), "must be between 0 and"),
+        (("--seed", 2**63), "must be between 0 and"),
+        (("--checkpoint-every", 0), "must be between 1 and"),
+        (("--threads", 0), "--threads must be at least 1, got 0"),
+        (("--device", "abacus"), "unknown device 'abacus'; use cpu or cuda"),
+        (("--device", "meta"), "unknown device 'meta'; use cpu or cuda"),
+        (("--device", "cuda:99"), "CUDA device"),
+        (("--resume",), "nothing to resume: there is no"),
+        (("--config", "none.yaml"), "cannot read settings file none.yaml: No such file"),
+        (("--robot", "planar5"), "is of robot 'planar3' (base_link to tip_link), not of 'planar5'"),
+        (("--robot", "nobody"), "no shipped robot 'nobody'"),
+        (("--tip", "link_3"), "is of robot 'planar3'"),
+        (("--data", "none.npz"), "cannot read none.npz: No such file"),
+    ],
+)
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_bad_input_is_one_line_and_no_model(
+    eim: Command, tmp_path: Path, planar: tuple, words: tuple, reason: str, quiet: tuple
+) -> None:
+    outcome = eim(*planar, "--output", tmp_path / "m", "--json", *quiet, *words)
+    outcome.refused(reason)
+    assert outcome.err.rpartition("\r")[2].startswith("eim")  # a bar that was begun is wiped away
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    eim(*planar, "--output", tmp_path / "m", "--device", "cuda").refused("sees no CUDA device; use --device cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("experts: 3", "unknown setting experts of KinematicEIMConfig; known: hidden_layers"),
+        ("n_components: many", "n_components must be int, got 'many'"),
+        ("n_components: 2.5", "n_components must be int, got 2.5"),
+        ("n_components: -1", "n_components must be at least 1"),
+        ("known_density: 1", "known_density must be bool"),
+        ("- 3", "must hold 'name: value' lines"),
+        ("a: [", "is not YAML"),
+        ("!!python/object/apply:os.getpid []", "is not YAML"),
+    ],
+)
+def test_bad_settings_file_is_one_line(eim: Command, tmp_path: Path, planar: tuple, text: str, reason: str) -> None:
+    (tmp_path / "settings.yaml").write_text(text)
+    eim(*planar, "--output", tmp_path / "m", "--config", tmp_path / "settings.yaml").refused(reason)
+
+
+def test_bad_data_are_one_line(eim: Command, tmp_path: Path, data: Path) -> None:
+    whole = load_data_set(data)
+    header = np.load(data)["description"]
+    train = ("train", "--robot", "planar3", "--output", tmp_path / "m", "--quiet", "--data")
+    (tmp_path / "half.npz").write_bytes(data.read_bytes()[:1500])
+    eim(*train, tmp_path / "half.npz").refused("half.npz is truncated or no .npz data set")
+    sample = whole.sample.copy()
+    sample[3, 1] = np.nan
+    np.savez(tmp_path / "nan.npz", context=whole.context, sample=sample, description=header)
+    eim(*train, tmp_path / "nan.npz").refused("sample has NaN or infinite entries in 1 rows, first row 3")
+    np.savez(tmp_path / "two.npz", context=whole.context, sample=sample[:, ::2], description=header)
+    eim(*train, tmp_path / "two.npz").refused("samples of the data set have 2 joints")
+    np.savez(tmp_path / "empty.npz", context=whole.context[:0], sample=sample[:0], description=header)
+    eim(*train, tmp_path / "empty.npz").refused("the data set is empty")
+    np.savez(tmp_path / "plain.npz", context=whole.context, sample=whole.sample, description=np.array("{}"))
+    eim(*train, tmp_path / "plain.npz").refused("another schema version")
+    save_data_set(tmp_path / "nameless.npz", type(whole)(whole.context, whole.sample, {}))
+    eim(*train, tmp_path / "nameless.npz").refused("no valid robot description")
+
+
+def test_output_that_cannot_be_written_is_refused_before_training(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    (tmp_path / "file").write_text("")
+    eim(*planar, "--output", tmp_path / "file" / "m", "--iterations", 10**6).refused("cannot create folder")
+    eim(*planar, "--output", tmp_path, "--iterations", 10**6).refused("is a folder, expected the name of a file")
+
+
+def test_old_model_survives_a_refused_training(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    (tmp_path / "m").write_text("precious")
+    eim(*planar, "--output", tmp_path / "m", "--experts", 10**6, "--quiet").refused("experts")
+    assert (tmp_path / "m").read_text() == "precious"
+
+
+def test_damaged_checkpoint_and_that_of_another_run_are_one_line(eim: Command, tmp_path: Path, planar: tuple) -> None:
+    from eim_ros.numerics import write_tensor_file
+
+    checkpoint = tmp_path / "m.checkpoint"
+    words = (*planar, "--output", tmp_path / "m", "--resume", *FAST_EIM)
+    checkpoint.write_bytes(b"half a file")
+    eim(*words).refused("m.checkpoint is truncated")
+    write_tensor_file(checkpoint, {}, {"identity": "?", "iteration": 1, "history": []}, kind="checkpoint", schema=1)
+    eim(*words).refused("belongs to a run with other data or settings")
+
+
+def test_ctrl_c_before_the_first_iteration_ends_the_command(
+    eim: Command, tmp_path: Path, planar: tuple, monkeypatch
+) -> None:
+    """The start of EIM is a fit by EM, which must not take the signal for itself and go on."""
+
+    def interrupted(self: object, state: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Fitting, "step", interrupted)
+    for kinematics in ("--kinematics", "--no-kinematics"):
+        outcome = eim(*planar, "--output", tmp_path / "m", kinematics, *FAST_EIM)
+        assert (outcome.code, outcome.err) == (130, "eim train: interrupted\n")
+    assert not list(tmp_path.iterdir())
