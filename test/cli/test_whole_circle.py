@@ -25,7 +25,7 @@ def test_shipped_robot_in_real_processes(tmp_path: Path) -> None:
     train = ("train", *planar, "--data", "d.npz", "--output", "m.safetensors", "--json", *FAST_EIM)
     assert ran(*train, "--algorithm", "eim", "--iterations", 3)["algorithm"] == "eim-kinematics"
     assert ran("evaluate", "--model", "m.safetensors", "--data", "d.npz", "--json")["rmse_position"] < 4.0
-    answer = ran("sample", "--model", "m.safetensors", "--pose", 1, -1, 0, "-n", 30, "--json")
+    answer = ran("sample", "--model", "m.safetensors", "--pose", 1, -1, 0, "-n", 30, "--timeout", 60, "--json")
     assert answer["valid"] == [True] * 30
     reached = Robot.load("planar3").forward(np.array(answer["positions"]))[:, :3, 3]
     assert np.allclose(reached, [1.0, -1.0, 0.0], rtol=0, atol=1e-6)

@@ -1,0 +1,34 @@
+"""Threads of the linear algebra: one unless more are asked for."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+import torch
+
+from eim_ros.cli.threads import add_threads_flag, use_threads
+from eim_ros.errors import ConfigurationError
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What torch is told."""
+    told: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", told.append)
+    return told
+
+
+@pytest.mark.parametrize(("words", "n"), [([], 1), (["--threads", "3"], 3)])
+def test_threads_are_set(threads: list[int], words: list[str], n: int) -> None:
+    parser = argparse.ArgumentParser()
+    add_threads_flag(parser)
+    use_threads(parser.parse_args(words))
+    assert threads == [n]
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_no_threads_are_refused(threads: list[int], n: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"--threads must be at least 1, got {n}"):
+        use_threads(argparse.Namespace(threads=n))
+    assert threads == []
