@@ -20,8 +20,8 @@ from eim_ros.settings import option
 
 __all__ = ["KinematicEIMConfig", "KinematicInputs"]
 
-ROTATION_WEIGHT = 0.4  # [m]: a difference of rotation columns counts as this many metres
 ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
+VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a share of the joint's range
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,12 @@ class KinematicEIMConfig(EIMConfig):
     n_gating_contexts: int = option(1000, "contexts at which the gating's rewards are taken", minimum=1)
     dropout: float = option(0.0, "dropout probability", minimum=0.0, maximum=0.9)
     initial_epochs: int = option(10, "passes over the data in the first iteration", minimum=1)
-    sigma_start: float = option(0.2, "smoothing of the contexts at the start", unit="m", minimum=1e-6)
+    sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
     sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
-    sigma_floor: float = option(0.02, "least smoothing", unit="m", minimum=1e-6)
-    limit_softness: float = option(0.05, "standard deviation of the soft joint limits", unit="rad", minimum=1e-6)
+    sigma_floor: float = option(0.05, "least smoothing, in units of the positions' spread", minimum=1e-6)
+    limit_softness: float = option(
+        0.01, "standard deviation of the soft joint limits, as a share of the joint's range", minimum=1e-6
+    )
     known_density: bool = option(True, "use the known density of the smoothing and of the model (thesis 7.1.1)")
 
 
@@ -56,6 +58,9 @@ class KinematicInputs:
         "position" or "pose", the context's kind.
     center, scale : Tensor (n_context,)
         Standardisation of the contexts.
+    spread : float
+        Root mean square standard deviation of the positions [m]: the length by which errors are measured, whatever the
+        size of the robot. A difference of rotation columns by one counts as one spread.
     config : KinematicEIMConfig
     """
 
@@ -63,13 +68,16 @@ class KinematicInputs:
     kind: str
     center: Tensor
     scale: Tensor
+    spread: float
     config: KinematicEIMConfig = KinematicEIMConfig()
 
     @classmethod
     def from_data(cls, robot: Robot, kind: str, context: Tensor, config: KinematicEIMConfig) -> KinematicInputs:
+        spread = float(context[:, :3].var(0, correction=0).mean().sqrt()) or 1.0
         scale = context.std(0, correction=0)
-        scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
-        return cls(robot, kind, context.mean(0), scale, config)
+        constant = torch.ones_like(scale)  # a column that never changes, such as the height of a planar robot
+        constant[:3] = spread
+        return cls(robot, kind, context.mean(0), torch.where(scale > 0.0, scale, constant), spread, config)
 
     @property
     def n_inputs(self) -> int:
@@ -77,7 +85,8 @@ class KinematicInputs:
 
     def sigma(self, iteration: int) -> float:
         """Smoothing of positions [m] at an iteration."""
-        return max(self.config.sigma_floor, self.config.sigma_start * self.config.sigma_decay**iteration)
+        share = max(self.config.sigma_floor, self.config.sigma_start * self.config.sigma_decay**iteration)
+        return share * self.spread
 
     def smoothing(self, iteration: int) -> Tensor:
         return self.sigma(iteration) / self._metric()
@@ -93,26 +102,35 @@ class KinematicInputs:
         squared = error.square().sum(-1, keepdim=True) / ERROR_CLIP
         return torch.cat(
             [
-                sample / 1.5,
+                self._relative(sample),
                 (context - self.center) / self.scale,
                 error.clamp(-ERROR_CLIP, ERROR_CLIP),
                 -squared.clamp_max(ERROR_CLIP),
-                self._violation(sample) / 0.1,
+                self._violation(sample) / VIOLATION_SHOWN,
             ],
             -1,
         )
 
     def _metric(self) -> Tensor:
         metric = torch.ones_like(self.center)
-        metric[3:] = ROTATION_WEIGHT
+        metric[3:] = self.spread
         return metric
 
     def _error(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         """(FK(q) - y)/sigma, (n_samples, n_context)."""
         return (forward_context(self.robot, sample, self.kind) - context) * (self._metric() / self.sigma(iteration))
 
+    def _relative(self, sample: Tensor) -> Tensor:
+        """Each joint from -2 at its lower limit to 2 at its upper one, (n_samples, dof)."""
+        lower, upper, extent = self._limits(sample)
+        return (4.0 * sample - 2.0 * (lower + upper)) / extent
+
     def _violation(self, sample: Tensor) -> Tensor:
-        """By how much each joint is beyond its limits, (n_samples, dof) [rad or m]."""
-        lower = torch.tensor(self.robot.lower).to(sample)
-        upper = torch.tensor(self.robot.upper).to(sample)
-        return torch.relu(sample - upper) + torch.relu(lower - sample)
+        """By how much each joint is beyond its limits, (n_samples, dof), as a share of its range."""
+        lower, upper, extent = self._limits(sample)
+        return (torch.relu(sample - upper) + torch.relu(lower - sample)) / extent
+
+    def _limits(self, sample: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Lower and upper limits and their distance, (dof,); a joint that cannot move counts as one of range 1."""
+        lower, upper = torch.tensor(self.robot.lower).to(sample), torch.tensor(self.robot.upper).to(sample)
+        return lower, upper, torch.where(upper > lower, upper - lower, torch.ones_like(upper))

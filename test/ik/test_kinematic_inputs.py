@@ -12,9 +12,8 @@ from torch import Tensor
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import KinematicEIMConfig, KinematicInputs, collect
-from eim_ros.kinematics import context_from_pose
-
-ROTATION_WEIGHT = 0.4  # [m] per unit of a rotation column
+from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics.planar import planar_urdf
 
 
 def inputs_and_pairs(
@@ -66,7 +65,7 @@ def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> Non
 
 def test_known_density_falls_softly_beyond_the_limits() -> None:
     robot = arm_of("gantry")
-    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.1)
+    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.05)  # of a range of 2 m
     upper = torch.tensor(robot.upper)
     sample = torch.stack(
         [
@@ -81,6 +80,23 @@ def test_known_density_falls_softly_beyond_the_limits() -> None:
     assert torch.allclose(known, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["position", "pose"])
+def test_size_of_the_robot_does_not_matter(kind: str) -> None:
+    seen = []
+    for length in (1.0, 0.01):
+        robot = Robot.from_urdf(planar_urdf(3, length))
+        data_set = collect(robot, 200, kind, 0)
+        context, sample = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
+        inputs = KinematicInputs.from_data(robot, kind, context, KinematicEIMConfig())
+        blurred = context + inputs.smoothing(3) * torch.linspace(-1.0, 1.0, context.shape[1], dtype=torch.float64)
+        off = sample + 0.1
+        known = inputs.known_log_density(blurred, off, 3)
+        assert known is not None
+        seen.append((inputs(blurred, off, 3), known))
+    assert torch.allclose(seen[0][0], seen[1][0], rtol=0, atol=1e-9)
+    assert torch.allclose(seen[0][1], seen[1][1], rtol=1e-9)
+
+
 def test_known_density_can_be_withheld() -> None:
     inputs, context, sample = inputs_and_pairs("gantry", "position", known_density=False)
     assert inputs.known_log_density(context, sample, 0) is None
@@ -90,13 +106,13 @@ def test_known_density_can_be_withheld() -> None:
 def test_smoothing_anneals_to_its_floor() -> None:
     inputs, _, _ = inputs_and_pairs("panda", "pose", sigma_start=0.3, sigma_decay=0.9, sigma_floor=0.05)
     values = [inputs.sigma(i) for i in range(60)]
-    assert values[0] == 0.3
-    assert values[3] == pytest.approx(0.3 * 0.9**3, rel=1e-12)
+    assert values[0] == 0.3 * inputs.spread
+    assert values[3] == pytest.approx(0.3 * 0.9**3 * inputs.spread, rel=1e-12)
     assert all(later <= earlier for earlier, later in zip(values, values[1:], strict=False))
-    assert values[-1] == 0.05
+    assert values[-1] == 0.05 * inputs.spread
     deviation = inputs.smoothing(3)
     assert torch.allclose(deviation[:3], torch.full((3,), values[3], dtype=torch.float64))
-    assert torch.allclose(deviation[3:], torch.full((6,), values[3] / ROTATION_WEIGHT, dtype=torch.float64))
+    assert torch.allclose(deviation[3:], torch.full((6,), values[3] / inputs.spread, dtype=torch.float64))
 
 
 def test_inputs_show_the_error_in_units_of_the_smoothing() -> None:
