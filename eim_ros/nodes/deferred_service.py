@@ -3,12 +3,14 @@
 rclpy sends whatever the handler returns as soon as it returns; awaiting a future in a handler keeps its executor busy
 polling, and a thread per waiting request costs a pool as deep as the queue. Here the handler only wraps the request
 into an `Exchange`, and the service's `send_response`, which the executor calls with the handler's result and the
-header that names the client, hands both on.
+header that names the client, hands both on. It then takes whatever else has arrived, which the executor would do one
+by one between looks at everything else: a burst of requests is known to be one before it is answered.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -22,12 +24,13 @@ __all__ = ["Exchange", "create_deferred_service"]
 
 @dataclasses.dataclass
 class Exchange:
-    """One request and its answer; `send` must be called exactly once. `arrival` is of `time.monotonic` [s]."""
+    """One request and its answer; `send` must be called exactly once. Times [s] are of `time.monotonic`."""
 
     request: Any
     response: Any
     arrival: float
     send: Callable[[], None]
+    deadline: float = math.inf  # when the client stops waiting
 
 
 def create_deferred_service(
@@ -37,16 +40,15 @@ def create_deferred_service(
 
     `receive` must neither block nor raise; it, or whomever it passes the exchange on to, fills the response and sends.
     """
-    service = node.create_service(
-        service_type,
-        name,
-        lambda request, response: Exchange(request, response, time.monotonic(), _unsent),
-        qos_profile=qos_profile,
-    )
+
+    def wrap(request: Any, response: Any) -> Exchange:
+        return Exchange(request, response, time.monotonic(), _unsent)
+
+    service = node.create_service(service_type, name, wrap, qos_profile=qos_profile)
     send_now = service.send_response
     lock = threading.Lock()  # rcl does not promise that two threads may send through one service
 
-    def send_later(exchange: Exchange, header: Any) -> None:
+    def hand_on(exchange: Exchange, header: Any) -> None:
         def send() -> None:
             with lock:
                 send_now(exchange.response, header)
@@ -54,7 +56,16 @@ def create_deferred_service(
         exchange.send = send
         receive(exchange)
 
-    service.send_response = send_later
+    def receive_all(exchange: Exchange, header: Any) -> None:
+        hand_on(exchange, header)
+        for _ in range(qos_profile.depth):  # an end, also when requests come faster than they are taken
+            with service.handle:
+                request, header = service.handle.service_take_request(service_type.Request)
+            if header is None:
+                return
+            hand_on(wrap(request, service_type.Response()), header)
+
+    service.send_response = receive_all
 
 
 def _unsent() -> None:

@@ -1,7 +1,8 @@
 """`IkServer`: a lifecycle node that answers `~/sample_ik` with sampled, refined and verified joint configurations.
 
 configure loads the model and compiles every kernel, activate starts serving. In every other state the service answers
-that the node is not active. The executor's thread only takes requests; worker threads answer them.
+that the node is not active. The executor's thread only takes requests; worker threads answer them; the outbox sends
+the answers no faster than clients read them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from eim_ros.nodes.diagnostics import Tally, diagnostics
 from eim_ros.nodes.interfaces import SampleIK
 from eim_ros.nodes.loading import load_sampler
 from eim_ros.nodes.messages import RequestError, fill, parse, refuse
+from eim_ros.nodes.outbox import Outbox
 from eim_ros.nodes.parameters import NodeSettings
 from eim_ros.nodes.qos import LATCHED_QOS, SERVICE_QOS
 from eim_ros.nodes.request_queue import RequestQueue
@@ -44,6 +46,7 @@ class IkServer(LifecycleNode):
         self._state = "unconfigured"
         self._problem = ""
         self._tally = Tally()
+        self._outbox = Outbox(self._send)
         self._queue: RequestQueue[Exchange] = RequestQueue(
             self._serve, n_threads=self.settings.threads, size=self.settings.queue_size
         )
@@ -69,6 +72,7 @@ class IkServer(LifecycleNode):
         """Stop serving and destroy the node; False when a request is still being solved."""
         self._serving = None
         idle = self._queue.close(_LONGEST_JOIN)
+        self._outbox.close()
         self.destroy_node()
         return idle
 
@@ -145,11 +149,12 @@ class IkServer(LifecycleNode):
         create_deferred_service(self, SampleIK, "~/sample_ik", self._receive, SERVICE_QOS)
 
     def _receive(self, exchange: Exchange) -> None:
-        """On the executor's thread: queue the request, or answer BUSY at once."""
+        """On the executor's thread: queue the request, or answer BUSY without solving it."""
+        self._outbox.expect()
         if not self._queue.offer(exchange):
             message = f"{self._queue.n_open} requests are waiting (parameter queue_size): try again later"
             refuse(exchange.response, ErrorCode.BUSY, message)
-            self._send(exchange)
+            self._outbox.post(exchange)
 
     def _serve(self, exchange: Exchange) -> None:
         """On a worker thread: answer, whatever happens."""
@@ -160,13 +165,14 @@ class IkServer(LifecycleNode):
         except Exception as error:
             exchange.response = SampleIK.Response()  # it may have been half filled
             refuse(exchange.response, ErrorCode.FAILURE, f"internal error: {_reason(error)}")
-        self._send(exchange)
+        self._outbox.post(exchange)
 
     def _answer(self, exchange: Exchange) -> None:
         sampler = self._serving
         if sampler is None:
             raise RequestError(ErrorCode.FAILURE, f"{self.get_name()} is {self._state}, not active")
         query = parse(exchange.request, sampler.robot, self.settings)
+        exchange.deadline = exchange.arrival + query.timeout
         waited = time.monotonic() - exchange.arrival
         if waited >= query.timeout:
             raise RequestError(ErrorCode.TIMED_OUT, f"timeout {query.timeout} s passed while waiting behind others")
@@ -174,6 +180,7 @@ class IkServer(LifecycleNode):
         fill(exchange.response, sampler.sample(**{**arguments, "timeout": query.timeout - waited}))
 
     def _send(self, exchange: Exchange) -> None:
+        """Called by the outbox."""
         response = exchange.response
         response.elapsed = time.monotonic() - exchange.arrival
         self._tally.count(response.error_code, response.elapsed)

@@ -46,7 +46,7 @@ class IkServerSettings(Settings):
     )
     threads: int = option(1, "Requests that are solved at the same time, each on one thread.", minimum=1, maximum=256)
     queue_size: int = option(
-        100, "Requests that may wait for a thread; further ones are answered BUSY at once.", minimum=1, maximum=500
+        256, "Requests that may wait for a thread; further ones are answered BUSY, unsolved.", minimum=1, maximum=500
     )
     device: str = option("cpu", "Torch device of the mixture, such as cpu or cuda.")
     autostart: bool = option(
