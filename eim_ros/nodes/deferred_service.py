@@ -30,6 +30,7 @@ class Exchange:
     response: Any
     arrival: float
     send: Callable[[], None]
+    received: float = -math.inf  # by the middleware, before `arrival` where requests had to wait for being read
     deadline: float = math.inf  # when the client stops waiting
 
 
@@ -54,18 +55,26 @@ def create_deferred_service(
                 send_now(exchange.response, header)
 
         exchange.send = send
+        exchange.received = exchange.arrival - _unread_time(header)
         receive(exchange)
 
     def receive_all(exchange: Exchange, header: Any) -> None:
-        hand_on(exchange, header)
-        for _ in range(qos_profile.depth):  # an end, also when requests come faster than they are taken
+        taken = [(exchange, header)]  # all, before the first one wakes a thread that competes for the interpreter
+        while len(taken) < qos_profile.depth:
             with service.handle:
                 request, header = service.handle.service_take_request(service_type.Request)
             if header is None:
-                return
-            hand_on(wrap(request, service_type.Response()), header)
+                break
+            taken.append((wrap(request, service_type.Response()), header))
+        for each in taken:
+            hand_on(*each)
 
     service.send_response = receive_all
+
+
+def _unread_time(header: Any) -> float:
+    """Time [s] since the middleware received the request; 0 where it does not tell."""
+    return max(0.0, time.time() - 1e-9 * header.received_timestamp) if header.received_timestamp else 0.0
 
 
 def _unsent() -> None:

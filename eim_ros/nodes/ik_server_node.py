@@ -150,7 +150,7 @@ class IkServer(LifecycleNode):
 
     def _receive(self, exchange: Exchange) -> None:
         """On the executor's thread: queue the request, or answer BUSY without solving it."""
-        self._outbox.expect()
+        self._outbox.expect(exchange)
         if not self._queue.offer(exchange):
             message = f"{self._queue.n_open} requests are waiting (parameter queue_size): try again later"
             refuse(exchange.response, ErrorCode.BUSY, message)

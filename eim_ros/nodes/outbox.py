@@ -30,10 +30,10 @@ class Outbox:
         self._thread = threading.Thread(target=self._work, name="outbox", daemon=True)
         self._thread.start()
 
-    def expect(self) -> None:
+    def expect(self, exchange: Exchange) -> None:
         """Count a request."""
         with self._changed:
-            self._pacing.arrived()
+            self._pacing.arrived(exchange.received)
 
     def post(self, exchange: Exchange) -> None:
         """Send the answer now if it need not wait, else soon. Never blocks."""

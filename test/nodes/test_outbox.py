@@ -20,7 +20,7 @@ def exchange(number: int) -> Exchange:
 def test_one_answer_is_sent_by_the_thread_that_posts_it() -> None:
     senders: list[threading.Thread] = []
     outbox = Outbox(lambda exchange: senders.append(threading.current_thread()))
-    outbox.expect()
+    outbox.expect(exchange(0))
     outbox.post(exchange(0))
     assert senders == [threading.current_thread()]
     outbox.close()
@@ -37,8 +37,8 @@ def test_answers_of_a_burst_are_all_sent_in_order(close_early: bool) -> None:
             complete.set()
 
     outbox = Outbox(send)
-    for _ in range(N):
-        outbox.expect()
+    for number in range(N):
+        outbox.expect(exchange(number))
     for number in range(N):
         outbox.post(exchange(number))
     assert close_early or complete.wait(10.0)

@@ -51,6 +51,18 @@ def test_burst_is_held_until_it_is_quiet(pacing: Pacing, clock: Clock) -> None:
     assert pacing.delay() == 0.0
 
 
+def test_burst_is_recognised_when_it_is_answered_as_fast_as_it_is_read(pacing: Pacing, clock: Clock) -> None:
+    received = clock.now
+    n_answered = 0
+    while pacing.delay() == 0.0 and n_answered < 100:
+        clock.now += 0.1 * GAP
+        pacing.arrived(received)
+        if pacing.delay() == 0.0:
+            pacing.sent()
+            n_answered += 1
+    assert n_answered == FEW
+
+
 def test_hold_ends_with_the_deadline_and_in_any_case(pacing: Pacing, clock: Clock) -> None:
     arrive(pacing, FEW + 1)
     assert pacing.delay(deadline=clock.now + 0.1 * QUIET) == pytest.approx(0.1 * QUIET)
