@@ -1,7 +1,8 @@
 """Trust-region I-projection of categorical distributions, one per context (thesis 4.1.1, 4.2.1, A.3.1, A.4.1).
 
-Maximise E[r] - KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= E H(old) - entropy_loss_bound,
-where E is the mean over contexts. The solution is new ~ exp{(a log old + r)/s} with a = eta + 1 and s = a + omega.
+Maximise E[r] - tau KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= E H(old) -
+entropy_loss_bound, where E is the mean over contexts (tau = 1 in the thesis). The solution is new ~ exp{(a log old +
+r)/s} with a = eta + tau and s = a + omega.
 For a fixed a the entropy rises with omega, and with the least feasible omega the KL falls with a: two nested monotone
 root-finds.
 """
@@ -18,6 +19,7 @@ from eim_ros.numerics.roots import decreasing_root
 __all__ = ["CategoricalUpdate", "project_categorical"]
 
 TOLERANCE = 1e-4  # relative width of the bracket of a multiplier; the feasible end is returned
+LEAST_MULTIPLIER = 1e-12  # of a, where no KL term holds it up: components of equal reward then keep their proportions
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,12 @@ class CategoricalUpdate:
 
 
 def project_categorical(
-    old_log_probs: Tensor, reward: Tensor, kl_bound: float, entropy_loss_bound: float
+    old_log_probs: Tensor,
+    reward: Tensor,
+    kl_bound: float,
+    entropy_loss_bound: float,
+    *,
+    kl_weight: float = 1.0,
 ) -> CategoricalUpdate:
     """Trust-region I-projection of q(z|y) at the given contexts; one context is the unconditional case.
 
@@ -57,7 +64,9 @@ def project_categorical(
     reward : Tensor (n_contexts, n_components)
         phi(y, z) [nat]; minus infinity rules a component out.
     kl_bound, entropy_loss_bound : float
-        Largest mean KL and largest mean loss of entropy [nat].
+        Largest mean KL and largest mean loss of entropy [nat]; infinite for none.
+    kl_weight : float
+        tau >= 0, the weight of the KL in the objective, as in `project_experts`.
     """
     unchanged = CategoricalUpdate(old_log_probs, float("inf"), 0.0, 0.0, 0.0, False)
     if not bool((reward < torch.inf).all()):  # NaN or infinite
@@ -65,7 +74,7 @@ def project_categorical(
     old_entropy = _entropy(old_log_probs)
     least_entropy = old_entropy - entropy_loss_bound
     dual = _Dual(old_log_probs, reward, least_entropy)
-    start = torch.ones((), dtype=reward.dtype, device=reward.device)
+    start = torch.full((), max(kl_weight, LEAST_MULTIPLIER), dtype=reward.dtype, device=reward.device)
     bracket = decreasing_root(lambda a: dual.kl(a) - kl_bound, start, relative_tolerance=TOLERANCE)
     a = bracket.upper
     omega = dual.omega(a)
@@ -74,7 +83,7 @@ def project_categorical(
         return unchanged
     kl = float(_mean_kl(log_probs, old_log_probs))
     change = float(_entropy(log_probs) - old_entropy)
-    return CategoricalUpdate(log_probs, float(a) - 1.0, float(omega), kl, change, True)
+    return CategoricalUpdate(log_probs, float(a - start), float(omega), kl, change, True)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """Trust-region I-projection of linear-Gaussian experts, all at once, by one eigendecomposition.
 
-Each expert maximises E[phi] - KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
-entropy_loss_bound, expectations over its contexts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2). In residual-whitened
-coordinates, x = W y + w + C e, the old expert is N(0, I) for every context and the surrogate of phi is
+Each expert maximises E[phi] - tau KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
+entropy_loss_bound, expectations over its contexts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2, with tau = 1). In
+residual-whitened coordinates, x = W y + w + C e, the old expert is N(0, I) for every context and the surrogate of phi
+is -1/2 e' R e + e' (A y + b) + f(y).
 
-    -1/2 e' R e + e' (A y + b) + f(y).
-
-With R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'], c_j = u_j' [A b] S [A b]' u_j, a = eta + 1 and s = a + omega:
+With R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'], c_j = u_j' [A b] S [A b]' u_j, a = eta + tau and s = a + omega:
 
     KL(a, omega) = 1/2 sum_j [ s/(a+rho_j) - 1 - log(s/(a+rho_j)) + c_j/(a+rho_j)^2 ]
     H - H_old    = 1/2 sum_j log(s/(a+rho_j))
@@ -45,7 +44,7 @@ class Multipliers:
         H(new) - H(old) [nat].
     feasible : Tensor (n_components,) of bool
         False where no multiplier met the bounds (non-finite surrogate) or no maximum exists (infinite KL bound and an
-        eigenvalue of R of -1 or less): the expert must be left as it is.
+        eigenvalue of R of -kl_weight or less, or nothing that holds the entropy): the expert must be left as it is.
     """
 
     eta: Tensor
@@ -64,7 +63,12 @@ class GaussianUpdate:
 
 
 def project_experts(
-    experts: LinearExperts, surrogate: QuadraticSurrogate, kl_bound: float, entropy_loss_bound: float
+    experts: LinearExperts,
+    surrogate: QuadraticSurrogate,
+    kl_bound: float,
+    entropy_loss_bound: float,
+    *,
+    kl_weight: float = 1.0,
 ) -> GaussianUpdate:
     """Trust-region I-projection of every expert onto its surrogate.
 
@@ -77,6 +81,9 @@ def project_experts(
         Largest expected KL(new || old) [nat], > 0; infinite for none.
     entropy_loss_bound : float
         Largest loss of entropy [nat], >= 0; infinite for none.
+    kl_weight : float
+        tau >= 0, the weight of the KL in the objective. 1 for phi = log p/q_old; the temperature T for phi =
+        log p - T log q_old, whose maximum is that of E[log p] + T H; 0 for the ablation without it (thesis 6.1).
 
     Returns
     -------
@@ -88,9 +95,9 @@ def project_experts(
     rho, basis = torch.linalg.eigh(curvature)
     rotated = basis.mT @ linear
     shift = ((rotated @ surrogate.context_moment) * rotated).sum(-1)
-    solution = solve_multipliers(rho, shift, kl_bound, entropy_loss_bound)
+    solution = solve_multipliers(rho, shift, kl_bound, entropy_loss_bound, kl_weight=kl_weight)
 
-    a = (solution.eta + 1.0).unsqueeze(-1)
+    a = (solution.eta + kl_weight).unsqueeze(-1)
     precision = a + rho
     stretched = experts.scale_trils @ (basis * ((a + solution.omega.unsqueeze(-1)) / precision).sqrt().unsqueeze(-2))
     factor, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
@@ -105,8 +112,10 @@ def project_experts(
     return GaussianUpdate(LinearExperts(weights, biases, scale_trils), solution)
 
 
-def solve_multipliers(rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_bound: float) -> Multipliers:
-    """Minimise the dual for every expert by one monotone root-find in a = eta + 1.
+def solve_multipliers(
+    rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_bound: float, *, kl_weight: float = 1.0
+) -> Multipliers:
+    """Minimise the dual for every expert by one monotone root-find in a = eta + kl_weight.
 
     Parameters
     ----------
@@ -114,7 +123,7 @@ def solve_multipliers(rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_
         Eigenvalues of the surrogate's curvature R; may be negative.
     shift : Tensor (n_components, n_dims)
         c_j >= 0, mean squared slope along each eigenvector.
-    kl_bound, entropy_loss_bound : float
+    kl_bound, entropy_loss_bound, kl_weight : float
         As in `project_experts`.
 
     Returns
@@ -123,7 +132,7 @@ def solve_multipliers(rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_
         At the feasible end of the bracket: kl <= kl_bound and entropy_change >= -entropy_loss_bound hold exactly, up
         to rounding.
     """
-    start = (-rho.amin(-1)).clamp_min(1.0)
+    start = (-rho.amin(-1)).clamp_min(kl_weight)
     bracket = decreasing_root(
         lambda a: _kl(a, _omega(a, rho, entropy_loss_bound), rho, shift) - kl_bound, start, relative_tolerance=1e-9
     )
@@ -132,8 +141,9 @@ def solve_multipliers(rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_
     kl = _kl(a, omega, rho, shift)
     feasible = bracket.found & torch.isfinite(kl)
     if math.isinf(kl_bound):  # nothing but its own curvature then keeps the objective from growing without end
-        feasible = feasible & (rho.amin(-1) > -1.0)
-    return Multipliers(a - 1.0, omega, kl, _entropy_change(a, omega, rho), feasible)
+        held = kl_weight > 0.0 or math.isfinite(entropy_loss_bound)  # otherwise the best expert is a point
+        feasible = feasible & (rho.amin(-1) > -kl_weight) & held
+    return Multipliers(a - kl_weight, omega, kl, _entropy_change(a, omega, rho), feasible)
 
 
 def _omega(a: Tensor, rho: Tensor, entropy_loss_bound: float) -> Tensor:
