@@ -44,6 +44,9 @@ class KinematicEIMConfig(EIMConfig):
     limit_softness: float = option(
         0.01, "standard deviation of the soft joint limits, as a share of the joint's range", minimum=1e-6
     )
+    n_selection_samples: int = option(
+        0, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
+    )
     known_density: bool = option(True, "use the known density of the smoothing and of the model (thesis 7.1.1)")
 
 

@@ -116,7 +116,7 @@ class Training:
             "data_seed": data_set.description.get("seed"),
             "torch": torch.__version__,
         }
-        mixture = result.model.to(device="cpu")
+        mixture = result.mixture_of_experts.to(device="cpu")
         return TrainingRun(IKModel(mixture, robot, kind, record), result)
 
     def _description(self) -> dict[str, Any]:

@@ -17,10 +17,10 @@ import torch
 from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
-from eim_ros.distributions.gating import SoftmaxGating
-from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts, SoftmaxGating
 from eim_ros.errors import DataError
-from eim_ros.inference.run import Checkpoint, FitResult, History, checked_data, checked_start, run
+from eim_ros.inference.run import Checkpoint, FitResult, History, run
+from eim_ros.inference.training_data import checked_data, checked_start
 from eim_ros.projections.gating import fit_gating
 from eim_ros.projections.maximum_likelihood import fit_experts
 from eim_ros.settings import Settings, option
@@ -48,6 +48,10 @@ class EMState:
     model: MixtureOfExperts
     iteration: int
 
+    @property
+    def kept(self) -> MixtureOfExperts:
+        return self.model
+
     def tensors(self) -> dict[str, Tensor]:
         return self.model.tensors()
 
@@ -66,7 +70,7 @@ class EM:
     def fit(
         self,
         data: Any,
-        initial: MixtureOfExperts | None = None,
+        initial: MixtureOfExperts | GaussianMixture | None = None,
         generator: torch.Generator | None = None,
         *,
         callbacks: Sequence[Callable[[EMState, dict[str, float]], None]] = (),
@@ -77,9 +81,9 @@ class EM:
 
         Parameters
         ----------
-        data : pair of Tensor
-            context (n_samples, n_context) and sample (n_samples, n_dims).
-        initial : MixtureOfExperts, optional
+        data : Tensor or pair of Tensor
+            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
+        initial : MixtureOfExperts or GaussianMixture, optional
             Start; k-means on the standardised joint otherwise.
         generator : torch.Generator, optional
             Randomness of the start; seed 0 if missing.
@@ -97,14 +101,21 @@ class EM:
         DistributionError
             A start of other dimensions than the data.
         """
-        context, sample = checked_data(data)
+        checked = checked_data(data)
         if initial is None:
             generator = generator or torch.Generator().manual_seed(0)
-            initial = initial_mixture_of_experts(context, sample, self.config.n_components, generator)
-        start = checked_start(initial, context, sample)
-        fitting = _Fitting(self.config, context.to(start.device), sample.to(start.device))
-        state = EMState(start, 0)
-        return run(fitting, state, self.config.n_iterations, callbacks=callbacks, checkpoint=checkpoint, resume=resume)
+            initial = initial_mixture_of_experts(checked.context, checked.sample, self.config.n_components, generator)
+        start = checked_start(initial, checked)
+        fitting = _Fitting(self.config, checked.context.to(start.device), checked.sample.to(start.device))
+        return run(
+            fitting,
+            EMState(start, 0),
+            self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+            conditional=checked.conditional,
+        )
 
 
 @dataclass(frozen=True)

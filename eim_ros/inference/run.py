@@ -11,18 +11,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
-from eim_ros.errors import DataError, DistributionError, ModelFileError
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.errors import ModelFileError
 from eim_ros.numerics.status import Status
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 
-__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "State", "checked_data", "checked_start", "run"]
+__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "State", "run"]
 
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1
@@ -32,7 +31,14 @@ class State(Protocol):
     """What one iteration hands to the next."""
 
     @property
-    def model(self) -> MixtureOfExperts: ...
+    def model(self) -> MixtureOfExperts:
+        """The model that the next iteration starts from."""
+        ...
+
+    @property
+    def kept(self) -> MixtureOfExperts:
+        """The model that the run returns should it end here: the best so far, or the last."""
+        ...
 
     @property
     def iteration(self) -> int: ...
@@ -81,18 +87,27 @@ class FitResult(Generic[StateT]):
 
     Attributes
     ----------
-    model : MixtureOfExperts
+    mixture_of_experts : MixtureOfExperts
+        The model; without contexts it has n_context 0.
     status : Status
         CONVERGED, MAX_ITERATIONS, NON_FINITE (the last finite model is kept) or INTERRUPTED.
     history : History
     state : State
         Final state, from which a run can go on.
+    conditional : bool
+        Whether the data had contexts.
     """
 
-    model: MixtureOfExperts
+    mixture_of_experts: MixtureOfExperts
     status: Status
     history: History
     state: StateT
+    conditional: bool = True
+
+    @property
+    def model(self) -> MixtureOfExperts | GaussianMixture:
+        """What was asked for: a mixture of experts for data with contexts, a Gaussian mixture for samples alone."""
+        return self.mixture_of_experts if self.conditional else self.mixture_of_experts.as_mixture()
 
 
 @dataclass(frozen=True)
@@ -137,6 +152,7 @@ def run(
     callbacks: Sequence[Callable[[StateT, dict[str, float]], None]] = (),
     checkpoint: Checkpoint | None = None,
     resume: bool = False,
+    conditional: bool = True,
 ) -> FitResult[StateT]:
     """Iterate to the end.
 
@@ -152,6 +168,8 @@ def run(
     checkpoint : Checkpoint, optional
     resume : bool
         Continue from the checkpoint's file.
+    conditional : bool
+        Whether the data have contexts; decides what `FitResult.model` is.
 
     Returns
     -------
@@ -185,48 +203,7 @@ def run(
         status = Status.INTERRUPTED
     if checkpoint is not None:
         checkpoint.save(complete, history, state.iteration)
-    return FitResult(state.model, status, history, state)
-
-
-def checked_data(data: Any) -> tuple[Tensor, Tensor]:
-    """A pair (context (n, dy), sample (n, dx)) as float64 tensors; `DataError` says what is wrong with it."""
-    if not isinstance(data, (tuple, list)) or len(data) != 2:
-        raise DataError("data must be a pair (context (n, dy), sample (n, dx))", type(data).__name__)
-    context, sample = (_as_tensor(part) for part in data)
-    if context.dim() != 2 or sample.dim() != 2 or len(context) != len(sample):
-        raise DataError(
-            f"context (n, dy) and sample (n, dx) must be matrices of equal length, got {tuple(context.shape)} and "
-            f"{tuple(sample.shape)}",
-            tuple(sample.shape),
-        )
-    if len(sample) == 0 or sample.shape[1] == 0:
-        raise DataError("the data set is empty", tuple(sample.shape))
-    for name, part in (("context", context), ("sample", sample)):
-        bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
-        if len(bad):
-            raise DataError(
-                f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
-            )
-    return context, sample
-
-
-def checked_start(initial: MixtureOfExperts, context: Tensor, sample: Tensor) -> MixtureOfExperts:
-    """A start in the precision of the data; `DistributionError` if it is of other dimensions than they are."""
-    sizes, expected = (initial.n_dims, initial.n_context), (sample.shape[1], context.shape[1])
-    if sizes != expected:
-        raise DistributionError(
-            f"the initial model has (n_dims, n_context) {sizes}, but the data have {expected}", sizes
-        )
-    return initial if initial.dtype == sample.dtype else initial.to(dtype=sample.dtype)
-
-
-def _as_tensor(part: Any) -> Tensor:
-    if isinstance(part, Tensor):
-        return part.to(torch.float64)
-    try:
-        return torch.from_numpy(np.array(part, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"context and sample must be arrays of numbers: {error}", type(part).__name__) from error
+    return FitResult(state.kept, status, history, state, conditional)
 
 
 def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:

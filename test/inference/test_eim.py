@@ -11,7 +11,7 @@ from inference.toys import bimodal_pairs, kl_between, pairs_from, small_eim_conf
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.errors import DataError
 from eim_ros.inference import EIM, EM, EMConfig, StandardisedInputs
-from eim_ros.inference.eim import draw_contexts
+from eim_ros.inference.m_step import draw_contexts
 from eim_ros.numerics import Status
 
 
@@ -28,7 +28,7 @@ BRANCH_LEARNERS = {
         one_expert(1.0, 1.0),
     ),
     "plug-in density": (
-        {"reference_factor": 2, "reference_iterations": 40, "initial_epochs": 1, "n_epochs": 1, "n_iterations": 25},
+        {"reference_factor": 2, "reference_iterations": 40, "initial_epochs": 1, "n_epochs": 1, "n_iterations": 50},
         one_expert(1.0, 2.0),  # as wide as EM's, over both branches
     ),
 }
@@ -71,7 +71,7 @@ def test_collapsed_classifier_skips_the_update_and_says_so():
     assert result.history.column("skipped") == [1.0, 1.0]
     assert result.history.column("expert_kl") == []
     assert result.state.iteration == 2
-    assert all(torch.equal(value, start.tensors()[name]) for name, value in result.model.tensors().items())
+    assert all(torch.equal(value, start.tensors()[name]) for name, value in result.mixture_of_experts.tensors().items())
 
 
 def test_records_hold_the_figures_of_each_iteration():
@@ -163,7 +163,7 @@ def test_degenerate_data_give_a_finite_model(name, reference_factor, surrogate):
     )
     result = EIM(config).fit((context, sample), generator=generator_of(11))
     assert result.status is Status.MAX_ITERATIONS
-    assert torch.isfinite(result.model.log_prob(context, sample)).all()
+    assert torch.isfinite(result.mixture_of_experts.log_prob(context, sample)).all()
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def test_one_expert_is_least_squares():
     design = np.column_stack([context.numpy(), np.ones(500)])
     solution, *_ = np.linalg.lstsq(design, sample.numpy(), rcond=None)
     residual = sample.numpy() - design @ solution
-    experts = result.model.experts
+    experts = result.mixture_of_experts.experts
     # the ridge of 1e-3 pseudo-observations against 500 points is felt at 2e-6
     np.testing.assert_allclose(experts.weights[0].numpy(), solution[:3].T, atol=2e-5)
     np.testing.assert_allclose(experts.biases[0].numpy(), solution[3], atol=2e-5)
@@ -95,7 +95,7 @@ def test_fit_without_iterations_is_its_start():
     start = separated_model()
     result = EM(config(n_components=2, n_iterations=0)).fit(pairs_from(start, 50), start)
     assert result.status is Status.MAX_ITERATIONS
-    assert result.model is start
+    assert result.mixture_of_experts is start
 
 
 def test_same_seed_gives_the_same_fit_and_the_global_generator_is_left_alone():
@@ -170,8 +170,8 @@ DEGENERATE = (
 def test_degenerate_data_give_a_finite_model(name, n_components):
     context, sample = degenerate(name)
     result = EM(config(n_components=n_components, n_iterations=10)).fit((context, sample))
-    assert torch.isfinite(result.model.log_prob(context, sample)).all()
-    drawn, _ = result.model.sample(context, generator_of(0))
+    assert torch.isfinite(result.mixture_of_experts.log_prob(context, sample)).all()
+    drawn, _ = result.mixture_of_experts.sample(context, generator_of(0))
     assert torch.isfinite(drawn).all()
 
 

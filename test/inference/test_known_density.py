@@ -30,7 +30,7 @@ def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surroga
     result = fit(target, start, 1, surrogate=surrogate, n_expert_samples=200, **UNBOUNDED)
     for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression
         torch.testing.assert_close(
-            getattr(result.model.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol
+            getattr(result.mixture_of_experts.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol
         )
 
 
@@ -38,7 +38,9 @@ def test_start_at_the_target_is_recognised_and_left_alone():
     target = random_mixture_of_experts(1, 3, 2, 1)
     result = fit(target, target, 3)
     assert result.history.column("skipped") == [1.0, 1.0, 1.0]
-    assert all(torch.equal(value, target.tensors()[name]) for name, value in result.model.tensors().items())
+    assert all(
+        torch.equal(value, target.tensors()[name]) for name, value in result.mixture_of_experts.tensors().items()
+    )
 
 
 def separated_target() -> MixtureOfExperts:
@@ -66,7 +68,7 @@ def test_two_experts_in_two_dimensions_reach_their_target(surrogate):
     result = fit(target, start, 60, **settings, **bounds)
     assert kl_between(start, target) > 0.5
     # the l2 of 1e-6 of the gating's regression is all that holds it off
-    assert kl_between(result.model, target) < 1e-6
+    assert kl_between(result.mixture_of_experts, target) < 1e-6
 
 
 def test_mixture_without_context_reaches_its_target_and_descends_all_the_way():

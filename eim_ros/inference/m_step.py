@@ -1,0 +1,164 @@
+"""The M-step that EIM and inference with a known density share (thesis 4.1, 4.2): gating first, then the experts.
+
+Both maximise E_q[phi] - KL(q || q_old) in trust regions and differ only in where phi = log p/q_old comes from: any
+object that satisfies `LogRatio`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions import MixtureOfExperts
+from eim_ros.projections.categorical import project_categorical
+from eim_ros.projections.gating import constrain_gating, fit_gating
+from eim_ros.projections.gaussian import project_experts
+from eim_ros.projections.surrogate import fit_to_gradients, fit_to_values
+from eim_ros.settings import Settings, option
+
+__all__ = ["LogRatio", "MStepConfig", "draw_contexts", "update_experts", "update_gating"]
+
+
+class LogRatio(Protocol):
+    """phi = log p/q_old as a function of context and sample."""
+
+    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
+        """phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
+        ...
+
+    def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
+        """Gradient of phi with respect to the sample, (n_samples, n_dims)."""
+        ...
+
+
+@dataclass(frozen=True)
+class MStepConfig(Settings):
+    """Settings of the M-step."""
+
+    kl_bound: float = option(0.1, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
+    )
+    gating_kl_bound: float = option(0.01, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
+    gating_entropy_loss_bound: float = option(
+        0.05, "largest loss of the gating's mean entropy", unit="nat", minimum=0.0
+    )
+    n_gating_contexts: int = option(
+        500, "contexts at which the gating's rewards are taken; samples of each component without contexts", minimum=1
+    )
+    n_gating_samples: int = option(1, "samples per context and expert for the gating's rewards", minimum=1)
+    n_expert_samples: int = option(150, "samples per expert for its surrogate", minimum=2)
+    surrogate: str = option("gradient", "what the quadratic surrogate is fitted to", choices=("gradient", "value"))
+
+
+def update_gating(
+    config: MStepConfig, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
+) -> tuple[MixtureOfExperts, dict[str, float]]:
+    """Trust-region update of q(z|y) by the experts' rewards, then regression to it (thesis 4.1.1, 4.2.1).
+
+    Parameters
+    ----------
+    config : MStepConfig
+    model : MixtureOfExperts
+        The old model.
+    ratio : LogRatio
+    context : Tensor (n_samples, n_context)
+        Contexts of the data.
+    generator : torch.Generator
+
+    Returns
+    -------
+    model : MixtureOfExperts
+        With a new gating and the old experts.
+    record : dict
+        `gating_kl`, the mean KL of the update [nat].
+    """
+    if model.n_components == 1:
+        return model, {}
+    chosen = _subset(context, config.n_gating_contexts, generator)
+    reward = _rewards(config, model, ratio, chosen, generator)
+    if model.n_context == 0:  # all contexts are the same one
+        chosen, reward = chosen[:1], reward.mean(0, keepdim=True)
+    old = model.gating(chosen)
+    target = project_categorical(old, reward, config.gating_kl_bound, config.gating_entropy_loss_bound)
+    fitted = fit_gating(model.gating, chosen, target.log_probs.exp())
+    gating, kl = constrain_gating(model.gating, fitted, chosen, config.gating_kl_bound)
+    return MixtureOfExperts(gating, model.experts), {"gating_kl": kl}
+
+
+def update_experts(
+    config: MStepConfig, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
+) -> tuple[MixtureOfExperts, dict[str, float]]:
+    """Trust-region I-projection of every expert onto a quadratic surrogate of phi around it (thesis 4.1.2, 4.2.2).
+
+    Parameters
+    ----------
+    config, model, ratio, context, generator
+        As in `update_gating`.
+
+    Returns
+    -------
+    model : MixtureOfExperts
+        With new experts and the old gating; an expert without a feasible update is unchanged.
+    record : dict
+        `expert_kl`, mean KL of the updates [nat]; `updated`, share of the experts that were updated.
+    """
+    local = draw_contexts(model, context, config.n_expert_samples, generator)
+    shape = (model.n_components, config.n_expert_samples, model.n_dims)
+    residual = torch.randn(shape, generator=generator, dtype=local.dtype, device=local.device)
+    experts = model.experts
+    mean = local @ experts.weights.mT + experts.biases.unsqueeze(1)
+    sample = (mean + residual @ experts.scale_trils.mT).reshape(-1, model.n_dims)
+    flat = local.flatten(0, 1)
+    if config.surrogate == "gradient":
+        gradient = ratio.gradient(flat, sample).reshape(shape)
+        surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils)
+    else:
+        surrogate = fit_to_values(residual, local, ratio.log_ratio(flat, sample).reshape(shape[:2]))
+    update = project_experts(experts, surrogate, config.kl_bound, config.entropy_loss_bound)
+    solution = update.multipliers
+    record = {
+        "expert_kl": float(torch.where(solution.feasible, solution.kl, torch.zeros_like(solution.kl)).mean()),
+        "updated": float(solution.feasible.double().mean()),
+    }
+    return MixtureOfExperts(model.gating, update.experts), record
+
+
+def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+    """Contexts of each expert, resampled from p~(y|z_i) = p(y) q(z_i|y)/q(z_i) (thesis 4.3.2).
+
+    Returns
+    -------
+    Tensor (n_components, n_samples, n_context)
+    """
+    shape = (model.n_components, n_samples)
+    if model.n_context == 0:
+        return context.new_zeros(*shape, 0)
+    log_gate = model.gating(context).T.contiguous()
+    cumulative = log_gate.sub_(log_gate.amax(-1, keepdim=True)).exp_().cumsum_(-1)
+    level = torch.rand(shape, generator=generator, dtype=context.dtype, device=context.device) * cumulative[:, -1:]
+    index = torch.searchsorted(cumulative, level, right=True)
+    return context[index.clamp_max(len(context) - 1)]
+
+
+def _rewards(
+    config: MStepConfig, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
+) -> Tensor:
+    """phi(y, z) averaged over samples of each expert, (n_contexts, n_components)."""
+    experts = model.experts(context)
+    repeated = context.unsqueeze(1).expand(-1, model.n_components, -1).flatten(0, 1)
+    total = experts.mean.new_zeros(experts.mean.shape[:2])
+    for _ in range(config.n_gating_samples):
+        sample = experts.sample(generator)
+        total += ratio.log_ratio(repeated, sample.reshape(-1, model.n_dims)).reshape(total.shape)
+    return total / config.n_gating_samples
+
+
+def _subset(context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+    if context.shape[1] == 0:
+        return context.new_zeros(n_samples, 0)
+    order = torch.randperm(len(context), generator=generator, device=context.device)
+    return context[order[:n_samples]]

@@ -1,0 +1,120 @@
+"""Data and start of a learner, checked once: tensors (n, d), or a pair of contexts and samples.
+
+A mixture without contexts is learnt as a mixture of experts with contexts of no columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.errors import DataError, DistributionError
+
+__all__ = ["TrainingData", "checked_data", "checked_start"]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Samples with their contexts, in float64.
+
+    Attributes
+    ----------
+    context : Tensor (n_samples, n_context)
+        Without columns where only samples were given.
+    sample : Tensor (n_samples, n_dims)
+    conditional : bool
+        Whether contexts were given, be it without columns: the result then is a mixture of experts, and a Gaussian
+        mixture otherwise.
+    """
+
+    context: Tensor
+    sample: Tensor
+    conditional: bool
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __getitem__(self, index: Tensor | slice) -> TrainingData:
+        return TrainingData(self.context[index], self.sample[index], self.conditional)
+
+    def to(self, device: torch.device) -> TrainingData:
+        return TrainingData(self.context.to(device), self.sample.to(device), self.conditional)
+
+
+def checked_data(data: Any) -> TrainingData:
+    """Data as float64 tensors; `DataError` says what is wrong with them.
+
+    Parameters
+    ----------
+    data : array or pair of arrays
+        Samples (n, d), or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of length two whose parts
+        are matrices.
+    """
+    conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
+    if conditional:
+        context, sample = (_as_tensor(part) for part in data)
+    elif isinstance(data, (tuple, list)) and any(isinstance(part, (Tensor, np.ndarray)) for part in data):
+        raise DataError(
+            "data must be samples (n, d) or a pair (context (n, dy), sample (n, dx)) of matrices, got a "
+            f"{type(data).__name__} of shapes {[tuple(np.shape(part)) for part in data]}",
+            type(data).__name__,
+        )
+    else:
+        sample = _as_tensor(data)
+        if sample.dim() != 2:
+            raise DataError(
+                "data must be samples, a matrix (n, d), or a pair (context, sample) of matrices, got shape "
+                f"{tuple(sample.shape)}",
+                tuple(sample.shape),
+            )
+        context = sample.new_zeros(len(sample), 0)
+    if len(context) != len(sample):
+        raise DataError(
+            f"context (n, dy) and sample (n, dx) must be of equal length, got {tuple(context.shape)} and "
+            f"{tuple(sample.shape)}",
+            tuple(sample.shape),
+        )
+    if len(sample) == 0 or sample.shape[1] == 0:
+        raise DataError("the data set is empty", tuple(sample.shape))
+    for name, part in (("context", context), ("sample", sample)):
+        bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
+        if len(bad):
+            raise DataError(
+                f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
+            )
+    return TrainingData(context, sample, conditional)
+
+
+def checked_start(initial: MixtureOfExperts | GaussianMixture, data: TrainingData) -> MixtureOfExperts:
+    """A start in the precision of the data; `DistributionError` if it is of other dimensions than they are."""
+    if isinstance(initial, GaussianMixture):
+        initial = MixtureOfExperts.from_mixture(initial)
+    sizes, expected = (initial.n_dims, initial.n_context), (data.sample.shape[1], data.context.shape[1])
+    if sizes != expected:
+        raise DistributionError(
+            f"the initial model has (n_dims, n_context) {sizes}, but the data have {expected}", sizes
+        )
+    return initial if initial.dtype == data.sample.dtype else initial.to(dtype=data.sample.dtype)
+
+
+def _n_axes(part: Any) -> int:
+    try:
+        return part.dim() if isinstance(part, Tensor) else len(np.shape(part))
+    except ValueError:  # ragged rows: _as_tensor says so
+        return 2
+
+
+def _as_tensor(part: Any) -> Tensor:
+    if isinstance(part, Tensor):
+        if part.is_complex():
+            raise DataError("context and sample must be arrays of real numbers", str(part.dtype))
+        return part.detach().to(torch.float64)
+    try:
+        return torch.from_numpy(np.array(part, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"context and sample must be arrays of numbers: {error}", type(part).__name__) from error
