@@ -5,9 +5,12 @@ from eim_ros.distributions.gaussian import Gaussian
 from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions.parts import Experts, Gating
 from eim_ros.distributions.serialization import load_mixture_of_experts, save_mixture_of_experts
 
 __all__ = [
+    "Experts",
+    "Gating",
     "Gaussian",
     "GaussianMixture",
     "LinearExperts",

@@ -48,3 +48,6 @@ class SoftmaxGating:
     def __call__(self, context: Tensor) -> Tensor:
         """Log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
         return torch.log_softmax(torch.addmm(self.biases, context, self.weights.T), -1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"weights": self.weights, "biases": self.biases}

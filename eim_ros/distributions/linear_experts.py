@@ -70,10 +70,10 @@ class LinearExperts:
         """The experts' distributions for contexts (n_samples, n_context), batch (n_samples, n_components)."""
         return Gaussian(self.means(context), self.scale_trils)
 
-    def mean_of(self, component: Tensor, context: Tensor) -> Tensor:
-        """Means (..., n_dims) of one component (...) of int64 per context (..., n_context)."""
+    def select(self, component: Tensor, context: Tensor) -> Gaussian:
+        """Distribution of one expert (n_samples,) of int64 per context (n_samples, n_context)."""
         product = (self.weights[component] @ context.unsqueeze(-1)).squeeze(-1)
-        return product + self.biases[component]
+        return Gaussian(product + self.biases[component], self.scale_trils[component])
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Log density [nat] under every expert, (n_samples, n_components).
@@ -84,6 +84,16 @@ class LinearExperts:
         squared = torch.cat(parts) if parts else sample.new_zeros((0, self.n_components))
         log_prob: Tensor = -0.5 * squared + log_normaliser(self.scale_trils)
         return log_prob
+
+    def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
+        """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims)."""
+        whitening = self.whitening()
+        normaliser = log_gate + log_normaliser(self.scale_trils)
+        parts = []
+        for rows, residual in self.residuals(context, sample, whitening):
+            weights = torch.softmax(normaliser[rows] - 0.5 * residual.square().sum(-1), -1)
+            parts.append(-(weights.unsqueeze(-1) * residual).flatten(1) @ whitening[:, : self.n_dims])
+        return torch.cat(parts) if parts else torch.zeros_like(sample)
 
     def residuals(self, context: Tensor, sample: Tensor, whitening: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Whitened residuals (n_rows, n_components, n_dims), a bounded number of rows at a time, with their rows."""
@@ -99,3 +109,6 @@ class LinearExperts:
         blocks = [identity.expand_as(self.scale_trils), -self.weights, -self.biases.unsqueeze(-1)]
         solved: Tensor = torch.linalg.solve_triangular(self.scale_trils, torch.cat(blocks, -1), upper=False)
         return solved.reshape(-1, solved.shape[-1])
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"weights": self.weights, "biases": self.biases, "scale_trils": self.scale_trils}

@@ -1,4 +1,4 @@
-"""Mixture of experts, q(x|y) = sum_i q(z_i|y) N(x; W_i y + w_i, Sigma_i) (thesis 2.1.1, 4.2)."""
+"""Mixture of experts, q(x|y) = sum_i q(z_i|y) N(x; mu_i(y), Sigma_i(y)) (thesis 2.1.1, 4.2)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions.gating import SoftmaxGating
-from eim_ros.distributions.gaussian import Gaussian, log_normaliser
 from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.distributions.parts import Experts, Gating
 from eim_ros.errors import DistributionError
 
 __all__ = ["MixtureOfExperts"]
+
+LEAST_LOG_WEIGHT = -700.0  # of a component of weight zero: exp of it is still above zero in float64
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,13 @@ class MixtureOfExperts:
 
     Attributes
     ----------
-    gating : SoftmaxGating
-    experts : LinearExperts
+    gating : Gating
+    experts : Experts
         As many as the gating has components.
     """
 
-    gating: SoftmaxGating
-    experts: LinearExperts
+    gating: Gating
+    experts: Experts
 
     def __post_init__(self) -> None:
         gate = (self.gating.n_components, self.gating.n_context)
@@ -55,15 +57,16 @@ class MixtureOfExperts:
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.experts.biases.dtype
+        return self._any_tensor.dtype
 
     @property
     def device(self) -> torch.device:
-        return self.experts.biases.device
+        return self._any_tensor.device
 
     def __call__(self, context: Tensor) -> GaussianMixture:
         """Condition on contexts (n_samples, n_context): a batch (n_samples,) of Gaussian mixtures."""
-        return GaussianMixture(self.gating(context), self.experts.means(context), self.experts.scale_trils)
+        components = self.experts(context)
+        return GaussianMixture(self.gating(context), components.mean, components.scale_tril)
 
     def log_joint(self, context: Tensor, sample: Tensor) -> Tensor:
         """log q(z_i|y) + log q(x|z_i,y), (n_samples, n_components)."""
@@ -79,13 +82,7 @@ class MixtureOfExperts:
 
     def score(self, context: Tensor, sample: Tensor) -> Tensor:
         """Gradient of log q(x|y) with respect to the sample, (n_samples, n_dims)."""
-        whitening = self.experts.whitening()
-        normaliser = self.gating(context) + log_normaliser(self.experts.scale_trils)
-        parts = []
-        for rows, residual in self.experts.residuals(context, sample, whitening):
-            weights = torch.softmax(normaliser[rows] - 0.5 * residual.square().sum(-1), -1)
-            parts.append(-(weights.unsqueeze(-1) * residual).flatten(1) @ whitening[:, : self.n_dims])
-        return torch.cat(parts) if parts else torch.zeros_like(sample)
+        return self.experts.score(context, sample, self.gating(context))
 
     def sample(self, context: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw one sample per context (n_samples, n_context).
@@ -97,8 +94,7 @@ class MixtureOfExperts:
         """
         probabilities = self.gating(context).exp()
         component = torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
-        mean = self.experts.mean_of(component, context)
-        return Gaussian(mean, self.experts.scale_trils[component]).sample(generator), component
+        return self.experts.select(component, context).sample(generator), component
 
     def marginal_entropy(self, context: Tensor) -> Tensor:
         """H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), normalised by log n_components to [0, 1].
@@ -123,13 +119,8 @@ class MixtureOfExperts:
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters by name, as `from_tensors` takes them."""
-        return {
-            "gating.weights": self.gating.weights,
-            "gating.biases": self.gating.biases,
-            "experts.weights": self.experts.weights,
-            "experts.biases": self.experts.biases,
-            "experts.scale_trils": self.experts.scale_trils,
-        }
+        gating = {f"gating.{name}": value for name, value in self.gating.tensors().items()}
+        return gating | {f"experts.{name}": value for name, value in self.experts.tensors().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
@@ -140,6 +131,36 @@ class MixtureOfExperts:
             raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(tensors))
         gate_weights, gate_biases, weights, biases, scale_trils = (tensors[name] for name in names)
         return cls(SoftmaxGating(gate_weights, gate_biases), LinearExperts(weights, biases, scale_trils))
+
+    @classmethod
+    def from_mixture(cls, mixture: GaussianMixture) -> MixtureOfExperts:
+        """A Gaussian mixture (no batch) as a mixture of experts without contexts.
+
+        A log weight below -700, minus infinity included, becomes -700, since a gating's parameters are finite.
+        """
+        if mixture.means.dim() != 2:
+            raise DistributionError(
+                f"one mixture can be made a mixture of experts, not a batch {tuple(mixture.means.shape[:-2])}",
+                mixture.means.shape,
+            )
+        means, factors = mixture.means, mixture.scale_trils.expand(*mixture.means.shape, mixture.n_dims)
+        gating = SoftmaxGating(means.new_zeros(len(means), 0), mixture.log_weights.clamp_min(LEAST_LOG_WEIGHT))
+        return cls(gating, LinearExperts(means.new_zeros(*means.shape, 0), means, factors))
+
+    def as_mixture(self) -> GaussianMixture:
+        """The Gaussian mixture that a model without contexts is; `DistributionError` if it has contexts."""
+        if self.n_context != 0:
+            raise DistributionError(
+                f"a mixture of experts with {self.n_context} contexts is a Gaussian mixture only where they are given",
+                self.n_context,
+            )
+        batch = self(torch.zeros(1, 0, dtype=self.dtype, device=self.device))
+        factors = batch.scale_trils.expand(1, self.n_components, self.n_dims, self.n_dims)
+        return GaussianMixture(batch.log_weights[0], batch.means[0], factors[0])
+
+    @property
+    def _any_tensor(self) -> Tensor:
+        return next(iter(self.experts.tensors().values()))
 
     def _normalised(self, entropy: Tensor) -> Tensor:
         if self.n_components == 1:

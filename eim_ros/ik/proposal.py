@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.distributions import MixtureOfExperts
+from eim_ros.distributions import LinearExperts, MixtureOfExperts
+from eim_ros.errors import DistributionError
 
 __all__ = ["ConditionalMixture", "Proposal"]
 
@@ -67,12 +68,17 @@ class Proposal:
     """
 
     def __init__(self, mixture: MixtureOfExperts) -> None:
+        experts = mixture.to(device="cpu").experts
+        if not isinstance(experts, LinearExperts):
+            raise DistributionError(
+                f"requests are served from linear experts only, not {type(experts).__name__}", type(experts).__name__
+            )
         parameters = {name: value.detach().cpu().double().numpy() for name, value in mixture.tensors().items()}
         self._gating_weights, self._gating_biases = parameters["gating.weights"], parameters["gating.biases"]
         self._weights, self._biases = parameters["experts.weights"], parameters["experts.biases"]
         self._scale_trils = parameters["experts.scale_trils"]
         self.n_experts, self.n_dims, self.n_context = self._weights.shape
-        whitening = mixture.to(device="cpu").experts.whitening().double().numpy()
+        whitening = experts.whitening().double().numpy()
         self._inverse_scale = np.ascontiguousarray(whitening[:, : self.n_dims])
         diagonal = np.diagonal(self._scale_trils, axis1=1, axis2=2)
         self._log_normalisers = -np.log(diagonal).sum(axis=1) - 0.5 * self.n_dims * np.log(2.0 * np.pi)

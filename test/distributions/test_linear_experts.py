@@ -37,11 +37,14 @@ def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
         torch.testing.assert_close(experts.log_prob(context, sample), whole, rtol=1e-14, atol=1e-14)
 
 
-def test_mean_of_a_chosen_expert_is_its_row_of_the_means():
+def test_selected_experts_are_rows_of_all_experts():
     experts, context = random_experts(9, 4, 3, 2), normal(generator_of(10), 6, 2)
     component = torch.tensor([0, 3, 1, 1, 2, 0])
-    expected = experts.means(context)[torch.arange(6), component]
-    torch.testing.assert_close(experts.mean_of(component, context), expected, rtol=1e-13, atol=1e-13)
+    selected = experts.select(component, context)
+    torch.testing.assert_close(
+        selected.mean, experts.means(context)[torch.arange(6), component], rtol=1e-13, atol=1e-13
+    )
+    assert torch.equal(selected.scale_tril, experts.scale_trils[component])
 
 
 def test_without_context_an_expert_is_a_component():
