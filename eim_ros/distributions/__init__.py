@@ -1,10 +1,12 @@
-"""Densities: Gaussian, Gaussian mixture, linear-Gaussian experts, softmax gating, mixture of experts."""
+"""Densities: Gaussian, Gaussian mixture, mixture of experts with linear or neural gating and experts."""
 
 from eim_ros.distributions.gating import SoftmaxGating
 from eim_ros.distributions.gaussian import Gaussian
 from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions.neural_experts import NeuralExperts
+from eim_ros.distributions.neural_gating import NeuralGating
 from eim_ros.distributions.parts import Experts, Gating
 from eim_ros.distributions.serialization import load_mixture_of_experts, save_mixture_of_experts
 
@@ -15,6 +17,8 @@ __all__ = [
     "GaussianMixture",
     "LinearExperts",
     "MixtureOfExperts",
+    "NeuralExperts",
+    "NeuralGating",
     "SoftmaxGating",
     "load_mixture_of_experts",
     "save_mixture_of_experts",

@@ -51,6 +51,13 @@ class Gaussian:
         whitened: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False)
         return whitened.squeeze(-1)
 
+    def score(self, sample: Tensor) -> Tensor:
+        """Gradient of the log density with respect to samples (..., n_dims), -Sigma^-1 (sample - mean)."""
+        whitened = self.whiten(sample).unsqueeze(-1)
+        factor = self.scale_tril.expand(*whitened.shape[:-2], *self.scale_tril.shape[-2:])
+        score: Tensor = -torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
+        return score.squeeze(-1)
+
     def sample(self, generator: torch.Generator, n_samples: int | None = None) -> Tensor:
         """Draw one sample per distribution (..., n_dims), or n_samples of each, (n_samples, ..., n_dims)."""
         shape = self.mean.shape if n_samples is None else (n_samples, *self.mean.shape)

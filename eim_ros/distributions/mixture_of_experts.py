@@ -12,11 +12,15 @@ from torch import Tensor
 from eim_ros.distributions.gating import SoftmaxGating
 from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.distributions.neural_experts import NeuralExperts
+from eim_ros.distributions.neural_gating import NeuralGating
 from eim_ros.distributions.parts import Experts, Gating
 from eim_ros.errors import DistributionError
 
 __all__ = ["MixtureOfExperts"]
 
+LINEAR_GATING = ("weights", "biases")
+LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
 LEAST_LOG_WEIGHT = -700.0  # of a component of weight zero: exp of it is still above zero in float64
 
 
@@ -125,12 +129,21 @@ class MixtureOfExperts:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
         """Inverse of `tensors`; `DistributionError` names what is missing."""
-        names = ("gating.weights", "gating.biases", "experts.weights", "experts.biases", "experts.scale_trils")
-        missing = [name for name in names if name not in tensors]
+        gate, experts = (
+            {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
+            for part in ("gating.", "experts.")
+        )
+        neural_gate, neural_experts = "layers.0.weight" in gate, "layers.0.weight" in experts
+        missing = [] if neural_gate else [f"gating.{name}" for name in LINEAR_GATING if name not in gate]
+        missing += [] if neural_experts else [f"experts.{name}" for name in LINEAR_EXPERTS if name not in experts]
         if missing:
             raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(tensors))
-        gate_weights, gate_biases, weights, biases, scale_trils = (tensors[name] for name in names)
-        return cls(SoftmaxGating(gate_weights, gate_biases), LinearExperts(weights, biases, scale_trils))
+        return cls(
+            NeuralGating.from_tensors(gate) if neural_gate else SoftmaxGating(*(gate[n] for n in LINEAR_GATING)),
+            NeuralExperts.from_tensors(experts)
+            if neural_experts
+            else LinearExperts(*(experts[name] for name in LINEAR_EXPERTS)),
+        )
 
     @classmethod
     def from_mixture(cls, mixture: GaussianMixture) -> MixtureOfExperts:

@@ -11,10 +11,17 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from distributions.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
+from distributions.random_models import (
+    generator_of,
+    normal,
+    random_mixture,
+    random_mixture_of_experts,
+    random_neural_experts,
+    random_neural_mixture_of_experts,
+)
 from torch import Tensor
 
-from eim_ros.distributions import Gaussian, GaussianMixture, LinearExperts, MixtureOfExperts
+from eim_ros.distributions import Gaussian, GaussianMixture, LinearExperts, MixtureOfExperts, NeuralExperts
 
 __all__ = ["DENSITIES", "Density", "every_density"]
 
@@ -99,31 +106,63 @@ def expert(n_dims: int, n_context: int) -> Density:
     )
 
 
-def mixture_of_experts(n_dims: int, n_context: int) -> Density:
-    model = random_mixture_of_experts(50 + n_dims, 3, n_dims, n_context)
-    context = normal(generator_of(2), 1, n_context)
+def neural_expert(n_dims: int, n_context: int) -> Density:
+    experts = random_neural_experts(60 + n_dims, 2, n_dims, n_context)
+    context, first = normal(generator_of(1), 1, n_context), torch.zeros(1, dtype=torch.int64)
+    names = tuple(experts.tensors())
+
+    def log_prob(sample: Tensor, *parameters: Tensor) -> Tensor:
+        tensors = dict(zip(names, parameters, strict=True))
+        tensors["base.scale_trils"] = tensors["base.scale_trils"].tril()
+        model = NeuralExperts.from_tensors(tensors)
+        return model.log_prob(context.to(sample).expand(len(sample), -1), sample)[:, 0]
+
+    conditioned = experts(context)
+    return Density(
+        f"NeuralExperts, d={n_dims}, dy={n_context}",
+        tuple(experts.tensors().values()),
+        log_prob,
+        lambda generator, n: experts.select(first.expand(n), context.expand(n, -1)).sample(generator),
+        GaussianMixture(torch.zeros(1).double(), conditioned.mean[0, :1], conditioned.scale_tril[0, :1]),
+    )
+
+
+def mixture_of_experts(name: str, model: MixtureOfExperts) -> Density:
+    context = normal(generator_of(2), 1, model.n_context)
     names = tuple(model.tensors())
 
     def log_prob(sample: Tensor, *parameters: Tensor) -> Tensor:
         tensors = dict(zip(names, parameters, strict=True))
-        tensors["experts.scale_trils"] = tensors["experts.scale_trils"].tril()
+        tensors = {name: value.tril() if name.endswith("scale_trils") else value for name, value in tensors.items()}
         return MixtureOfExperts.from_tensors(tensors).log_prob(context.to(sample).expand(len(sample), -1), sample)
 
+    components = model.experts(context)
+    factors = components.scale_tril.expand(1, model.n_components, model.n_dims, model.n_dims)
     return Density(
-        f"MixtureOfExperts, d={n_dims}, dy={n_context}",
+        f"{name}, d={model.n_dims}, dy={model.n_context}",
         tuple(model.tensors().values()),
         log_prob,
         lambda generator, n: model.sample(context.expand(n, -1), generator)[0],
-        GaussianMixture(model.gating(context)[0], model.experts.means(context)[0], model.experts.scale_trils),
+        GaussianMixture(model.gating(context)[0], components.mean[0], factors[0]),
     )
 
+
+SIZES = ((1, 1), (2, 0), (3, 2))
 
 DENSITIES = [
     *(gaussian(n_dims) for n_dims in (1, 2, 3)),
     *(mixture(n_dims) for n_dims in (1, 2, 3)),
     *(mixture_with_an_absent_component(n_dims) for n_dims in (1, 2)),
     *(expert(n_dims, n_context) for n_dims, n_context in ((1, 1), (2, 3), (2, 0))),
-    *(mixture_of_experts(n_dims, n_context) for n_dims, n_context in ((1, 1), (2, 0), (3, 2))),
+    *(neural_expert(n_dims, n_context) for n_dims, n_context in ((1, 1), (2, 3), (2, 0))),
+    *(mixture_of_experts("MixtureOfExperts", random_mixture_of_experts(50 + size[0], 3, *size)) for size in SIZES),
+    *(
+        mixture_of_experts("MixtureOfExperts, neural", random_neural_mixture_of_experts(90 + size[0], 3, *size))
+        for size in SIZES
+    ),
+    mixture_of_experts(
+        "MixtureOfExperts, neural experts", random_neural_mixture_of_experts(80, 3, 2, 1, linear_gating=True)
+    ),
 ]
 
 every_density = pytest.mark.parametrize("density", DENSITIES, ids=[density.name for density in DENSITIES])

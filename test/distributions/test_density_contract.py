@@ -58,7 +58,7 @@ def test_samples_have_the_moments_of_the_density(density):
     within = density.reference.scale_trils @ density.reference.scale_trils.mT
     covariance = torch.einsum("k,kij->ij", weights, within + centered.unsqueeze(-1) * centered.unsqueeze(-2))
     error = (sample.mean(0) - mean) / (torch.diagonal(covariance) / n).sqrt()
-    assert error.abs().max() < 4.5  # standard errors; 14 densities with up to 3 coordinates
+    assert error.abs().max() < 4.5  # standard errors; 21 densities with up to 3 coordinates
     whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance), (sample - mean).T, upper=False)
     moment = whitened @ whitened.T / n
     # an entry of the moment has a standard deviation of at most sqrt(2/n) for a Gaussian, about twice that in a mixture

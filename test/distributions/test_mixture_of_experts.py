@@ -8,6 +8,7 @@ from distributions.random_models import (
     random_experts,
     random_gating,
     random_mixture_of_experts,
+    random_neural_mixture_of_experts,
 )
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
@@ -16,14 +17,17 @@ from eim_ros.errors import DistributionError
 
 SIZES = pytest.mark.parametrize("size", [(1, 2, 2), (4, 3, 2), (4, 1, 1), (3, 2, 0)])  # components, dims, context
 
+KINDS = pytest.mark.parametrize("kind", [random_mixture_of_experts, random_neural_mixture_of_experts])
+
 
 def pairs_of(model: MixtureOfExperts, n: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
     return normal(generator_of(1), n, model.n_context), normal(generator_of(2), n, model.n_dims)
 
 
+@KINDS
 @SIZES
-def test_conditioning_gives_the_mixture_of_the_same_density(size):
-    model = random_mixture_of_experts(0, *size)
+def test_conditioning_gives_the_mixture_of_the_same_density(size, kind):
+    model = kind(0, *size)
     context, sample = pairs_of(model)
     mixture = model(context)
     torch.testing.assert_close(mixture.log_prob(sample), model.log_prob(context, sample), rtol=1e-12, atol=1e-12)
@@ -32,9 +36,10 @@ def test_conditioning_gives_the_mixture_of_the_same_density(size):
     )
 
 
+@KINDS
 @SIZES
-def test_score_is_the_gradient_of_log_prob(size):
-    model = random_mixture_of_experts(3, *size)
+def test_score_is_the_gradient_of_log_prob(size, kind):
+    model = kind(3, *size)
     context, sample = pairs_of(model)
     leaf = sample.clone().requires_grad_(True)
     (expected,) = torch.autograd.grad(model.log_prob(context, leaf).sum(), leaf)
@@ -50,8 +55,9 @@ def test_score_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
         torch.testing.assert_close(model.score(context, sample), whole, rtol=1e-13, atol=1e-13)
 
 
-def test_score_of_no_samples_is_empty():
-    model = random_mixture_of_experts(5, 2, 3, 2)
+@KINDS
+def test_score_of_no_samples_is_empty(kind):
+    model = kind(5, 2, 3, 2)
     assert model.score(*pairs_of(model, 0)).shape == (0, 3)
 
 
@@ -68,15 +74,16 @@ def test_order_of_components_does_not_matter():
     )
 
 
-def test_samples_come_from_the_expert_they_name():
-    model = random_mixture_of_experts(7, 3, 2, 1)
+@KINDS
+def test_samples_come_from_the_expert_they_name(kind):
+    model = kind(7, 3, 2, 1)
     context = torch.full((20_000, 1), 0.3, dtype=torch.float64)
     sample, component = model.sample(context, generator_of(8))
     probability = model.gating(context[:1])[0].exp()
     share = torch.bincount(component, minlength=3) / len(context)
     assert ((share - probability).abs() < 4.0 * (probability * (1.0 - probability) / 20_000).sqrt()).all()
     for index in range(3):
-        mean, own = model.experts.means(context[:1])[0, index], sample[component == index]
+        mean, own = model.experts(context[:1]).mean[0, index], sample[component == index]
         assert ((own.mean(0) - mean).abs() < 4.5 * own.std(0) / len(own) ** 0.5).all()
 
 
@@ -105,8 +112,9 @@ def test_entropies_of_one_expert_are_defined():
     assert (model.marginal_entropy(context), model.conditional_entropy(context)) == (1.0, 0.0)
 
 
-def test_tensors_and_back_is_the_identity():
-    model = random_mixture_of_experts(12, 3, 2, 1)
+@KINDS
+def test_tensors_and_back_is_the_identity(kind):
+    model = kind(12, 3, 2, 1)
     again = MixtureOfExperts.from_tensors(model.tensors())
     assert all(torch.equal(value, again.tensors()[name]) for name, value in model.tensors().items())
 
