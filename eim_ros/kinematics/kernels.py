@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE
-from eim_ros.kinematics.compiled import compiled, compiled_exactly
+from eim_ros.numerics.compiled import compiled, compiled_exactly
 
 __all__ = [
     "BAD_POSE",

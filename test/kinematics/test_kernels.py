@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from eim_ros.kinematics import kernels, share_path
-from eim_ros.kinematics.compiled import compiled
+from eim_ros.numerics.compiled import compiled
 
 
 @pytest.mark.parametrize("scale", [1.0, np.pi, 100.0, 1e5, 1e6])
