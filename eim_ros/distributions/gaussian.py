@@ -6,14 +6,16 @@ log N(x; mu, L L') = -1/2 |L^-1 (x - mu)|^2 - sum log diag L - d/2 log 2 pi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from eim_ros.errors import DistributionError
 
-__all__ = ["Gaussian", "check_scale_tril", "log_normaliser"]
+__all__ = ["Gaussian", "check_scale_tril", "log_normaliser", "split_dims", "triangular_factor"]
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
@@ -38,6 +40,11 @@ class Gaussian:
     @property
     def n_dims(self) -> int:
         return self.mean.shape[-1]
+
+    @property
+    def covariance(self) -> Tensor:
+        """L L', (..., n_dims, n_dims)."""
+        return self.scale_tril @ self.scale_tril.mT
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Log density [nat], (...), of samples (..., n_dims)."""
@@ -75,6 +82,116 @@ class Gaussian:
         trace = factor.square().sum((-2, -1))
         log_det = log_normaliser(self.scale_tril) - log_normaliser(other.scale_tril)
         return 0.5 * (trace + other.whiten(self.mean).square().sum(-1) - self.n_dims) + log_det
+
+    def marginal(self, dims: Sequence[int]) -> Gaussian:
+        """Distribution of some coordinates, in the given order."""
+        kept, _ = split_dims(dims, self.n_dims)
+        return Gaussian(self.mean[..., kept], triangular_factor(self.scale_tril[..., kept, :]))
+
+    def condition(self, dims: Sequence[int], values: Tensor) -> Gaussian:
+        """Distribution of the other coordinates, given some.
+
+        Parameters
+        ----------
+        dims : sequence of int
+            Coordinates that are given; at least one remains.
+        values : Tensor (..., len(dims))
+            Broadcast against the batch: many values condition one distribution to a batch.
+        """
+        return self.split(dims, values)[1]
+
+    def split(self, dims: Sequence[int], values: Tensor) -> tuple[Tensor, Gaussian]:
+        """Log density [nat], (...), of some coordinates' values, and the distribution of the others given them.
+
+        With the factor of the reordered coordinates [[A, 0], [B, D]], given first: mean_rest + B A^-1 (values -
+        mean_given), and D is the factor.
+        """
+        given, rest = split_dims(dims, self.n_dims)
+        if not rest:
+            raise DistributionError(f"conditioning on all {self.n_dims} coordinates leaves none", list(dims))
+        factor, n = triangular_factor(self.scale_tril[..., [*given, *rest], :]), len(given)
+        marginal = Gaussian(self.mean[..., given], factor[..., :n, :n])
+        whitened = marginal.whiten(values)
+        log_prob = -0.5 * whitened.square().sum(-1) + log_normaliser(marginal.scale_tril)
+        shift = (factor[..., n:, :n] @ whitened.unsqueeze(-1)).squeeze(-1)
+        return log_prob, Gaussian(self.mean[..., rest] + shift, factor[..., n:, n:])
+
+    def product(self, other: Gaussian) -> tuple[Gaussian, Tensor]:
+        """Density proportional to the product of two, and the log of the product's integral [nat], (...).
+
+        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C): c and C are those of x given that x plus noise of
+        covariance B was observed as b.
+        """
+        batch = torch.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
+        own, noise = self.scale_tril.expand(batch), other.scale_tril.expand(batch)
+        rows = [torch.cat([own, noise], -1), torch.cat([own, torch.zeros_like(own)], -1)]
+        mean = torch.cat([self.mean, self.mean], -1)
+        observed = Gaussian(mean, triangular_factor(torch.cat(rows, -2)))
+        log_integral, product = observed.split(range(self.n_dims), other.mean)
+        return product, log_integral
+
+    def tilt(self, curvature: Tensor, linear: Tensor) -> tuple[Gaussian, Tensor]:
+        """Density proportional to N(x) exp(-1/2 x'Rx + h'x), and the log of that product's integral [nat], (...).
+
+        Parameters
+        ----------
+        curvature : Tensor (..., n_dims, n_dims)
+            R, symmetric, of any sign.
+        linear : Tensor (..., n_dims)
+            h.
+
+        Raises
+        ------
+        DistributionError
+            The integral diverges: Sigma^-1 + R is not positive definite.
+        """
+        whitened = self.scale_tril.mT @ curvature @ self.scale_tril
+        precision = whitened + torch.eye(self.n_dims, dtype=whitened.dtype, device=whitened.device)
+        root, info = torch.linalg.cholesky_ex(precision)
+        if bool((info != 0).any()):
+            raise DistributionError("the tilted density cannot be normalised: its precision is not positive", curvature)
+        slope = linear - (curvature @ self.mean.unsqueeze(-1)).squeeze(-1)
+        gradient = self.scale_tril.mT @ slope.unsqueeze(-1)
+        half = torch.linalg.solve_triangular(root, gradient, upper=False)
+        # rows C with C C' = L precision^-1 L'
+        rows: Tensor = torch.linalg.solve_triangular(root, self.scale_tril.mT, upper=False).mT
+        constant = 0.5 * ((linear + slope) * self.mean).sum(-1) + 0.5 * half.square().sum((-2, -1))
+        log_det = torch.diagonal(root, dim1=-2, dim2=-1).log().sum(-1)
+        return Gaussian(self.mean + (rows @ half).squeeze(-1), triangular_factor(rows)), constant - log_det
+
+    def to(self, **options: Any) -> Gaussian:
+        """The same distribution with another dtype or on another device."""
+        return Gaussian(self.mean.to(**options), self.scale_tril.to(**options))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name, as `from_tensors` takes them."""
+        return {"mean": self.mean, "scale_tril": self.scale_tril}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Gaussian:
+        """Inverse of `tensors`."""
+        missing = [name for name in ("mean", "scale_tril") if name not in tensors]
+        if missing:
+            raise DistributionError(f"a Gaussian lacks {', '.join(missing)}", sorted(tensors))
+        return cls(tensors["mean"], tensors["scale_tril"])
+
+
+def triangular_factor(rows: Tensor) -> Tensor:
+    """Lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n, by QR.
+
+    The product itself, whose condition number is the square of the rows', is never formed.
+    """
+    upper: Tensor = torch.linalg.qr(rows.mT, mode="r").R
+    sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).to(rows.dtype)
+    return (upper * sign.unsqueeze(-1)).mT
+
+
+def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
+    """Chosen coordinates, counted from 0 or from the end, and the others in order."""
+    chosen = [int(dim) % n_dims if -n_dims <= dim < n_dims else n_dims for dim in dims]
+    if not chosen or n_dims in chosen or len(set(chosen)) < len(chosen):
+        raise DistributionError(f"coordinates must be distinct numbers below {n_dims}, got {list(dims)}", list(dims))
+    return chosen, [dim for dim in range(n_dims) if dim not in chosen]
 
 
 def log_normaliser(scale_tril: Tensor) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,6 +57,18 @@ class GaussianMixture:
         """The components as one batch, (..., n_components)."""
         return Gaussian(self.means, self.scale_trils)
 
+    @property
+    def mean(self) -> Tensor:
+        """Mean of the mixture, (..., n_dims)."""
+        return (self.log_weights.exp().unsqueeze(-1) * self.means).sum(-2)
+
+    @property
+    def covariance(self) -> Tensor:
+        """Covariance of the mixture, (..., n_dims, n_dims): within the components plus between their means."""
+        weights = self.log_weights.exp()[..., None, None]
+        centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)
+        return (weights * (self.scale_trils @ self.scale_trils.mT + centered @ centered.mT)).sum(-3)
+
     def log_joint(self, sample: Tensor) -> Tensor:
         """log w_k + log N(x; mu_k, Sigma_k), (..., n_components), of samples (..., n_dims)."""
         return self.log_weights + self.components.log_prob(sample.unsqueeze(-2))
@@ -66,6 +80,36 @@ class GaussianMixture:
     def log_responsibilities(self, sample: Tensor) -> Tensor:
         """Log posterior of the component given the sample, (..., n_components)."""
         return torch.log_softmax(self.log_joint(sample), -1)
+
+    def score(self, sample: Tensor) -> Tensor:
+        """Gradient of the log density with respect to samples (..., n_dims)."""
+        weights = self.log_responsibilities(sample).exp().unsqueeze(-1)
+        return (weights * self.components.score(sample.unsqueeze(-2))).sum(-2)
+
+    def marginal(self, dims: Sequence[int]) -> GaussianMixture:
+        """Mixture of some coordinates, in the given order."""
+        components = self.components.marginal(dims)
+        return GaussianMixture(self.log_weights, components.mean, components.scale_tril)
+
+    def condition(self, dims: Sequence[int], values: Tensor) -> GaussianMixture:
+        """Mixture of the other coordinates, given some: a component's weight grows by its density of the values.
+
+        Parameters
+        ----------
+        dims : sequence of int
+            Coordinates that are given; at least one remains.
+        values : Tensor (..., len(dims))
+            Broadcast against the batch: values (n, len(dims)) condition one mixture to a batch (n,).
+        """
+        log_prob, components = self.components.split(dims, values.unsqueeze(-2))
+        return GaussianMixture(self.log_weights + log_prob, components.mean, components.scale_tril)
+
+    def product(self, other: Gaussian) -> tuple[GaussianMixture, Tensor]:
+        """Mixture proportional to the product with a Gaussian, and the log of the product's integral [nat], (...)."""
+        factor = Gaussian(other.mean.unsqueeze(-2), other.scale_tril.unsqueeze(-3))
+        components, log_integrals = self.components.product(factor)
+        log_joint = self.log_weights + log_integrals
+        return GaussianMixture(log_joint, components.mean, components.scale_tril), torch.logsumexp(log_joint, -1)
 
     def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
         """Draw n_samples of each mixture.
@@ -85,3 +129,20 @@ class GaussianMixture:
         picked = index[..., None, None, None].expand(*index.shape, 1, self.n_dims, self.n_dims)
         factor = factors.gather(-3, picked).squeeze(-3)
         return Gaussian(mean, factor).sample(generator), index
+
+    def to(self, **options: Any) -> GaussianMixture:
+        """The same mixture with another dtype or on another device."""
+        return GaussianMixture.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name, as `from_tensors` takes them."""
+        return {"log_weights": self.log_weights, "means": self.means, "scale_trils": self.scale_trils}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:
+        """Inverse of `tensors`; `DistributionError` names what is missing."""
+        names = ("log_weights", "means", "scale_trils")
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise DistributionError(f"a Gaussian mixture lacks {', '.join(missing)}", sorted(tensors))
+        return cls(*(tensors[name] for name in names))

@@ -1,29 +1,58 @@
-"""A mixture of experts as one file: safetensors for the parameters, JSON for what describes them."""
+"""A model as one file: safetensors for the parameters, JSON for what describes them and says of what kind it is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.errors import DistributionError, ModelFileError
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 
-__all__ = ["MODEL_KIND", "MODEL_SCHEMA", "load_mixture_of_experts", "save_mixture_of_experts"]
+__all__ = [
+    "MIXTURE_KIND",
+    "MODEL_KIND",
+    "MODEL_SCHEMA",
+    "load_mixture_of_experts",
+    "load_model",
+    "save_mixture_of_experts",
+    "save_model",
+]
 
-MODEL_KIND = "mixture_of_experts"
+MODEL_KIND = "mixture_of_experts"  # linear and neural parts alike: the names of their tensors tell them apart
+MIXTURE_KIND = "gaussian_mixture"
 MODEL_SCHEMA = 1
 
 
+def save_model(
+    path: str | Path, model: GaussianMixture | MixtureOfExperts, document: dict[str, Any] | None = None
+) -> None:
+    """Write a model of any kind and a JSON-compatible description of it, atomically."""
+    kind = MIXTURE_KIND if isinstance(model, GaussianMixture) else MODEL_KIND
+    write_tensor_file(path, model.tensors(), document or {}, kind=kind, schema=MODEL_SCHEMA)
+
+
+def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, dict[str, Any]]:
+    """Read a model of any kind and its description; `ModelFileError` says why a file is refused."""
+    tensors, document = read_tensor_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
+    name = document["kind"].replace("_", " ")
+    try:
+        if document["kind"] == MIXTURE_KIND:
+            return GaussianMixture.from_tensors(tensors), document
+        return MixtureOfExperts.from_tensors(tensors), document
+    except DistributionError as error:
+        raise ModelFileError(f"{path} does not hold a valid {name}: {error}", str(path)) from error
+
+
 def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document: dict[str, Any] | None = None) -> None:
-    """Write a model and a JSON-compatible description of it, atomically."""
-    write_tensor_file(path, model.tensors(), document or {}, kind=MODEL_KIND, schema=MODEL_SCHEMA)
+    """As `save_model`."""
+    save_model(path, model, document)
 
 
 def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[str, Any]]:
-    """Read a model and its description; `ModelFileError` says why a file is refused."""
-    tensors, document = read_tensor_file(path, kind=MODEL_KIND, schema=MODEL_SCHEMA)
-    try:
-        return MixtureOfExperts.from_tensors(tensors), document
-    except DistributionError as error:
-        raise ModelFileError(f"{path} does not hold a valid mixture of experts: {error}", str(path)) from error
+    """As `load_model`; a file of another kind is refused."""
+    model, document = load_model(path)
+    if not isinstance(model, MixtureOfExperts):
+        raise ModelFileError(f"{path} holds a {document['kind']!r}, expected a {MODEL_KIND!r}", document["kind"])
+    return model, document

@@ -44,8 +44,17 @@ def write_tensor_file(
     write_atomically(path, safetensors.torch.save(content, metadata={METADATA_KEY: header}))
 
 
-def read_tensor_file(path: str | Path, *, kind: str, schema: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensor_file(
+    path: str | Path, *, kind: str | tuple[str, ...], schema: int
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_tensor_file` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+    kind : str or tuple of str
+        What the file may hold; the document's entry "kind" says what it does.
+    schema : int
 
     Returns
     -------
@@ -71,8 +80,10 @@ def read_tensor_file(path: str | Path, *, kind: str, schema: int) -> tuple[dict[
     except safetensors.SafetensorError as error:
         raise ModelFileError(f"{path} is truncated or no safetensors file: {error}", str(path)) from error
     document = _document(path, header)
-    if document.get("kind") != kind:
-        raise ModelFileError(f"{path} holds a {document.get('kind')!r}, expected a {kind!r}", document.get("kind"))
+    kinds = (kind,) if isinstance(kind, str) else kind
+    if document.get("kind") not in kinds:
+        expected = " or ".join(repr(name) for name in kinds)
+        raise ModelFileError(f"{path} holds a {document.get('kind')!r}, expected a {expected}", document.get("kind"))
     if document.get("schema_version") != schema:
         raise ModelFileError(
             f"{path} has schema version {document.get('schema_version')!r}, this program reads {schema}; "

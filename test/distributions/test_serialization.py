@@ -2,9 +2,19 @@
 
 import pytest
 import torch
-from distributions.random_models import random_mixture_of_experts
+from distributions.random_models import (
+    random_mixture,
+    random_mixture_of_experts,
+    random_neural_mixture_of_experts,
+)
 
-from eim_ros.distributions import load_mixture_of_experts, save_mixture_of_experts
+from eim_ros.distributions import (
+    GaussianMixture,
+    load_mixture_of_experts,
+    load_model,
+    save_mixture_of_experts,
+    save_model,
+)
 from eim_ros.distributions.serialization import MODEL_KIND, MODEL_SCHEMA
 from eim_ros.errors import ModelFileError
 from eim_ros.numerics import write_tensor_file
@@ -20,6 +30,35 @@ def test_model_comes_back_bit_by_bit(tmp_path, size, dtype):
     for name, value in model.tensors().items():
         assert loaded.tensors()[name].dtype == dtype
         assert torch.equal(loaded.tensors()[name], value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        random_mixture(5, 3, 2),
+        random_mixture_of_experts(6, 3, 2, 1),
+        random_neural_mixture_of_experts(7, 3, 2, 1),
+        random_neural_mixture_of_experts(8, 3, 2, 1, linear_gating=True),
+        random_neural_mixture_of_experts(9, 1, 1, 0),
+    ],
+    ids=["GaussianMixture", "linear", "neural", "neural experts", "neural without contexts"],
+)
+def test_one_loader_reads_every_kind(tmp_path, model):
+    save_model(tmp_path / "model", model, {"note": "x"})
+    loaded, document = load_model(tmp_path / "model")
+    assert type(loaded) is type(model)
+    assert document["note"] == "x"
+    if not isinstance(model, GaussianMixture):
+        assert type(loaded.gating) is type(model.gating)
+        assert type(loaded.experts) is type(model.experts)
+    for name, value in model.tensors().items():  # the weights of a mixture are normalised once more
+        torch.testing.assert_close(loaded.tensors()[name], value, rtol=1e-15, atol=1e-15)
+
+
+def test_mixture_is_no_mixture_of_experts(tmp_path):
+    save_model(tmp_path / "model", random_mixture(10, 3, 2))
+    with pytest.raises(ModelFileError, match="holds a 'gaussian_mixture', expected a 'mixture_of_experts'"):
+        load_mixture_of_experts(tmp_path / "model")
 
 
 def test_saving_a_loaded_model_gives_the_same_bytes(tmp_path):
