@@ -5,14 +5,18 @@ EIM and inference with a known density share these updates and differ only in wh
 
 from eim_ros.projections.categorical import CategoricalUpdate, project_categorical
 from eim_ros.projections.gating import constrain_gating, fit_gating
+from eim_ros.projections.gating_projection import GatingUpdate, project_gating
 from eim_ros.projections.gaussian import GaussianUpdate, project_experts, solve_multipliers
 from eim_ros.projections.maximum_likelihood import fit_experts
 from eim_ros.projections.surrogate import QuadraticSurrogate, fit_to_gradients, fit_to_values
+from eim_ros.projections.weighted_samples import WeightedSamples, weigh_samples
 
 __all__ = [
     "CategoricalUpdate",
+    "GatingUpdate",
     "GaussianUpdate",
     "QuadraticSurrogate",
+    "WeightedSamples",
     "constrain_gating",
     "fit_experts",
     "fit_gating",
@@ -20,5 +24,7 @@ __all__ = [
     "fit_to_values",
     "project_categorical",
     "project_experts",
+    "project_gating",
     "solve_multipliers",
+    "weigh_samples",
 ]
