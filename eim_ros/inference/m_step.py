@@ -12,9 +12,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import MixtureOfExperts
+from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.errors import DistributionError
 from eim_ros.projections.categorical import project_categorical
-from eim_ros.projections.gating import constrain_gating, fit_gating
+from eim_ros.projections.gating_projection import project_gating
 from eim_ros.projections.gaussian import project_experts
 from eim_ros.projections.surrogate import fit_to_gradients, fit_to_values
 from eim_ros.settings import Settings, option
@@ -80,13 +81,13 @@ def update_gating(
         return model, {}
     chosen = _subset(context, config.n_gating_contexts, generator)
     reward = _rewards(config, model, ratio, chosen, generator)
-    if model.n_context == 0:  # all contexts are the same one
-        chosen, reward = chosen[:1], reward.mean(0, keepdim=True)
-    old = model.gating(chosen)
-    target = project_categorical(old, reward, config.gating_kl_bound, config.gating_entropy_loss_bound)
-    fitted = fit_gating(model.gating, chosen, target.log_probs.exp())
-    gating, kl = constrain_gating(model.gating, fitted, chosen, config.gating_kl_bound)
-    return MixtureOfExperts(gating, model.experts), {"gating_kl": kl}
+    bounds = (config.gating_kl_bound, config.gating_entropy_loss_bound)
+    if model.n_context == 0:  # all contexts are the same one: closed form
+        shared = project_categorical(model.gating(chosen[:1]), reward.mean(0, keepdim=True), *bounds)
+        gating = SoftmaxGating(chosen.new_zeros(model.n_components, 0), shared.log_probs[0])
+        return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}
+    update = project_gating(model.gating, chosen, reward, *bounds)
+    return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}
 
 
 def update_experts(
@@ -106,10 +107,12 @@ def update_experts(
     record : dict
         `expert_kl`, mean KL of the updates [nat]; `updated`, share of the experts that were updated.
     """
+    experts = model.experts
+    if not isinstance(experts, LinearExperts):
+        raise DistributionError(f"no update of {type(experts).__name__} is known", type(experts).__name__)
     local = draw_contexts(model, context, config.n_expert_samples, generator)
     shape = (model.n_components, config.n_expert_samples, model.n_dims)
     residual = torch.randn(shape, generator=generator, dtype=local.dtype, device=local.device)
-    experts = model.experts
     mean = local @ experts.weights.mT + experts.biases.unsqueeze(1)
     sample = (mean + residual @ experts.scale_trils.mT).reshape(-1, model.n_dims)
     flat = local.flatten(0, 1)

@@ -1,0 +1,288 @@
+"""Trust-region I-projection of a gating, within its own family (thesis 4.2.1, equation 4.3).
+
+Over the parameters theta of the gating, with rewards phi(y, z),
+
+    maximise E_y sum_z q(z|y) phi(y, z) - kl_weight E_y KL(q(z|y) || q_old(z|y))
+    subject to E_y KL(q || q_old) <= kl_bound and E_y H(q) >= E_y H(q_old) - entropy_loss_bound.
+
+The thesis projects the probabilities of each context on its own and then fits the gating to them by cross entropy.
+Rewards from one sample per context are noisy, the softmax of a noisy reward is biased, and the trust region is spent on
+noise that the fit averages away: the gating hardly moves. Here the Lagrangian, in which rewards enter linearly, is
+maximised over theta itself by L-BFGS, so noise averages out and the bounds hold for the gating that is returned.
+Without contexts both are the same, and `project_categorical` has the closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from eim_ros.distributions import NeuralGating, SoftmaxGating
+from eim_ros.distributions.parts import Gating
+
+__all__ = ["GatingUpdate", "project_gating"]
+
+FloatArray = npt.NDArray[np.float64]
+
+MAX_SOLVES = 10  # per multiplier
+ENOUGH = 0.5  # share of a bound that counts as having used it
+
+
+@dataclass(frozen=True)
+class GatingUpdate:
+    """Result of the projection.
+
+    Attributes
+    ----------
+    gating : Gating
+        The old one if no step was feasible or the rewards are not finite.
+    eta, omega : float
+        Multipliers of the KL and of the entropy constraint.
+    kl : float
+        Mean KL(new || old) over the contexts [nat].
+    entropy_change : float
+        Mean H(new) - H(old) [nat].
+    feasible : bool
+    """
+
+    gating: Gating
+    eta: float
+    omega: float
+    kl: float
+    entropy_change: float
+    feasible: bool
+
+
+def project_gating(
+    old: Gating,
+    context: Tensor,
+    reward: Tensor,
+    kl_bound: float,
+    entropy_loss_bound: float,
+    *,
+    kl_weight: float = 1.0,
+    max_iterations: int = 15,
+) -> GatingUpdate:
+    """Improve a gating by rewards of its components.
+
+    Parameters
+    ----------
+    old : Gating
+    context : Tensor (n_contexts, n_context)
+    reward : Tensor (n_contexts, n_components)
+        phi(y, z) [nat], each of which may be a single noisy sample.
+    kl_bound, entropy_loss_bound : float
+        Largest mean KL and largest mean loss of entropy [nat].
+    kl_weight : float
+        Weight of the KL term of the objective, >= 0.
+    max_iterations : int
+        Of L-BFGS for one pair of multipliers.
+
+    Returns
+    -------
+    GatingUpdate
+    """
+    unchanged = GatingUpdate(old, float("inf"), 0.0, 0.0, 0.0, False)
+    if old.n_components == 1 or not bool(torch.isfinite(reward).all()):
+        return unchanged
+    problem = _Problem.of(old, context, reward, kl_weight, max_iterations)
+    eta, flat = _least_multiplier(
+        lambda eta, start: problem.solve(eta, 0.0, start), problem.kl, kl_bound, problem.start
+    )
+    omega = 0.0
+    if problem.entropy_change(flat) < -entropy_loss_bound:
+        omega, flat = _least_multiplier(
+            lambda omega, start: problem.solve(eta, omega, start),
+            lambda flat: -problem.entropy_change(flat),
+            entropy_loss_bound,
+            flat,
+        )
+    flat = problem.shortened(flat, kl_bound, entropy_loss_bound)
+    gating = problem.family.build(flat)
+    if not all(bool(torch.isfinite(value).all()) for value in gating.tensors().values()):
+        return unchanged
+    kl, change = problem.kl(flat), problem.entropy_change(flat)
+    return GatingUpdate(gating, eta, omega, kl, change, bool((flat != problem.start).any()))
+
+
+def _least_multiplier(
+    solve: Callable[[float, FloatArray], FloatArray],
+    measure: Callable[[FloatArray], float],
+    bound: float,
+    start: FloatArray,
+) -> tuple[float, FloatArray]:
+    """Least multiplier >= 0 whose solution has measure <= bound, to within `ENOUGH`; the last one tried if none has.
+
+    The measure falls about with the square of 1 + multiplier.
+    """
+    lower, upper, multiplier = 0.0, float("inf"), 0.0
+    best, flat = None, start
+    for _ in range(MAX_SOLVES):
+        flat = solve(multiplier, start)  # not from the last solution: a saturated one would hold L-BFGS fast
+        value = measure(flat)
+        if value <= bound:
+            best, upper = (multiplier, flat), multiplier
+            if multiplier == 0.0 or value >= ENOUGH * bound:
+                break
+        else:
+            lower = multiplier
+        ratio = min(max(value / bound, 1e-4), 1e4) if bound > 0.0 else 1e4
+        guess = (1.0 + multiplier) * (1.15 * ratio) ** 0.5 - 1.0
+        if not lower < guess < upper:
+            guess = 4.0 * (1.0 + lower) if upper == float("inf") else ((1.0 + lower) * (1.0 + upper)) ** 0.5 - 1.0
+        multiplier = guess
+    return best if best is not None else (multiplier, flat)
+
+
+class _Family(Protocol):
+    """Gatings of one kind as functions of a flat vector."""
+
+    @property
+    def start(self) -> FloatArray: ...
+
+    def log_probs(self, flat: FloatArray) -> Tensor:
+        """At the contexts of the problem, (n_contexts, n_components)."""
+        ...
+
+    def value_and_gradient(
+        self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
+    ) -> tuple[float, FloatArray]:
+        """An objective of the log probabilities, given with its gradient in the logits."""
+        ...
+
+    def build(self, flat: FloatArray) -> Gating: ...
+
+
+class _Linear:
+    """Softmax gatings in standardised contexts."""
+
+    def __init__(self, gating: SoftmaxGating, context: Tensor) -> None:
+        center = context.mean(0)
+        scale = (context - center).square().mean(0).sqrt()
+        self._center, self._scale = center, torch.where(scale > 0.0, scale, torch.ones_like(scale))
+        standard = (context - center) / self._scale
+        self._design = torch.cat([standard, standard.new_ones(len(standard), 1)], -1)
+        biases = gating.biases + gating.weights @ center
+        parameters = torch.cat([gating.weights * self._scale, biases.unsqueeze(-1)], -1)
+        self._shape = parameters.shape
+        self.start = parameters.reshape(-1).cpu().numpy()
+
+    def log_probs(self, flat: FloatArray) -> Tensor:
+        return torch.log_softmax(self._design @ self._tensor(flat).T, -1)
+
+    def value_and_gradient(
+        self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
+    ) -> tuple[float, FloatArray]:
+        value, gradient = objective(self.log_probs(flat))
+        return value, (gradient.T @ self._design).reshape(-1).cpu().numpy()
+
+    def build(self, flat: FloatArray) -> SoftmaxGating:
+        parameters = self._tensor(flat)
+        weights = parameters[:, :-1] / self._scale
+        biases = parameters[:, -1] - weights @ self._center
+        return SoftmaxGating(weights - weights.mean(0), biases - biases.mean())
+
+    def _tensor(self, flat: FloatArray) -> Tensor:
+        return torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device).reshape(self._shape)
+
+
+class _Neural:
+    """Neural gatings; the standardisation of their inputs stays as it is."""
+
+    def __init__(self, gating: NeuralGating, context: Tensor) -> None:
+        self._fixed, self._context = gating.tensors(), context
+        self._names = [name for name in self._fixed if name.startswith("layers.")]
+        self.start = torch.cat([self._fixed[name].reshape(-1) for name in self._names]).cpu().numpy()
+
+    def log_probs(self, flat: FloatArray) -> Tensor:
+        return self.build(flat)(self._context)
+
+    def value_and_gradient(
+        self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
+    ) -> tuple[float, FloatArray]:
+        leaves = {name: value.requires_grad_(True) for name, value in self._split(flat).items()}
+        with torch.enable_grad():
+            logits = NeuralGating.from_tensors({**self._fixed, **leaves}).network(self._context)[0]
+        value, gradient = objective(torch.log_softmax(logits.detach(), -1))
+        gradients = torch.autograd.grad(logits, list(leaves.values()), gradient)
+        return value, torch.cat([part.reshape(-1) for part in gradients]).cpu().numpy()
+
+    def build(self, flat: FloatArray) -> NeuralGating:
+        return NeuralGating.from_tensors({**self._fixed, **self._split(flat)})
+
+    def _split(self, flat: FloatArray) -> dict[str, Tensor]:
+        like = [self._fixed[name] for name in self._names]
+        parts = torch.as_tensor(flat, dtype=like[0].dtype, device=like[0].device).split([v.numel() for v in like])
+        return {n: p.reshape(v.shape).clone() for n, p, v in zip(self._names, parts, like, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Problem:
+    family: _Family
+    old_log_probs: Tensor
+    reward: Tensor
+    kl_weight: float
+    max_iterations: int
+
+    @classmethod
+    def of(cls, old: Gating, context: Tensor, reward: Tensor, kl_weight: float, max_iterations: int) -> _Problem:
+        family: _Family = _Neural(old, context) if isinstance(old, NeuralGating) else _Linear(_linear(old), context)
+        old_log_probs = family.log_probs(family.start)
+        centred = reward - (old_log_probs.exp() * reward).sum(-1, keepdim=True)
+        return cls(family, old_log_probs, centred, kl_weight, max_iterations)
+
+    @property
+    def start(self) -> FloatArray:
+        return self.family.start
+
+    def solve(self, eta: float, omega: float, start: FloatArray) -> FloatArray:
+        """Maximiser of the Lagrangian, in units in which it is of the order of one."""
+        weight = self.kl_weight + eta
+        unit = max(weight, float(self.reward.abs().mean()), 1e-300)
+
+        def negative(log_probs: Tensor) -> tuple[float, Tensor]:
+            probabilities = log_probs.exp()
+            value = (self.reward - weight * (log_probs - self.old_log_probs) - omega * log_probs) / unit
+            mean = (probabilities * value).sum(-1, keepdim=True)
+            return -float(mean.mean()), probabilities * (mean - value) / len(value)
+
+        def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+            return self.family.value_and_gradient(flat, negative)
+
+        result = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": self.max_iterations})
+        return np.asarray(result.x) if np.isfinite(result.x).all() else start
+
+    def kl(self, flat: FloatArray) -> float:
+        log_probs = self.family.log_probs(flat)
+        return float((log_probs.exp() * (log_probs - self.old_log_probs)).sum(-1).mean())
+
+    def entropy_change(self, flat: FloatArray) -> float:
+        log_probs = self.family.log_probs(flat)
+        old_entropy = -(self.old_log_probs.exp() * self.old_log_probs).sum(-1).mean()
+        return float(-(log_probs.exp() * log_probs).sum(-1).mean() - old_entropy)
+
+    def shortened(self, flat: FloatArray, kl_bound: float, entropy_loss_bound: float) -> FloatArray:
+        """The farthest point tried on the way back to the start at which both bounds hold."""
+        step, fraction = flat - self.start, 1.0
+        for _ in range(20):
+            candidate = self.start + fraction * step
+            kl, loss = self.kl(candidate), -self.entropy_change(candidate)
+            if kl <= kl_bound and loss <= entropy_loss_bound:
+                return candidate
+            by_kl = (kl_bound / kl) ** 0.5 if kl > kl_bound else 1.0  # the KL is about quadratic in the fraction
+            by_entropy = entropy_loss_bound / loss if loss > entropy_loss_bound else 1.0
+            fraction *= max(0.1, 0.95 * min(by_kl, by_entropy))
+        return self.start
+
+
+def _linear(gating: Gating) -> SoftmaxGating:
+    if not isinstance(gating, SoftmaxGating):
+        raise TypeError(f"no parameterisation of a {type(gating).__name__} is known")
+    return gating
