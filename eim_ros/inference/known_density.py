@@ -1,0 +1,297 @@
+"""Expected Information Maximisation where the target's density is known, up to a constant (thesis 5.5; VIPS).
+
+The bound, its E-step and its M-step are those of EIM; only the log ratio differs, which here is exact:
+
+    phi(x, y) = log p(x|y) / T - log q_old(x|y)                     maximises E_q[log p] + T H(q)
+
+With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as ever, which is the objective divided by T: the
+same steps as with phi = log p - T log q_old and the KL weighted by T.
+
+Where the GMMVI family of algorithms fits in, should it be wanted: an iteration is one call each of `update_gating` and
+`update_experts`, and each of the family's choices replaces one thing that these are made of.
+
+- Samples (new ones, or reused with importance weights): drawn in `update_experts` and `update_gating`.
+- Natural gradient, first or zero order (Stein, MORE): `fit_to_gradients` and `fit_to_values`, chosen by `surrogate`.
+- Component update (trust region, or a plain step): `project_experts`; step sizes: `kl_bound`, here constant.
+- Weight update: `project_categorical`; step size: `gating_kl_bound`.
+- Adding and deleting components: between two steps, in `_Fitting.step`, where the state holds the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.errors import DataError, DistributionError
+from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
+from eim_ros.inference.run import Checkpoint, FitResult, History, run
+from eim_ros.inference.target_density import Target, TargetDensity, target_density
+from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.numerics import Status
+from eim_ros.settings import option
+
+__all__ = ["KnownDensityEIM", "KnownDensityEIMConfig", "KnownDensityState", "KnownRatio"]
+
+QUIET_ITERATIONS = 3  # so many in a row, with changes below the tolerance, end a run
+STEADY = (
+    0.97  # a spread of the log ratio that falls by more in a window shows progress that the objective's noise hides
+)
+
+
+@dataclass(frozen=True)
+class KnownDensityEIMConfig(MStepConfig):
+    """Settings of `KnownDensityEIM`; those of the M-step are inherited."""
+
+    n_components: int = option(50, "number of components, where no start is given", minimum=1)
+    n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
+    n_starts: int = option(10, "fits of EM from k-means of which the likeliest is the start", minimum=1)
+    initial_em_iterations: int = option(40, "iterations of each of them; 0: a single k-means alone", minimum=0)
+    temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
+    n_objective_samples: int = option(1000, "samples for the record of the objective", minimum=2)
+    tolerance: float = option(
+        1e-20, "stop when the model changes by less than this KL per iteration", unit="nat", minimum=0.0
+    )
+    plateau_window: int = option(
+        20, "stop when the objective rises by no more than its noise from so many iterations to the next; 0: never",
+        minimum=0,
+    )  # fmt: skip
+
+
+@dataclass
+class KnownRatio:
+    """Exact log ratio of a target and a model; counts what it is asked.
+
+    A sample at which the target is not finite has no say: its value counts as the least finite one of its batch, its
+    gradient as zero. How many there were is counted.
+
+    Attributes
+    ----------
+    target : TargetDensity
+    model : MixtureOfExperts
+        q_old.
+    temperature : float
+    evaluations, non_finite : int
+        Samples at which the target was evaluated so far, and those of them where it was not finite.
+    """
+
+    target: TargetDensity
+    model: MixtureOfExperts
+    temperature: float = 1.0
+    evaluations: int = 0
+    non_finite: int = 0
+
+    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
+        value = self.target.log_prob(context, sample) / self.temperature - self.model.log_prob(context, sample)
+        good = torch.isfinite(value)
+        self._count(good)
+        least = value[good].min() if bool(good.any()) else value.new_zeros(())
+        return torch.where(good, value, least)
+
+    def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
+        gradient = self.target.gradient(context, sample) / self.temperature - self.model.score(context, sample)
+        good = torch.isfinite(gradient).all(-1)
+        self._count(good)
+        return torch.where(good.unsqueeze(-1), gradient, torch.zeros_like(gradient))
+
+    def _count(self, good: Tensor) -> None:
+        self.evaluations += len(good)
+        self.non_finite += len(good) - int(good.sum())
+
+
+@dataclass(frozen=True)
+class KnownDensityState:
+    """State of `KnownDensityEIM`; the generator is advanced in place by each step."""
+
+    model: MixtureOfExperts
+    generator: torch.Generator
+    iteration: int
+
+    @property
+    def kept(self) -> MixtureOfExperts:
+        return self.model
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {**self.model.tensors(), "generator": self.generator.get_state()}
+
+
+class KnownDensityEIM:
+    """I-projection of a mixture, or a mixture of experts, onto a known density.
+
+    Parameters
+    ----------
+    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
+        Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Where it has
+        no method `score`, it is differentiated automatically, unless `surrogate` is "value".
+    config : KnownDensityEIMConfig
+    """
+
+    def __init__(self, target: Target, config: KnownDensityEIMConfig | None = None) -> None:
+        self.target = target
+        self.config = config or KnownDensityEIMConfig()
+
+    def fit(
+        self,
+        data: Any = None,
+        initial: MixtureOfExperts | GaussianMixture | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        callbacks: Sequence[Callable[[KnownDensityState, dict[str, float]], None]] = (),
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
+    ) -> FitResult[KnownDensityState]:
+        """Fit to the target.
+
+        Parameters
+        ----------
+        data : Tensor, pair, or None
+            What the start is made of, and the contexts: samples (n, dx); or context (n, dy) and sample (n, dx), of
+            which the sample may be None if a start is given. None, with a start, for a target without contexts.
+        initial : MixtureOfExperts or GaussianMixture, optional
+            Start; otherwise the likeliest of several fits of EM to the data, from k-means.
+        generator : torch.Generator, optional
+            All randomness; seed 0 if missing. Its device is where the fit runs.
+        callbacks, checkpoint, resume
+            See `run`.
+
+        Returns
+        -------
+        FitResult
+            CONVERGED once the model rests or the objective does. The history holds `elbo`, the objective
+            E[log p] + T H(q) [nat] with its `elbo_standard_error`, `entropy` H(q) [nat], `change`, the KL of the new
+            model to the old [nat], `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target
+            by them, and `non_finite`, the share of these at which it was not finite.
+
+        Raises
+        ------
+        DataError
+            Neither samples nor a start, fewer points than components, empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data; a target of another shape than (n,), that cannot be
+            differentiated though gradients are asked for, or that is finite nowhere where the start has its samples.
+        """
+        generator = generator or torch.Generator().manual_seed(0)
+        checked = _data(data, initial).to(generator.device)
+        if initial is None:
+            initial = self._initial(checked, generator)
+        start = checked_start(initial, checked).to(device=generator.device)
+        target = target_density(self.target, conditional=checked.conditional)
+        _check(target, start, checked.context)
+        return run(
+            _Fitting(self.config, target, checked.context),
+            KnownDensityState(start, generator, 0),
+            self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+            conditional=checked.conditional,
+        )
+
+    def _initial(self, data: TrainingData, generator: torch.Generator) -> MixtureOfExperts:
+        """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see."""
+        n_starts = self.config.n_starts if self.config.initial_em_iterations > 0 else 1
+        settings = EMConfig(n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations)
+        pairs = (data.context, data.sample)
+        best, best_value = None, float("-inf")
+        for _ in range(n_starts if self.config.n_components > 1 else 1):
+            result = EM(settings).fit(pairs, generator=generator)
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            value = float(result.mixture_of_experts.log_prob(*pairs).mean())
+            if best is None or value > best_value:
+                best, best_value = result.mixture_of_experts, value
+        assert best is not None
+        return best
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """Inference for one target, as an `Algorithm`."""
+
+    config: KnownDensityEIMConfig
+    target: TargetDensity
+    context: Tensor
+
+    def step(self, state: KnownDensityState) -> tuple[KnownDensityState, dict[str, float]]:
+        config, generator = self.config, state.generator
+        ratio = KnownRatio(self.target, state.model, config.temperature)
+        gated, gating_record = update_gating(config, state.model, ratio, self.context, generator)
+        following, experts_record = update_experts(config, gated, ratio, self.context, generator)
+        record = {**gating_record, **experts_record, **self._figures(state.model, following, generator)}
+        record["evaluations"] = float(ratio.evaluations)
+        record["non_finite"] = ratio.non_finite / max(1, ratio.evaluations)
+        return dataclasses.replace(state, model=following, iteration=state.iteration + 1), record
+
+    def restore(self, state: KnownDensityState, tensors: dict[str, Tensor], iteration: int) -> KnownDensityState:
+        model = MixtureOfExperts.from_tensors(tensors).to(device=state.generator.device)
+        state.generator.set_state(tensors["generator"])
+        return KnownDensityState(model, state.generator, iteration)
+
+    def finished(self, history: History) -> bool:
+        changes = history.column("change")[-QUIET_ITERATIONS:]
+        quiet = len(changes) == QUIET_ITERATIONS and max(changes) <= self.config.tolerance
+        return quiet or _plateau(history, self.config.plateau_window)
+
+    def _figures(self, old: MixtureOfExperts, new: MixtureOfExperts, generator: torch.Generator) -> dict[str, float]:
+        """E[log p] + T H(q) from fresh samples at which the target is finite, and how far the model has moved.
+
+        KL(new || old) is half the variance of log new/old up to third order, without the cancellation that hides small
+        values in the mean.
+        """
+        context, sample = _draw(new, self.context, self.config.n_objective_samples, generator)
+        log_model = new.log_prob(context, sample)
+        value = self.target.log_prob(context, sample) - self.config.temperature * log_model
+        good = value[torch.isfinite(value)]
+        return {
+            "elbo": float(good.mean()),
+            "elbo_standard_error": float(good.std() / len(good) ** 0.5),
+            "entropy": -float(log_model.mean()),
+            "change": 0.5 * float((log_model - old.log_prob(context, sample)).var()),
+        }
+
+
+def _plateau(history: History, window: int) -> bool:
+    """Whether the objective's mean over a window exceeds that of the window before by no more than its noise.
+
+    Where the target can be represented, the noise vanishes with the distance to it: the run then goes on.
+    """
+    values, errors = (history.column(name)[-2 * window :] for name in ("elbo", "elbo_standard_error"))
+    if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:
+        return False
+    rise = sum(values[window:]) - sum(values[:window])
+    noise = sum(error**2 for error in errors) ** 0.5
+    return rise <= noise and sum(errors[window:]) >= STEADY * sum(errors[:window])
+
+
+def _data(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> TrainingData:
+    """Data whose samples, where a start makes them superfluous, are zeros."""
+    contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
+    if data is not None and not contexts_only:
+        return checked_data(data)
+    if initial is None:
+        raise DataError("give samples to make a start of, or an initial model")
+    if data is None:
+        return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))
+    return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
+
+
+def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor) -> None:
+    """Refuse a target that says nothing about the start."""
+    fixed = torch.Generator(device=start.device).manual_seed(0)  # whatever is drawn here leaves the fit's own alone
+    context, sample = _draw(start, context, 200, fixed)
+    if not bool(torch.isfinite(target.log_prob(context, sample)).any()):
+        raise DistributionError("the target's log density is finite at none of 200 samples of the initial model")
+
+
+def _draw(
+    model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Contexts, picked at random, with one sample of the model each."""
+    chosen = context[torch.randint(len(context), (n_samples,), generator=generator, device=context.device)]
+    return chosen, model.sample(chosen, generator)[0]
