@@ -64,9 +64,12 @@ class QuadraticForms:
         coefficients[narrow] = 0.0
         return cls(coefficients, narrow, residuals[narrow], linear[narrow])
 
-    def __call__(self, joint: Tensor, products: Tensor) -> Tensor:
-        """Values (n_samples, n_components) at [x, y] (n_samples, n_dims + n_context) with their products."""
-        values = products @ self.coefficients.T
+    def __call__(self, joint: Tensor, products: Tensor, out: Tensor | None = None) -> Tensor:
+        """Values (n_samples, n_components) at [x, y] (n_samples, n_dims + n_context) with their products.
+
+        A buffer for them may be given: fresh memory can cost more than the product.
+        """
+        values = torch.mm(products, self.coefficients.T, out=out)
         if len(self.narrow):
             extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1)
             n_narrow, n_dims, width = self.residuals.shape

@@ -98,7 +98,8 @@ def _center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
     magnitude = torch.maximum(low.abs(), high.abs())
     magnitude = torch.where(magnitude > 0.0, magnitude, torch.ones_like(magnitude))
     relative = values / magnitude
-    center, scale = relative.mean(0) * magnitude, relative.std(0, correction=0) * magnitude
+    middle = relative.mean(0)
+    center, scale = middle * magnitude, (relative - middle).square().mean(0).sqrt() * magnitude
     constant = (low == high) | (scale < LEAST_SCALE)
     small = magnitude < LEAST_SCALE
     unit = torch.where(small, torch.ones_like(magnitude), magnitude)

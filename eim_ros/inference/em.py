@@ -1,31 +1,36 @@
-"""Expectation maximisation for mixtures of linear experts (thesis 2.1.3, 5.2).
+"""Expectation maximisation for mixtures and for mixtures of linear experts (thesis 2.1.3, 5.2).
 
-E-step: responsibilities q(z|x,y). M-step: weighted least squares for the experts, softmax regression for the gating
-(a few L-BFGS steps, which makes it generalised EM: the likelihood still never falls).
+E-step: responsibilities q(z|x,y), or in hard EM the most probable component alone. M-step: weighted least squares for
+the experts, the mean responsibilities for the weights or softmax regression for a gating (a few L-BFGS steps, which
+makes it generalised EM). No step lowers the likelihood; hard EM raises the free energy, its lower bound (truncation.md,
+Prop. 8).
 """
 
 from __future__ import annotations
 
-import warnings
+import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts, SoftmaxGating
-from eim_ros.errors import DataError
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions.standardisation import Standardisation, linear_parts
+from eim_ros.errors import DistributionError
+from eim_ros.inference.expectation import expect
+from eim_ros.inference.initial_model import initial_mixture_of_experts
+from eim_ros.inference.maximisation import maximise
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
-from eim_ros.inference.training_data import checked_data, checked_start
-from eim_ros.projections.gating import fit_gating
-from eim_ros.projections.maximum_likelihood import fit_experts
+from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.numerics.status import Status
 from eim_ros.settings import Settings, option
 
 __all__ = ["EM", "EMConfig", "EMState", "initial_mixture_of_experts"]
+
+BEST = "best."  # prefix of the best earlier start's tensors in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -37,27 +42,56 @@ class EMConfig(Settings):
     tolerance: float = option(
         1e-4, "stop when the mean log-likelihood rises by less than this", unit="nat", minimum=0.0
     )
-    covariance_floor: float = option(1e-6, "floor of variances, relative to the data's", minimum=0.0)
+    covariance_floor: float = option(
+        1e-6, "least variance of an expert in any direction, relative to the data's variances", minimum=0.0
+    )
     gating_iterations: int = option(5, "L-BFGS iterations of the gating per M-step", minimum=1)
+    n_starts: int = option(1, "runs from different starts, of which the best is kept", minimum=1)
+    hard: bool = option(False, "give each point to its most probable expert alone")
 
 
 @dataclass(frozen=True)
 class EMState:
-    """State of `EM`: the model and the data's log-likelihood under it is all there is."""
+    """State of `EM`.
+
+    Attributes
+    ----------
+    model : MixtureOfExperts
+        Of the present start.
+    iteration : int
+        Of all starts together.
+    start : int
+        Which start this is.
+    begun : int
+        Iteration at which it began.
+    value : float
+        Its objective one step ago [nat].
+    best : MixtureOfExperts, optional
+        The best result of the earlier starts.
+    best_value : float
+        Its objective one step before its last [nat].
+    """
 
     model: MixtureOfExperts
     iteration: int
+    start: int = 0
+    begun: int = 0
+    value: float = -math.inf
+    best: MixtureOfExperts | None = None
+    best_value: float = -math.inf
 
     @property
     def kept(self) -> MixtureOfExperts:
-        return self.model
+        return self.model if self.best is None or self.value > self.best_value else self.best
 
     def tensors(self) -> dict[str, Tensor]:
-        return self.model.tensors()
+        best = {} if self.best is None else {f"{BEST}{name}": value for name, value in self.best.tensors().items()}
+        progress = torch.tensor([self.start, self.begun, self.value, self.best_value], dtype=torch.float64)
+        return {**self.model.tensors(), **best, "progress": progress}
 
 
 class EM:
-    """Maximum likelihood mixture of linear experts.
+    """Maximum likelihood mixture, or mixture of linear experts.
 
     Parameters
     ----------
@@ -84,103 +118,143 @@ class EM:
         data : Tensor or pair of Tensor
             Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
         initial : MixtureOfExperts or GaussianMixture, optional
-            Start; k-means on the standardised joint otherwise.
+            Start, linear, with any number of components; k-means on the standardised joint otherwise, and for all
+            starts but the first.
         generator : torch.Generator, optional
-            Randomness of the start; seed 0 if missing.
+            Randomness of the starts; seed 0 if missing.
         callbacks, checkpoint, resume
             See `run`.
 
         Returns
         -------
         FitResult
+            Its history holds the mean `log_likelihood` of the data before each step, for hard EM also the `free_energy`
+            [nat]; with several starts it is that of the best one.
 
         Raises
         ------
         DataError
             Fewer points than experts, empty, mismatched or non-finite data.
         DistributionError
-            A start of other dimensions than the data.
+            A start of other dimensions than the data, one that is not linear, or so far off that the data have no
+            density.
         """
         checked = checked_data(data)
-        if initial is None:
-            generator = generator or torch.Generator().manual_seed(0)
-            initial = initial_mixture_of_experts(checked.context, checked.sample, self.config.n_components, generator)
-        start = checked_start(initial, checked)
-        fitting = _Fitting(self.config, checked.context.to(start.device), checked.sample.to(start.device))
-        return run(
+        if initial is not None:
+            linear_parts(checked_start(initial, checked))
+        fitting = _Fitting.from_data(self.config, checked, initial, generator)
+        result = run(
             fitting,
-            EMState(start, 0),
-            self.config.n_iterations,
+            EMState(fitting.start(0), 0),
+            self.config.n_starts * self.config.n_iterations,
             callbacks=callbacks,
             checkpoint=checkpoint,
             resume=resume,
             conditional=checked.conditional,
         )
+        return result if self.config.n_starts == 1 else self._of_the_best_start(result)
+
+    def _of_the_best_start(self, result: FitResult[EMState]) -> FitResult[EMState]:
+        """The result as if the run had begun with its best start."""
+        of_start: dict[float, list[dict[str, float]]] = {}
+        for record in result.history.records:
+            of_start.setdefault(record["start"], []).append(record)
+        if not of_start:
+            return result
+        name = _objective(self.config)
+        history = History(tuple(max(of_start.values(), key=lambda records: records[-1][name])))
+        status = result.status
+        if status is not Status.INTERRUPTED:
+            converged = _converged(self.config, history.column(name))
+            status = Status.CONVERGED if converged else Status.MAX_ITERATIONS
+        return dataclasses.replace(result, history=history, status=status)
 
 
 @dataclass(frozen=True)
 class _Fitting:
-    """EM on one data set, as an `Algorithm`."""
+    """EM on one data set, as an `Algorithm`; it works in standardised coordinates."""
 
     config: EMConfig
-    context: Tensor
-    sample: Tensor
+    data: TrainingData
+    units: Standardisation
+    joint: Tensor
+    initial: MixtureOfExperts | None
+    seed: int
+
+    @classmethod
+    def from_data(
+        cls,
+        config: EMConfig,
+        data: TrainingData,
+        initial: MixtureOfExperts | GaussianMixture | None,
+        generator: torch.Generator | None,
+    ) -> _Fitting:
+        start = None if initial is None else checked_start(initial, data)
+        if start is not None:
+            data = data.to(start.device)
+        generator = generator or torch.Generator().manual_seed(0)
+        seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
+        units = Standardisation.from_data(data.context, data.sample)
+        return cls(config, data, units, units.joint(data.context, data.sample), start, seed)
+
+    def start(self, index: int) -> MixtureOfExperts:
+        """The start of a run; each has its own seed, so that it does not depend on the runs before."""
+        if index == 0 and self.initial is not None:
+            return self.initial
+        generator = torch.Generator().manual_seed(self.seed + index)
+        config = self.config
+        return initial_mixture_of_experts(
+            self.data.context, self.data.sample, config.n_components, generator, config.covariance_floor
+        )
 
     def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
-        log_joint = state.model.log_joint(self.context, self.sample)
-        log_prob = torch.logsumexp(log_joint, -1)
-        responsibilities = (log_joint - log_prob.unsqueeze(-1)).exp()
-        experts = fit_experts(
-            self.context,
-            self.sample,
-            responsibilities,
-            covariance_floor=_floor(self.sample, self.config.covariance_floor),
+        model = self.units.standard(state.model)
+        expectation = expect(model, self.joint, 1 if self.config.hard else None)
+        if not math.isfinite(expectation.log_likelihood):
+            raise DistributionError("the start is so far from some of the data that they have no density", model)
+        maximum = maximise(
+            model,
+            expectation.moments,
+            self.joint[:, self.units.n_dims :],
+            covariance_floor=self.config.covariance_floor,
+            gating_iterations=self.config.gating_iterations,
         )
-        gating = fit_gating(
-            state.model.gating, self.context, responsibilities, max_iterations=self.config.gating_iterations
-        )
-        following = EMState(MixtureOfExperts(gating, experts), state.iteration + 1)
-        return following, {"log_likelihood": float(log_prob.mean())}
+        offset = maximum.log_normaliser + self.units.log_volume()
+        record = {"log_likelihood": expectation.log_likelihood - offset}
+        if self.config.hard:
+            record["free_energy"] = expectation.free_energy - offset
+        following = self.units.original(maximum.model)
+        value, iteration = record[_objective(self.config)], state.iteration + 1
+        if self.config.n_starts == 1:
+            return dataclasses.replace(state, model=following, iteration=iteration, value=value), record
+        record["start"] = float(state.start)
+        ended = value - state.value < self.config.tolerance or iteration - state.begun >= self.config.n_iterations
+        following_state = dataclasses.replace(state, model=following, iteration=iteration, value=value)
+        if ended and state.start + 1 < self.config.n_starts:
+            best, index = following_state.kept, state.start + 1
+            following_state = EMState(
+                self.start(index), iteration, index, iteration, best=best, best_value=max(value, state.best_value)
+            )
+        return following_state, record
 
     def restore(self, state: EMState, tensors: dict[str, Tensor], iteration: int) -> EMState:
-        return EMState(MixtureOfExperts.from_tensors(tensors).to(device=state.model.device), iteration)
+        model = MixtureOfExperts.from_tensors(tensors).to(device=state.model.device)
+        best = {name.removeprefix(BEST): value for name, value in tensors.items() if name.startswith(BEST)}
+        start, begun, value, best_value = tensors["progress"].tolist()
+        kept = MixtureOfExperts.from_tensors(best).to(device=state.model.device) if best else None
+        return EMState(model, iteration, int(start), int(begun), value, kept, best_value)
 
     def finished(self, history: History) -> bool:
-        values = history.column("log_likelihood")
-        return len(values) > 1 and values[-1] - values[-2] < self.config.tolerance
+        last = float(self.config.n_starts - 1)
+        name = _objective(self.config)
+        values = [record[name] for record in history.records if record.get("start", last) == last]
+        full = self.config.n_starts > 1 and len(values) == self.config.n_iterations
+        return full or _converged(self.config, values)
 
 
-def initial_mixture_of_experts(
-    context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator
-) -> MixtureOfExperts:
-    """Start from k-means clusters of the standardised joint (context, sample).
-
-    Each expert is the regression of its cluster; the gating is fitted to the cluster labels.
-    """
-    if n_components > len(sample):
-        raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
-    joint = torch.cat([context, sample], -1)
-    scale = joint.std(0, correction=0)
-    standard = (joint - joint.mean(0)) / torch.where(scale > 0.0, scale, torch.ones_like(scale))
-    labels = torch.as_tensor(_cluster(standard.cpu().numpy(), n_components, generator), device=sample.device)
-    responsibilities = torch.nn.functional.one_hot(labels.long(), n_components).to(sample.dtype)
-    experts = fit_experts(context, sample, responsibilities, covariance_floor=_floor(sample, 1e-6))
-    zeros = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
-    softened = 0.99 * responsibilities + 0.01 / n_components
-    return MixtureOfExperts(fit_gating(zeros, context, softened, max_iterations=30, l2=1e-4), experts)
+def _objective(config: EMConfig) -> str:
+    return "free_energy" if config.hard else "log_likelihood"
 
 
-def _cluster(points: npt.NDArray[np.float64], n_clusters: int, generator: torch.Generator) -> npt.NDArray[np.int32]:
-    """Labels (n_points,) by k-means; k-means++ seeds where their cost is bearable."""
-    seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an empty cluster is harmless: its expert gets the overall distribution
-        start = "++" if n_clusters <= 200 else "points"
-        _, labels = kmeans2(points, n_clusters, iter=20, minit=start, seed=seed)
-    return np.asarray(labels)
-
-
-def _floor(sample: Tensor, relative: float) -> Tensor:
-    """Absolute floor of variances (n_dims,): relative to the data's variance, positive for constant columns too."""
-    variance = sample.var(0, correction=0)
-    return relative * torch.where(variance > 0.0, variance, torch.ones_like(variance)) + 1e-12
+def _converged(config: EMConfig, values: list[float]) -> bool:
+    return len(values) > 1 and values[-1] - values[-2] < config.tolerance

@@ -1,10 +1,15 @@
 """Softmax gating fitted to soft targets (the M-projection of a gating), and held inside a trust region.
 
-The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v); it is minimised by L-BFGS on
-standardised contexts, warm-started. EM fits to responsibilities, EIM to the projected probabilities (thesis 4.2.1).
+The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v) and depends on the targets by
+their moments sum_n t_ni [y_n, 1] only. It is minimised by L-BFGS on standardised contexts, warm-started, in coordinates
+in which the diagonal blocks of its Hessian are about the identity: components that are rarely chosen would else move too
+slowly. EM fits to responsibilities, EIM to the projected probabilities (thesis 4.2.1).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +19,27 @@ from torch import Tensor
 
 from eim_ros.distributions.gating import SoftmaxGating
 
-__all__ = ["constrain_gating", "fit_gating"]
+__all__ = ["GatingFit", "constrain_gating", "fit_gating", "fit_gating_to_moments", "mean_log_normaliser"]
 
 FloatArray = npt.NDArray[np.float64]
+
+LEAST_LOG_WEIGHT = -700.0  # of a component without any mass: exp of it is still above zero in float64
+CHUNK_ELEMENTS = 262_144  # probabilities at a time: they stay in cache
+
+
+@dataclass(frozen=True)
+class GatingFit:
+    """Outcome of `fit_gating_to_moments`.
+
+    Attributes
+    ----------
+    gating : SoftmaxGating
+    log_normaliser : float
+        Mean of log sum_i exp(V y + v)_i over the contexts, at the start of the optimisation [nat].
+    """
+
+    gating: SoftmaxGating
+    log_normaliser: float
 
 
 def fit_gating(
@@ -35,35 +58,82 @@ def fit_gating(
         Of L-BFGS; a warm start needs few.
     l2 : float
         Weight of 1/2 |V|^2 in standardised coordinates; keeps separable targets from driving V to infinity.
+
+    Returns
+    -------
+    SoftmaxGating
+        Never of a greater cross entropy than the initial one. Without contexts it is the mean of the targets.
     """
     center = context.mean(0)
     scale = (context - center).square().mean(0).sqrt()
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
     standard = (context - center) / scale
-    design = torch.cat([standard, standard.new_ones(len(standard), 1)], -1)
-    weights = initial.weights * scale
-    start = torch.cat([weights, (initial.biases + initial.weights @ center).unsqueeze(-1)], -1)
-    moment = targets.T @ design / len(context)
-    shape = start.shape
+    design = _design(standard)
+    products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
+    moments = (targets.T @ products).reshape(-1, *2 * (design.shape[1],))
+    start = SoftmaxGating(initial.weights * scale, initial.biases + initial.weights @ center)
+    fitted = fit_gating_to_moments(start, standard, moments, max_iterations=max_iterations, l2=l2).gating
+    weights = fitted.weights / scale
+    return SoftmaxGating(weights, fitted.biases - weights @ center)
 
-    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
-        parameters = torch.as_tensor(flat, dtype=start.dtype, device=start.device).reshape(shape)
-        logits = design @ parameters.T
-        penalty = torch.cat([parameters[:, :-1], torch.zeros_like(parameters[:, -1:])], -1)
-        normaliser = torch.logsumexp(logits, -1, keepdim=True)
-        loss = normaliser.mean() - (moment * parameters).sum() + 0.5 * l2 * penalty.square().sum()
-        gradient = (logits - normaliser).exp_().T @ design / len(context) - moment + l2 * penalty
-        return float(loss), gradient.reshape(-1).cpu().numpy()
 
-    result = minimize(
-        objective, start.reshape(-1).cpu().numpy(), jac=True, method="L-BFGS-B", options={"maxiter": max_iterations}
-    )
-    if not np.isfinite(result.x).all():
-        return initial
-    fitted = torch.as_tensor(result.x, dtype=start.dtype, device=start.device).reshape(shape)
-    raw = fitted[:, :-1] / scale
-    biases = fitted[:, -1] - raw @ center
-    return SoftmaxGating(raw - raw.mean(0), biases - biases.mean())
+def fit_gating_to_moments(
+    initial: SoftmaxGating, context: Tensor, moments: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
+) -> GatingFit:
+    """Softmax regression to targets of which only the moments are known.
+
+    Parameters
+    ----------
+    initial : SoftmaxGating
+    context : Tensor (n_samples, n_context)
+        Standardised.
+    moments : Tensor (n_components, n_context + 1, n_context + 1)
+        sum_n t_n e_n e_n' with e = [y, 1]; the targets t of a context sum to 1.
+    max_iterations, l2
+        As in `fit_gating`.
+
+    Returns
+    -------
+    GatingFit
+        Its gating never has a greater cross entropy than the initial one.
+    """
+    share = moments[:, -1, -1] / moments[:, -1, -1].sum()
+    if initial.n_context == 0:
+        log_weights = share.log().clamp_min(LEAST_LOG_WEIGHT)
+        normaliser = float(torch.logsumexp(initial.biases, 0))
+        return GatingFit(SoftmaxGating(initial.weights, log_weights), normaliser)
+    design = _design(context)
+    first = moments[:, -1] / len(context)
+    start = torch.cat([initial.weights, initial.biases.unsqueeze(-1)], -1)
+    normaliser, expected = _normaliser_and_gradient(design, start)
+    if initial.n_components == 1:
+        return GatingFit(SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser)
+    # halfway between the Hessian's blocks if the targets were fitted and what the present probabilities make of them
+    identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
+    blocks = 0.5 * moments / len(context) + (0.5 * expected[:, -1].clamp_min(0.0) + l2)[:, None, None] * identity
+    factor = torch.linalg.cholesky(blocks + 1e-9 * identity)
+
+    def losses(parameters: Tensor) -> tuple[float, float, Tensor]:
+        """Cross entropy, penalty, and the gradient of their sum."""
+        log_normaliser, gradient = (
+            (normaliser, expected) if parameters is start else _normaliser_and_gradient(design, parameters)
+        )
+        penalised = torch.cat([parameters[:, :-1], torch.zeros_like(parameters[:, -1:])], -1)
+        penalty = 0.5 * l2 * float(penalised.square().sum())
+        return log_normaliser - float((first * parameters).sum()), penalty, gradient - first + l2 * penalised
+
+    fitted = _minimise(losses, start, factor, max_iterations)
+    weights, biases = fitted[:, :-1], fitted[:, -1]
+    return GatingFit(SoftmaxGating(weights - weights.mean(0), biases - biases.mean()), normaliser)
+
+
+def mean_log_normaliser(gating: SoftmaxGating, context: Tensor) -> float:
+    """Mean of log sum_i exp(V y + v)_i over contexts (n_samples, n_context) [nat]."""
+    if gating.n_context == 0:
+        return float(torch.logsumexp(gating.biases, 0))
+    step = max(1, CHUNK_ELEMENTS // gating.n_components)
+    parts = (torch.addmm(gating.biases, rows, gating.weights.T) for rows in context.split(step))
+    return sum(float(torch.logsumexp(logits, -1).sum()) for logits in parts) / len(context)
 
 
 def constrain_gating(
@@ -91,3 +161,51 @@ def constrain_gating(
             return candidate, kl
         fraction *= max(0.1, 0.95 * (kl_bound / kl) ** 0.5)  # the KL is about quadratic in the fraction
     return old, 0.0
+
+
+def _design(context: Tensor) -> Tensor:
+    return torch.cat([context, context.new_ones(len(context), 1)], -1)
+
+
+def _normaliser_and_gradient(design: Tensor, parameters: Tensor) -> tuple[float, Tensor]:
+    """Mean log normaliser of the logits, and its gradient: the mean of p_i [y, 1], (n_components, n_context + 1)."""
+    total, gradient = 0.0, torch.zeros_like(parameters)
+    for rows in design.split(max(1, CHUNK_ELEMENTS // len(parameters))):
+        logits = rows @ parameters.T
+        largest = logits.amax(-1, keepdim=True)
+        probabilities = logits.sub_(largest).exp_()
+        sums = probabilities.sum(-1, keepdim=True)
+        total += float((largest + sums.log()).sum())
+        gradient.addmm_(probabilities.T, rows / sums)
+    return total / len(design), gradient.div_(len(design))
+
+
+def _minimise(
+    losses: Callable[[Tensor], tuple[float, float, Tensor]], start: Tensor, factor: Tensor, max_iterations: int
+) -> Tensor:
+    """Parameters after so many steps of L-BFGS in the coordinates factor' parameters; the start if it was better."""
+    lowest, _, _ = losses(start)
+    seen: dict[bytes, float] = {}
+
+    def parameters_at(flat: FloatArray) -> Tensor:
+        step = torch.as_tensor(flat, dtype=start.dtype, device=start.device).reshape(start.shape)
+        if not bool(step.any()):
+            return start
+        moved = torch.linalg.solve_triangular(factor.mT, step.unsqueeze(-1), upper=True)
+        return start + moved.squeeze(-1)
+
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+        cross_entropy, penalty, gradient = losses(parameters_at(flat))
+        seen[flat.tobytes()] = cross_entropy
+        scaled = torch.linalg.solve_triangular(factor, gradient.unsqueeze(-1), upper=False)
+        return cross_entropy + penalty, scaled.reshape(-1).to(torch.float64).cpu().numpy()
+
+    result = minimize(
+        objective,
+        np.zeros(start.numel()),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iterations, "gtol": 1e-7, "ftol": 1e-12},
+    )
+    reached = seen.get(result.x.tobytes(), float("nan"))
+    return parameters_at(result.x) if np.isfinite(result.x).all() and reached <= lowest else start

@@ -8,8 +8,6 @@ from distributions.random_models import generator_of, normal
 from eim_ros.distributions import LinearExperts
 from eim_ros.projections import fit_experts
 
-NO_FLOOR = torch.zeros(3).double()
-
 
 def pairs(seed: int, n: int = 200) -> tuple[torch.Tensor, torch.Tensor]:
     generator = generator_of(seed)
@@ -28,7 +26,7 @@ def assert_same(found: LinearExperts, expected: LinearExperts, atol: float = 1e-
 
 def test_equal_weights_give_least_squares():
     context, sample = pairs(0)
-    experts = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR, ridge=0.0)
+    experts = fit_experts(context, sample, torch.ones(200, 1).double(), ridge=0.0)
     design = np.column_stack([context.numpy(), np.ones(200)])
     solution, *_ = np.linalg.lstsq(design, sample.numpy(), rcond=None)
     residual = sample.numpy() - design @ solution
@@ -41,7 +39,7 @@ def test_equal_weights_give_least_squares():
 def test_estimate_maximises_the_weighted_likelihood():
     context, sample = pairs(1)
     weights = torch.rand(200, 2, generator=generator_of(2), dtype=torch.float64)
-    experts = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR, ridge=0.0)
+    experts = fit_experts(context, sample, weights, ridge=0.0)
     leaves = [value.clone().requires_grad_(True) for value in parameters_of(experts)]
     likelihood = (weights * LinearExperts(leaves[0], leaves[1], leaves[2].tril()).log_prob(context, sample)).sum()
     for gradient in torch.autograd.grad(likelihood, leaves):
@@ -51,12 +49,11 @@ def test_estimate_maximises_the_weighted_likelihood():
 def test_integer_weights_equal_repeated_points():
     context, sample = pairs(3, 30)
     count = torch.arange(30) % 3
-    weighted = fit_experts(context, sample, count.double().unsqueeze(-1), covariance_floor=NO_FLOOR, ridge=0.0)
+    weighted = fit_experts(context, sample, count.double().unsqueeze(-1), ridge=0.0)
     repeated = fit_experts(
         context.repeat_interleave(count, 0),
         sample.repeat_interleave(count, 0),
         torch.ones(int(count.sum()), 1).double(),
-        covariance_floor=NO_FLOOR,
         ridge=0.0,
     )
     assert_same(weighted, repeated)
@@ -65,61 +62,85 @@ def test_integer_weights_equal_repeated_points():
 def test_batch_equals_a_loop():
     context, sample = pairs(4)
     weights = torch.rand(200, 4, generator=generator_of(5), dtype=torch.float64)
-    together = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR)
+    together = fit_experts(context, sample, weights)
     for index in range(4):
         one = slice(index, index + 1)
-        alone = fit_experts(context, sample, weights[:, one], covariance_floor=NO_FLOOR)
+        alone = fit_experts(context, sample, weights[:, one])
         assert_same(LinearExperts(*(value[one] for value in parameters_of(together))), alone)
 
 
 def test_scale_of_an_experts_weights_does_not_matter_without_ridge():
     context, sample = pairs(6)
     weights = torch.rand(200, 1, generator=generator_of(7), dtype=torch.float64)
-    first = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR, ridge=0.0)
-    second = fit_experts(context, sample, 1e-3 * weights, covariance_floor=NO_FLOOR, ridge=0.0)
+    first = fit_experts(context, sample, weights, ridge=0.0)
+    second = fit_experts(context, sample, 1e-3 * weights, ridge=0.0)
     assert_same(first, second)
 
 
 def test_points_far_from_zero_keep_their_covariance():
     context, sample = pairs(8)
-    plain = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
-    moved = fit_experts(context + 1e6, sample - 1e6, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
+    plain = fit_experts(context, sample, torch.ones(200, 1).double())
+    moved = fit_experts(context + 1e6, sample - 1e6, torch.ones(200, 1).double())
     torch.testing.assert_close(moved.scale_trils, plain.scale_trils, rtol=0.0, atol=1e-8)  # 1e6 costs six digits
     torch.testing.assert_close(moved.weights, plain.weights, rtol=0.0, atol=1e-8)
 
 
 def test_covariance_is_that_of_the_residuals_whatever_the_ridge():
     context, sample = pairs(16)
-    experts = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR, ridge=50.0)
+    experts = fit_experts(context, sample, torch.ones(200, 1).double(), ridge=50.0)
     residual = sample - experts.means(context)[:, 0]
     covariance = experts.scale_trils[0] @ experts.scale_trils[0].T
     torch.testing.assert_close(covariance, residual.T @ residual / 200, rtol=0.0, atol=1e-11)
 
 
-def test_floor_is_added_to_the_variances():
-    context, sample = pairs(9)
-    floor = torch.tensor([0.5, 1.0, 2.0]).double()
-    plain = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
-    floored = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=floor)
-    expected = plain.scale_trils @ plain.scale_trils.mT + torch.diag(floor)
-    torch.testing.assert_close(floored.scale_trils @ floored.scale_trils.mT, expected, rtol=0.0, atol=1e-11)
+def covariance_of(experts: LinearExperts) -> torch.Tensor:
+    return experts.scale_trils[0] @ experts.scale_trils[0].T
 
 
-def test_expert_without_weight_gets_the_overall_distribution():
+def test_floor_raises_small_eigenvalues_only():
+    generator = generator_of(9)
+    rotation = torch.linalg.qr(normal(generator, 3, 3))[0]
+    sample = normal(generator, 400, 3) * torch.tensor([1.0, 0.7, 0.05]).double() @ rotation
+    context, ones = torch.zeros(400, 0).double(), torch.ones(400, 1).double()
+    plain = covariance_of(fit_experts(context, sample, ones))
+    floored = covariance_of(fit_experts(context, sample, ones, covariance_floor=1e-2))
+    unit = plain.diagonal().sqrt()  # the floor is relative to the samples' variances
+    values, vectors = torch.linalg.eigh(plain / unit / unit.unsqueeze(-1))
+    assert values[0] < 1e-2 < values[1]
+    values[0] = 1e-2
+    expected = (vectors * values) @ vectors.T * unit * unit.unsqueeze(-1)
+    torch.testing.assert_close(floored, expected, rtol=0.0, atol=1e-12)
+
+
+def test_covariance_at_its_floor_is_the_best_one_that_obeys_it():
+    generator = generator_of(17)
+    sample = normal(generator, 300, 2) @ torch.diag(torch.tensor([1.0, 0.05]).double())
+    sample = (sample - sample.mean(0)) / sample.std(0, correction=0)
+    sample = sample @ torch.tensor([[1.0, 0.99], [0.0, 0.02]]).double()
+    sample = sample / sample.std(0, correction=0)
+    experts = fit_experts(sample[:, :0], sample, torch.ones(300, 1).double(), covariance_floor=0.05)
+    best, fitted = float(experts.log_prob(sample[:, :0], sample).sum()), covariance_of(experts)
+    assert float(torch.linalg.eigvalsh(fitted)[0]) == pytest.approx(0.05, rel=1e-9)
+    for _ in range(50):
+        step = 0.02 * normal(generator, 2, 2)
+        values, vectors = torch.linalg.eigh(fitted + step + step.T)
+        other = (vectors * values.clamp_min(0.05)) @ vectors.T
+        moved = LinearExperts(experts.weights, experts.biases, torch.linalg.cholesky(other).unsqueeze(0))
+        assert float(moved.log_prob(sample[:, :0], sample).sum()) < best
+
+
+def test_expert_without_weight_gets_the_regression_of_all_samples():
     context, sample = pairs(10)
     weights = torch.stack([torch.ones(200), torch.zeros(200)], -1).double()
-    experts = fit_experts(context, sample, weights, covariance_floor=NO_FLOOR)
-    assert (experts.weights[1] == 0.0).all()
-    torch.testing.assert_close(experts.biases[1], sample.mean(0), rtol=1e-12, atol=1e-12)
-    covariance = experts.scale_trils[1] @ experts.scale_trils[1].T
-    torch.testing.assert_close(covariance, sample.T.cov(correction=0), rtol=1e-11, atol=1e-11)
+    experts = fit_experts(context, sample, weights)
+    for value in parameters_of(experts):
+        torch.testing.assert_close(value[1], value[0], rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_fewer_points_than_coefficients_give_a_finite_expert_through_them(n):
     context, sample = pairs(11, n)
-    floor = torch.full((3,), 1e-6).double()
-    experts = fit_experts(context, sample, torch.ones(n, 1).double(), covariance_floor=floor)
+    experts = fit_experts(context, sample, torch.ones(n, 1).double(), covariance_floor=1e-6)
     assert all(torch.isfinite(value).all() for value in parameters_of(experts))
     spread = (sample - sample.mean(0)).norm(dim=-1).max()
     distance = (experts.means(context)[:, 0] - sample).norm(dim=-1).max()
@@ -128,8 +149,10 @@ def test_fewer_points_than_coefficients_give_a_finite_expert_through_them(n):
 
 def test_duplicated_points_have_the_floor_for_covariance():
     context, sample = (part.expand(50, -1) for part in pairs(12, 1))
-    experts = fit_experts(context, sample, torch.ones(50, 1).double(), covariance_floor=torch.full((3,), 1e-6).double())
-    torch.testing.assert_close(experts.scale_trils[0], 1e-3 * torch.eye(3).double(), rtol=1e-6, atol=1e-9)
+    experts = fit_experts(context, sample, torch.ones(50, 1).double(), covariance_floor=1e-6)
+    # the columns are constant, and their unit is their magnitude
+    expected = 1e-3 * torch.diag(sample[0].abs())
+    torch.testing.assert_close(experts.scale_trils[0], expected, rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(experts.means(context)[:, 0], sample, rtol=1e-12, atol=1e-12)
 
 
@@ -137,8 +160,8 @@ def test_constant_context_column_has_no_slope():
     context, sample = pairs(13)
     context = context.clone()
     context[:, 1] = 0.1
-    experts = fit_experts(context, sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
-    without = fit_experts(context[:, :1], sample, torch.ones(200, 1).double(), covariance_floor=NO_FLOOR)
+    experts = fit_experts(context, sample, torch.ones(200, 1).double())
+    without = fit_experts(context[:, :1], sample, torch.ones(200, 1).double())
     assert experts.weights[0, :, 1].abs().max() < 1e-6
     torch.testing.assert_close(experts.weights[..., :1], without.weights, rtol=0.0, atol=1e-6)
 
@@ -146,7 +169,7 @@ def test_constant_context_column_has_no_slope():
 def test_without_context_an_expert_is_a_weighted_gaussian():
     _, sample = pairs(14)
     weights = torch.rand(200, 2, generator=generator_of(15), dtype=torch.float64)
-    experts = fit_experts(torch.zeros(200, 0).double(), sample, weights, covariance_floor=NO_FLOOR)
+    experts = fit_experts(torch.zeros(200, 0).double(), sample, weights)
     for index in range(2):
         share = weights[:, index].numpy()
         np.testing.assert_allclose(experts.biases[index].numpy(), np.average(sample, axis=0, weights=share), atol=1e-12)
