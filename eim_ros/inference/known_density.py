@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts
 from eim_ros.errors import DataError, DistributionError
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
@@ -51,7 +51,7 @@ class KnownDensityEIMConfig(MStepConfig):
 
     n_components: int = option(50, "number of components, where no start is given", minimum=1)
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
-    n_starts: int = option(10, "fits of EM from k-means of which the likeliest is the start", minimum=1)
+    initial_starts: int = option(10, "fits of EM from k-means of which the likeliest is the start", minimum=1)
     initial_em_iterations: int = option(40, "iterations of each of them; 0: a single k-means alone", minimum=0)
     temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
     n_objective_samples: int = option(1000, "samples for the record of the objective", minimum=2)
@@ -68,8 +68,9 @@ class KnownDensityEIMConfig(MStepConfig):
 class KnownRatio:
     """Exact log ratio of a target and a model; counts what it is asked.
 
-    A sample at which the target is not finite has no say: its value counts as the least finite one of its batch, its
-    gradient as zero. How many there were is counted.
+    The value of a sample at which the target is not finite counts as the least finite one of its batch; its gradient
+    stays non-finite, and the surrogate leaves it out. A target with hard bounds, outside of which it is zero, therefore
+    wants a surrogate fitted to values, which notices them. How many there were is counted.
 
     Attributes
     ----------
@@ -96,9 +97,8 @@ class KnownRatio:
 
     def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
         gradient = self.target.gradient(context, sample) / self.temperature - self.model.score(context, sample)
-        good = torch.isfinite(gradient).all(-1)
-        self._count(good)
-        return torch.where(good.unsqueeze(-1), gradient, torch.zeros_like(gradient))
+        self._count(torch.isfinite(gradient).all(-1))
+        return gradient
 
     def _count(self, good: Tensor) -> None:
         self.evaluations += len(good)
@@ -182,7 +182,8 @@ class KnownDensityEIM:
             initial = self._initial(checked, generator)
         start = checked_start(initial, checked).to(device=generator.device)
         target = target_density(self.target, conditional=checked.conditional)
-        _check(target, start, checked.context)
+        by_gradients = self.config.surrogate == "gradient" and isinstance(start.experts, LinearExperts)
+        _check(target, start, checked.context, differentiable=by_gradients)
         return run(
             _Fitting(self.config, target, checked.context),
             KnownDensityState(start, generator, 0),
@@ -195,19 +196,15 @@ class KnownDensityEIM:
 
     def _initial(self, data: TrainingData, generator: torch.Generator) -> MixtureOfExperts:
         """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see."""
-        n_starts = self.config.n_starts if self.config.initial_em_iterations > 0 else 1
-        settings = EMConfig(n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations)
-        pairs = (data.context, data.sample)
-        best, best_value = None, float("-inf")
-        for _ in range(n_starts if self.config.n_components > 1 else 1):
-            result = EM(settings).fit(pairs, generator=generator)
-            if result.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            value = float(result.mixture_of_experts.log_prob(*pairs).mean())
-            if best is None or value > best_value:
-                best, best_value = result.mixture_of_experts, value
-        assert best is not None
-        return best
+        settings = EMConfig(
+            n_components=self.config.n_components,
+            n_iterations=self.config.initial_em_iterations,
+            n_starts=self.config.initial_starts if self.config.initial_em_iterations > 0 else 1,
+        )
+        result = EM(settings).fit((data.context, data.sample), generator=generator)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result.mixture_of_experts
 
 
 @dataclass(frozen=True)
@@ -281,12 +278,14 @@ def _data(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> Trai
     return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
 
 
-def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor) -> None:
-    """Refuse a target that says nothing about the start."""
+def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
+    """Refuse a target that says nothing about the start, or has no gradient where one is needed."""
     fixed = torch.Generator(device=start.device).manual_seed(0)  # whatever is drawn here leaves the fit's own alone
     context, sample = _draw(start, context, 200, fixed)
     if not bool(torch.isfinite(target.log_prob(context, sample)).any()):
         raise DistributionError("the target's log density is finite at none of 200 samples of the initial model")
+    if differentiable:
+        target.gradient(context[:1], sample[:1])
 
 
 def _draw(

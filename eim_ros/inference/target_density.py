@@ -43,7 +43,10 @@ class TargetDensity:
             return self._checked(self.log_density(context, sample), sample)
 
     def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Gradient of the log density with respect to the sample, (n_samples, n_dims)."""
+        """Gradient of the log density with respect to the sample, (n_samples, n_dims).
+
+        Where it is differentiated automatically, a log density that is not finite has the gradient NaN.
+        """
         if self.score is not None:
             score: Tensor = self.score(context, sample).to(sample)
             return score
@@ -55,7 +58,8 @@ class TargetDensity:
                     "the target cannot be differentiated: write it with torch operations, or choose surrogate='value'"
                 )
             gradient: Tensor = torch.autograd.grad(value.sum(), leaf)[0]
-        return gradient
+            bad = ~torch.isfinite(value.detach()).unsqueeze(-1)
+        return gradient.masked_fill(bad, torch.nan)
 
     def _checked(self, value: Any, sample: Tensor) -> Tensor:
         log_prob: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)

@@ -4,6 +4,7 @@ In whitened residuals e = C^-1 (x - W y - w):  phi ~ -1/2 e' R e + e' (A y + b) 
 
 Two fits: least squares on the values with quadratic features, as in the thesis, and least squares on the gradients,
 C' grad_x phi = -R e + A y + b, which has D + 1 columns in place of (D + 1)(D + 2)/2 and is the more accurate one.
+Samples at which phi is not finite are left out.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def _context_moment(context: Tensor) -> Tensor:
 
 
 def _regress(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Batched least squares with intercept on standardised columns.
+    """Batched least squares with intercept on standardised columns, over the rows whose targets are finite.
+
+    With fewer such rows than unknowns the result is NaN, unless all rows are finite: the ridge then decides.
 
     Parameters
     ----------
@@ -108,6 +111,8 @@ def _regress(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     coefficients : Tensor (n_components, n_columns, n_targets)
     intercept : Tensor (n_components, n_targets)
     """
+    if not bool(torch.isfinite(target).all()):
+        columns, target = _without_bad_rows(columns, target)
     center = columns.mean(-2, keepdim=True)
     scale = columns.std(-2, keepdim=True, correction=0)
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
@@ -121,3 +126,15 @@ def _regress(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     solution = torch.where((info == 0)[:, None, None], solution, torch.full_like(solution, torch.nan))
     coefficients = solution / scale.mT
     return coefficients, (target_mean - center @ coefficients).squeeze(-2)
+
+
+def _without_bad_rows(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows with non-finite targets moved to the mean of the others, where they have no say."""
+    good = torch.isfinite(target).all(-1, keepdim=True)
+    count = good.sum(-2, keepdim=True)
+    zero = torch.zeros((), dtype=target.dtype, device=target.device)
+    target = torch.where(good, target, zero)
+    enough = torch.where(count > columns.shape[-1], 1.0, torch.nan).to(target)
+    columns_mean = (columns * good).sum(-2, keepdim=True) / count.clamp_min(1)
+    target_mean = target.sum(-2, keepdim=True) / count.clamp_min(1)
+    return torch.where(good, columns, columns_mean), torch.where(good, target, target_mean) * enough

@@ -122,12 +122,30 @@ def test_constant_context_column_gives_a_finite_surrogate(fit):
         torch.testing.assert_close(surrogate.curvature, curvature, rtol=0.0, atol=1e-8)
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("fit", [fit_to_gradients, fit_to_values])
+def test_samples_without_a_finite_phi_are_left_out(fit, bad):
+    _, _, residual, context, value, gradient = quadratic(14, 3, 2, 1)
+    wave = residual.sin().sum(-1, keepdim=fit is fit_to_gradients)
+    target = (gradient if fit is fit_to_gradients else value) + 0.3 * wave
+    untouched = fit(residual, context, target)
+    shorter = fit(residual[:, 40:], context[:, 40:], target[:, 40:])
+    target = target.clone()
+    target[1, :40] = bad
+    surrogate = fit(residual, context, target)
+    for name in ("curvature", "linear"):
+        found = getattr(surrogate, name)
+        torch.testing.assert_close(found[[0, 2]], getattr(untouched, name)[[0, 2]], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found[1], getattr(shorter, name)[1], rtol=1e-7, atol=1e-7)  # the ridge is relative
+
+
 @pytest.mark.parametrize("fit", [fit_to_gradients, fit_to_values])
 def test_nan_of_one_expert_stays_with_it(fit):
+    """With too few finite samples it has no surrogate, which the projection takes for no step."""
     _, _, residual, context, value, gradient = quadratic(14, 3, 2, 1)
     target = (gradient if fit is fit_to_gradients else value).clone()
     expected = fit(residual, context, target)
-    target[1, 7] = torch.nan
+    target[1, 3:] = torch.nan
     surrogate = fit(residual, context, target)
     assert torch.isnan(surrogate.linear[1]).any()
     torch.testing.assert_close(surrogate.curvature[[0, 2]], expected.curvature[[0, 2]], rtol=1e-12, atol=1e-12)

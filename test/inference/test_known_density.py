@@ -1,0 +1,271 @@
+"""Inference with a known density: closed-form answers, any kind of target, and outcomes that stay finite."""
+
+import math
+
+import pytest
+import torch
+from distributions.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
+from inference.toys import kl_between, pairs_from, without_times
+
+from eim_ros.distributions import Gaussian, GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.errors import DataError, DistributionError
+from eim_ros.experiments import random_mixture as random_target
+from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.inference.run import Checkpoint
+from eim_ros.numerics import Status
+
+UNBOUNDED = {"kl_bound": 1e9, "entropy_loss_bound": 1e9, "gating_kl_bound": 1e9, "gating_entropy_loss_bound": 1e9}
+
+
+def normal_mixture(mean: list[float], variance: float = 1.0) -> GaussianMixture:
+    """One component."""
+    means = torch.tensor([mean]).double()
+    return GaussianMixture(torch.zeros(1).double(), means, variance**0.5 * torch.eye(len(mean)).double().unsqueeze(0))
+
+
+def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int = 10_000) -> float:
+    """KL(model || target) as the mean of r - 1 - log r with r = target/model: its noise vanishes with the KL."""
+    sample, _ = model.sample(generator_of(99), n_samples)
+    log_ratio = target.log_prob(sample) - model.log_prob(sample)
+    return float((torch.expm1(log_ratio) - log_ratio).mean())
+
+
+@pytest.mark.parametrize(("surrogate", "atol"), [("gradient", 1e-8), ("value", 1e-6)])
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surrogate, atol, n_context):
+    target, start = random_mixture_of_experts(0, 1, 3, n_context), random_mixture_of_experts(100, 1, 3, n_context)
+    config = KnownDensityEIMConfig(n_iterations=1, surrogate=surrogate, n_expert_samples=300, **UNBOUNDED)
+    context = normal(generator_of(1), 500, n_context)
+    model = KnownDensityEIM(target, config).fit((context, None), start, generator_of(0)).model
+    for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression is what is left
+        torch.testing.assert_close(getattr(model.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
+    """E[log p] + T H(q) for p = N(m, I) is greatest at q = N(m, T I)."""
+    config = KnownDensityEIMConfig(n_iterations=60, temperature=temperature)
+    target = normal_mixture([1.0, -2.0])
+    model = KnownDensityEIM(target, config).fit(None, normal_mixture([0.0, 0.0], 3.0), generator_of(0)).model
+    torch.testing.assert_close(model.means[0], target.means[0], rtol=0.0, atol=1e-7)
+    torch.testing.assert_close(model.covariance, temperature * torch.eye(2).double(), rtol=0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_two_components_in_two_dimensions_are_found_to_rounding(seed):
+    target = random_target(2, 2, generator_of(seed))
+    sample, _ = target.sample(generator_of(seed + 100), 2000)
+    config = KnownDensityEIMConfig(n_components=2, n_iterations=300)
+    result = KnownDensityEIM(target, config).fit(sample, generator=generator_of(seed))
+    assert divergence(result.model, target) < 1e-9
+
+
+def test_ten_components_in_ten_dimensions_are_found():
+    target = random_target(10, 10, generator_of(2))
+    sample, _ = target.sample(generator_of(102), 4000)
+    config = KnownDensityEIMConfig(n_components=10, initial_starts=4)
+    result = KnownDensityEIM(target, config).fit(sample, generator=generator_of(2))
+    assert result.status is Status.CONVERGED
+    assert divergence(result.model, target) < 1e-9
+    assert result.history.column("elbo")[-1] == pytest.approx(0.0, abs=1e-6)
+
+
+def separated_experts() -> MixtureOfExperts:
+    experts = random_mixture_of_experts(2, 2, 2, 1).experts
+    biases = torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double()
+    gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
+    return MixtureOfExperts(gating, LinearExperts(0.5 * experts.weights, biases, experts.scale_trils))
+
+
+@pytest.mark.parametrize("given", ["density", "function"])
+def test_experts_are_found_from_their_density(given):
+    """From samples (by EM), and from contexts with a start; the function is differentiated and lacks a constant."""
+    target = separated_experts()
+    context, sample = pairs_from(target, 1500)
+    known = target if given == "density" else lambda y, x: target.log_prob(y, x) + 7.0
+    data = (context, sample) if given == "density" else (context, None)
+    start = None if given == "density" else random_mixture_of_experts(5, 2, 2, 1)
+    config = KnownDensityEIMConfig(
+        n_components=2, n_iterations=80, gating_kl_bound=0.1, kl_bound=0.5, entropy_loss_bound=0.5, initial_starts=2
+    )
+    result = KnownDensityEIM(known, config).fit(data, start, generator_of(3))
+    assert kl_between(result.model, target) < 1e-5  # the gating's regression is what holds it off
+
+
+def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
+    mean = torch.tensor([1.0, -1.0]).double()
+
+    def target(sample):  # as a simulator would return it
+        return torch.as_tensor(-0.5 * ((sample.detach().numpy() - mean.numpy()) ** 2).sum(1))
+
+    start, config = normal_mixture([0.0, 0.0], 4.0), {"n_iterations": 15, "kl_bound": 5.0, "entropy_loss_bound": 5.0}
+    model = KnownDensityEIM(target, KnownDensityEIMConfig(surrogate="value", **config)).fit(None, start).model
+    torch.testing.assert_close(model.means[0], mean, rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(model.covariance, torch.eye(2).double(), rtol=0.0, atol=1e-6)
+    with pytest.raises(DistributionError, match="cannot be differentiated"):
+        KnownDensityEIM(target, KnownDensityEIMConfig(**config)).fit(None, start)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+@pytest.mark.parametrize("surrogate", ["gradient", "value"])
+def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_counted(bad, surrogate):
+    """N(0, I) where the first coordinate is above -1, and nothing beyond."""
+
+    def target(sample):
+        value = -0.5 * sample.square().sum(-1)
+        return torch.where(sample[:, 0] > -1.0, value, torch.full_like(value, bad))
+
+    config = KnownDensityEIMConfig(n_components=2, n_iterations=30, surrogate=surrogate)
+    start = GaussianMixture(
+        torch.zeros(2).double(), normal(generator_of(1), 2, 2), torch.eye(2).double().expand(2, 2, 2)
+    )
+    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    assert result.status is Status.MAX_ITERATIONS
+    assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values())
+    shares = result.history.column("non_finite")
+    assert len(shares) == 30
+    assert 0.0 < shares[0] < 0.9
+    assert result.history.column("elbo")[-1] > result.history.column("elbo")[0] - 0.5
+    assert result.model.covariance.diagonal().max() < 3.0
+
+
+def test_bimodal_target_gives_one_mode_or_both_with_as_many_components():
+    target = GaussianMixture(
+        torch.zeros(2).double(), torch.tensor([[-3.0], [3.0]]).double(), torch.full((2, 1, 1), 0.7).double()
+    )
+    config = KnownDensityEIMConfig(n_components=2, n_iterations=300)
+    one = KnownDensityEIM(target, config).fit(None, normal_mixture([1.0]), generator_of(0)).model
+    assert float(one.means) == pytest.approx(3.0, abs=1e-3)
+    two = KnownDensityEIM(target, config).fit(target.sample(generator_of(1), 500)[0], generator=generator_of(0)).model
+    assert divergence(two, target) < 1e-9
+
+
+def test_objective_rises_from_step_to_step():
+    """Within four standard errors of each estimate, of which there are thirty."""
+    target = random_mixture(7, 3, 2)
+    start = normal_mixture([4.0, 4.0], 2.0)
+    config = KnownDensityEIMConfig(n_iterations=30, n_expert_samples=1000, n_objective_samples=4000, tolerance=0.0)
+    history = KnownDensityEIM(target, config).fit(None, start, generator_of(0)).history
+    values, errors = history.column("elbo"), history.column("elbo_standard_error")
+    for before, after, *noise in zip(values, values[1:], errors, errors[1:], strict=False):
+        assert after > before - 4.0 * math.hypot(*noise)
+    assert values[-1] > values[0] + 1.0
+
+
+def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
+    target, start = normal_mixture([1.0]), normal_mixture([0.0], 2.0)
+    config = KnownDensityEIMConfig(n_iterations=1, n_objective_samples=20_000)
+    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    record, model = result.history.records[0], result.model.components
+    kl, moved = float(model.kl(target.components)), float(model.kl(start.components))
+    assert record["elbo"] == pytest.approx(-kl, abs=4.5 * record["elbo_standard_error"])
+    assert record["entropy"] == pytest.approx(float(model.entropy()), abs=4.5 * (0.5 / 20_000) ** 0.5)
+    assert record["change"] == pytest.approx(moved, rel=0.5)  # half a variance is the KL for small steps
+    assert record["expert_kl"] == pytest.approx(moved, rel=1e-9)
+    assert record["evaluations"] == config.n_expert_samples
+
+
+def test_run_ends_on_the_plateau_of_a_target_it_cannot_represent():
+    target = GaussianMixture(
+        torch.zeros(2).double(), torch.tensor([[-1.0], [1.0]]).double(), torch.full((2, 1, 1), 0.7).double()
+    )
+    result = KnownDensityEIM(target).fit(None, normal_mixture([0.3]), generator_of(0))
+    assert result.status is Status.CONVERGED
+    assert 40 <= result.state.iteration < 200
+    off = KnownDensityEIMConfig(plateau_window=0, n_iterations=60)
+    assert (
+        KnownDensityEIM(target, off).fit(None, normal_mixture([0.3]), generator_of(0)).status is Status.MAX_ITERATIONS
+    )
+
+
+def test_start_at_the_target_stays_there():
+    target = random_mixture(8, 3, 2)
+    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=10)).fit(None, target, generator_of(0))
+    assert result.status is Status.CONVERGED
+    for name, value in target.tensors().items():
+        torch.testing.assert_close(result.model.tensors()[name], value, rtol=0.0, atol=1e-12)
+
+
+def test_same_seed_gives_the_same_run_and_resuming_is_bitwise(tmp_path):
+    target, start = random_mixture(9, 3, 2), random_mixture(10, 3, 2)
+
+    def fit(n_iterations, resume=False):
+        learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=n_iterations))
+        checkpoint = Checkpoint(tmp_path / "run.safetensors", every=2)
+        return learner.fit(None, start, generator_of(4), checkpoint=checkpoint, resume=resume)
+
+    whole, again = fit(9), fit(9)
+    fit(4)
+    resumed = fit(9, resume=True)
+    for other in (again, resumed):
+        assert without_times(other.history) == without_times(whole.history)
+        assert all(torch.equal(value, other.model.tensors()[name]) for name, value in whole.model.tensors().items())
+
+
+def test_start_is_the_likeliest_of_several_fits_of_em():
+    target = random_target(5, 6, generator_of(1))
+    sample, _ = target.sample(generator_of(51), 1000)
+
+    def start(n_starts):
+        config = KnownDensityEIMConfig(n_components=6, n_iterations=0, initial_starts=n_starts)
+        return float(
+            KnownDensityEIM(target, config).fit(sample, generator=generator_of(5)).model.log_prob(sample).mean()
+        )
+
+    likelihoods = [start(n) for n in (1, 3)]
+    assert likelihoods[1] > likelihoods[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "start", "error", "reason"),
+    [
+        (None, None, DataError, "give samples to make a start of"),
+        ((torch.zeros(3, 1), None), None, DataError, "give samples to make a start of"),
+        (torch.zeros(3, 2), None, DataError, "as many points"),
+        (torch.full((60, 2), torch.nan), None, DataError, "NaN"),
+        (torch.zeros(60, 3), normal_mixture([0.0, 0.0]), DistributionError, "initial model has"),
+        ((torch.zeros(4, 1), None), normal_mixture([0.0, 0.0]), DistributionError, "initial model has"),
+    ],
+)
+def test_bad_data_are_refused_with_the_reason(data, start, error, reason):
+    with pytest.raises(error, match=reason):
+        KnownDensityEIM(random_mixture(0, 2, 2)).fit(data, start)
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        (3.0, "must be a density"),
+        (lambda sample: sample, "one log density per sample"),
+        (lambda sample: sample.sum(), "one log density per sample"),
+        (lambda sample: sample[:, 0] * torch.nan, "finite at none"),
+    ],
+)
+def test_bad_target_is_refused_with_the_reason(target, reason):
+    with pytest.raises(DistributionError, match=reason):
+        KnownDensityEIM(target).fit(None, normal_mixture([0.0, 0.0]))
+
+
+class Quadratic:
+    """A density of one's own, with a score that tells when it is used."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def log_prob(self, sample):
+        return -0.5 * (sample - 1.0).square().sum(-1)
+
+    def score(self, sample):
+        self.calls += 1
+        return 1.0 - sample
+
+
+def test_objects_with_a_density_are_targets_and_their_score_is_used():
+    target = Quadratic()
+    model = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=40)).fit(None, normal_mixture([0.0, 0.0])).model
+    assert target.calls > 0
+    torch.testing.assert_close(model.means, torch.ones(1, 2).double(), rtol=0.0, atol=1e-8)
+    assert isinstance(model, GaussianMixture)
+    gaussian = Gaussian(torch.ones(2).double(), torch.eye(2).double())
+    same = KnownDensityEIM(gaussian, KnownDensityEIMConfig(n_iterations=40)).fit(None, normal_mixture([0.0, 0.0])).model
+    torch.testing.assert_close(same.means, model.means, rtol=0.0, atol=1e-10)
