@@ -131,6 +131,45 @@ def test_uniform_reward_leaves_probabilities_unchanged(bounds):
     torch.testing.assert_close(update.log_probs, old, rtol=0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("kl_weight", [0.1, 2.0, 30.0])
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_weight_of_the_kl_is_the_unit_of_the_reward(bounds, kl_weight):
+    """E[r] - tau KL = tau (E[r/tau] - KL): the same step."""
+    old, reward = problem(16, 30, 5)
+    found = project_categorical(old, reward, *bounds, kl_weight=kl_weight)
+    expected = project_categorical(old, reward / kl_weight, *bounds)
+    torch.testing.assert_close(found.log_probs.exp(), expected.log_probs.exp(), rtol=0.0, atol=1e-3)  # see TOLERANCE
+    assert found.eta == pytest.approx(kl_weight * expected.eta, rel=1e-2, abs=1e-3)
+
+
+def test_without_the_kl_term_and_bounds_the_best_component_takes_all():
+    old, reward = problem(17, 30, 5)
+    update = project_categorical(old, reward, math.inf, math.inf, kl_weight=0.0)
+    assert update.feasible
+    expected = torch.nn.functional.one_hot(reward.argmax(-1), 5).double()
+    torch.testing.assert_close(update.log_probs.exp(), expected, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bounds", [*BOUNDS, (math.inf, math.inf)])
+def test_components_of_equal_reward_keep_their_proportions_without_the_kl_term(bounds):
+    old, _ = problem(18, 30, 5)
+    update = project_categorical(old, torch.full_like(old, 3.0), *bounds, kl_weight=0.0)
+    torch.testing.assert_close(update.log_probs, old, rtol=0.0, atol=1e-3)  # 1e-12 of the weight holds the rounding
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_without_the_kl_term_no_other_weight_reaches_more_reward(bounds):
+    old, reward = problem(19, 30, 5)
+    found = project_categorical(old, reward, *bounds, kl_weight=0.0)
+    assert found.feasible
+    assert found.kl <= bounds[0] + 1e-12
+    assert found.entropy_change >= -bounds[1] - 1e-12
+    best = float((found.log_probs.exp() * reward).sum(-1).mean())
+    for weight in (0.1, 1.0, 10.0):
+        other = project_categorical(old, reward, *bounds, kl_weight=weight).log_probs
+        assert float((other.exp() * reward).sum(-1).mean()) <= best + 1e-3  # see TOLERANCE
+
+
 def test_shift_of_the_reward_of_a_context_changes_nothing():
     old, reward = problem(7, 30, 5)
     first = project_categorical(old, reward, 0.05, 0.01)

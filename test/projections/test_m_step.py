@@ -167,3 +167,30 @@ def distance(model, target, context):
     """Mean KL(model || target) over contexts."""
     first, second = (Gaussian(experts.means(context)[:, 0], experts.scale_trils[0]) for experts in (model, target))
     return float(first.kl(second).mean())
+
+
+def test_half_step_of_the_experts_never_increases_the_kl_to_the_target():
+    """Two components of fixed weights in one dimension, phi exact and expectations by quadrature: thesis 4.1.2."""
+    n_nodes, axis = 4000, torch.linspace(-15.0, 15.0, 3001).double()
+    quantiles = torch.special.ndtri((torch.arange(n_nodes).double() + 0.5) / n_nodes)
+    log_weights = torch.tensor([0.6, 0.4]).double().log()
+    target = LinearExperts(*(torch.tensor(v).double() for v in ([[[]], [[]]], [[-2.0], [1.0]], [[[0.6]], [[1.2]]])))
+    experts = LinearExperts(*(torch.tensor(v).double() for v in ([[[]], [[]]], [[0.5], [3.0]], [[[1.5]], [[0.8]]])))
+
+    def log_density(model, sample):
+        return torch.logsumexp(log_weights + model.log_prob(sample[:, :0], sample), -1)
+
+    def kl(model):
+        log_model = log_density(model, axis[:, None])
+        return float((log_model.exp() * (log_model - log_density(target, axis[:, None]))).sum()) * 0.01
+
+    distances = [kl(experts)]
+    drawn = {"residual": quantiles.expand(2, n_nodes).unsqueeze(-1), "context": torch.zeros(2, n_nodes, 0).double()}
+    for _ in range(150):
+        old = experts
+        phi = lambda _, sample: log_density(target, sample) - log_density(old, sample)  # noqa: B023, E731
+        experts = m_step(old, phi, fit_to_gradients, 0.05, 0.05, **drawn).experts
+        distances.append(kl(experts))
+    assert all(after <= before + 1e-9 for before, after in zip(distances, distances[1:], strict=False))
+    assert distances[0] > 0.5
+    assert distances[-1] < 1e-4
