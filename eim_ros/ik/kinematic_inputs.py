@@ -29,6 +29,7 @@ class KinematicEIMConfig(EIMConfig):
     """Settings of EIM with kinematic inputs: the ratio is known but for p(q), so larger steps and less training do."""
 
     n_iterations: int = option(80, "iterations", minimum=0)
+    initial_starts: int = option(1, "k-means starts, of which EM continues the best one", minimum=1)
     initial_em_iterations: int = option(5, "iterations of EM after the k-means start", minimum=0)
     kl_bound: float = option(0.2, "largest KL of an expert's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(
@@ -47,7 +48,6 @@ class KinematicEIMConfig(EIMConfig):
     n_selection_samples: int = option(
         0, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
     )
-    known_density: bool = option(True, "use the known density of the smoothing and of the model (thesis 7.1.1)")
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,6 @@ class KinematicInputs:
         return self.sigma(iteration) / self._metric()
 
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
-        if not self.config.known_density:
-            return None
         violation = self._violation(sample) / self.config.limit_softness
         return -0.5 * (self._error(context, sample, iteration).square().sum(-1) + violation.square().sum(-1))
 

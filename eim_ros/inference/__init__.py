@@ -1,9 +1,11 @@
 """Learners: each is `init -> step -> step ...`, run by the one loop in `run`."""
 
-from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, RatioConfig
+from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
-from eim_ros.inference.ratio_inputs import PlugInInputs, RatioInputs, StandardisedInputs
+from eim_ros.inference.network_ratio import NetworkRatio
+from eim_ros.inference.plug_in_ratio import PlugInRatio
+from eim_ros.inference.ratio_inputs import FeatureInputs, RatioInputs, StandardisedInputs
 from eim_ros.inference.run import Checkpoint, FitResult, History, State, run
 
 __all__ = [
@@ -13,10 +15,12 @@ __all__ = [
     "DensityRatio",
     "EIMConfig",
     "EMConfig",
+    "FeatureInputs",
     "FitResult",
     "History",
     "NetworkRatio",
-    "PlugInInputs",
+    "Pairs",
+    "PlugInRatio",
     "RatioConfig",
     "RatioInputs",
     "StandardisedInputs",

@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.inference.density_ratio import DensityRatio, NetworkRatio, Pairs, RatioConfig
-from eim_ros.inference.em import EM, EMConfig, EMState, initial_mixture_of_experts
+from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
-from eim_ros.inference.ratio_inputs import PlugInInputs, RatioInputs, StandardisedInputs
+from eim_ros.inference.ratio_choice import density_ratio, smoothed
+from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
+from eim_ros.inference.reference_density import best_fit, refined
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
-from eim_ros.numerics import Status
 from eim_ros.settings import option
 
 __all__ = ["EIM", "EIMConfig", "EIMState"]
@@ -39,13 +39,10 @@ class EIMConfig(RatioConfig, MStepConfig):
 
     n_components: int = option(50, "number of experts", minimum=1)
     n_iterations: int = option(40, "iterations", minimum=0)
-    initial_em_iterations: int = option(40, "iterations of EM after the k-means start", minimum=0)
-    reference_factor: int = option(
-        2,
-        "experts of the plug-in density, as a multiple of the model's; 0: the network learns all of the ratio",
-        minimum=0,
+    initial_starts: int = option(
+        8, "k-means starts, of which EM continues the one with the highest held-out likelihood", minimum=1
     )
-    reference_iterations: int = option(40, "iterations of EM for the plug-in density", minimum=1)
+    initial_em_iterations: int = option(40, "iterations of EM after the k-means start", minimum=0)
     n_selection_samples: int = option(
         1000, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
     )
@@ -85,8 +82,7 @@ class EIM:
     ----------
     config : EIMConfig
     inputs : RatioInputs, optional
-        Inputs of the density ratio estimator; standardised samples and contexts, with a plug-in density of
-        `config.reference_factor` times as many experts fitted by EM, if missing.
+        Inputs of the density ratio estimator; standardised samples and contexts if missing.
     """
 
     def __init__(self, config: EIMConfig | None = None, inputs: RatioInputs | None = None) -> None:
@@ -110,7 +106,7 @@ class EIM:
         data : Tensor or pair of Tensor
             Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
         initial : MixtureOfExperts or GaussianMixture, optional
-            Start; k-means and a few iterations of EM otherwise.
+            Start; the best of several k-means starts and a few iterations of EM otherwise.
         generator : torch.Generator, optional
             All randomness; seed 0 if missing. Its device is where the fit runs.
         callbacks, checkpoint, resume
@@ -129,15 +125,13 @@ class EIM:
         """
         generator = generator or torch.Generator().manual_seed(0)
         checked = checked_data(data).to(generator.device)
-        if initial is None:
-            initial = self._initial(checked, generator)
-        start = checked_start(initial, checked)
+        given = None if initial is None else checked_start(initial, checked)
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
-        pairs = Pairs(shuffled.context, shuffled.sample)  # the estimator holds out the last ones
-        inputs = self.inputs or self._inputs(pairs, generator)
-        ratio = NetworkRatio(self.config, inputs, generator, generator.device)
+        first, start = (None, given) if given is not None else self._start(shuffled, generator)
+        inputs = self.inputs or StandardisedInputs.from_data(shuffled.context, shuffled.sample)
+        ratio = density_ratio(self.config, start.n_components, inputs, shuffled, generator, first)
         return run(
-            _Fitting(self.config, inputs, pairs),
+            _Fitting(self.config, inputs, shuffled),
             EIMState(start, start, ratio, generator, 0),
             self.config.n_iterations,
             callbacks=callbacks,
@@ -146,21 +140,17 @@ class EIM:
             conditional=checked.conditional,
         )
 
-    def _inputs(self, pairs: Pairs, generator: torch.Generator) -> RatioInputs:
-        """Inputs where none were given: standardised, with a plug-in density fitted to the training part."""
-        plain = StandardisedInputs.from_data(pairs.context, pairs.sample)
-        training = slice(0, self.config.n_training(len(pairs.sample)))
-        n_components = min(self.config.reference_factor * self.config.n_components, len(pairs.sample[training]) // 2)
-        if n_components < 1:
-            return plain
-        settings = EMConfig(n_components=n_components, n_iterations=self.config.reference_iterations)
-        data = (pairs.context[training], pairs.sample[training])
-        return PlugInInputs(plain.center, plain.scale, _complete(EM(settings).fit(data, generator=generator)))
-
-    def _initial(self, data: TrainingData, generator: torch.Generator) -> MixtureOfExperts:
-        start = initial_mixture_of_experts(data.context, data.sample, self.config.n_components, generator)
-        settings = EMConfig(n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations)
-        return _complete(EM(settings).fit((data.context, data.sample), start, generator))
+    def _start(
+        self, data: TrainingData, generator: torch.Generator
+    ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
+        """Fit to the training part, if there was a choice of starts, and the start, which takes in all data."""
+        config = self.config
+        settings = {"n_components": config.n_components, "n_iterations": config.initial_em_iterations}
+        training, held_out = data[: config.n_training(len(data))], data[config.held_out(len(data))]
+        if config.initial_starts == 1 or len(training) < config.n_components:
+            return None, best_fit(data, data, n_starts=1, generator=generator, **settings)
+        first = best_fit(training, held_out, n_starts=config.initial_starts, generator=generator, **settings)
+        return first, refined(first, data, config.initial_em_iterations)
 
 
 @dataclass(frozen=True)
@@ -169,17 +159,16 @@ class _Fitting:
 
     config: EIMConfig
     inputs: RatioInputs
-    data: Pairs
+    data: TrainingData
 
     def step(self, state: EIMState) -> tuple[EIMState, dict[str, float]]:
         model, ratio, generator = state.model, state.ratio, state.generator
-        context = self._smoothed(self.data.context, state.iteration, generator)
+        context = smoothed(self.inputs, self.data, state.iteration, generator).context
         drawn, _ = model.sample(context, generator)
-        data = Pairs(context, self.data.sample)
-        report = ratio.fit(data, Pairs(context, drawn), model, state.iteration, generator)
-        record = {"loss": report.loss, "accuracy": report.accuracy, "ratio_kl": report.ratio_kl}
+        report = ratio.fit(Pairs(context, self.data.sample), Pairs(context, drawn), model, state.iteration, generator)
+        record = report.record()
         if report.collapsed:
-            return dataclasses.replace(state, iteration=state.iteration + 1), {**record, "skipped": 1.0}
+            return dataclasses.replace(state, iteration=state.iteration + 1), record
         gated, gating_record = update_gating(self.config, model, ratio, context, generator)
         following, experts_record = update_experts(self.config, gated, ratio, context, generator)
         record |= gating_record | experts_record
@@ -200,13 +189,6 @@ class _Fitting:
     def finished(self, history: History) -> bool:
         return False
 
-    def _smoothed(self, context: Tensor, iteration: int, generator: torch.Generator) -> Tensor:
-        deviation = self.inputs.smoothing(iteration)
-        if deviation is None:
-            return context
-        noise = torch.randn(context.shape, generator=generator, dtype=context.dtype, device=context.device)
-        return context + deviation.to(context) * noise
-
     def _better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """The new model, or the kept one if that is closer to p under the present ratio, judged by fresh samples.
 
@@ -225,10 +207,3 @@ class _Fitting:
             return float((model.log_prob(chosen, sample) - log_target).mean())
 
         return following if divergence(following) <= divergence(state.kept) else state.kept
-
-
-def _complete(result: FitResult[EMState]) -> MixtureOfExperts:
-    """The model of a fit that comes before the first iteration; Ctrl-C, which ended the fit, goes on to the caller."""
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return result.mixture_of_experts

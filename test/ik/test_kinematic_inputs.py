@@ -97,12 +97,6 @@ def test_size_of_the_robot_does_not_matter(kind: str) -> None:
     assert torch.allclose(seen[0][1], seen[1][1], rtol=1e-9)
 
 
-def test_known_density_can_be_withheld() -> None:
-    inputs, context, sample = inputs_and_pairs("gantry", "position", known_density=False)
-    assert inputs.known_log_density(context, sample, 0) is None
-    assert inputs.smoothing(0) is not None
-
-
 def test_smoothing_anneals_to_its_floor() -> None:
     inputs, _, _ = inputs_and_pairs("panda", "pose", sigma_start=0.3, sigma_decay=0.9, sigma_floor=0.05)
     values = [inputs.sigma(i) for i in range(60)]

@@ -21,7 +21,9 @@ SMALL = {"hidden_layers": (16,), "batch_size": 100, "initial_epochs": 2, "initia
 SMALL |= {"n_gating_contexts": 40, "n_expert_samples": 30}
 CONFIGS = {
     "em": EMConfig(n_components=3, n_iterations=6, tolerance=0.0),
-    "eim": EIMConfig(n_components=3, n_iterations=6, reference_iterations=3, **SMALL),
+    "eim": EIMConfig(
+        n_components=3, n_iterations=6, reference_iterations=3, reference_starts=1, initial_starts=2, **SMALL
+    ),
     "eim-kinematics": KinematicEIMConfig(n_components=3, n_iterations=6, **SMALL),
 }
 every_algorithm = pytest.mark.parametrize("algorithm", CONFIGS)

@@ -17,9 +17,8 @@ DATA = pairs_from(random_mixture_of_experts(0, 3, 2, 1), 200)
 LEARNERS = {
     "EM": EM(EMConfig(n_components=3, n_iterations=8, tolerance=0.0)),
     "EIM, network": EIM(small_eim_config(n_iterations=8, dropout=0.2)),
-    "EIM, plug-in density": EIM(
-        small_eim_config(n_iterations=8, dropout=0.2, reference_factor=2, reference_iterations=3)
-    ),
+    "EIM, plug-in": EIM(small_eim_config(n_iterations=8, ratio="plug-in", reference_iterations=3)),
+    "EIM, residual": EIM(small_eim_config(n_iterations=8, ratio="residual", dropout=0.2, reference_iterations=3)),
     "EIM, values": EIM(small_eim_config(n_iterations=8, n_gating_samples=2, surrogate="value")),
 }
 every_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS.keys())

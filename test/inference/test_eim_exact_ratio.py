@@ -93,7 +93,7 @@ def test_mixture_without_context_reaches_its_target_and_descends_all_the_way():
     bounds = {"kl_bound": 0.05, "gating_kl_bound": 0.05, "entropy_loss_bound": 0.5, "gating_entropy_loss_bound": 0.5}
     fit(target, start, 30, [lambda state, record: distances.append(distance(state.model))], **settings, **bounds)
     # surrogate and rewards are means over samples: a step may miss its aim by their noise, which vanishes with phi
-    assert all(after < before + 0.01 * before for before, after in zip(distances, distances[1:], strict=False))
+    assert all(after < 1.01 * before + 1e-5 for before, after in zip(distances, distances[1:], strict=False))
     assert distances[0] > 0.3
     assert distances[-1] < 1e-6
 

@@ -46,7 +46,7 @@ def kl_between(model: MixtureOfExperts, target: MixtureOfExperts, n_samples: int
 
 @dataclass(frozen=True)
 class KnownInputs:
-    """The target's density is known: with a network that stays at zero, phi is exact."""
+    """The target's density is known: without a network phi is exact."""
 
     target: MixtureOfExperts
 
@@ -65,9 +65,8 @@ class KnownInputs:
 
 
 def known_ratio_config(**settings: Any) -> EIMConfig:
-    """Settings under which the network stays at its start, which is zero."""
-    network = {"hidden_layers": (1,), "dropout": 0.0, "learning_rate": 0.0, "initial_epochs": 1, "n_epochs": 1}
-    return EIMConfig(**{**network, **settings})
+    """Settings without a network."""
+    return EIMConfig(ratio="plug-in", **settings)
 
 
 def small_eim_config(**settings: Any) -> EIMConfig:
@@ -83,7 +82,10 @@ def small_eim_config(**settings: Any) -> EIMConfig:
         "n_components": 2,
         "n_iterations": 5,
         "initial_em_iterations": 3,
-        "reference_factor": 0,
+        "initial_starts": 1,
+        "ratio": "network",
+        "reference_factors": (2.0,),
+        "reference_starts": 1,
         "reference_iterations": 10,
         "kl_bound": 0.05,
         "entropy_loss_bound": 0.05,

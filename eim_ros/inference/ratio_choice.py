@@ -1,0 +1,84 @@
+"""The density ratio estimator that the settings ask for."""
+
+from __future__ import annotations
+
+import torch
+
+from eim_ros.distributions import MixtureOfExperts
+from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
+from eim_ros.inference.network_ratio import NetworkRatio
+from eim_ros.inference.plug_in_ratio import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
+from eim_ros.inference.ratio_inputs import RatioInputs
+from eim_ros.inference.reference_density import fit_reference, refined
+from eim_ros.inference.training_data import TrainingData
+
+__all__ = ["density_ratio", "smoothed"]
+
+REFINEMENT = 50  # most iterations of EM by which a plug-in density takes in the data that chose it
+
+
+def density_ratio(
+    config: RatioConfig,
+    n_components: int,
+    inputs: RatioInputs,
+    data: TrainingData,
+    generator: torch.Generator,
+    first: MixtureOfExperts | None = None,
+) -> DensityRatio:
+    """Estimator of the ratio between the data and a model.
+
+    Parameters
+    ----------
+    config : RatioConfig
+    n_components : int
+        Of the model.
+    inputs : RatioInputs
+        Where they know a density, none is fitted.
+    data : TrainingData
+        In the order in which they will be given to the estimator: it holds out the last ones.
+    generator : torch.Generator
+        Its device is where the estimator lives.
+    first : MixtureOfExperts, optional
+        A candidate for the reference density, fitted to the part of the data that is trained on.
+    """
+    if config.ratio == "network":
+        return NetworkRatio(config, inputs, generator, generator.device)
+    base = PlugInRatio(_known(config, n_components, inputs, data, generator, first), config)
+    if config.ratio == "plug-in":
+        return base
+    return NetworkRatio(config, inputs, generator, generator.device, base)
+
+
+def smoothed(inputs: RatioInputs, data: TrainingData, iteration: int, generator: torch.Generator) -> TrainingData:
+    """Data with the noise on their contexts that the inputs ask for."""
+    deviation = inputs.smoothing(iteration)
+    if deviation is None:
+        return data
+    context = data.context
+    noise = torch.randn(context.shape, generator=generator, dtype=context.dtype, device=context.device)
+    return TrainingData(context + deviation.to(context) * noise, data.sample, data.conditional)
+
+
+def _known(
+    config: RatioConfig,
+    n_components: int,
+    inputs: RatioInputs,
+    data: TrainingData,
+    generator: torch.Generator,
+    first: MixtureOfExperts | None,
+) -> KnownFactor:
+    if inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
+        return InputsFactor(inputs)
+    blurred = smoothed(inputs, data, 0, generator)
+    training = blurred[: config.n_training(len(data))]
+    reference = fit_reference(
+        config,
+        n_components,
+        training,
+        blurred[config.held_out(len(data))],
+        generator,
+        None if blurred is not data else first,
+    )
+    if config.ratio == "plug-in":  # no network has to be judged by data that the density has not seen
+        reference = refined(reference, blurred, REFINEMENT)
+    return ReferenceFactor(reference)
