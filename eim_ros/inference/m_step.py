@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
-from eim_ros.errors import DistributionError
+from eim_ros.inference.expert_contexts import draw_contexts
+from eim_ros.inference.nonlinear_update import update_nonlinear_experts
 from eim_ros.projections.categorical import project_categorical
 from eim_ros.projections.gating_projection import project_gating
 from eim_ros.projections.gaussian import project_experts
@@ -53,6 +54,10 @@ class MStepConfig(Settings):
     n_gating_samples: int = option(1, "samples per context and expert for the gating's rewards", minimum=1)
     n_expert_samples: int = option(150, "samples per expert for its surrogate", minimum=2)
     surrogate: str = option("gradient", "what the quadratic surrogate is fitted to", choices=("gradient", "value"))
+    n_expert_contexts: int = option(1000, "contexts per neural expert for its update", minimum=1)
+    n_context_samples: int = option(10, "samples per context and neural expert", minimum=2)
+    parameter_iterations: int = option(20, "L-BFGS iterations of the networks of neural experts per update", minimum=1)
+    parameter_l2: float = option(1e-3, "weight of the sum of squared weights of these networks", minimum=0.0)
 
 
 def update_gating(
@@ -95,6 +100,8 @@ def update_experts(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Trust-region I-projection of every expert onto a quadratic surrogate of phi around it (thesis 4.1.2, 4.2.2).
 
+    Experts that are not linear are updated from weighted samples (`nonlinear_update`).
+
     Parameters
     ----------
     config, model, ratio, context, generator
@@ -109,7 +116,7 @@ def update_experts(
     """
     experts = model.experts
     if not isinstance(experts, LinearExperts):
-        raise DistributionError(f"no update of {type(experts).__name__} is known", type(experts).__name__)
+        return update_nonlinear_experts(config, model, ratio, context, generator)
     local = draw_contexts(model, context, config.n_expert_samples, generator)
     shape = (model.n_components, config.n_expert_samples, model.n_dims)
     residual = torch.randn(shape, generator=generator, dtype=local.dtype, device=local.device)
@@ -128,23 +135,6 @@ def update_experts(
         "updated": float(solution.feasible.double().mean()),
     }
     return MixtureOfExperts(model.gating, update.experts), record
-
-
-def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
-    """Contexts of each expert, resampled from p~(y|z_i) = p(y) q(z_i|y)/q(z_i) (thesis 4.3.2).
-
-    Returns
-    -------
-    Tensor (n_components, n_samples, n_context)
-    """
-    shape = (model.n_components, n_samples)
-    if model.n_context == 0:
-        return context.new_zeros(*shape, 0)
-    log_gate = model.gating(context).T.contiguous()
-    cumulative = log_gate.sub_(log_gate.amax(-1, keepdim=True)).exp_().cumsum_(-1)
-    level = torch.rand(shape, generator=generator, dtype=context.dtype, device=context.device) * cumulative[:, -1:]
-    index = torch.searchsorted(cumulative, level, right=True)
-    return context[index.clamp_max(len(context) - 1)]
 
 
 def _rewards(

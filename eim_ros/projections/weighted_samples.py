@@ -14,6 +14,7 @@ root-finds, as in `categorical`. The sum over a context's weights is what keeps 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -133,5 +134,5 @@ class _Dual:
 
     def _kl(self, log_weights: Tensor) -> Tensor:
         n_samples = log_weights.shape[-1]
-        equal = torch.log(log_weights.new_tensor(float(n_samples)))
-        return (equal - torch.special.entr(log_weights.exp()).sum(-1)).mean(-1)
+        kl: Tensor = (math.log(n_samples) - torch.special.entr(log_weights.exp()).sum(-1)).mean(-1)
+        return kl
