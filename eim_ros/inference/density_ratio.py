@@ -36,6 +36,12 @@ class Pairs:
     context: Tensor
     sample: Tensor
 
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __getitem__(self, index: Tensor | slice) -> Pairs:
+        return Pairs(self.context[index], self.sample[index])
+
 
 @dataclass(frozen=True)
 class RatioReport:
@@ -76,12 +82,10 @@ class RatioReport:
 
 
 class DensityRatio(Protocol):
-    """Estimator of phi = log p/q from samples of both, adapted again and again to a changing model."""
+    """Estimator of phi = log p/q from data, samples of p, adapted again and again to a changing model q."""
 
-    def fit(
-        self, data: Pairs, model_samples: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator
-    ) -> RatioReport:
-        """Adapt to a new model, given samples of the data and of the model; the data may change too."""
+    def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
+        """Adapt to a new model, q_old, of which it draws the samples that it needs; the data may change too."""
         ...
 
     def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:

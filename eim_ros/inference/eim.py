@@ -164,8 +164,7 @@ class _Fitting:
     def step(self, state: EIMState) -> tuple[EIMState, dict[str, float]]:
         model, ratio, generator = state.model, state.ratio, state.generator
         context = smoothed(self.inputs, self.data, state.iteration, generator).context
-        drawn, _ = model.sample(context, generator)
-        report = ratio.fit(Pairs(context, self.data.sample), Pairs(context, drawn), model, state.iteration, generator)
+        report = ratio.fit(Pairs(context, self.data.sample), model, state.iteration, generator)
         record = report.record()
         if report.collapsed:
             return dataclasses.replace(state, iteration=state.iteration + 1), record

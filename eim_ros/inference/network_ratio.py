@@ -60,13 +60,11 @@ class NetworkRatio:
         self._trained = False
         self._used = True
 
-    def fit(
-        self, data: Pairs, model_samples: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator
-    ) -> RatioReport:
+    def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self._adapt(model, iteration)
-        positive, negative = self._prepared(data), self._prepared(model_samples)
-        training = slice(0, self.config.n_training(len(positive.base)))
-        rows = self.config.held_out(len(positive.base))
+        drawn, _ = model.sample(data.context, generator)
+        positive, negative = self._prepared(data), self._prepared(Pairs(data.context, drawn))
+        training, rows = slice(0, self.config.n_training(len(data))), self.config.held_out(len(data))
         held_out = positive[rows], negative[rows]
         rejected = self._train(positive[training], negative[training], held_out, generator)
         self._used = self.base is None or self._helps(*held_out)

@@ -87,12 +87,11 @@ class PlugInRatio:
         """Take a new model as q_old."""
         self._model, self._iteration = model, iteration
 
-    def fit(
-        self, data: Pairs, model_samples: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator
-    ) -> RatioReport:
+    def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self.adapt(model, iteration)
-        rows = self.config.held_out(len(data.sample))
-        phi_p, phi_q = (self.log_ratio(part.context[rows], part.sample[rows]) for part in (data, model_samples))
+        held_out = data[self.config.held_out(len(data))]
+        drawn, _ = model.sample(held_out.context, generator)
+        phi_p, phi_q = (self.log_ratio(held_out.context, sample) for sample in (held_out.sample, drawn))
         return report_of(phi_p, phi_q)
 
     def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:

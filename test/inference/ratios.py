@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from eim_ros.inference import DensityRatio, NetworkRatio, Pairs, PlugInRatio, Ra
 from eim_ros.inference.plug_in_ratio import InputsFactor, KnownFactor, ReferenceFactor
 
 __all__ = [
+    "Shifted",
+    "drawn_at",
     "MODEL",
     "TARGET",
     "config",
@@ -33,7 +36,7 @@ def gaussian(mean: float, slope: float, deviation: float) -> MixtureOfExperts:
     return MixtureOfExperts(SoftmaxGating(torch.zeros(1, 1).double(), torch.zeros(1).double()), experts)
 
 
-TARGET, MODEL = gaussian(1.0, 0.5, 0.8), gaussian(0.0, 0.0, 1.0)
+TARGET, MODEL = gaussian(1.0, 0.5, 0.8), gaussian(0.4, 0.2, 1.1)
 
 
 def exact(context: Tensor, sample: Tensor) -> Tensor:
@@ -44,11 +47,27 @@ def exact_gradient(context: Tensor, sample: Tensor) -> Tensor:
     return TARGET.score(context, sample) - MODEL.score(context, sample)
 
 
-def samples(n: int, target: MixtureOfExperts = TARGET, model: MixtureOfExperts = MODEL) -> tuple[Pairs, Pairs]:
-    """Pairs of the target and, at the same contexts, of the model."""
-    context, sample = pairs_from(target, n, seed=1)
-    drawn, _ = model.sample(context, generator_of(2))
-    return Pairs(context, sample), Pairs(context, drawn)
+def samples(n: int, target: MixtureOfExperts = TARGET) -> Pairs:
+    return Pairs(*pairs_from(target, n, seed=1))
+
+
+def drawn_at(data: Pairs, model: MixtureOfExperts = MODEL) -> Pairs:
+    """Samples of the model at the contexts of the data."""
+    return Pairs(data.context, model.sample(data.context, generator_of(2))[0])
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A density that is known but for a constant factor, exp(shift)."""
+
+    model: MixtureOfExperts
+    shift: float
+
+    def log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        return self.model.log_prob(context, sample) + self.shift
+
+    def score(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        return self.model.score(context, sample)
 
 
 def config(**settings: Any) -> RatioConfig:

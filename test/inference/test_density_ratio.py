@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from distributions.random_models import generator_of
-from inference.ratios import MODEL, config, estimator, exact, exact_gradient, samples
+from inference.ratios import MODEL, config, drawn_at, estimator, exact, exact_gradient, samples
 
 from eim_ros.inference import DensityRatio, Pairs
 from eim_ros.inference.density_ratio import report_of
@@ -17,24 +17,19 @@ every_estimator = pytest.mark.parametrize("name", NAMES)
 
 @pytest.fixture(scope="module", params=NAMES)
 def trained(request: pytest.FixtureRequest) -> tuple[str, DensityRatio, Pairs, Pairs]:
-    data, drawn = samples(5000)
+    data = samples(5000)
     ratio = estimator(request.param, data, initial_epochs=30, batch_size=250, learning_rate=3e-3)
-    ratio.fit(data, drawn, MODEL, 0, generator_of(4))
-    return request.param, ratio, data, drawn
+    ratio.fit(data, MODEL, 0, generator_of(4))
+    return request.param, ratio, data, drawn_at(data)
 
 
 def test_log_ratio_of_two_known_gaussians_is_recovered_sign_included(trained):
-    """The values have standard deviations of 1.1 and 2.
-
-    Least squares look at the largest ratios, up to 50 here, and hardly at all where the data are not, at r near 0.
-    """
+    """Values of standard deviations .57 and 1.35; root mean square errors of three seeds .05 to .11 and .17 to .29."""
     name, ratio, data, drawn = trained
-    measured = {"lsif": (0.5, None), "kliep": (0.25, 0.7)}.get(name, (0.2, 0.5))
-    for pairs, sign, tolerance in ((data, 1.0, measured[0]), (drawn, -1.0, measured[1])):
+    for pairs, sign, tolerance in ((data, 1.0, 0.17), (drawn, -1.0, 0.45)):
         found, expected = ratio.log_ratio(pairs.context, pairs.sample), exact(pairs.context, pairs.sample)
         assert sign * float(found.mean()) > 0.0  # data are the positive class
-        if tolerance is not None:
-            assert float((found - expected).square().mean().sqrt()) < (1e-12 if name in EXACT else tolerance)
+        assert float((found - expected).square().mean().sqrt()) < (1e-12 if name in EXACT else tolerance)
 
 
 def test_gradient_is_that_of_the_known_ratio(trained):
@@ -42,7 +37,7 @@ def test_gradient_is_that_of_the_known_ratio(trained):
     expected = exact_gradient(data.context, data.sample)
     found = ratio.gradient(data.context, data.sample)
     assert found.shape == data.sample.shape
-    bound = 1e-12 if name in EXACT else (1.0 if name == "lsif" else 0.5) * float(expected.std())
+    bound = 1e-12 if name in EXACT else 0.4 * float(expected.std())  # three seeds: .15 to .25 of it
     assert float((found - expected).square().mean().sqrt()) < bound
 
 
@@ -56,25 +51,25 @@ def test_gradient_is_the_derivative_of_the_log_ratio(trained):
 
 @every_estimator
 def test_state_comes_back_from_its_tensors(name):
-    data, drawn = samples(600)
+    data = samples(600)
     ratio = estimator(name, data, initial_epochs=3, dropout=0.2)
-    ratio.fit(data, drawn, MODEL, 0, generator_of(4))
+    ratio.fit(data, MODEL, 0, generator_of(4))
     saved = {key: value.clone() for key, value in ratio.tensors().items()}
     other = estimator(name, data, seed=30, initial_epochs=3, dropout=0.2)
     other.restore(saved, MODEL, 0)
     assert torch.equal(other.log_ratio(data.context, data.sample), ratio.log_ratio(data.context, data.sample))
     for part in (ratio, other):  # and both go on alike
-        part.fit(data, drawn, MODEL, 1, generator_of(31))
+        part.fit(data, MODEL, 1, generator_of(31))
     assert torch.equal(other.log_ratio(data.context, data.sample), ratio.log_ratio(data.context, data.sample))
 
 
 @every_estimator
 def test_data_may_change_from_fit_to_fit(name):
     """Incremental data: another number of pairs, and other ones."""
-    ratio = estimator(name, samples(300)[0], initial_epochs=2)
+    ratio = estimator(name, samples(300), initial_epochs=2)
     for iteration, n in enumerate((300, 700, 50)):
-        data, drawn = samples(n)
-        report = ratio.fit(data, drawn, MODEL, iteration, generator_of(iteration))
+        data = samples(n)
+        report = ratio.fit(data, MODEL, iteration, generator_of(iteration))
         assert math.isfinite(report.loss)
         assert not report.collapsed
 
@@ -82,22 +77,22 @@ def test_data_may_change_from_fit_to_fit(name):
 @every_estimator
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_few_pairs_give_a_finite_ratio(name, n):
-    data, drawn = samples(n)
+    data = samples(n)
     ratio = estimator(name, data)
-    ratio.fit(data, drawn, MODEL, 0, generator_of(4))
+    ratio.fit(data, MODEL, 0, generator_of(4))
     assert torch.isfinite(ratio.log_ratio(data.context, data.sample)).all()
     assert torch.isfinite(ratio.gradient(data.context, data.sample)).all()
 
 
 @every_estimator
 def test_first_pairs_are_for_training_and_reports_are_of_the_rest(name):
-    data, drawn = samples(1000)
+    data = samples(1000)
     losses, gradients = [], []
     for change in (0.0, 5.0):  # the held-out data change; nothing learned may
         sample = data.sample.clone()
         sample[900:] += change
         ratio = estimator(name, data, initial_epochs=1, learning_rate=1e-5)
-        losses.append(ratio.fit(Pairs(data.context, sample), drawn, MODEL, 0, generator_of(6)).loss)
+        losses.append(ratio.fit(Pairs(data.context, sample), MODEL, 0, generator_of(6)).loss)
         gradients.append([value for key, value in ratio.tensors().items() if key.endswith("exp_avg")])
     assert losses[0] != losses[1]
     if len(gradients[0]) == len(gradients[1]):  # a fit that did worse on them goes back to the start
@@ -106,17 +101,16 @@ def test_first_pairs_are_for_training_and_reports_are_of_the_rest(name):
 
 def test_report_estimates_the_kl_and_the_loss(trained):
     name, ratio, data, drawn = trained
-    report = ratio.fit(data, drawn, MODEL, 1, generator_of(5))
-    phi_p, phi_q = (exact(part.context[4500:], part.sample[4500:]) for part in (data, drawn))
-    assert 0.6 < report.accuracy < 1.0
+    report = ratio.fit(data, MODEL, 1, generator_of(5))
+    assert 0.55 < report.accuracy < 1.0
     assert not report.collapsed
     assert not report.rejected
     assert report.network_used is (name not in EXACT)
-    if name != "lsif":  # see above
-        assert report.ratio_kl == pytest.approx(-float(phi_q.mean()), abs=0.25)
+    phi_p, phi_q = (exact(part.context, part.sample) for part in (data, drawn))
+    assert report.ratio_kl == pytest.approx(-float(phi_q.mean()), abs=0.25)  # 500 held-out pairs
     if name in (*EXACT, "residual", "logistic"):
         best = 0.5 * float(torch.nn.functional.softplus(-phi_p).mean() + torch.nn.functional.softplus(phi_q).mean())
-        assert report.loss == pytest.approx(best, abs=0.02)  # 500 held-out pairs
+        assert report.loss == pytest.approx(best, abs=0.05)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.3, math.nan, math.inf, -math.inf])
