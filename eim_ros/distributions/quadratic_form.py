@@ -16,15 +16,17 @@ from torch import Tensor
 from eim_ros.distributions.gating import SoftmaxGating
 from eim_ros.distributions.gaussian import log_normaliser
 from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions.standardisation import linear_parts
 
 __all__ = ["QuadraticForms", "products_of_coordinates", "symmetric_from_products"]
 
-LARGEST_FORM = 1e7  # |R|^2 in units of the data: the error of a log density stays below about 1e-8 nat
+LARGEST_FORM = 1e8  # |R|^2 in units of the data: the error of a log density stays below about 1e-7 nat
 
 
 @dataclass(frozen=True)
 class QuadraticForms:
-    """Log joints log q(x, z_i|y) + A(y) of all components, A being the gating's log normaliser.
+    """Log joints log q(x, z_i|y) + A(y) of all components, A(y) being the gating's log normaliser.
 
     Attributes
     ----------
@@ -44,11 +46,14 @@ class QuadraticForms:
     linear: Tensor
 
     @classmethod
-    def from_model(cls, experts: LinearExperts, gating: SoftmaxGating | None = None) -> QuadraticForms:
-        """Of the joint with the logits of a gating, or of the experts' densities alone.
+    def from_model(cls, model: MixtureOfExperts) -> QuadraticForms:
+        """Log joints of a linear model. Data and parameters should be of order one, see `Standardisation`."""
+        gating, experts = linear_parts(model)
+        return cls.from_experts(experts, gating)
 
-        Data and parameters should be of order one, as `Standardisation` makes them.
-        """
+    @classmethod
+    def from_experts(cls, experts: LinearExperts, gating: SoftmaxGating | None = None) -> QuadraticForms:
+        """Log densities of experts, with the logits of a gating added if one is given."""
         n_dims, n_context = experts.n_dims, experts.n_context
         residuals = experts.whitening().reshape(experts.n_components, n_dims, -1)
         linear = residuals.new_zeros(len(residuals), n_dims + n_context + 1)

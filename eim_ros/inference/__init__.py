@@ -7,6 +7,7 @@ from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import PlugInRatio
 from eim_ros.inference.ratio_inputs import FeatureInputs, RatioInputs, StandardisedInputs
 from eim_ros.inference.run import Checkpoint, FitResult, History, State, run
+from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 
 __all__ = [
     "EIM",
@@ -25,5 +26,7 @@ __all__ = [
     "RatioInputs",
     "StandardisedInputs",
     "State",
+    "TruncatedEM",
+    "TruncatedEMConfig",
     "run",
 ]

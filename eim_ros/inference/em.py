@@ -162,7 +162,8 @@ class EM:
         if not of_start:
             return result
         name = _objective(self.config)
-        history = History(tuple(max(of_start.values(), key=lambda records: records[-1][name])))
+        best = max(of_start, key=lambda start: of_start[start][-1][name])
+        history = History(tuple(of_start[best]))
         status = result.status
         if status is not Status.INTERRUPTED:
             converged = _converged(self.config, history.column(name))

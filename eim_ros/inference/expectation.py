@@ -16,11 +16,11 @@ from torch import Tensor
 
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates, symmetric_from_products
-from eim_ros.distributions.standardisation import linear_parts
 
 __all__ = ["Expectation", "expect"]
 
 CHUNK_ELEMENTS = 262_144  # responsibilities at a time: they stay in cache
+LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; where exp underflows it is several times slower
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ def expect(
     log_likelihood : bool
         Whether to compute the log-likelihood of a truncated E-step, too, which costs another pass.
     """
-    gating, experts = linear_parts(model)
-    forms = QuadraticForms.from_model(experts, gating)
+    forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
     sums = torch.zeros_like(forms.coefficients)
+    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)  # the faster product
     states = torch.empty(len(joint), n_kept, dtype=torch.int64, device=joint.device)
     step = max(1, CHUNK_ELEMENTS // model.n_components)
     buffer = joint.new_empty(min(step, len(joint)), model.n_components)
@@ -90,13 +90,13 @@ def expect(
             if not log_likelihood:
                 continue
         largest = values.amax(-1, keepdim=True)
-        weights = values.sub_(largest).exp_()
+        weights = values.sub_(largest).clamp_min_(LEAST_LOG_RESPONSIBILITY).exp_()
         normaliser = weights.sum(-1, keepdim=True)
         total += (largest + normaliser.log()).sum()
         if not n_kept:
-            sums.addmm_(weights.T, products / normaliser)
+            transposed.addmm_((products / normaliser).T, weights)
     mean = float(total) / len(joint) if log_likelihood or not n_kept else math.nan
-    return Expectation(sums, mean, float(free) / len(joint) if n_kept else mean, states)
+    return Expectation(sums.add_(transposed.T), mean, float(free) / len(joint) if n_kept else mean, states)
 
 
 def _add_selected(sums: Tensor, products: Tensor, states: Tensor, shares: Tensor) -> None:

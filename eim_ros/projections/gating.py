@@ -1,15 +1,16 @@
 """Softmax gating fitted to soft targets (the M-projection of a gating), and held inside a trust region.
 
 The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v) and depends on the targets by
-their moments sum_n t_ni [y_n, 1] only. It is minimised by L-BFGS on standardised contexts, warm-started, in coordinates
-in which the diagonal blocks of its Hessian are about the identity: components that are rarely chosen would else move too
-slowly. EM fits to responsibilities, EIM to the projected probabilities (thesis 4.2.1).
+their moments sum_n t_ni [y_n, 1] only. It is minimised by L-BFGS on standardised contexts, warm-started, in
+coordinates in which the diagonal blocks of its Hessian are about the identity: components that are rarely chosen would
+else move too slowly. EM fits to responsibilities, EIM to the projected probabilities (thesis 4.2.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +20,12 @@ from torch import Tensor
 
 from eim_ros.distributions.gating import SoftmaxGating
 
-__all__ = ["GatingFit", "constrain_gating", "fit_gating", "fit_gating_to_moments", "mean_log_normaliser"]
+__all__ = ["GatingFit", "constrain_gating", "fit_gating", "fit_gating_to_moments"]
 
 FloatArray = npt.NDArray[np.float64]
 
 LEAST_LOG_WEIGHT = -700.0  # of a component without any mass: exp of it is still above zero in float64
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; where exp underflows it is several times slower
 CHUNK_ELEMENTS = 262_144  # probabilities at a time: they stay in cache
 
 
@@ -127,15 +129,6 @@ def fit_gating_to_moments(
     return GatingFit(SoftmaxGating(weights - weights.mean(0), biases - biases.mean()), normaliser)
 
 
-def mean_log_normaliser(gating: SoftmaxGating, context: Tensor) -> float:
-    """Mean of log sum_i exp(V y + v)_i over contexts (n_samples, n_context) [nat]."""
-    if gating.n_context == 0:
-        return float(torch.logsumexp(gating.biases, 0))
-    step = max(1, CHUNK_ELEMENTS // gating.n_components)
-    parts = (torch.addmm(gating.biases, rows, gating.weights.T) for rows in context.split(step))
-    return sum(float(torch.logsumexp(logits, -1).sum()) for logits in parts) / len(context)
-
-
 def constrain_gating(
     old: SoftmaxGating, new: SoftmaxGating, context: Tensor, kl_bound: float, *, max_cuts: int = 20
 ) -> tuple[SoftmaxGating, float]:
@@ -169,15 +162,17 @@ def _design(context: Tensor) -> Tensor:
 
 def _normaliser_and_gradient(design: Tensor, parameters: Tensor) -> tuple[float, Tensor]:
     """Mean log normaliser of the logits, and its gradient: the mean of p_i [y, 1], (n_components, n_context + 1)."""
-    total, gradient = 0.0, torch.zeros_like(parameters)
-    for rows in design.split(max(1, CHUNK_ELEMENTS // len(parameters))):
-        logits = rows @ parameters.T
+    step = max(1, CHUNK_ELEMENTS // len(parameters))
+    buffer = design.new_empty(min(step, len(design)), len(parameters))  # fresh memory each time would cost more
+    total, gradient = design.new_zeros(()), torch.zeros_like(parameters.T, memory_format=torch.contiguous_format)
+    for rows in design.split(step):
+        logits = torch.mm(rows, parameters.T, out=buffer[: len(rows)])
         largest = logits.amax(-1, keepdim=True)
-        probabilities = logits.sub_(largest).exp_()
+        probabilities = logits.sub_(largest).clamp_min_(LEAST_LOG_PROBABILITY).exp_()
         sums = probabilities.sum(-1, keepdim=True)
-        total += float((largest + sums.log()).sum())
-        gradient.addmm_(probabilities.T, rows / sums)
-    return total / len(design), gradient.div_(len(design))
+        total += (largest + sums.log()).sum()
+        gradient.addmm_((rows / sums).T, probabilities)
+    return float(total) / len(design), gradient.T / len(design)
 
 
 def _minimise(
@@ -191,7 +186,7 @@ def _minimise(
         step = torch.as_tensor(flat, dtype=start.dtype, device=start.device).reshape(start.shape)
         if not bool(step.any()):
             return start
-        moved = torch.linalg.solve_triangular(factor.mT, step.unsqueeze(-1), upper=True)
+        moved: Tensor = torch.linalg.solve_triangular(factor.mT, step.unsqueeze(-1), upper=True)
         return start + moved.squeeze(-1)
 
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -200,7 +195,7 @@ def _minimise(
         scaled = torch.linalg.solve_triangular(factor, gradient.unsqueeze(-1), upper=False)
         return cross_entropy + penalty, scaled.reshape(-1).to(torch.float64).cpu().numpy()
 
-    result = minimize(
+    result: Any = minimize(
         objective,
         np.zeros(start.numel()),
         jac=True,

@@ -108,12 +108,14 @@ def improve_experts(
     rounding would lower its expected log-likelihood: so no step of EM ever lowers the likelihood.
     """
     fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge)
-    worse = ~(_expected_log_likelihood(fitted, moments) >= _expected_log_likelihood(previous, moments))
-    if bool(worse.any()) and covariance_floor > 0.0:  # a previous expert below the floor is no alternative
-        index = worse.nonzero().flatten()
-        variance = torch.linalg.svdvals(previous.scale_trils[index])[:, -1].square()
-        worse[index] = variance >= (1.0 - 1e-6) * covariance_floor
-    keep = worse | ~regular | _empty(moments)
+    keep = ~regular | _empty(moments)
+    if previous.n_context > 0 or covariance_floor == 0.0:  # otherwise the fit is the maximum
+        worse = ~(_expected_log_likelihood(fitted, moments) >= _expected_log_likelihood(previous, moments))
+        if bool(worse.any()) and covariance_floor > 0.0:  # a previous expert below the floor is no alternative
+            index = worse.nonzero().flatten()
+            variance = torch.linalg.svdvals(previous.scale_trils[index])[:, -1].square()
+            worse[index] = variance >= (1.0 - 1e-6) * covariance_floor
+        keep |= worse
     pairs = ((getattr(previous, name), getattr(fitted, name)) for name in ("weights", "biases", "scale_trils"))
     return LinearExperts(*(torch.where(keep.reshape(-1, *(1,) * (old.dim() - 1)), old, new) for old, new in pairs))
 
