@@ -77,7 +77,7 @@ def update_nonlinear_experts(
     old = experts.local(local)
     sample = old.mean.unsqueeze(2) + noise @ old.scale_tril.mT
     repeated = local.unsqueeze(2).expand(*sample.shape[:3], -1)
-    phi = ratio.log_ratio(repeated.reshape(-1, model.n_context), sample.reshape(-1, model.n_dims))
+    phi = ratio.log_ratio(repeated.flatten(0, 2), sample.flatten(0, 2))
     log_old = type(old)(old.mean.unsqueeze(2), old.scale_tril.unsqueeze(2)).log_prob(sample)
     weighted = weigh_samples(phi.reshape(log_old.shape), log_old, config.kl_bound, config.entropy_loss_bound)
     weights = torch.where(weighted.feasible[:, None, None], weighted.weights, torch.zeros_like(weighted.weights))

@@ -48,7 +48,13 @@ class FitSettings:
 
 
 def fit_neural_experts(
-    initial: NeuralExperts, context: Tensor, sample: Tensor, weights: Tensor, settings: FitSettings
+    initial: NeuralExperts,
+    context: Tensor,
+    sample: Tensor,
+    weights: Tensor,
+    settings: FitSettings,
+    *,
+    variance_floor: Tensor | None = None,
 ) -> NeuralExperts:
     """Refit all experts to weighted samples.
 
@@ -62,6 +68,8 @@ def fit_neural_experts(
     weights : Tensor (n_components, n_contexts, n_samples)
         Non-negative; only their ratios within an expert matter.
     settings : FitSettings
+    variance_floor : Tensor (n_dims,), optional
+        Variance of noise that every sample is taken to have on top: no fitted variance falls below it.
 
     Returns
     -------
@@ -69,6 +77,9 @@ def fit_neural_experts(
         An expert without any weight, or with a sample that is not finite, is unchanged.
     """
     total, mean, root = _moments(initial, context, sample, weights)
+    if variance_floor is not None:
+        noise = torch.linalg.solve_triangular(initial.base.scale_trils, torch.diag(variance_floor.sqrt()), upper=False)
+        root = torch.cat([root, noise.unsqueeze(1).expand(*root.shape[:-1], -1)], -1)
     count = total.sum(-1)
     usable = (count > 0.0) & torch.isfinite(mean).flatten(1).all(-1) & torch.isfinite(root).flatten(1).all(-1)
     share = torch.where(usable[:, None], total / count.clamp_min(torch.finfo(total.dtype).tiny)[:, None], 0.0)
