@@ -18,15 +18,17 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.distributions.standardisation import Standardisation, linear_parts
+from eim_ros.distributions.standardisation import Standardisation
 from eim_ros.errors import DistributionError
 from eim_ros.inference.expectation import expect
 from eim_ros.inference.initial_model import initial_mixture_of_experts
 from eim_ros.inference.maximisation import maximise
+from eim_ros.inference.model_family import FamilyConfig, is_linear, with_networks
+from eim_ros.inference.neural_em import iterate
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
 from eim_ros.numerics.status import Status
-from eim_ros.settings import Settings, option
+from eim_ros.settings import option
 
 __all__ = ["EM", "EMConfig", "EMState", "initial_mixture_of_experts"]
 
@@ -34,7 +36,7 @@ BEST = "best."  # prefix of the best earlier start's tensors in a checkpoint
 
 
 @dataclass(frozen=True)
-class EMConfig(Settings):
+class EMConfig(FamilyConfig):
     """Settings of `EM`."""
 
     n_components: int = option(50, "number of experts", minimum=1)
@@ -118,7 +120,7 @@ class EM:
         data : Tensor or pair of Tensor
             Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
         initial : MixtureOfExperts or GaussianMixture, optional
-            Start, linear, with any number of components; k-means on the standardised joint otherwise, and for all
+            Start of any family, with any number of components; k-means on the standardised joint otherwise, and for all
             starts but the first.
         generator : torch.Generator, optional
             Randomness of the starts; seed 0 if missing.
@@ -136,12 +138,9 @@ class EM:
         DataError
             Fewer points than experts, empty, mismatched or non-finite data.
         DistributionError
-            A start of other dimensions than the data, one that is not linear, or so far off that the data have no
-            density.
+            A start of other dimensions than the data, or so far off that the data have no density.
         """
         checked = checked_data(data)
-        if initial is not None:
-            linear_parts(checked_start(initial, checked))
         fitting = _Fitting.from_data(self.config, checked, initial, generator)
         result = run(
             fitting,
@@ -204,12 +203,29 @@ class _Fitting:
             return self.initial
         generator = torch.Generator().manual_seed(self.seed + index)
         config = self.config
-        return initial_mixture_of_experts(
+        start = initial_mixture_of_experts(
             self.data.context, self.data.sample, config.n_components, generator, config.covariance_floor
         )
+        return start if config.is_linear else with_networks(start, config, self.data.context, generator)
 
     def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
-        model = self.units.standard(state.model)
+        following, record = self._linear(state.model) if is_linear(state.model) else self._neural(state.model)
+        value, iteration = record[_objective(self.config)], state.iteration + 1
+        if self.config.n_starts == 1:
+            return dataclasses.replace(state, model=following, iteration=iteration, value=value), record
+        record["start"] = float(state.start)
+        ended = value - state.value < self.config.tolerance or iteration - state.begun >= self.config.n_iterations
+        following_state = dataclasses.replace(state, model=following, iteration=iteration, value=value)
+        if ended and state.start + 1 < self.config.n_starts:
+            best, index = following_state.kept, state.start + 1
+            following_state = EMState(
+                self.start(index), iteration, index, iteration, best=best, best_value=max(value, state.best_value)
+            )
+        return following_state, record
+
+    def _linear(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
+        """A better model, and how good the old one was."""
+        model = self.units.standard(old)
         expectation = expect(model, self.joint, 1 if self.config.hard else None)
         if not math.isfinite(expectation.log_likelihood):
             raise DistributionError("the start is so far from some of the data that they have no density", model)
@@ -224,19 +240,21 @@ class _Fitting:
         record = {"log_likelihood": expectation.log_likelihood - offset}
         if self.config.hard:
             record["free_energy"] = expectation.free_energy - offset
-        following = self.units.original(maximum.model)
-        value, iteration = record[_objective(self.config)], state.iteration + 1
-        if self.config.n_starts == 1:
-            return dataclasses.replace(state, model=following, iteration=iteration, value=value), record
-        record["start"] = float(state.start)
-        ended = value - state.value < self.config.tolerance or iteration - state.begun >= self.config.n_iterations
-        following_state = dataclasses.replace(state, model=following, iteration=iteration, value=value)
-        if ended and state.start + 1 < self.config.n_starts:
-            best, index = following_state.kept, state.start + 1
-            following_state = EMState(
-                self.start(index), iteration, index, iteration, best=best, best_value=max(value, state.best_value)
-            )
-        return following_state, record
+        return self.units.original(maximum.model), record
+
+    def _neural(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
+        iteration = iterate(
+            old,
+            self.data,
+            self.config.fit_settings,
+            covariance_floor=self.config.covariance_floor,
+            gating_iterations=self.config.gating_iterations,
+            hard=self.config.hard,
+        )
+        if not math.isfinite(iteration.log_likelihood):
+            raise DistributionError("the start is so far from some of the data that they have no density", old)
+        record = {"log_likelihood": iteration.log_likelihood}
+        return iteration.model, record | ({"free_energy": iteration.free_energy} if self.config.hard else {})
 
     def restore(self, state: EMState, tensors: dict[str, Tensor], iteration: int) -> EMState:
         model = MixtureOfExperts.from_tensors(tensors).to(device=state.model.device)

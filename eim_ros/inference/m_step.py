@@ -14,12 +14,13 @@ from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.inference.expert_contexts import draw_contexts
+from eim_ros.inference.model_family import NetworkFitConfig
 from eim_ros.inference.nonlinear_update import update_nonlinear_experts
 from eim_ros.projections.categorical import project_categorical
 from eim_ros.projections.gating_projection import project_gating
 from eim_ros.projections.gaussian import project_experts
 from eim_ros.projections.surrogate import fit_to_gradients, fit_to_values
-from eim_ros.settings import Settings, option
+from eim_ros.settings import option
 
 __all__ = ["LogRatio", "MStepConfig", "draw_contexts", "update_experts", "update_gating"]
 
@@ -37,7 +38,7 @@ class LogRatio(Protocol):
 
 
 @dataclass(frozen=True)
-class MStepConfig(Settings):
+class MStepConfig(NetworkFitConfig):
     """Settings of the M-step."""
 
     kl_bound: float = option(0.1, "largest KL of an expert's update", unit="nat", minimum=0.0)
@@ -56,8 +57,6 @@ class MStepConfig(Settings):
     surrogate: str = option("gradient", "what the quadratic surrogate is fitted to", choices=("gradient", "value"))
     n_expert_contexts: int = option(1000, "contexts per neural expert for its update", minimum=1)
     n_context_samples: int = option(10, "samples per context and neural expert", minimum=2)
-    parameter_iterations: int = option(20, "L-BFGS iterations of the networks of neural experts per update", minimum=1)
-    parameter_l2: float = option(1e-3, "weight of the sum of squared weights of these networks", minimum=0.0)
 
 
 def update_gating(

@@ -40,9 +40,7 @@ class _Config(Protocol):
     @property
     def n_context_samples(self) -> int: ...
     @property
-    def parameter_iterations(self) -> int: ...
-    @property
-    def parameter_l2(self) -> float: ...
+    def fit_settings(self) -> FitSettings: ...
 
 
 def update_nonlinear_experts(
@@ -81,8 +79,7 @@ def update_nonlinear_experts(
     log_old = type(old)(old.mean.unsqueeze(2), old.scale_tril.unsqueeze(2)).log_prob(sample)
     weighted = weigh_samples(phi.reshape(log_old.shape), log_old, config.kl_bound, config.entropy_loss_bound)
     weights = torch.where(weighted.feasible[:, None, None], weighted.weights, torch.zeros_like(weighted.weights))
-    settings = FitSettings(config.parameter_iterations, config.parameter_l2)
-    fitted = fit_neural_experts(experts, local, sample, weights, settings)
+    fitted = fit_neural_experts(experts, local, sample, weights, config.fit_settings)
     step = shorten_step(experts, fitted, local, config.kl_bound, config.entropy_loss_bound)
     record = {
         "expert_kl": float(step.kl.mean()),
