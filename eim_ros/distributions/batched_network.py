@@ -82,6 +82,11 @@ class BatchedNetwork:
         standard = ((inputs - self.center) / self.scale).expand(self.n_networks, *inputs.shape[-2:])
         return forward(self.weights, self.biases, standard)
 
+    def take(self, index: Tensor) -> BatchedNetwork:
+        """Some of the networks, by their numbers (n,) of int64, in that order."""
+        weights, biases = (tuple(value[index] for value in values) for values in (self.weights, self.biases))
+        return BatchedNetwork(self.center, self.scale, weights, biases)
+
     def tensors(self) -> dict[str, Tensor]:
         """Parameters by name: `layers.0.weight`, `layers.0.bias` and so on."""
         tensors = {"center": self.center, "scale": self.scale}

@@ -75,6 +75,10 @@ class LinearExperts:
         product = (self.weights[component] @ context.unsqueeze(-1)).squeeze(-1)
         return Gaussian(product + self.biases[component], self.scale_trils[component])
 
+    def take(self, index: Tensor) -> LinearExperts:
+        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        return LinearExperts(self.weights[index], self.biases[index], self.scale_trils[index])
+
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Log density [nat] under every expert, (n_samples, n_components).
 

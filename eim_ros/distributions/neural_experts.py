@@ -111,6 +111,10 @@ class NeuralExperts:
         local = self.local(padded)
         return Gaussian(local.mean[component, rank], local.scale_tril[component, rank])
 
+    def take(self, index: Tensor) -> NeuralExperts:
+        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        return NeuralExperts(self.base.take(index), self.network.take(index))
+
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
         """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims)."""
         parts = []

@@ -64,6 +64,10 @@ class Experts(Protocol):
         """Distribution of one expert per context: component (n_samples,) of int64, batch (n_samples,)."""
         ...
 
+    def take(self, index: Tensor) -> Experts:
+        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        ...
+
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
         """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims).
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.distributions.standardisation import Standardisation
 from eim_ros.errors import DistributionError
+from eim_ros.inference.branches import branching_start
 from eim_ros.inference.expectation import expect
 from eim_ros.inference.initial_model import initial_mixture_of_experts
 from eim_ros.inference.maximisation import maximise
@@ -203,10 +204,11 @@ class _Fitting:
             return self.initial
         generator = torch.Generator().manual_seed(self.seed + index)
         config = self.config
-        start = initial_mixture_of_experts(
-            self.data.context, self.data.sample, config.n_components, generator, config.covariance_floor
-        )
-        return start if config.is_linear else with_networks(start, config, self.data.context, generator)
+        context, sample, floor = self.data.context, self.data.sample, config.covariance_floor
+        if config.components == "neural":
+            return branching_start(config, context, sample, config.n_components, generator, floor)
+        start = initial_mixture_of_experts(context, sample, config.n_components, generator, floor)
+        return start if config.is_linear else with_networks(start, config, context, generator)
 
     def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
         following, record = self._linear(state.model) if is_linear(state.model) else self._neural(state.model)

@@ -14,7 +14,7 @@ from eim_ros.inference.clustering import k_means
 from eim_ros.projections.gating import fit_gating_to_moments
 from eim_ros.projections.maximum_likelihood import experts_from_moments
 
-__all__ = ["initial_mixture_of_experts"]
+__all__ = ["initial_mixture_of_experts", "mixture_of_clusters"]
 
 LEAST_FLOOR = 1e-6  # of variances relative to the data's: a cluster may consist of one point
 SOFTENING = 0.01  # share of every label that is spread over all components, for the gating
@@ -42,9 +42,24 @@ def initial_mixture_of_experts(
     """
     if n_components > len(sample):
         raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
+    labels = k_means(Standardisation.from_data(context, sample).joint(context, sample), n_components, generator)
+    return mixture_of_clusters(context, sample, labels, n_components, covariance_floor)
+
+
+def mixture_of_clusters(
+    context: Tensor, sample: Tensor, labels: Tensor, n_components: int, covariance_floor: float = 0.0
+) -> MixtureOfExperts:
+    """Experts and gating of given clusters.
+
+    Parameters
+    ----------
+    context, sample, n_components, covariance_floor
+        As in `initial_mixture_of_experts`.
+    labels : Tensor (n_samples,) of int64
+        Cluster of each point; one without points gets the overall distribution.
+    """
     units = Standardisation.from_data(context, sample)
     joint = units.joint(context, sample)
-    labels = k_means(joint, n_components, generator)
     products = products_of_coordinates(joint)
     sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
     overall = products.sum(0) / n_components

@@ -75,6 +75,14 @@ def test_order_of_components_does_not_matter():
 
 
 @KINDS
+def test_taken_experts_are_the_chosen_ones(kind):
+    model, index = kind(16, 4, 2, 1), torch.tensor([3, 0])
+    context, sample = pairs_of(model)
+    taken = model.experts.take(index).log_prob(context, sample)
+    torch.testing.assert_close(taken, model.experts.log_prob(context, sample)[:, index], rtol=1e-12, atol=1e-12)
+
+
+@KINDS
 def test_samples_come_from_the_expert_they_name(kind):
     model = kind(7, 3, 2, 1)
     context = torch.full((20_000, 1), 0.3, dtype=torch.float64)
