@@ -1,4 +1,4 @@
-"""Log densities as a product with the products of coordinates: the same as by whitened residuals, narrow experts too."""
+"""Log densities as a product with the products of coordinates: as by whitened residuals, narrow experts too."""
 
 import pytest
 import torch

@@ -6,6 +6,7 @@ from distributions.random_models import generator_of, normal, random_gating
 
 from eim_ros.distributions import SoftmaxGating
 from eim_ros.projections import constrain_gating, fit_gating
+from eim_ros.projections.gating import fit_gating_to_moments
 
 
 def flat(n_components: int, n_context: int) -> SoftmaxGating:
@@ -122,3 +123,49 @@ def test_zero_bound_admits_no_step():
     taken, kl = constrain_gating(old, new, context, 0.0)
     torch.testing.assert_close(taken(context), old(context), rtol=0.0, atol=1e-7)
     assert kl <= 1e-15  # the KL of such a step is below rounding
+
+
+@pytest.mark.parametrize("max_iterations", [1, 2, 20])
+def test_fit_is_never_worse_than_its_start_whatever_the_penalty(max_iterations):
+    context = normal(generator_of(23), 200, 2)
+    for seed in range(5):
+        targets = torch.softmax(3.0 * normal(generator_of(seed), 200, 4), -1)
+        start = fit_gating(flat(4, 2), context, targets, max_iterations=100, l2=0.0)
+        fitted = fit_gating(start, context, targets, max_iterations=max_iterations, l2=1.0)
+        assert cross_entropy(fitted, context, targets) <= cross_entropy(start, context, targets) + 1e-13
+
+
+def test_moments_of_the_targets_are_all_that_counts():
+    context = normal(generator_of(24), 300, 2)
+    context = (context - context.mean(0)) / context.std(0, correction=0)
+    targets = torch.softmax(normal(generator_of(25), 300, 3), -1)
+    extended = torch.cat([context, torch.ones(300, 1)], -1)
+    moments = torch.einsum("nk,na,nb->kab", targets, extended, extended)
+    start = random_gating(26, 3, 2)
+    by_moments = fit_gating_to_moments(start, context, moments)
+    torch.testing.assert_close(
+        by_moments.gating(context), fit_gating(start, context, targets)(context), rtol=0.0, atol=1e-9
+    )
+    normaliser = torch.logsumexp(context @ start.weights.T + start.biases, -1).mean()
+    assert by_moments.log_normaliser == pytest.approx(float(normaliser), abs=1e-12)
+
+
+def test_few_iterations_suffice_for_many_components_of_unequal_weight():
+    true = random_gating(27, 100, 2)
+    true = SoftmaxGating(true.weights, 2.0 * true.biases)
+    context = normal(generator_of(28), 2000, 2)
+    targets = true(context).exp()
+    start = SoftmaxGating(true.weights + 0.5, true.biases + 0.5 * normal(generator_of(29), 100))
+    gap = cross_entropy(start, context, targets) - cross_entropy(true, context, targets)
+    fitted = fit_gating(start, context, targets, max_iterations=5)
+    # steps in plain coordinates leave a third of the gap
+    assert cross_entropy(fitted, context, targets) - cross_entropy(true, context, targets) < 0.03 * gap
+
+
+def test_without_contexts_the_weights_are_the_mean_targets_and_zero_stays_finite():
+    targets = torch.softmax(normal(generator_of(30), 50, 3), -1)
+    targets = torch.cat([targets, torch.zeros(50, 1)], -1)
+    fitted = fit_gating(flat(4, 0), torch.zeros(50, 0).double(), targets)
+    probabilities = fitted(torch.zeros(1, 0).double())[0].exp()
+    torch.testing.assert_close(probabilities, targets.mean(0), rtol=1e-13, atol=1e-15)
+    assert torch.isfinite(fitted.biases).all()

@@ -7,6 +7,9 @@ from distributions.random_models import generator_of, normal
 
 from eim_ros.distributions import LinearExperts
 from eim_ros.projections import fit_experts
+from eim_ros.projections.maximum_likelihood import improve_experts
+
+ONES = torch.ones(200, 1, dtype=torch.float64)
 
 
 def pairs(seed: int, n: int = 200) -> tuple[torch.Tensor, torch.Tensor]:
@@ -176,3 +179,57 @@ def test_without_context_an_expert_is_a_weighted_gaussian():
         expected = np.cov(sample.numpy().T, aweights=share, ddof=0)
         factor = experts.scale_trils[index].numpy()
         np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-11)
+
+
+def moments_of(context: torch.Tensor, sample: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    extended = torch.cat([sample, context, torch.ones(len(sample), 1)], -1)
+    return torch.einsum("nk,na,nb->kab", weights, extended, extended)
+
+
+def weighted_likelihood(experts: LinearExperts, context: torch.Tensor, sample: torch.Tensor, weights: torch.Tensor):
+    return (weights * experts.log_prob(context, sample)).sum(0)
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.3])
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_improved_experts_are_never_worse(floor, n_context):
+    for seed in range(10):
+        generator = generator_of(seed)
+        context, sample = normal(generator, 12, n_context), normal(generator, 12, 3)
+        # few points per expert: the ridge matters, and covariances are at their floor
+        weights = torch.softmax(3.0 * normal(generator, 12, 4), -1)
+        covariance = 0.3 * torch.eye(3).double() + 0.1
+        previous = LinearExperts(
+            normal(generator, 4, 3, n_context),
+            normal(generator, 4, 3),
+            torch.linalg.cholesky(covariance).repeat(4, 1, 1),
+        )
+        for _ in range(3):
+            experts = improve_experts(previous, moments_of(context, sample, weights), floor, ridge=1.0)
+            before, after = (weighted_likelihood(e, context, sample, weights) for e in (previous, experts))
+            assert (after >= before - 1e-10).all()
+            previous = experts
+
+
+def test_expert_below_the_floor_is_raised_to_it_though_that_is_worse():
+    context, sample = pairs(18)
+    weights, identity = torch.ones(200, 1).double(), torch.eye(3).double().unsqueeze(0)
+    fitted = fit_experts(context, sample, weights)
+    raised = improve_experts(
+        LinearExperts(fitted.weights, fitted.biases, fitted.scale_trils), moments_of(context, sample, weights), 100.0
+    )
+    torch.testing.assert_close(raised.scale_trils, 10.0 * identity, rtol=0.0, atol=1e-9)
+
+
+def test_expert_without_weight_or_with_a_singular_covariance_keeps_its_parameters():
+    context, sample = pairs(19)
+    weights = torch.zeros(200, 3).double()
+    weights[:, 0] = 1.0
+    weights[7, 1] = 1.0
+    previous = LinearExperts(
+        *(value.expand(3, *value.shape[1:]) for value in parameters_of(fit_experts(*pairs(20), ONES)))
+    )
+    experts = improve_experts(previous, moments_of(context, sample, weights))
+    for old, new in zip(parameters_of(previous), parameters_of(experts), strict=True):
+        assert torch.equal(old[1:], new[1:])
+        assert not torch.equal(old[0], new[0])
