@@ -21,6 +21,7 @@ VERBS = {
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
     "sample": "configurations for a pose, from a model file",
     "request": "configurations for a pose, from the running service",
+    "experiment": "run an experiment, print its table, draw its picture",
     "demo": "the whole circle: collect, train, serve, request, draw",
 }
 NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option

@@ -1,0 +1,43 @@
+"""`eim experiment NAME`: run an experiment, print its table, draw its picture."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+from eim_ros.cli.output_file import check_output
+from eim_ros.cli.threads import add_threads_flag, use_threads
+from eim_ros.cli.whole_numbers import seed
+
+__all__ = ["add_parser", "run"]
+
+# Each is a module experiment_NAME of this package with `add_arguments(parser)` and `run(args, folder)`.
+EXPERIMENTS = {
+    "robustness": "EM and EIM from random starts on a sine (thesis 6.2, figure 6.3)",
+}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "experiment", help="run an experiment, print its table, draw its picture", description=__doc__
+    )
+    names = parser.add_subparsers(metavar="NAME", required=True)
+    for name, summary in EXPERIMENTS.items():
+        child = names.add_parser(name, help=summary, description=summary)
+        child.add_argument("--output", default="experiments", metavar="DIR", help="folder (default %(default)s)")
+        child.add_argument("--seed", type=seed, default=0, help="random seed of everything (default %(default)s)")
+        add_threads_flag(child)
+        module = importlib.import_module(f"eim_ros.cli.experiment_{name}")
+        module.add_arguments(child)
+        child.set_defaults(run=run, experiment=module)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    use_threads(args)
+    folder = Path(args.output)
+    check_output(folder / "picture.png")
+    args.experiment.run(args, folder)
+    return 0
