@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from eim_ros.distributions import LinearExperts, MixtureOfExperts
-from eim_ros.errors import DistributionError
+from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 
 __all__ = ["ConditionalMixture", "Proposal"]
 
@@ -68,36 +68,65 @@ class Proposal:
     """
 
     def __init__(self, mixture: MixtureOfExperts) -> None:
-        experts = mixture.to(device="cpu").experts
-        if not isinstance(experts, LinearExperts):
-            raise DistributionError(
-                f"requests are served from linear experts only, not {type(experts).__name__}", type(experts).__name__
-            )
-        parameters = {name: value.detach().cpu().double().numpy() for name, value in mixture.tensors().items()}
-        self._gating_weights, self._gating_biases = parameters["gating.weights"], parameters["gating.biases"]
-        self._weights, self._biases = parameters["experts.weights"], parameters["experts.biases"]
-        self._scale_trils = parameters["experts.scale_trils"]
-        self.n_experts, self.n_dims, self.n_context = self._weights.shape
-        whitening = experts.whitening().double().numpy()
-        self._inverse_scale = np.ascontiguousarray(whitening[:, : self.n_dims])
-        diagonal = np.diagonal(self._scale_trils, axis1=1, axis2=2)
-        self._log_normalisers = -np.log(diagonal).sum(axis=1) - 0.5 * self.n_dims * np.log(2.0 * np.pi)
+        mixture = mixture.to(device="cpu", dtype=torch.float64)
+        self.n_experts, self.n_dims, self.n_context = mixture.n_components, mixture.n_dims, mixture.n_context
+        linear = isinstance(mixture.experts, LinearExperts) and isinstance(mixture.gating, SoftmaxGating)
+        self._prepared = _LinearParts(mixture) if linear else _AnyParts(mixture)
 
     def condition(self, contexts: FloatArray) -> ConditionalMixture:
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
+        log_gate, means, scale_trils, inverse_scale = self._prepared(contexts)
+        diagonal = np.diagonal(scale_trils, axis1=1, axis2=2)
+        return ConditionalMixture(
+            log_weights=(log_gate - np.log(len(contexts))).reshape(-1),
+            means=means.reshape(-1, self.n_dims),
+            scale_trils=scale_trils,
+            inverse_scale=inverse_scale,
+            log_normalisers=-np.log(diagonal).sum(axis=1) - 0.5 * self.n_dims * np.log(2.0 * np.pi),
+            experts=np.tile(np.arange(self.n_experts, dtype=np.uint32), len(contexts)),
+        )
+
+
+Parts = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+
+
+class _LinearParts:
+    """Log gate (n, k), means (n, k, d), factors (n k, d, d) and their inverses' rows (n k d, d) of linear parts."""
+
+    def __init__(self, mixture: MixtureOfExperts) -> None:
+        parameters = {name: value.numpy() for name, value in mixture.tensors().items()}
+        self._gating_weights, self._gating_biases = parameters["gating.weights"], parameters["gating.biases"]
+        self._weights, self._biases = parameters["experts.weights"], parameters["experts.biases"]
+        self._scale_trils = parameters["experts.scale_trils"]
+        self._inverse_scale = _inverse_rows(torch.from_numpy(self._scale_trils))
+
+    def __call__(self, contexts: FloatArray) -> Parts:
         logits = contexts @ self._gating_weights.T + self._gating_biases
-        log_gate = logits - _logsumexp(logits)[:, None] - np.log(len(contexts))
         means = np.einsum("kij,nj->nki", self._weights, contexts) + self._biases
         repeats = len(contexts)
-        experts = np.arange(self.n_experts, dtype=np.uint32)
-        return ConditionalMixture(
-            log_weights=log_gate.reshape(-1),
-            means=means.reshape(-1, self.n_dims),
-            scale_trils=np.tile(self._scale_trils, (repeats, 1, 1)),
-            inverse_scale=np.tile(self._inverse_scale, (repeats, 1)),
-            log_normalisers=np.tile(self._log_normalisers, repeats),
-            experts=np.tile(experts, repeats),
-        )
+        factors = np.tile(self._scale_trils, (repeats, 1, 1))
+        return logits - _logsumexp(logits)[:, None], means, factors, np.tile(self._inverse_scale, (repeats, 1))
+
+
+class _AnyParts:
+    """The same of any gating and experts, by their own calls."""
+
+    def __init__(self, mixture: MixtureOfExperts) -> None:
+        self._mixture = mixture
+
+    def __call__(self, contexts: FloatArray) -> Parts:
+        context = torch.from_numpy(np.ascontiguousarray(contexts, dtype=np.float64))
+        with torch.no_grad():
+            log_gate, experts = self._mixture.gating(context), self._mixture.experts(context)
+            factors = experts.scale_tril.expand(*experts.mean.shape, experts.n_dims).flatten(0, 1).contiguous()
+        return log_gate.numpy(), experts.mean.numpy(), factors.numpy(), _inverse_rows(factors)
+
+
+def _inverse_rows(factors: torch.Tensor) -> FloatArray:
+    """Rows of the inverse Cholesky factors (m d, d): whitening is one product with a sample, no system is solved."""
+    identity = torch.eye(factors.shape[-1], dtype=factors.dtype).expand_as(factors)
+    inverse = torch.linalg.solve_triangular(factors, identity, upper=False)
+    return np.ascontiguousarray(inverse.reshape(-1, factors.shape[-1]).numpy())
 
 
 def _logsumexp(values: FloatArray) -> FloatArray:

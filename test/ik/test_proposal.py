@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from distributions.random_models import random_mixture_of_experts
+from distributions.random_models import random_mixture_of_experts, random_neural_mixture_of_experts
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.ik.proposal import Proposal
@@ -27,6 +27,17 @@ def test_density_is_the_mean_over_the_contexts(n_components: int, n_contexts: in
     expected = torch.logsumexp(each, 0) - math.log(n_contexts)
     ours = Proposal(model).condition(contexts.numpy()).log_prob(samples.numpy())
     assert np.allclose(ours, expected.numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_neural_experts_are_served_too() -> None:
+    _, contexts = model_and_contexts(n_contexts=3)
+    model = random_neural_mixture_of_experts(0, 4, 3, 2)
+    conditional = Proposal(model).condition(contexts.numpy())
+    drawn, experts = conditional.sample(200, np.random.default_rng(0))
+    each = torch.stack([model.log_prob(context.expand(200, -1), torch.from_numpy(drawn)) for context in contexts])
+    expected = torch.logsumexp(each, 0) - math.log(3)
+    assert np.allclose(conditional.log_prob(drawn), expected.numpy(), rtol=1e-10, atol=1e-10)
+    assert set(experts) <= set(range(4))
 
 
 def test_far_away_samples_have_a_finite_density() -> None:
