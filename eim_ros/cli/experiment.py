@@ -1,9 +1,13 @@
-"""`eim experiment NAME`: run an experiment, print its table, draw its picture."""
+"""`eim experiment NAME`: run an experiment, print its table, draw its picture.
+
+Each takes --output, --seed and --json.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 from pathlib import Path
 
 from eim_ros.cli.output_file import check_output
@@ -12,8 +16,10 @@ from eim_ros.cli.whole_numbers import seed
 
 __all__ = ["add_parser", "run"]
 
-# Each is a module experiment_NAME of this package with `add_arguments(parser)` and `run(args, folder)`.
+# Each is a module experiment_NAME of this package with `add_arguments(parser)` and `run(args, folder)`,
+# which returns the figures for --json.
 EXPERIMENTS = {
+    "projections": "I- against M-projection: closed-form facts beside what the learners find",
     "robustness": "EM and EIM from random starts on a sine (thesis 6.2, figure 6.3)",
 }
 
@@ -28,6 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         child = names.add_parser(name, help=summary, description=summary)
         child.add_argument("--output", default="experiments", metavar="DIR", help="folder (default %(default)s)")
         child.add_argument("--seed", type=seed, default=0, help="random seed of everything (default %(default)s)")
+        child.add_argument("--json", action="store_true", help="print one JSON object at the end")
         add_threads_flag(child)
         module = importlib.import_module(f"eim_ros.cli.experiment_{name}")
         module.add_arguments(child)
@@ -39,5 +46,7 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args)
     folder = Path(args.output)
     check_output(folder / "picture.png")
-    args.experiment.run(args, folder)
+    figures = args.experiment.run(args, folder)
+    if args.json:
+        print(json.dumps(figures))
     return 0

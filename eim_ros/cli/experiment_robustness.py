@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.experiments.robustness import RobustnessConfig, compare_robustness
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings_flags(parser, [RobustnessConfig], {"n_starts": "--starts", "n_components": "--experts"})
 
 
-def run(args: argparse.Namespace, folder: Path) -> None:
+def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run, print a line per start and the means, and draw."""
     from eim_ros.viz.robustness_picture import draw_robustness
 
@@ -33,3 +34,4 @@ def run(args: argparse.Namespace, folder: Path) -> None:
     path = folder / "robustness.png"
     draw_robustness(result, path)
     print(f"picture: {path}")
+    return {"em": list(result.em), "eim": list(result.eim), "optimum": result.optimum, "picture": str(path)}

@@ -1,19 +1,25 @@
 """`eim experiment`: each experiment runs, prints its table and draws its picture."""
 
+import json
+
 import pytest
 
 from eim_ros.cli.main import main
 
 SMALL = {
+    "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
     "robustness": ["--starts", "2", "--n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_experiment_ends_with_a_picture(name, tmp_path, capsys):
-    assert main(["experiment", name, "--output", str(tmp_path / "new"), *SMALL[name]]) == 0
-    assert f"picture: {tmp_path / 'new' / name}.png" in capsys.readouterr().out
-    assert (tmp_path / "new" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+def test_experiment_ends_with_a_picture_and_its_figures(name, tmp_path, capsys):
+    path = tmp_path / "new" / f"{name}.png"
+    assert main(["experiment", name, "--output", str(path.parent), "--json", *SMALL[name]]) == 0
+    *_, said, figures = capsys.readouterr().out.splitlines()
+    assert said == f"picture: {path}"
+    assert json.loads(figures)["picture"] == str(path)
+    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_unknown_experiment_is_refused_in_one_line(capsys):
