@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import Gaussian, GaussianMixture, LinearExperts
-from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.projections import fit_experts, fit_to_gradients, project_experts
 from eim_ros.settings import Settings, option
 

@@ -3,6 +3,7 @@
 from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import PlugInRatio
 from eim_ros.inference.ratio_inputs import FeatureInputs, RatioInputs, StandardisedInputs
@@ -19,6 +20,8 @@ __all__ = [
     "FeatureInputs",
     "FitResult",
     "History",
+    "KnownDensityEIM",
+    "KnownDensityEIMConfig",
     "NetworkRatio",
     "Pairs",
     "PlugInRatio",

@@ -10,7 +10,7 @@ from inference.toys import kl_between, pairs_from, without_times
 from eim_ros.distributions import Gaussian, GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.errors import DataError, DistributionError
 from eim_ros.experiments import random_mixture as random_target
-from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.run import Checkpoint
 from eim_ros.numerics import Status
 
