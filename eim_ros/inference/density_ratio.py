@@ -117,11 +117,15 @@ class RatioConfig(ReferenceConfig):
     objective: str = option("logistic", "what the network is trained with", choices=tuple(OBJECTIVES))
     hidden_layers: tuple[int, ...] = option((128, 128), "widths of the hidden layers", minimum=1)
     dropout: float = option(0.1, "dropout probability", minimum=0.0, maximum=0.9)
-    learning_rate: float = option(1e-3, "step size of Adam", minimum=0.0)
-    batch_size: int = option(1000, "pairs of each class in a batch", minimum=1)
-    initial_epochs: int = option(4, "most passes over the data in the first iteration", minimum=1)
+    learning_rate: float = option(3e-3, "step size of Adam", minimum=0.0)
+    batch_size: int = option(500, "pairs of each class in a batch", minimum=1)
+    initial_epochs: int = option(40, "most passes over the data in the first iteration", minimum=1)
     n_epochs: int = option(2, "most passes over the data per iteration", minimum=1)
-    patience: int = option(2, "passes without a gain on held-out pairs after which training stops", minimum=1)
+    patience: int = option(
+        10,
+        "passes without a gain on held-out pairs, over all iterations, after which the best weights return",
+        minimum=1,
+    )
     validation_share: float = option(0.1, "share of the pairs held out", minimum=0.0, maximum=0.5)
     evidence: float = option(
         1.0,

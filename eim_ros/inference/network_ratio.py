@@ -1,8 +1,9 @@
 """Density ratio by a neural network, alone or on top of a plug-in ratio (thesis 2.3, 3.2, 7.1.1).
 
 phi = network, or phi = plug-in + network: the network's last layer starts at zero. It is trained by an objective of the
-Bregman family, the binary cross entropy by default, warm-started from the previous iteration, weights and Adam's
-moments alike; those with the least held-out loss are kept.
+Bregman family, the binary cross entropy by default, and early stopping on held-out pairs runs across iterations: a
+learner goes on from where it was, weights and Adam's moments alike; the network that phi is taken from is the learner
+at its lowest held-out loss; where the learner finds nothing better for some epochs, it goes back to that one.
 
 The plug-in density does not change from iteration to iteration and neither does what it misses, log p - log p_hat: on
 top of it the network learns a fixed function. Where this does not lower the held-out loss by more than its standard
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +22,16 @@ from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.density_ratio import Pairs, RatioConfig, RatioReport, report_of
 from eim_ros.inference.plug_in_ratio import PlugInRatio
 from eim_ros.inference.ratio_inputs import RatioInputs
+from eim_ros.inference.ratio_network import Dropout, ratio_network
 from eim_ros.inference.ratio_objectives import OBJECTIVES
 
 __all__ = ["NetworkRatio"]
 
+TRIALS, REST = 5, 5  # a network that was of no use so many times in a row is trained only every so many iterations
+
 
 class NetworkRatio:
-    """Neural estimator; holds the network and its optimiser, which are adapted by each `fit`. A `DensityRatio`.
+    """Neural estimator; holds networks and an optimiser, which are adapted by each `fit`. A `DensityRatio`.
 
     Parameters
     ----------
@@ -53,12 +56,15 @@ class NetworkRatio:
         self.config = config
         self.inputs = inputs
         self.base = base
-        self.network = _network(inputs.n_inputs, config, generator).to(device)
-        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
+        self.network = ratio_network(inputs.n_inputs, config.hidden_layers, config.dropout, generator).to(device)
+        self.learner = copy.deepcopy(self.network)
+        self.optimiser = torch.optim.Adam(self.learner.parameters(), lr=config.learning_rate)
+        self._moments = copy.deepcopy(self.optimiser.state_dict())  # those that belong to the network
         self._objective = OBJECTIVES[config.objective]
         self._iteration = 0
         self._trained = False
-        self._used = True
+        self._stale = 0  # epochs since the learner was last the best
+        self._idle = 0  # fits in a row in which the network was of no use
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self._adapt(model, iteration)
@@ -66,9 +72,9 @@ class NetworkRatio:
         positive, negative = self._prepared(data), self._prepared(Pairs(data.context, drawn))
         training, rows = slice(0, self.config.n_training(len(data))), self.config.held_out(len(data))
         held_out = positive[rows], negative[rows]
-        rejected = self._train(positive[training], negative[training], held_out, generator)
-        self._used = self.base is None or self._helps(*held_out)
-        self._trained = True
+        resting = self._idle >= TRIALS and iteration % REST != 0
+        rejected = not resting and self._train(positive[training], negative[training], held_out, generator)
+        self._idle = 0 if self.base is None or self._helps(*held_out) else self._idle + 1
         phi_p, phi_q = (self._phi(part) if self._used else part.base for part in held_out)
         return report_of(phi_p, phi_q, self._objective, rejected=rejected, network_used=self._used)
 
@@ -93,22 +99,24 @@ class NetworkRatio:
 
     def tensors(self) -> dict[str, Tensor]:
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
-        for index, state in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"adam.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
-        return {**tensors, "network_used": torch.tensor(self._used)}
+        tensors |= {f"learner.{name}": value for name, value in self.learner.state_dict().items()}
+        for prefix, moments in (("adam", self.optimiser.state_dict()), ("moments", self._moments)):
+            for index, state in moments["state"].items():
+                tensors |= {f"{prefix}.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        return {**tensors, "counts": torch.tensor([self._trained, self._stale, self._idle])}
 
     def restore(self, tensors: dict[str, Tensor], model: MixtureOfExperts, iteration: int) -> None:
         self._adapt(model, iteration)
-        weights = {name.removeprefix("network."): v for name, v in tensors.items() if name.startswith("network.")}
-        self.network.load_state_dict(weights)
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            if name.startswith("adam."):
-                _, index, key = name.split(".")
-                state.setdefault(int(index), {})[key] = value
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        self._trained = bool(state)
-        self._used = bool(tensors["network_used"])
+        self.network.load_state_dict(_named("network", tensors))
+        self.learner.load_state_dict(_named("learner", tensors))
+        self._moments = {**self.optimiser.state_dict(), "state": _indexed("moments", tensors)}
+        self.optimiser.load_state_dict({**self._moments, "state": _indexed("adam", tensors)})
+        trained, self._stale, self._idle = (int(count) for count in tensors["counts"])
+        self._trained = bool(trained)
+
+    @property
+    def _used(self) -> bool:
+        return self._idle == 0
 
     def _adapt(self, model: MixtureOfExperts, iteration: int) -> None:
         self._iteration = iteration
@@ -134,10 +142,6 @@ class NetworkRatio:
         with torch.no_grad():
             return part.base + self._output(part.inputs)
 
-    def _loss(self, positive: _Prepared, negative: _Prepared) -> float:
-        loss_p, loss_q = self._objective(self._phi(positive), self._phi(negative))
-        return 0.5 * float(loss_p.mean() + loss_q.mean())
-
     def _train(
         self,
         positive: _Prepared,
@@ -145,48 +149,60 @@ class NetworkRatio:
         held_out: tuple[_Prepared, _Prepared],
         generator: torch.Generator,
     ) -> bool:
-        """Train with early stopping, then go back to the best weights; whether a batch was rejected."""
-        best_loss, best, stale, rejected = self._loss(*held_out), self._learnt(), 0, False
+        """Some epochs of the learner, which becomes the network where it is better; whether a batch was rejected."""
+        best = self._loss(self.network, *held_out)
         for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):
-            rejected = not self._epoch(positive, negative, generator)
-            if rejected:
+            if not self._epoch(positive, negative, generator):
+                self._go_back()
+                return True
+            loss = self._loss(self.learner, *held_out)
+            self._stale = 0 if loss < best else self._stale + 1
+            if self._stale == 0:
+                best = loss
+                self.network.load_state_dict(self.learner.state_dict())
+                self._moments = copy.deepcopy(self.optimiser.state_dict())
+            if self._stale >= self.config.patience:
+                self._go_back()
                 break
-            loss = self._loss(*held_out)
-            stale = 0 if loss < best_loss else stale + 1
-            if stale == 0:
-                best_loss, best = loss, self._learnt()
-            if stale == self.config.patience:
-                break
-        self.network.load_state_dict(best["network"])
-        self.optimiser.load_state_dict(best["optimiser"])
-        return rejected
+        self._trained = True
+        return False
 
-    def _learnt(self) -> dict[str, Any]:
-        """A copy of weights and moments."""
-        return copy.deepcopy({"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()})
+    def _go_back(self) -> None:
+        """Make the learner what it was when it was best, weights and moments alike."""
+        self.learner.load_state_dict(self.network.state_dict())
+        self.optimiser.load_state_dict(copy.deepcopy(self._moments))  # which it does not copy
+        self._stale = 0
+
+    def _loss(self, network: nn.Module, positive: _Prepared, negative: _Prepared) -> float:
+        network.eval()
+        with torch.no_grad():
+            phi = [part.base + network(part.inputs).squeeze(-1) for part in (positive, negative)]
+        loss_p, loss_q = self._objective(*phi)
+        return 0.5 * float(loss_p.mean() + loss_q.mean())
 
     def _epoch(self, positive: _Prepared, negative: _Prepared, generator: torch.Generator) -> bool:
         """One pass over the data; False at the first loss or gradient that is not finite, which no weight has seen."""
         n = min(len(positive.base), len(negative.base))
         order_p = torch.randperm(len(positive.base), generator=generator, device=generator.device)
         order_n = torch.randperm(len(negative.base), generator=generator, device=generator.device)
-        parameters = list(self.network.parameters())
-        with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator: seeded, then left as it was
-            torch.manual_seed(int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device)))
-            self.network.train()
-            for start in range(0, n, self.config.batch_size):
-                pick = slice(start, start + self.config.batch_size)
-                part_p, part_n = positive[order_p[pick]], negative[order_n[pick]]
-                base = torch.cat([part_p.base, part_n.base]).to(torch.float32)
-                phi = base + self.network(torch.cat([part_p.inputs, part_n.inputs])).squeeze(-1)
-                loss_p, loss_q = self._objective(*phi.split([len(part_p.base), len(part_n.base)]))
-                loss = 0.5 * (loss_p.mean() + loss_q.mean())
-                self.optimiser.zero_grad()
-                loss.backward()
-                size = loss.detach() + sum(p.grad.square().sum() for p in parameters if p.grad is not None)
-                if not bool(torch.isfinite(size)):
-                    return False
-                self.optimiser.step()
+        parameters = list(self.learner.parameters())
+        for layer in self.learner:
+            if isinstance(layer, Dropout):
+                layer.generator = generator
+        self.learner.train()
+        for start in range(0, n, self.config.batch_size):
+            pick = slice(start, start + self.config.batch_size)
+            part_p, part_n = positive[order_p[pick]], negative[order_n[pick]]
+            base = torch.cat([part_p.base, part_n.base]).to(torch.float32)
+            phi = base + self.learner(torch.cat([part_p.inputs, part_n.inputs])).squeeze(-1)
+            loss_p, loss_q = self._objective(*phi.split([len(part_p.base), len(part_n.base)]))
+            loss = 0.5 * (loss_p.mean() + loss_q.mean())
+            self.optimiser.zero_grad()
+            loss.backward()
+            size = loss.detach() + sum(p.grad.square().sum() for p in parameters if p.grad is not None)
+            if not bool(torch.isfinite(size)):
+                return False
+            self.optimiser.step()
         return True
 
     def _helps(self, positive: _Prepared, negative: _Prepared) -> bool:
@@ -210,34 +226,15 @@ class _Prepared:
         return _Prepared(self.inputs[index], self.base[index])
 
 
-def _network(n_inputs: int, config: RatioConfig, generator: torch.Generator) -> nn.Sequential:
-    """Multi-layer perceptron; hidden layers start Glorot-uniform, the last layer at zero (phi = 0)."""
-    layers: list[nn.Module] = []
-    width = n_inputs
-    for hidden in config.hidden_layers:
-        linear = _blank_linear(width, hidden)
-        bound = (6.0 / (width + hidden)) ** 0.5
-        with torch.no_grad():
-            linear.weight.copy_((2.0 * torch.rand(hidden, width, generator=_cpu(generator)) - 1.0) * bound)
-            linear.bias.zero_()
-        layers += [linear, nn.SiLU()]
-        if config.dropout > 0.0:
-            layers.append(nn.Dropout(config.dropout))
-        width = hidden
-    last = _blank_linear(width, 1)
-    nn.init.zeros_(last.weight)
-    nn.init.zeros_(last.bias)
-    return nn.Sequential(*layers, last)
+def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with the prefix, under the rest of their names."""
+    return {name.removeprefix(f"{prefix}."): v for name, v in tensors.items() if name.startswith(f"{prefix}.")}
 
 
-def _blank_linear(n_inputs: int, n_outputs: int) -> nn.Linear:
-    """A layer without a start of its own, which would be drawn from the global generator."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs)
-    return layer
-
-
-def _cpu(generator: torch.Generator) -> torch.Generator:
-    """A CPU generator seeded from the given one, so that all devices start from the same weights."""
-    if generator.device.type == "cpu":
-        return generator
-    return torch.Generator().manual_seed(generator.initial_seed())
+def _indexed(prefix: str, tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    """State of an optimiser by parameter and name."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in _named(prefix, tensors).items():
+        index, key = name.split(".")
+        state.setdefault(int(index), {})[key] = value.clone()
+    return state

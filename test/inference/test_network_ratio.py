@@ -83,12 +83,12 @@ def test_what_is_not_finite_reaches_neither_weights_nor_moments(objective):
     data = samples(600)
     ratio = network(data, objective=objective, initial_epochs=3)
     ratio.fit(data, MODEL, 0, generator_of(4))
+    ratio._go_back()
     before = {name: value.clone() for name, value in ratio.tensors().items()}
     ratio.base = plug_in(Shifted(TARGET, 200.0))
     report = ratio.fit(data, MODEL, 1, generator_of(5))
     assert report.rejected
-    after = ratio.tensors()
-    assert all(torch.equal(before[name], after[name]) for name in before if name != "network_used")
+    assert_unmoved(ratio, before)
 
 
 def test_fit_goes_on_after_a_rejected_one():
@@ -104,26 +104,52 @@ def test_fit_goes_on_after_a_rejected_one():
     assert (found - expected).square().mean() < 0.3 * expected.square().mean()
 
 
-def test_worse_weights_are_given_up_for_the_best_ones_moments_included():
-    """With a step size this large every epoch does harm: weights and Adam's moments stay as they were."""
-    data = samples(1000)
-    ratio = network(data, initial_epochs=20)
-    ratio.fit(data, MODEL, 0, generator_of(4))
-    before = {name: value.clone() for name, value in ratio.tensors().items()}
+def with_steps_too_large(ratio: NetworkRatio) -> dict[str, torch.Tensor]:
+    """Make every further epoch do harm; the tensors of before."""
     for group in ratio.optimiser.param_groups:
         group["lr"] = 10.0
+    return {name: value.clone() for name, value in ratio.tensors().items()}
+
+
+def assert_unmoved(ratio: NetworkRatio, before: dict[str, torch.Tensor]) -> None:
+    """The network is that of before, and so are the learner and its moments."""
+    after = ratio.tensors()
+    for name in before:
+        assert name == "counts" or torch.equal(before[name.replace("learner", "network")], after[name]), name
+
+
+def test_ratio_is_taken_from_the_best_weights_while_the_learner_goes_on():
+    data = samples(1000)
+    ratio = network(data, initial_epochs=20, n_epochs=3, patience=5)
+    ratio.fit(data, MODEL, 0, generator_of(4))
+    before = with_steps_too_large(ratio)
+    first = ratio.log_ratio(data.context, data.sample)
     ratio.fit(data, MODEL, 1, generator_of(5))
-    assert all(torch.equal(value, ratio.tensors()[name]) for name, value in before.items())
+    assert torch.equal(ratio.log_ratio(data.context, data.sample), first)
+    assert not torch.equal(ratio.tensors()["learner.0.weight"], before["learner.0.weight"])
+
+
+def test_learner_goes_back_to_the_best_weights_and_moments_when_its_patience_is_at_its_end():
+    """Over iterations: five epochs without a gain are two in this fit, two in the next and one after that."""
+    data = samples(1000)
+    ratio = network(data, initial_epochs=20, n_epochs=2, patience=5)
+    ratio._stale = 0
+    ratio.fit(data, MODEL, 0, generator_of(4))
+    ratio._go_back()
+    before = with_steps_too_large(ratio)
+    for iteration in range(1, 4):
+        assert ratio._stale == 2 * (iteration - 1)
+        ratio.fit(data, MODEL, iteration, generator_of(iteration))
+    assert_unmoved(ratio, before)
+    assert ratio._stale == 0
 
 
 @pytest.mark.parametrize("patience", [1, 3])
 def test_training_stops_when_patience_is_at_its_end(patience, monkeypatch):
     data = samples(500)
     ratio = network(data, patience=patience, initial_epochs=50)
-    for group in ratio.optimiser.param_groups:
-        group["lr"] = 10.0  # no epoch gains anything
     epochs = []
-    monkeypatch.setattr(NetworkRatio, "_epoch", lambda *arguments: not epochs.append(1))
+    monkeypatch.setattr(NetworkRatio, "_epoch", lambda *arguments: not epochs.append(1))  # no epoch gains anything
     ratio.fit(data, MODEL, 0, generator_of(4))
     assert len(epochs) == patience
 
