@@ -26,7 +26,8 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     print(f"{'case':<44} {'quantity':<24} {'found':>12} {'exact':>12}")
     case = ""
     for fact in result.facts:
-        print(f"{fact.case if fact.case != case else '':<44} {fact.quantity:<24} {fact.found:12.6f} {fact.exact:12.6f}")
+        found = round(fact.found, 6) + 0.0  # no minus before a zero
+        print(f"{fact.case if fact.case != case else '':<44} {fact.quantity:<24} {found:12.6f} {fact.exact:12.6f}")
         case = fact.case
     path = folder / "projections.png"
     draw_projections(result, path)

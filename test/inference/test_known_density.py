@@ -269,3 +269,13 @@ def test_objects_with_a_density_are_targets_and_their_score_is_used():
     gaussian = Gaussian(torch.ones(2).double(), torch.eye(2).double())
     same = KnownDensityEIM(gaussian, KnownDensityEIMConfig(n_iterations=40)).fit(None, normal_mixture([0.0, 0.0])).model
     torch.testing.assert_close(same.means, model.means, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_found", range(1, 11))
+def test_objective_tells_how_many_of_ten_modes_are_found(n_found):
+    """-log(10/m) for m of 10 equal modes, far apart: 2.303, 1.609, 1.204, .916, .693, .511, .357, .223, .105, 0."""
+    means = 30.0 * torch.stack(torch.meshgrid(torch.arange(5.0), torch.arange(2.0), indexing="ij"), -1).reshape(10, 2)
+    target = GaussianMixture(torch.zeros(10).double(), means.double(), torch.eye(2).double().expand(10, 2, 2))
+    start = GaussianMixture(torch.zeros(n_found).double(), means[:n_found].double() + 0.5, target.scale_trils[:n_found])
+    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=8)).fit(None, start, generator_of(0))
+    assert result.history.column("elbo")[-1] == pytest.approx(-math.log(10.0 / n_found), abs=1e-9)
