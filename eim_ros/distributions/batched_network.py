@@ -17,7 +17,7 @@ from eim_ros.errors import DistributionError
 
 __all__ = ["BatchedNetwork", "forward"]
 
-FIRST_LAYER_SLOPE = 2.0  # of standardised inputs: units then bend at different places over the data's range
+FIRST_LAYER_SLOPE = 4.0  # of standardised inputs: units bend at different places, sharply enough for several periods
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class BatchedNetwork:
 
         for index, n_out in enumerate(hidden_layers):
             bound = FIRST_LAYER_SLOPE / max(n_in, 1) ** 0.5 if index == 0 else (6.0 / (n_in + n_out)) ** 0.5
-            spread = FIRST_LAYER_SLOPE if index == 0 else 0.0
+            spread = FIRST_LAYER_SLOPE if index == 0 else 0.0  # bends all over the range of the data
             weights.append(bound * uniform(n_networks, n_out, n_in))
             biases.append(spread * uniform(n_networks, n_out))
             n_in = n_out

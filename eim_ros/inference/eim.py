@@ -21,6 +21,8 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
+from eim_ros.inference.model_family import FamilyConfig
+from eim_ros.inference.neural_start import neural_start
 from eim_ros.inference.ratio_choice import density_ratio, smoothed
 from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
 from eim_ros.inference.reference_density import best_fit, refined
@@ -34,8 +36,8 @@ KEPT = "kept."  # prefix of the best model's tensors in a checkpoint
 
 
 @dataclass(frozen=True)
-class EIMConfig(RatioConfig, MStepConfig):
-    """Settings of `EIM`; those of the density ratio estimator and of the M-step are inherited."""
+class EIMConfig(RatioConfig, MStepConfig, FamilyConfig):
+    """Settings of `EIM`; those of the density ratio estimator, the M-step and the family of models are inherited."""
 
     n_components: int = option(50, "number of experts", minimum=1)
     n_iterations: int = option(40, "iterations", minimum=0)
@@ -76,7 +78,7 @@ class EIMState:
 
 
 class EIM:
-    """Mixture of linear experts by expected information maximisation, from samples.
+    """Mixture of experts by expected information maximisation, from samples.
 
     Parameters
     ----------
@@ -106,7 +108,8 @@ class EIM:
         data : Tensor or pair of Tensor
             Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
         initial : MixtureOfExperts or GaussianMixture, optional
-            Start; the best of several k-means starts and a few iterations of EM otherwise.
+            Start, of any family; the best of several k-means starts and a few iterations of EM otherwise, and
+            `neural_start` for models with neural parts.
         generator : torch.Generator, optional
             All randomness; seed 0 if missing. Its device is where the fit runs.
         callbacks, checkpoint, resume
@@ -147,6 +150,10 @@ class EIM:
         config = self.config
         settings = {"n_components": config.n_components, "n_iterations": config.initial_em_iterations}
         training, held_out = data[: config.n_training(len(data))], data[config.held_out(len(data))]
+        if not config.is_linear:
+            return neural_start(
+                config, config.n_components, config.initial_em_iterations, training, held_out, generator
+            )
         if config.initial_starts == 1 or len(training) < config.n_components:
             return None, best_fit(data, data, n_starts=1, generator=generator, **settings)
         first = best_fit(training, held_out, n_starts=config.initial_starts, generator=generator, **settings)

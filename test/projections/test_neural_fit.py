@@ -94,7 +94,9 @@ def test_result_is_a_stationary_point_of_the_loss():
     loss = losses(NeuralExperts.from_tensors(leaves), *data, 1e-2).sum()
     names = [name for name in leaves if name.startswith("layers.")]
     gradients = torch.autograd.grad(loss, [leaves[name] for name in names])
-    assert max(float(gradient.abs().max()) for gradient in gradients) < 1e-4  # of order one at the start
+    assert (
+        max(float(gradient.abs().max()) for gradient in gradients) < 1e-3
+    )  # of order one at the start; single precision
 
 
 def test_integer_weights_are_copies():
@@ -105,7 +107,9 @@ def test_integer_weights_are_copies():
     weighted = fit_neural_experts(experts, context, sample, weights, settings)
     copied = fit_neural_experts(experts, context, copies, torch.ones(1, 10, 4).double(), settings)
     grid = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64).unsqueeze(-1)
-    torch.testing.assert_close(weighted(grid).mean, copied(grid).mean, rtol=1e-6, atol=1e-7)  # rounding, 5 steps on
+    torch.testing.assert_close(
+        weighted(grid).mean, copied(grid).mean, rtol=1e-4, atol=1e-5
+    )  # single precision, 5 steps on
 
 
 def test_scale_of_the_weights_does_not_matter():
@@ -114,7 +118,7 @@ def test_scale_of_the_weights_does_not_matter():
         fit_neural_experts(experts, context, sample, factor * weights, FitSettings(5, 1e-3)) for factor in (1.0, 256.0)
     )
     for name, value in first.tensors().items():
-        torch.testing.assert_close(second.tensors()[name], value, rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(second.tensors()[name], value, rtol=1e-4, atol=1e-5)
 
 
 def test_more_samples_than_dimensions_and_fewer_give_the_same_moments():
@@ -124,7 +128,7 @@ def test_more_samples_than_dimensions_and_fewer_give_the_same_moments():
     first = fit_neural_experts(experts, context, sample, weights, FitSettings(5, 1e-3))
     second = fit_neural_experts(experts, context, *doubled, FitSettings(5, 1e-3))
     for name, value in first.tensors().items():
-        torch.testing.assert_close(second.tensors()[name], value, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(second.tensors()[name], value, rtol=1e-4, atol=1e-5)
 
 
 def test_variance_does_not_fall_below_its_floor():
@@ -158,7 +162,7 @@ def test_contexts_without_weight_do_not_count():
     whole = fit_neural_experts(experts, context, sample, weights, FitSettings(5, 1e-3))
     part = fit_neural_experts(experts, context[:, :10], sample[:, :10], weights[:, :10], FitSettings(5, 1e-3))
     for name, value in part.tensors().items():
-        torch.testing.assert_close(whole.tensors()[name], value, rtol=1e-7, atol=1e-8)
+        torch.testing.assert_close(whole.tensors()[name], value, rtol=1e-4, atol=1e-5)  # single precision, 5 steps on
 
 
 def test_gating_finds_the_classes():
