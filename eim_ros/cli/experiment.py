@@ -19,6 +19,7 @@ __all__ = ["add_parser", "run"]
 # Each is a module experiment_NAME of this package with `add_arguments(parser)` and `run(args, folder)`,
 # which returns the figures for --json.
 EXPERIMENTS = {
+    "nonlinear": "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figure 6.8)",
     "projections": "I- against M-projection: closed-form facts beside what the learners find",
     "robustness": "EM and EIM from random starts on a sine (thesis 6.2, figure 6.3)",
 }

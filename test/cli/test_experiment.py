@@ -7,6 +7,10 @@ import pytest
 from eim_ros.cli.main import main
 
 SMALL = {
+    "nonlinear": [
+        *("--n-samples", "200", "--n-iterations", "1", "--em-iterations", "1", "--ratio", "plug-in"),
+        *("--parameter-layers", "4"),
+    ],
     "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
     "robustness": ["--starts", "2", "--n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
 }
