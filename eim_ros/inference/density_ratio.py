@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
+from eim_ros.inference.auxiliary import AuxiliaryConfig
 from eim_ros.inference.ratio_objectives import OBJECTIVES, Objective, logistic
 from eim_ros.inference.reference_density import ReferenceConfig
 from eim_ros.settings import option
@@ -61,6 +62,9 @@ class RatioReport:
         Training met a loss or a gradient that was not finite; weights and optimiser are those of before.
     network_used : bool
         Whether a network contributes to phi.
+    auxiliary_error : float
+        delta = E_q[-log mass of K] [nat], by how much phi is too high at the model's samples because the auxiliary
+        distribution is truncated; 0 where it is exact.
     """
 
     loss: float
@@ -69,6 +73,7 @@ class RatioReport:
     collapsed: bool
     rejected: bool = False
     network_used: bool = False
+    auxiliary_error: float = 0.0
 
     def record(self) -> dict[str, float]:
         """Figures for a history; exceptions only where they occur."""
@@ -78,6 +83,7 @@ class RatioReport:
             "ratio_kl": self.ratio_kl,
             "network_used": float(self.network_used),
         }
+        figures |= {"auxiliary_error": self.auxiliary_error} if self.auxiliary_error != 0.0 else {}
         return figures | ({"rejected": 1.0} if self.rejected else {}) | ({"skipped": 1.0} if self.collapsed else {})
 
 
@@ -88,11 +94,11 @@ class DensityRatio(Protocol):
         """Adapt to a new model, q_old, of which it draws the samples that it needs; the data may change too."""
         ...
 
-    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
-        """phi [nat], (n_samples,)."""
+    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        """phi [nat], (n_samples,); the components (n_samples,) of the model that drew the samples may be told."""
         ...
 
-    def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
+    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Gradient of phi with respect to the sample, (n_samples, n_dims)."""
         ...
 
@@ -106,7 +112,7 @@ class DensityRatio(Protocol):
 
 
 @dataclass(frozen=True)
-class RatioConfig(ReferenceConfig):
+class RatioConfig(ReferenceConfig, AuxiliaryConfig):
     """Settings of the density ratio estimator."""
 
     ratio: str = option(
@@ -150,6 +156,7 @@ def report_of(
     *,
     rejected: bool = False,
     network_used: bool = False,
+    auxiliary_error: float = 0.0,
 ) -> RatioReport:
     """Report from estimates of phi at held-out data (n,) and at held-out samples of the model (m,)."""
     loss_p, loss_q = objective(phi_p, phi_q)
@@ -162,4 +169,5 @@ def report_of(
         collapsed=collapsed,
         rejected=rejected,
         network_used=network_used,
+        auxiliary_error=auxiliary_error,
     )

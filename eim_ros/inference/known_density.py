@@ -28,7 +28,9 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts
+from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.errors import DataError, DistributionError
+from eim_ros.inference.auxiliary import AuxiliaryConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
@@ -46,8 +48,8 @@ STEADY = (
 
 
 @dataclass(frozen=True)
-class KnownDensityEIMConfig(MStepConfig):
-    """Settings of `KnownDensityEIM`; those of the M-step are inherited."""
+class KnownDensityEIMConfig(MStepConfig, AuxiliaryConfig):
+    """Settings of `KnownDensityEIM`; those of the M-step and of the auxiliary distribution are inherited."""
 
     n_components: int = option(50, "number of components, where no start is given", minimum=1)
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
@@ -75,7 +77,7 @@ class KnownRatio:
     Attributes
     ----------
     target : TargetDensity
-    model : MixtureOfExperts
+    model : PreparedMixture
         q_old.
     temperature : float
     evaluations, non_finite : int
@@ -83,20 +85,22 @@ class KnownRatio:
     """
 
     target: TargetDensity
-    model: MixtureOfExperts
+    model: PreparedMixture
     temperature: float = 1.0
     evaluations: int = 0
     non_finite: int = 0
 
-    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
-        value = self.target.log_prob(context, sample) / self.temperature - self.model.log_prob(context, sample)
+    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        model = self.model.log_prob(context, sample, component)
+        value = self.target.log_prob(context, sample) / self.temperature - model
         good = torch.isfinite(value)
         self._count(good)
         least = value[good].min() if bool(good.any()) else value.new_zeros(())
         return torch.where(good, value, least)
 
-    def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
-        gradient = self.target.gradient(context, sample) / self.temperature - self.model.score(context, sample)
+    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        model = self.model.score(context, sample, component)
+        gradient = self.target.gradient(context, sample) / self.temperature - model
         self._count(torch.isfinite(gradient).all(-1))
         return gradient
 
@@ -217,10 +221,14 @@ class _Fitting:
 
     def step(self, state: KnownDensityState) -> tuple[KnownDensityState, dict[str, float]]:
         config, generator = self.config, state.generator
-        ratio = KnownRatio(self.target, state.model, config.temperature)
+        typical = state.model.experts(self.context[:1]).mean[0]
+        prepared = config.prepared(state.model, self.context, typical)
+        ratio = KnownRatio(self.target, prepared, config.temperature)
         gated, gating_record = update_gating(config, state.model, ratio, self.context, generator)
         following, experts_record = update_experts(config, gated, ratio, self.context, generator)
         record = {**gating_record, **experts_record, **self._figures(state.model, following, generator)}
+        if prepared.states.shape[1] > 0:
+            record["auxiliary_error"] = self._auxiliary_error(prepared, generator)
         record["evaluations"] = float(ratio.evaluations)
         record["non_finite"] = ratio.non_finite / max(1, ratio.evaluations)
         return dataclasses.replace(state, model=following, iteration=state.iteration + 1), record
@@ -234,6 +242,14 @@ class _Fitting:
         changes = history.column("change")[-QUIET_ITERATIONS:]
         quiet = len(changes) == QUIET_ITERATIONS and max(changes) <= self.config.tolerance
         return quiet or _plateau(history, self.config.plateau_window)
+
+    def _auxiliary_error(self, prepared: PreparedMixture, generator: torch.Generator) -> float:
+        """delta [nat]: by how much phi is too high on average for truncating the auxiliary distribution."""
+        rows = torch.randint(
+            len(self.context), (self.config.n_objective_samples,), generator=generator, device=self.context.device
+        )
+        sample, component = prepared.model.sample(self.context[rows], generator)
+        return prepared.truncation_error(self.context[rows], sample, component)
 
     def _figures(self, old: MixtureOfExperts, new: MixtureOfExperts, generator: torch.Generator) -> dict[str, float]:
         """E[log p] + T H(q) from fresh samples at which the target is finite, and how far the model has moved.

@@ -28,11 +28,15 @@ __all__ = ["LogRatio", "MStepConfig", "draw_contexts", "update_experts", "update
 class LogRatio(Protocol):
     """phi = log p/q_old as a function of context and sample."""
 
-    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
-        """phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
+    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        """phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims).
+
+        Which components (n_samples,) of q_old drew the samples may be told: it makes a truncated auxiliary distribution
+        possible.
+        """
         ...
 
-    def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
+    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Gradient of phi with respect to the sample, (n_samples, n_dims)."""
         ...
 
@@ -122,11 +126,12 @@ def update_experts(
     mean = local @ experts.weights.mT + experts.biases.unsqueeze(1)
     sample = (mean + residual @ experts.scale_trils.mT).reshape(-1, model.n_dims)
     flat = local.flatten(0, 1)
+    component = torch.arange(model.n_components, device=flat.device).repeat_interleave(config.n_expert_samples)
     if config.surrogate == "gradient":
-        gradient = ratio.gradient(flat, sample).reshape(shape)
+        gradient = ratio.gradient(flat, sample, component).reshape(shape)
         surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils)
     else:
-        surrogate = fit_to_values(residual, local, ratio.log_ratio(flat, sample).reshape(shape[:2]))
+        surrogate = fit_to_values(residual, local, ratio.log_ratio(flat, sample, component).reshape(shape[:2]))
     update = project_experts(experts, surrogate, config.kl_bound, config.entropy_loss_bound)
     solution = update.multipliers
     record = {
@@ -142,10 +147,11 @@ def _rewards(
     """phi(y, z) averaged over samples of each expert, (n_contexts, n_components)."""
     experts = model.experts(context)
     repeated = context.unsqueeze(1).expand(-1, model.n_components, -1).flatten(0, 1)
+    component = torch.arange(model.n_components, device=context.device).repeat(len(context))
     total = experts.mean.new_zeros(experts.mean.shape[:2])
     for _ in range(config.n_gating_samples):
         sample = experts.sample(generator)
-        total += ratio.log_ratio(repeated, sample.reshape(-1, model.n_dims)).reshape(total.shape)
+        total += ratio.log_ratio(repeated, sample.reshape(-1, model.n_dims), component).reshape(total.shape)
     return total / config.n_gating_samples
 
 

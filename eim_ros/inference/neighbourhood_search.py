@@ -24,9 +24,7 @@ from eim_ros.distributions.quadratic_kernels import improve_states
 from eim_ros.distributions.selected_experts import kernel_arguments
 from eim_ros.inference.expectation import Expectation
 
-__all__ = ["Search", "nearest_components", "search_neighbourhoods"]
-
-CHUNK_ELEMENTS = 1_048_576  # distances at a time
+__all__ = ["Search", "search_neighbourhoods"]
 
 
 @dataclass(frozen=True)
@@ -75,46 +73,3 @@ def search_neighbourhoods(
         torch.from_numpy(products), math.nan, float(free) / len(joint), torch.from_numpy(following)
     )
     return Search(expectation, torch.from_numpy(refreshed), n_evaluations)
-
-
-def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: int) -> Tensor:
-    """Lists g_c from the moments of each component.
-
-    The log joint of c' averaged over the points of c, weighted by their responsibilities, is linear in the moments of
-    c: one matrix product tells the distances of all pairs.
-
-    Parameters
-    ----------
-    forms : QuadraticForms
-        Log joints of a model.
-    products : Tensor (n_components, n_products)
-        Expected sums of its products of coordinates, by a dense E-step.
-    n_neighbours : int
-        Length of the lists.
-
-    Returns
-    -------
-    Tensor (n_components, n_neighbours) of int64
-        Each row begins with its own component.
-    """
-    count = products[:, -1:]
-    mean = products / torch.where(count > 0.0, count, torch.ones_like(count))
-    lists = []
-    step = max(1, CHUNK_ELEMENTS // len(products))
-    for start in range(0, len(mean), step):
-        rows = mean[start : start + step]
-        affinity = rows @ forms.coefficients.T
-        affinity[:, forms.narrow] = _narrow_affinity(forms, rows)
-        affinity[torch.arange(len(rows)), torch.arange(start, start + len(rows))] = math.inf
-        lists.append(affinity.topk(n_neighbours, -1).indices)
-    return torch.cat(lists)
-
-
-def _narrow_affinity(forms: QuadraticForms, mean: Tensor) -> Tensor:
-    """Mean log joints of the narrow components at the mean of the coordinates alone: their spread is negligible."""
-    width = forms.linear.shape[-1]
-    last = torch.triu_indices(width, width)[1] == width - 1
-    extended = mean[:, last]
-    residual = (extended @ forms.residuals.reshape(-1, width).T).reshape(len(mean), *forms.residuals.shape[:2])
-    affinity: Tensor = extended @ forms.linear.T - 0.5 * residual.square().sum(-1)
-    return affinity

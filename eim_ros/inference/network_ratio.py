@@ -67,8 +67,8 @@ class NetworkRatio:
         self._idle = 0  # fits in a row in which the network was of no use
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
-        self._adapt(model, iteration)
-        drawn, _ = model.sample(data.context, generator)
+        self._adapt(model, iteration, data)
+        drawn, component = model.sample(data.context, generator)
         positive, negative = self._prepared(data), self._prepared(Pairs(data.context, drawn))
         training, rows = slice(0, self.config.n_training(len(data))), self.config.held_out(len(data))
         held_out = positive[rows], negative[rows]
@@ -76,19 +76,23 @@ class NetworkRatio:
         rejected = not resting and self._train(positive[training], negative[training], held_out, generator)
         self._idle = 0 if self.base is None or self._helps(*held_out) else self._idle + 1
         phi_p, phi_q = (self._phi(part) if self._used else part.base for part in held_out)
-        return report_of(phi_p, phi_q, self._objective, rejected=rejected, network_used=self._used)
+        error = 0.0
+        if self.base is not None:
+            error = self.base.auxiliary_error(Pairs(data.context, drawn)[rows], component[rows])
+        return report_of(
+            phi_p, phi_q, self._objective, rejected=rejected, network_used=self._used, auxiliary_error=error
+        )
 
-    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
-        pairs = Pairs(context, sample)
-        base = self._base_at(pairs)
+    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        base = self._base_at(Pairs(context, sample), component)
         if not self._used:
             return base
         with torch.no_grad():
             inputs = self.inputs(context, sample, self._iteration).to(torch.float32)
             return base + self._output(inputs).to(sample.dtype)
 
-    def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
-        base = torch.zeros_like(sample) if self.base is None else self.base.gradient(context, sample)
+    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        base = torch.zeros_like(sample) if self.base is None else self.base.gradient(context, sample, component)
         if not self._used:
             return base
         leaf = sample.detach().requires_grad_(True)
@@ -118,10 +122,10 @@ class NetworkRatio:
     def _used(self) -> bool:
         return self._idle == 0
 
-    def _adapt(self, model: MixtureOfExperts, iteration: int) -> None:
+    def _adapt(self, model: MixtureOfExperts, iteration: int, data: Pairs | None = None) -> None:
         self._iteration = iteration
         if self.base is not None:
-            self.base.adapt(model, iteration)
+            self.base.adapt(model, iteration, data)
 
     def _prepared(self, pairs: Pairs) -> _Prepared:
         with torch.no_grad():
@@ -129,10 +133,10 @@ class NetworkRatio:
                 self.inputs(pairs.context, pairs.sample, self._iteration).to(torch.float32), self._base_at(pairs)
             )
 
-    def _base_at(self, pairs: Pairs) -> Tensor:
+    def _base_at(self, pairs: Pairs, component: Tensor | None = None) -> Tensor:
         if self.base is None:
             return torch.zeros_like(pairs.sample[:, 0])
-        return self.base.log_ratio(pairs.context, pairs.sample)
+        return self.base.log_ratio(pairs.context, pairs.sample, component)
 
     def _output(self, inputs: Tensor) -> Tensor:
         self.network.eval()

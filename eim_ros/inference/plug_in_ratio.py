@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
+from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.inference.density_ratio import Pairs, RatioConfig, RatioReport, report_of
 from eim_ros.inference.ratio_inputs import RatioInputs
 
@@ -33,15 +34,16 @@ class KnownFactor(Protocol):
 
 @dataclass(frozen=True)
 class ReferenceFactor:
-    """A density fitted to the data."""
+    """A density fitted to the data; where it was prepared, it is evaluated faster."""
 
     model: MixtureOfExperts
+    prepared: PreparedMixture | None = None
 
     def log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        return self.model.log_prob(context, sample)
+        return (self.prepared or self.model).log_prob(context, sample)
 
     def score(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        return self.model.score(context, sample)
+        return (self.prepared or self.model).score(context, sample)
 
 
 @dataclass(frozen=True)
@@ -80,25 +82,36 @@ class PlugInRatio:
     def __init__(self, known: KnownFactor, config: RatioConfig) -> None:
         self.known = known
         self.config = config
-        self._model: MixtureOfExperts | None = None
+        self._model: PreparedMixture | None = None
         self._iteration = 0
 
-    def adapt(self, model: MixtureOfExperts, iteration: int) -> None:
-        """Take a new model as q_old."""
-        self._model, self._iteration = model, iteration
+    def adapt(self, model: MixtureOfExperts, iteration: int, data: Pairs | None = None) -> None:
+        """Take a new model as q_old; given data, it is prepared for many evaluations."""
+        self._iteration = iteration
+        if data is None:
+            self._model = PreparedMixture.unprepared(model)
+        else:
+            self._model = self.config.prepared(model, data.context, data.sample)
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
-        self.adapt(model, iteration)
+        self.adapt(model, iteration, data)
         held_out = data[self.config.held_out(len(data))]
-        drawn, _ = model.sample(held_out.context, generator)
+        drawn, component = model.sample(held_out.context, generator)
         phi_p, phi_q = (self.log_ratio(held_out.context, sample) for sample in (held_out.sample, drawn))
-        return report_of(phi_p, phi_q)
+        error = self.auxiliary_error(Pairs(held_out.context, drawn), component)
+        return report_of(phi_p, phi_q, auxiliary_error=error)
 
-    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
-        return self.known.log_density(context, sample, self._iteration) - self._current().log_prob(context, sample)
+    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        known = self.known.log_density(context, sample, self._iteration)
+        return known - self._current().log_prob(context, sample, component)
 
-    def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
-        return self.known.score(context, sample, self._iteration) - self._current().score(context, sample)
+    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        known = self.known.score(context, sample, self._iteration)
+        return known - self._current().score(context, sample, component)
+
+    def auxiliary_error(self, drawn: Pairs, component: Tensor) -> float:
+        """delta [nat], by how much phi is too high on average for truncating the auxiliary distribution; 0 if exact."""
+        return self._current().truncation_error(drawn.context, drawn.sample, component)
 
     def tensors(self) -> dict[str, Tensor]:
         return {}
@@ -106,6 +119,6 @@ class PlugInRatio:
     def restore(self, tensors: dict[str, Tensor], model: MixtureOfExperts, iteration: int) -> None:
         self.adapt(model, iteration)
 
-    def _current(self) -> MixtureOfExperts:
+    def _current(self) -> PreparedMixture:
         assert self._model is not None, "fit comes first"
         return self._model

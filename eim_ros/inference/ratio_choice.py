@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from eim_ros.distributions import MixtureOfExperts
+from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
@@ -81,4 +82,4 @@ def _known(
     )
     if config.ratio == "plug-in":  # no network has to be judged by data that the density has not seen
         reference = refined(reference, blurred, REFINEMENT)
-    return ReferenceFactor(reference)
+    return ReferenceFactor(reference, PreparedMixture(reference, training.context, training.sample))

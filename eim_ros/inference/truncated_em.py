@@ -21,13 +21,14 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions.nearest_components import nearest_components
 from eim_ros.distributions.quadratic_form import QuadraticForms
 from eim_ros.distributions.standardisation import Standardisation, linear_parts
 from eim_ros.errors import DistributionError
 from eim_ros.inference.expectation import expect
 from eim_ros.inference.initial_model import initial_mixture_of_experts
 from eim_ros.inference.maximisation import maximise
-from eim_ros.inference.neighbourhood_search import Search, nearest_components, search_neighbourhoods
+from eim_ros.inference.neighbourhood_search import Search, search_neighbourhoods
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
 from eim_ros.settings import Settings, option

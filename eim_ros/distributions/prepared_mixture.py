@@ -1,0 +1,178 @@
+"""A mixture of experts prepared for many evaluations of its density and score, exact or truncated.
+
+Exact: the log joints of a linear model are one matrix product with the products of the coordinates, see
+`quadratic_form.py`, and the score is another one: the mean of the forms' coefficients over the posterior is a form
+itself, whose gradient is taken.
+
+Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), with the gating's normaliser over all components, is a
+lower bound of log q(x|y), which it misses by minus the log of the posterior mass of K. In EIM it stands for the
+auxiliary distribution q~(z|x, y) = q(x, z|y)/q_K(x|y) (truncation.md, variant a). At a sample that expert i has drawn,
+K holds i and the components nearest to i, so that its cost does not depend on their number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.gating import SoftmaxGating
+from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions.nearest_components import nearest_components, products_of_samples
+from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
+from eim_ros.distributions.quadratic_kernels import selected_scores, selected_values
+from eim_ros.distributions.selected_experts import kernel_arguments
+from eim_ros.distributions.standardisation import Standardisation, linear_parts
+
+__all__ = ["PreparedMixture"]
+
+CHUNK_ELEMENTS = 262_144  # log joints at a time: they stay in cache
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; where exp underflows it is several times slower
+FEW_COMPONENTS = 50  # with fewer, the products of the coordinates cost more than they save
+HASH_SEED = 0
+
+
+class PreparedMixture:
+    """Density and score of a model at many samples.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+        One that is not linear, or of few components, is evaluated as it evaluates itself.
+    context : Tensor (n, n_context)
+        Typical contexts; those of the data.
+    sample : Tensor (n, n_dims)
+        Typical samples; they decide the units of the computation.
+    n_states : int
+        Components at which the density is evaluated where the component that drew the sample is known; 0 or at least
+        the number of components for all. On the CPU only; elsewhere all are.
+
+    Attributes
+    ----------
+    model : MixtureOfExperts
+    states : Tensor (n_components, n_states) of int64
+        K of the samples of each expert, itself first; without columns where nothing is truncated.
+    """
+
+    def __init__(self, model: MixtureOfExperts, context: Tensor, sample: Tensor, n_states: int = 0) -> None:
+        self.model = model
+        self.states = torch.empty(model.n_components, 0, dtype=torch.int64)
+        linear = isinstance(model.gating, SoftmaxGating) and isinstance(model.experts, LinearExperts)
+        truncated = 0 < n_states < model.n_components and sample.device.type == "cpu"
+        worthwhile = truncated or model.n_components >= FEW_COMPONENTS
+        self._prepared = linear and worthwhile and sample.dtype == torch.float64
+        if not self._prepared:
+            return
+        self._units = Standardisation.from_data(context, sample)
+        standard = self._units.standard(model)
+        self._gating, _ = linear_parts(standard)
+        self._forms = QuadraticForms.from_model(standard)
+        if truncated:
+            no_samples = context.new_zeros(len(context), model.n_dims)
+            standard_context = self._units.joint(context, no_samples)[:, model.n_dims :]
+            products = products_of_samples(standard, standard_context)
+            self.states = nearest_components(self._forms, products, n_states)
+
+    @classmethod
+    def unprepared(cls, model: MixtureOfExperts) -> PreparedMixture:
+        """The model as it evaluates itself."""
+        nothing = torch.empty(0, 0)
+        return cls(model, nothing, nothing.to(torch.float32))
+
+    def log_prob(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        """Log density [nat], (n_samples,).
+
+        Parameters
+        ----------
+        context : Tensor (n_samples, n_context)
+        sample : Tensor (n_samples, n_dims)
+        component : Tensor (n_samples,) of int64, optional
+            Which expert drew each sample: permits truncation.
+        """
+        if not self._prepared:
+            return self.model.log_prob(context, sample)
+        joint = self._units.joint(context, sample)
+        if component is None or self.states.shape[1] == 0:
+            values = self._exact(joint, score=False)
+        else:
+            values = torch.logsumexp(self._selected(joint, component)[1], -1)
+        return values - self._log_normaliser(joint[:, self.model.n_dims :]) - self._units.log_volume()
+
+    def score(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        """Gradient of the log density with respect to the sample, (n_samples, n_dims); arguments as for `log_prob`."""
+        if not self._prepared:
+            return self.model.score(context, sample)
+        joint = self._units.joint(context, sample)
+        if component is None or self.states.shape[1] == 0:
+            return self._exact(joint, score=True) / self._units.sample_scale
+        index, values = self._selected(joint, component)
+        scores = np.empty(sample.shape)
+        shares = torch.softmax(values, -1).numpy()
+        selected_scores(*kernel_arguments(self._forms, joint), index.numpy(), shares, scores)
+        return torch.from_numpy(scores) / self._units.sample_scale
+
+    def truncation_error(self, context: Tensor, sample: Tensor, component: Tensor) -> float:
+        """Mean of log q - log q_K [nat] over samples drawn by known components, 0 where nothing is truncated."""
+        if self.states.shape[1] == 0:
+            return 0.0
+        exact, truncated = (self.log_prob(context, sample, known) for known in (None, component))
+        return float((exact - truncated).mean())
+
+    def _selected(self, joint: Tensor, component: Tensor) -> tuple[Tensor, Tensor]:
+        """K of each sample and the log joints there, both (n_samples, n_states)."""
+        index = self.states[component]
+        values = np.empty(index.shape)
+        selected_values(*kernel_arguments(self._forms, joint), index.numpy(), values)
+        return index, torch.from_numpy(values)
+
+    def _exact(self, joint: Tensor, score: bool) -> Tensor:
+        """Log of the summed joints (n_samples,), or the score (n_samples, n_dims), in standardised coordinates."""
+        n_dims, n_components = self.model.n_dims, self.model.n_components
+        step = max(1, CHUNK_ELEMENTS // n_components)
+        buffer = joint.new_empty(min(step, len(joint)), n_components)
+        parts = [joint.new_empty(0, n_dims) if score else joint.new_empty(0)]
+        for rows in joint.split(step):
+            products = products_of_coordinates(rows)
+            values = self._forms(rows, products, buffer[: len(rows)])
+            largest = values.amax(-1, keepdim=True)
+            weights = values.sub_(largest).clamp_min_(LEAST_LOG_PROBABILITY).exp_()
+            normaliser = weights.sum(-1, keepdim=True)
+            if score:
+                parts.append(self._forms.gradient(rows, weights.div_(normaliser))[:, :n_dims])
+            else:
+                parts.append((largest + normaliser.log()).squeeze(-1))
+        return torch.cat(parts)
+
+    def _log_normaliser(self, context: Tensor) -> Tensor:
+        """log sum_i exp(V y + v)_i, (n_samples,); contexts that occur more than once are evaluated once."""
+        gating = self._gating
+        if gating.n_context == 0:
+            return torch.logsumexp(gating.biases, 0).expand(len(context))
+        distinct, index = _distinct(context)
+        step = max(1, CHUNK_ELEMENTS // gating.n_components)
+        buffer = context.new_empty(min(step, len(distinct)), gating.n_components)
+        parts = [context.new_empty(0)]
+        for rows in distinct.split(step):
+            logits = torch.addmm(gating.biases, rows, gating.weights.T, out=buffer[: len(rows)])
+            largest = logits.amax(-1)
+            weights = logits.sub_(largest.unsqueeze(-1)).clamp_min_(LEAST_LOG_PROBABILITY).exp_()
+            parts.append(largest + weights.sum(-1).log())
+        return torch.cat(parts)[index]
+
+
+def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Distinct rows, and where each of the given rows is among them.
+
+    They are told apart by a random projection, which one sort of numbers arranges; should two distinct rows share it,
+    all are taken to be distinct.
+    """
+    generator = torch.Generator().manual_seed(HASH_SEED)
+    direction = torch.randn(rows.shape[1], generator=generator, dtype=rows.dtype).to(rows.device)
+    _, index = torch.unique((rows * direction).sum(-1), return_inverse=True)
+    first = torch.empty(int(index.max()) + 1 if len(index) else 0, dtype=torch.int64, device=rows.device)
+    first[index] = torch.arange(len(rows), device=rows.device)
+    distinct = rows[first]
+    if torch.equal(distinct[index], rows):
+        return distinct, index
+    return rows, torch.arange(len(rows), device=rows.device)
