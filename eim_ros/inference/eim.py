@@ -26,6 +26,7 @@ from eim_ros.inference.neural_start import neural_start
 from eim_ros.inference.ratio_choice import density_ratio, smoothed
 from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
 from eim_ros.inference.reference_density import best_fit, refined
+from eim_ros.inference.reparameterised import GradientConfig, update_by_gradients
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
 from eim_ros.settings import option
@@ -36,7 +37,7 @@ KEPT = "kept."  # prefix of the best model's tensors in a checkpoint
 
 
 @dataclass(frozen=True)
-class EIMConfig(RatioConfig, MStepConfig, FamilyConfig):
+class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig):
     """Settings of `EIM`; those of the density ratio estimator, the M-step and the family of models are inherited."""
 
     n_components: int = option(50, "number of experts", minimum=1)
@@ -45,6 +46,12 @@ class EIMConfig(RatioConfig, MStepConfig, FamilyConfig):
         8, "k-means starts, of which EM continues the one with the highest held-out likelihood", minimum=1
     )
     initial_em_iterations: int = option(40, "iterations of EM after the k-means start", minimum=0)
+    update: str = option(
+        "structured",
+        "M-step: closed form in trust regions, or reparameterised gradients (EIM-US, thesis 6.1)",
+        choices=("structured", "unstructured"),
+    )
+    kl_term: bool = option(True, "KL(model || last model) in the objective; without it EIM-KL (thesis 6.1)")
     n_selection_samples: int = option(
         1000, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
     )
@@ -175,12 +182,21 @@ class _Fitting:
         record = report.record()
         if report.collapsed:
             return dataclasses.replace(state, iteration=state.iteration + 1), record
-        gated, gating_record = update_gating(self.config, model, ratio, context, generator)
-        following, experts_record = update_experts(self.config, gated, ratio, context, generator)
-        record |= gating_record | experts_record
+        following, update_record = self._updated(model, ratio, context, generator)
+        record |= update_record
         kept = self._better(following, state, context)
         record["kept"] = float(kept is following)
         return dataclasses.replace(state, model=following, kept=kept, iteration=state.iteration + 1), record
+
+    def _updated(
+        self, model: MixtureOfExperts, ratio: DensityRatio, context: Tensor, generator: torch.Generator
+    ) -> tuple[MixtureOfExperts, dict[str, float]]:
+        kl_weight = 1.0 if self.config.kl_term else 0.0
+        if self.config.update == "unstructured":
+            return update_by_gradients(self.config, model, ratio, context, generator, kl_weight)
+        gated, record = update_gating(self.config, model, ratio, context, generator, kl_weight)
+        following, experts_record = update_experts(self.config, gated, ratio, context, generator, kl_weight)
+        return following, record | experts_record
 
     def restore(self, state: EIMState, tensors: dict[str, Tensor], iteration: int) -> EIMState:
         device = state.generator.device

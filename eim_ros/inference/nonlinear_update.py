@@ -44,7 +44,12 @@ class _Config(Protocol):
 
 
 def update_nonlinear_experts(
-    config: _Config, model: MixtureOfExperts, ratio: _Ratio, context: Tensor, generator: torch.Generator
+    config: _Config,
+    model: MixtureOfExperts,
+    ratio: _Ratio,
+    context: Tensor,
+    generator: torch.Generator,
+    kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Improve all neural experts within their trust regions.
 
@@ -58,6 +63,8 @@ def update_nonlinear_experts(
     context : Tensor (n_samples, n_context)
         Contexts of the data.
     generator : torch.Generator
+    kl_weight : float
+        As in `m_step.update_experts`.
 
     Returns
     -------
@@ -77,7 +84,9 @@ def update_nonlinear_experts(
     repeated = local.unsqueeze(2).expand(*sample.shape[:3], -1)
     phi = ratio.log_ratio(repeated.flatten(0, 2), sample.flatten(0, 2))
     log_old = type(old)(old.mean.unsqueeze(2), old.scale_tril.unsqueeze(2)).log_prob(sample)
-    weighted = weigh_samples(phi.reshape(log_old.shape), log_old, config.kl_bound, config.entropy_loss_bound)
+    weighted = weigh_samples(
+        phi.reshape(log_old.shape), log_old, config.kl_bound, config.entropy_loss_bound, kl_weight=kl_weight
+    )
     weights = torch.where(weighted.feasible[:, None, None], weighted.weights, torch.zeros_like(weighted.weights))
     fitted = fit_neural_experts(experts, local, sample, weights, config.fit_settings)
     step = shorten_step(experts, fitted, local, config.kl_bound, config.entropy_loss_bound)
