@@ -33,6 +33,7 @@ from eim_ros.errors import DataError, DistributionError
 from eim_ros.inference.auxiliary import AuxiliaryConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
+from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, target_density
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
@@ -42,14 +43,13 @@ from eim_ros.settings import option
 __all__ = ["KnownDensityEIM", "KnownDensityEIMConfig", "KnownDensityState", "KnownRatio"]
 
 QUIET_ITERATIONS = 3  # so many in a row, with changes below the tolerance, end a run
-STEADY = (
-    0.97  # a spread of the log ratio that falls by more in a window shows progress that the objective's noise hides
-)
+# A spread of the log ratio that falls by more in a window shows progress that the noise of the objective hides.
+STEADY = 0.97
 
 
 @dataclass(frozen=True)
-class KnownDensityEIMConfig(MStepConfig, AuxiliaryConfig):
-    """Settings of `KnownDensityEIM`; those of the M-step and of the auxiliary distribution are inherited."""
+class KnownDensityEIMConfig(MStepConfig, FamilyConfig, AuxiliaryConfig):
+    """Settings of `KnownDensityEIM`; those of M-step, family of models and auxiliary distribution are inherited."""
 
     n_components: int = option(50, "number of components, where no start is given", minimum=1)
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
@@ -199,7 +199,10 @@ class KnownDensityEIM:
         )
 
     def _initial(self, data: TrainingData, generator: torch.Generator) -> MixtureOfExperts:
-        """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see."""
+        """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see.
+
+        Networks start as the linear experts and the gating that EM has found.
+        """
         settings = EMConfig(
             n_components=self.config.n_components,
             n_iterations=self.config.initial_em_iterations,
@@ -208,7 +211,7 @@ class KnownDensityEIM:
         result = EM(settings).fit((data.context, data.sample), generator=generator)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return result.mixture_of_experts
+        return with_networks(result.mixture_of_experts, self.config, data.context, generator)
 
 
 @dataclass(frozen=True)

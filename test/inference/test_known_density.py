@@ -7,7 +7,14 @@ import torch
 from distributions.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
 from inference.toys import kl_between, pairs_from, without_times
 
-from eim_ros.distributions import Gaussian, GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.distributions import (
+    Gaussian,
+    GaussianMixture,
+    LinearExperts,
+    MixtureOfExperts,
+    NeuralExperts,
+    SoftmaxGating,
+)
 from eim_ros.errors import DataError, DistributionError
 from eim_ros.experiments import random_mixture as random_target
 from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig
@@ -90,6 +97,27 @@ def test_experts_are_found_from_their_density(given):
     )
     result = KnownDensityEIM(known, config).fit(data, start, generator_of(3))
     assert kl_between(result.model, target) < 1e-5  # the gating's regression is what holds it off
+
+
+def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
+    """N(sin 3y, (.2 + .1 y)^2) for y in (-1, 1): from EM's straight line, by weighted samples of the expert."""
+    context = 2.0 * torch.rand(800, 1, generator=generator_of(1), dtype=torch.float64) - 1.0
+
+    def target(y, x):
+        deviation = 0.2 + 0.1 * y[:, 0]
+        return -0.5 * ((x[:, 0] - torch.sin(3.0 * y[:, 0])) / deviation).square() - deviation.log()
+
+    sample = torch.sin(3.0 * context) + (0.2 + 0.1 * context) * normal(generator_of(2), 800, 1)
+    config = KnownDensityEIMConfig(
+        n_components=1, n_iterations=30, components="neural", parameter_layers=(16,), kl_bound=1.0,
+        entropy_loss_bound=0.5, initial_starts=1, n_expert_contexts=400,
+    )  # fmt: skip
+    model = KnownDensityEIM(target, config).fit((context, sample), generator=generator_of(3)).model
+    assert isinstance(model.experts, NeuralExperts)
+    grid = torch.linspace(-0.9, 0.9, 50).double().unsqueeze(-1)
+    found = model.experts(grid)
+    assert (found.mean[:, 0] - torch.sin(3.0 * grid)).abs().mean() < 0.1  # half a deviation; the line is off by .4
+    assert (found.scale_tril[:, 0, 0] / (0.2 + 0.1 * grid)).log().abs().mean() < 0.3
 
 
 def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
