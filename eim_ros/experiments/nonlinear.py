@@ -3,7 +3,7 @@
 Contexts y are uniform in [-1, 1], and p(x|y) is
 
     sine       N(sin(2.5 pi y), .1^2)
-    two modes  1/2 N(y sin(2.5 pi y) + .7, .1^2) + 1/2 N(-y sin(2.5 pi y) - .7, .1^2)
+    modes      1/2 N(y sin(2.5 pi y) + .7, .1^2) + 1/2 N(-y sin(2.5 pi y) - .7, .1^2)
     spread     N(0, ((y + 1)^2 + .05)^2)
 
 EM and EIM fit the same expert. One Gaussian cannot represent two modes: EM covers both, EIM ignores one.
@@ -30,13 +30,38 @@ NEAR = 3.0  # deviations of a mode within which a sample belongs to it
 DEVIATION = 0.1
 
 
+def _mixture(modes: list[Tensor], deviation: Tensor) -> GaussianMixture:
+    """Equal weights (n, k), modes and one deviation (n,), as a batch (n,)."""
+    means = torch.stack(modes, -1).unsqueeze(-1)
+    factors = deviation[:, None, None, None].expand(*means.shape, 1)
+    return GaussianMixture(torch.zeros_like(means[..., 0]), means, factors)
+
+
+def _sine(context: Tensor) -> GaussianMixture:
+    return _mixture([(2.5 * math.pi * context[:, 0]).sin()], torch.full_like(context[:, 0], DEVIATION))
+
+
+def _modes(context: Tensor) -> GaussianMixture:
+    mode = context[:, 0] * (2.5 * math.pi * context[:, 0]).sin() + 0.7
+    return _mixture([mode, -mode], torch.full_like(mode, DEVIATION))
+
+
+def _spread(context: Tensor) -> GaussianMixture:
+    return _mixture([torch.zeros_like(context[:, 0])], (context[:, 0] + 1.0).square() + 0.05)
+
+
+TARGETS: dict[str, Callable[[Tensor], GaussianMixture]] = {"sine": _sine, "modes": _modes, "spread": _spread}
+
+
 @dataclass(frozen=True)
 class NonlinearConfig(Settings):
     """Settings of `fit_nonlinear`; defaults of thesis table B.2 where it has them."""
 
+    targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
     n_samples: int = option(5000, "samples for training, and contexts for testing", minimum=100)
     n_iterations: int = option(60, "iterations of EIM", minimum=1)
     em_iterations: int = option(20, "iterations of EM at most", minimum=1)
+    start_iterations: int = option(10, "iterations of EM at most for EIM's start", minimum=1)
     kl_bound: float = option(0.01, "largest KL of an update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.05, "largest loss of entropy per update", unit="nat", minimum=0.0)
     ratio: str = option("residual", "density ratio estimator of EIM", choices=("plug-in", "residual", "network"))
@@ -79,26 +104,10 @@ class NonlinearResult:
     data: dict[str, tuple[Tensor, Tensor]]
 
 
-def _sine(context: Tensor) -> GaussianMixture:
-    return _mixture([(2.5 * math.pi * context[:, 0]).sin()], torch.full_like(context[:, 0], DEVIATION))
-
-
-def _two_modes(context: Tensor) -> GaussianMixture:
-    mode = context[:, 0] * (2.5 * math.pi * context[:, 0]).sin() + 0.7
-    return _mixture([mode, -mode], torch.full_like(mode, DEVIATION))
-
-
-def _spread(context: Tensor) -> GaussianMixture:
-    return _mixture([torch.zeros_like(context[:, 0])], (context[:, 0] + 1.0).square() + 0.05)
-
-
-TARGETS: dict[str, Callable[[Tensor], GaussianMixture]] = {"sine": _sine, "two modes": _two_modes, "spread": _spread}
-
-
 def fit_nonlinear(
     config: NonlinearConfig, seed: int = 0, progress: Callable[[str, TargetFits], None] | None = None
 ) -> NonlinearResult:
-    """Fit all targets by both learners.
+    """Fit the targets by both learners.
 
     Parameters
     ----------
@@ -109,8 +118,9 @@ def fit_nonlinear(
         Called after each target with its name and its fits.
     """
     fits, data = {}, {}
-    for number, (name, target) in enumerate(TARGETS.items()):
-        generator = torch.Generator().manual_seed(1_000_003 * seed + number)  # whatever came before it
+    for name in config.targets:
+        target = TARGETS[name]
+        generator = torch.Generator().manual_seed(1_000_003 * seed + list(TARGETS).index(name))  # whatever came before
         context = _contexts(config.n_samples, generator)
         data[name] = context, target(context).sample(generator, 1)[0][0]
         fits[name] = _fit(config, target, data[name], generator)
@@ -135,7 +145,7 @@ def _fit(
     em = EM(em_config).fit(data, generator=generator).mixture_of_experts
     eim_config = EIMConfig(
         n_iterations=config.n_iterations,
-        initial_em_iterations=10,
+        initial_em_iterations=config.start_iterations,
         kl_bound=config.kl_bound,
         entropy_loss_bound=config.entropy_loss_bound,
         ratio=config.ratio,
@@ -160,10 +170,3 @@ def _fit(
 
 def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:
     return 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
-
-
-def _mixture(modes: list[Tensor], deviation: Tensor) -> GaussianMixture:
-    """Equal weights (n, k), modes and one deviation (n,), as a batch (n,)."""
-    means = torch.stack(modes, -1).unsqueeze(-1)
-    factors = deviation[:, None, None, None].expand(*means.shape, 1)
-    return GaussianMixture(torch.zeros_like(means[..., 0]), means, factors)

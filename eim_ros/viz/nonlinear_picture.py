@@ -24,10 +24,10 @@ __all__ = ["draw_nonlinear"]
 Conditional: TypeAlias = Callable[[Tensor], GaussianMixture]
 
 N_CONTEXTS, N_HEIGHTS = 300, 300
-LIMIT = {"sine": 1.6, "two modes": 2.2, "spread": 6.0}  # of the sample's axis
+LIMIT = {"sine": 1.6, "modes": 2.2, "spread": 6.0}  # of the sample's axis
 FORMULAS = {
     "sine": r"$\mathcal{N}(\sin 2.5\pi y,\ .1^2)$",
-    "two modes": r"$\frac{1}{2}\mathcal{N}(\pm(y \sin 2.5\pi y + .7),\ .1^2)$",
+    "modes": r"$\frac{1}{2}\mathcal{N}(\pm(y \sin 2.5\pi y + .7),\ .1^2)$",
     "spread": r"$\mathcal{N}(0,\ ((y+1)^2+.05)^2)$",
 }
 
@@ -69,7 +69,7 @@ def _draw_density(axes: Axes, model: Conditional, limit: float, colour: str) -> 
     height = torch.linspace(-limit, limit, N_HEIGHTS, dtype=torch.float64)
     density = model(context).log_prob(height[:, None, None].expand(-1, N_CONTEXTS, 1)).exp()
     shades = LinearSegmentedColormap.from_list("shades", ["white", colour])
-    shaded = (density / density.amax(0)).sqrt()
+    shaded = (density / density.amax(0)).sqrt().numpy()
     axes.imshow(shaded, origin="lower", extent=(-1.0, 1.0, -limit, limit), aspect="auto", cmap=shades)
     axes.set_xticks([-1.0, -0.5, 0.0, 0.5, 1.0])
     axes.tick_params(labelsize=8)

@@ -8,8 +8,8 @@ from eim_ros.cli.main import main
 
 SMALL = {
     "nonlinear": [
-        *("--n-samples", "200", "--n-iterations", "1", "--em-iterations", "1", "--ratio", "plug-in"),
-        *("--parameter-layers", "4"),
+        *("--n-samples", "100", "--n-iterations", "1", "--em-iterations", "1", "--start-iterations", "1"),
+        *("--ratio", "plug-in", "--parameter-layers", "4", "--targets", "spread"),
     ],
     "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
     "robustness": ["--starts", "2", "--n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
