@@ -77,8 +77,11 @@ def update_nonlinear_experts(
     experts = model.experts
     if not isinstance(experts, NeuralExperts):
         raise DistributionError(f"no update of {type(experts).__name__} is known", type(experts).__name__)
-    local = draw_contexts(model, context, config.n_expert_contexts, generator)
-    noise = balanced_noise(local, config.n_context_samples, experts.n_dims, generator)
+    # without contexts all are the same one, and its samples are weighed together
+    n_contexts = config.n_expert_contexts if model.n_context > 0 else 1
+    n_samples = config.n_expert_contexts * config.n_context_samples // n_contexts
+    local = draw_contexts(model, context, n_contexts, generator)
+    noise = balanced_noise(local, n_samples, experts.n_dims, generator)
     old = experts.local(local)
     sample = old.mean.unsqueeze(2) + noise @ old.scale_tril.mT
     repeated = local.unsqueeze(2).expand(*sample.shape[:3], -1)

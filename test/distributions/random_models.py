@@ -76,7 +76,7 @@ def random_mixture_of_experts(seed: int, n_components: int, n_dims: int, n_conte
 def random_network(seed: int, n_networks: int, n_inputs: int, n_outputs: int) -> BatchedNetwork:
     """Networks of two hidden layers whose outputs are numbers of order .3."""
     generator = generator_of(seed)
-    fresh = BatchedNetwork.random(2.0 + 3.0 * normal(generator, 20, n_inputs), n_networks, (5, 4), n_outputs, generator)
+    fresh = BatchedNetwork.random(2.0 + 3.0 * normal(generator, 20, n_inputs), n_networks, (3, 2), n_outputs, generator)
     return BatchedNetwork(
         fresh.center,
         fresh.scale,
