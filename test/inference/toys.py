@@ -9,7 +9,7 @@ import torch
 from distributions.random_models import generator_of, normal
 from torch import Tensor
 
-from eim_ros.distributions import MixtureOfExperts
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.inference import EIMConfig, History
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "bimodal_pairs",
     "kl_between",
     "known_ratio_config",
+    "normal_mixture",
     "pairs_from",
     "small_eim_config",
     "without_times",
@@ -36,6 +37,12 @@ def bimodal_pairs(n_samples: int, distance: float = 2.0, deviation: float = 0.3)
     context = normal(generator, n_samples, 1)
     sign = 2.0 * torch.randint(2, (n_samples, 1), generator=generator).double() - 1.0
     return context, distance * sign + 0.5 * context + deviation * normal(generator, n_samples, 1)
+
+
+def normal_mixture(mean: list[float], variance: float = 1.0) -> GaussianMixture:
+    """One normal component of covariance variance x I, without contexts."""
+    means = torch.tensor([mean]).double()
+    return GaussianMixture(torch.zeros(1).double(), means, variance**0.5 * torch.eye(len(mean)).double().unsqueeze(0))
 
 
 def kl_between(model: MixtureOfExperts, target: MixtureOfExperts, n_samples: int = 5000) -> float:
