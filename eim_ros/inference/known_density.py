@@ -185,7 +185,7 @@ class KnownDensityEIM:
         if initial is None:
             initial = self._initial(checked, generator)
         start = checked_start(initial, checked).to(device=generator.device)
-        target = target_density(self.target, conditional=checked.conditional)
+        target = target_density(self.target, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.surrogate == "gradient" and isinstance(start.experts, LinearExperts)
         _check(target, start, checked.context, differentiable=by_gradients)
         return run(

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions import Gaussian, GaussianMixture, MixtureOfExperts
 from eim_ros.errors import DistributionError
 
 __all__ = ["Target", "TargetDensity", "target_density"]
@@ -71,7 +71,7 @@ class TargetDensity:
         return log_prob.to(sample)
 
 
-def target_density(target: Target, *, conditional: bool) -> TargetDensity:
+def target_density(target: Target, *, conditional: bool, device: torch.device | None = None) -> TargetDensity:
     """A target in the form that the learner takes.
 
     Parameters
@@ -80,7 +80,11 @@ def target_density(target: Target, *, conditional: bool) -> TargetDensity:
         See the top of this file. A density with a method `score` is not differentiated automatically.
     conditional : bool
         Whether it is a function of contexts too.
+    device : torch.device, optional
+        Where one of our densities is evaluated, in float64; its own if missing. A function has to see to it itself.
     """
+    if isinstance(target, (Gaussian, GaussianMixture, MixtureOfExperts)):
+        target = target.to(dtype=torch.float64, **({} if device is None else {"device": device}))
     if isinstance(target, MixtureOfExperts):
         return TargetDensity(target.log_prob, target.score)
     if isinstance(target, GaussianMixture):  # in the other form all components are one matrix product

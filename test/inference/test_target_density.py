@@ -47,6 +47,14 @@ def test_mixture_as_the_target_of_experts_ignores_the_context():
     torch.testing.assert_close(known.gradient(context, sample), mixture.score(sample), rtol=1e-10, atol=1e-10)
 
 
+def test_single_precision_density_is_taken_in_double():
+    mixture = random_mixture(3, 3, 2)
+    context, sample = points()
+    known = target_density(mixture.to(dtype=torch.float32), conditional=False)
+    assert known.gradient(context, sample).dtype == torch.float64
+    torch.testing.assert_close(known.log_prob(context, sample), mixture.log_prob(sample), rtol=1e-4, atol=1e-4)
+
+
 def test_gradient_is_nan_where_the_target_is_not_finite():
     context, sample = points()
 
