@@ -34,8 +34,8 @@ def main() -> None:
         f"inference with a known density, {N_SAMPLES} samples for the start, one thread, seeds 0 to {args.seeds - 1}",
         f"torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}; CPU seconds",
         "",
-        f"{'d':>3} {'K':>3} {'weights':>8} {'seed':>4} {'KL of start':>12} {'KL':>10} {'iterations':>10} {'status':>15} "
-        f"{'start [s]':>10} {'s/iteration':>12}",
+        f"{'d':>3} {'K':>3} {'weights':>8} {'seed':>4} {'KL of start':>12} {'KL':>10} {'iterations':>10} "
+        f"{'status':>15} {'start [s]':>10} {'s/iteration':>12}",
     ]
     print("\n".join(lines), flush=True)
     for n_dims, n_components, equal in CASES:
