@@ -23,7 +23,7 @@ from eim_ros.data import load_data_set
 from eim_ros.errors import ConfigurationError, ModelFileError
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig
 from eim_ros.ik.training import Training
-from eim_ros.inference import EIMConfig, EMConfig
+from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
 from eim_ros.numerics import Status
 from eim_ros.settings import read_yaml
 
@@ -58,7 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object")
     add_threads_flag(parser)
-    add_settings_flags(parser, (KinematicEIMConfig, EIMConfig, EMConfig), ALIASES)
+    add_settings_flags(parser, (KinematicEIMConfig, EIMConfig, EMConfig, TruncatedEMConfig), ALIASES)
     parser.set_defaults(run=run)
 
 

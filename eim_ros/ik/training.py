@@ -1,4 +1,4 @@
-"""From a data set of an arm to an inverse kinematics model, by EM or by EIM with or without kinematic inputs."""
+"""From a data set of an arm to an inverse kinematics model: by EM, truncated EM, EIM, EIM with kinematic inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ from eim_ros.errors import DataError
 from eim_ros.ik.collection import context_kind_of, robot_of
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs
 from eim_ros.ik.model import IKModel
-from eim_ros.inference import EIM, EM, Checkpoint, EIMConfig, EMConfig, FitResult, State
+from eim_ros.inference import (
+    EIM,
+    EM,
+    Checkpoint,
+    EIMConfig,
+    EMConfig,
+    FitResult,
+    State,
+    TruncatedEM,
+    TruncatedEMConfig,
+)
 from eim_ros.kinematics import Robot
 from eim_ros.numerics import Status
 
@@ -44,15 +54,15 @@ class Training:
 
     Attributes
     ----------
-    config : EMConfig, EIMConfig or KinematicEIMConfig
-        Decides the algorithm: EM, EIM from samples alone, EIM with kinematic inputs.
+    config : EMConfig, TruncatedEMConfig, EIMConfig or KinematicEIMConfig
+        Decides the algorithm: EM, truncated EM, EIM from samples alone, EIM with kinematic inputs.
     seed : int
         Of all randomness.
     device : str
         Where EIM runs: "cpu", "cuda".
     """
 
-    config: EMConfig | EIMConfig
+    config: EMConfig | TruncatedEMConfig | EIMConfig
     seed: int = 0
     device: str = "cpu"
 
@@ -60,6 +70,8 @@ class Training:
     def algorithm(self) -> str:
         if isinstance(self.config, EMConfig):
             return "em"
+        if isinstance(self.config, TruncatedEMConfig):
+            return "truncated-em"
         return "eim-kinematics" if isinstance(self.config, KinematicEIMConfig) else "eim"
 
     def run(
@@ -96,9 +108,11 @@ class Training:
         generator = torch.Generator(self.device).manual_seed(self.seed)
         saved = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, self._identity(data_set))
         started = time.process_time()
-        learner: EM | EIM
+        learner: EM | TruncatedEM | EIM
         if isinstance(self.config, EMConfig):
             learner = EM(self.config)
+        elif isinstance(self.config, TruncatedEMConfig):
+            learner = TruncatedEM(self.config)
         else:
             inputs = None
             if isinstance(self.config, KinematicEIMConfig):

@@ -14,13 +14,14 @@ from ik.arms import arm_of
 from eim_ros.data import DataSet
 from eim_ros.errors import DataError, ModelFileError
 from eim_ros.ik import KinematicEIMConfig, Training, collect, evaluate
-from eim_ros.inference import EIMConfig, EMConfig
+from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
 from eim_ros.numerics import Status
 
 SMALL = {"hidden_layers": (16,), "batch_size": 100, "initial_epochs": 2, "initial_em_iterations": 2}
 SMALL |= {"n_gating_contexts": 40, "n_expert_samples": 30}
 CONFIGS = {
     "em": EMConfig(n_components=3, n_iterations=6, tolerance=0.0),
+    "truncated-em": TruncatedEMConfig(n_components=3, n_iterations=6, tolerance=0.0, n_states=2, dense_below=1),
     "eim": EIMConfig(
         n_components=3, n_iterations=6, reference_iterations=3, reference_starts=1, initial_starts=2, **SMALL
     ),
