@@ -64,7 +64,12 @@ class MStepConfig(NetworkFitConfig):
 
 
 def update_gating(
-    config: MStepConfig, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
+    config: MStepConfig,
+    model: MixtureOfExperts,
+    ratio: LogRatio,
+    context: Tensor,
+    generator: torch.Generator,
+    kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Trust-region update of q(z|y) by the experts' rewards, then regression to it (thesis 4.1.1, 4.2.1).
 
@@ -77,6 +82,8 @@ def update_gating(
     context : Tensor (n_samples, n_context)
         Contexts of the data.
     generator : torch.Generator
+    kl_weight : float
+        Weight of KL(q || q_old) in the objective; 0 for the ablation EIM-KL of thesis 6.1.
 
     Returns
     -------
@@ -91,15 +98,22 @@ def update_gating(
     reward = _rewards(config, model, ratio, chosen, generator)
     bounds = (config.gating_kl_bound, config.gating_entropy_loss_bound)
     if model.n_context == 0:  # all contexts are the same one: closed form
-        shared = project_categorical(model.gating(chosen[:1]), reward.mean(0, keepdim=True), *bounds)
+        shared = project_categorical(
+            model.gating(chosen[:1]), reward.mean(0, keepdim=True), *bounds, kl_weight=kl_weight
+        )
         gating = SoftmaxGating(chosen.new_zeros(model.n_components, 0), shared.log_probs[0])
         return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}
-    update = project_gating(model.gating, chosen, reward, *bounds)
+    update = project_gating(model.gating, chosen, reward, *bounds, kl_weight=kl_weight)
     return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}
 
 
 def update_experts(
-    config: MStepConfig, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
+    config: MStepConfig,
+    model: MixtureOfExperts,
+    ratio: LogRatio,
+    context: Tensor,
+    generator: torch.Generator,
+    kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Trust-region I-projection of every expert onto a quadratic surrogate of phi around it (thesis 4.1.2, 4.2.2).
 
@@ -107,7 +121,7 @@ def update_experts(
 
     Parameters
     ----------
-    config, model, ratio, context, generator
+    config, model, ratio, context, generator, kl_weight
         As in `update_gating`.
 
     Returns
@@ -119,7 +133,7 @@ def update_experts(
     """
     experts = model.experts
     if not isinstance(experts, LinearExperts):
-        return update_nonlinear_experts(config, model, ratio, context, generator)
+        return update_nonlinear_experts(config, model, ratio, context, generator, kl_weight)
     local = draw_contexts(model, context, config.n_expert_samples, generator)
     shape = (model.n_components, config.n_expert_samples, model.n_dims)
     residual = torch.randn(shape, generator=generator, dtype=local.dtype, device=local.device)
@@ -132,7 +146,7 @@ def update_experts(
         surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils)
     else:
         surrogate = fit_to_values(residual, local, ratio.log_ratio(flat, sample, component).reshape(shape[:2]))
-    update = project_experts(experts, surrogate, config.kl_bound, config.entropy_loss_bound)
+    update = project_experts(experts, surrogate, config.kl_bound, config.entropy_loss_bound, kl_weight=kl_weight)
     solution = update.multipliers
     record = {
         "expert_kl": float(torch.where(solution.feasible, solution.kl, torch.zeros_like(solution.kl)).mean()),
