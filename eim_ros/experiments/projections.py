@@ -1,8 +1,7 @@
 """I- against M-projection: three targets with known answers, projected by the package's own learners.
 
-The I-projection, argmin_q KL(q || p), is found by `KnownDensityEIM` from a given start; the M-projection, argmin_q
-KL(p || q), by `fit_experts`, the M-step of EM, on a grid weighted by p. Families that are less than a Gaussian are put
-together from Gaussians of one dimension:
+`univariate_projection` finds Gaussians of one dimension. Families that are less than a Gaussian are put together from
+such:
 
 - an isotropic q = N(0, l I) has one factor for all coordinates: its target is their geometric mean (I), or their
   mixture (M);
@@ -23,17 +22,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import Gaussian, GaussianMixture, LinearExperts
-from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig
-from eim_ros.projections import fit_experts, fit_to_gradients, project_experts
+from eim_ros.distributions import Gaussian, GaussianMixture
+from eim_ros.experiments.univariate_projection import (
+    SMALL_BOUNDS,
+    IProjection,
+    kl_on_grid,
+    m_projection,
+    normal,
+    without_noise,
+)
 from eim_ros.settings import Settings, option
 
 __all__ = ["Fact", "Isotropic", "MeanField", "Projections", "ProjectionsConfig", "TwoModes", "project_all"]
 
 DEVIATION = 0.7  # of both modes, at -3 and 3
 CORRELATION = 0.9
-KL_BOUND, SMALL_BOUNDS = 0.1, (1e-3, 1e-5)  # small steps average over the noise of the samples
-GRID = torch.linspace(-60.0, 60.0, 120_001, dtype=torch.float64).unsqueeze(-1)
 
 
 @dataclass(frozen=True)
@@ -104,74 +107,45 @@ def project_all(config: ProjectionsConfig | None = None, seed: int = 0) -> Proje
     seed : int
         Of the samples of the I-projections.
     """
-    project = _IProjection(config or ProjectionsConfig(), seed)
+    config = config or ProjectionsConfig()
+    project = IProjection(config.n_samples, config.n_iterations, seed)
     two_modes, facts = _two_modes(project)
     isotropic: Isotropic | None = None
     for variances in ((1.0, 4.0), (1.0, 100.0), (1.0, 4.0, 25.0)):
         found, more = _isotropic(project, variances)
         isotropic, facts = isotropic or found, facts + more
     assert isotropic is not None
-    mean_field, more = _mean_field(project)
+    mean_field, more = _mean_field(project, config.n_sweeps)
     return Projections(two_modes, isotropic, mean_field, tuple(facts + more))
 
 
-@dataclass(frozen=True)
-class _IProjection:
-    """The Gaussian of one dimension that inference with a known density reaches from a start."""
-
-    config: ProjectionsConfig
-    seed: int
-
-    def __call__(
-        self,
-        target: GaussianMixture | Callable[[Tensor], Tensor],
-        start: GaussianMixture,
-        further_bounds: tuple[float, ...] = (),
-        *,
-        first_bound: float = KL_BOUND,
-    ) -> Gaussian:
-        generator = torch.Generator().manual_seed(self.seed)
-        for kl_bound in (first_bound, *further_bounds):
-            config = KnownDensityEIMConfig(
-                n_iterations=self.config.n_iterations,
-                n_expert_samples=self.config.n_samples,
-                kl_bound=kl_bound,
-                entropy_loss_bound=1e9,
-                plateau_window=0,
-            )
-            model = KnownDensityEIM(target, config).fit(None, start, generator).model
-            assert isinstance(model, GaussianMixture)
-            start = model
-        return Gaussian(start.means[0], start.scale_trils[0])
-
-
-def _two_modes(project: _IProjection) -> tuple[TwoModes, list[Fact]]:
+def _two_modes(project: IProjection) -> tuple[TwoModes, list[Fact]]:
     facts: list[Fact] = []
     target = _mixture(0.5)
-    right, left = (project(target, _normal(mean, 2.0)) for mean in (3.0, -3.0))
-    between = project(target, _normal(0.8, 2.58), SMALL_BOUNDS)
-    moments = _m_projection(target.log_prob)
+    right, left = (project(target, normal(mean, 2.0)) for mean in (3.0, -3.0))
+    between = project(target, normal(0.8, 2.58), SMALL_BOUNDS)
+    moments = m_projection(target.log_prob)
     for name, found, mean in (("right", right, 2.999915), ("left", left, -2.999915)):
         facts += _figures(f"two modes, I-projection, {name}", found, target, mean, 0.700183, 0.693120)
     facts += _figures("two modes, local minimum", between, target, 0.0, 2.579668, 2.240533)
     facts += _figures("two modes, M-projection", moments, target, 0.0, 9.49**0.5, 2.512639)
-    facts.append(Fact("two modes, M-projection", "KL(p || q)", _kl(target, moments), 0.788674))
+    facts.append(Fact("two modes, M-projection", "KL(p || q)", kl_on_grid(target, moments), 0.788674))
 
     for mean, end in ((0.3, 0.0), (0.8, 0.0), (1.5, 2.999915)):
-        found = _without_noise(target, _normal(mean, 2.58), project.config.n_iterations)
+        found = without_noise(target, normal(mean, 2.58), project.n_iterations)
         facts.append(Fact(f"two modes, start at {mean:g}, quadrature", "mean", float(found.mean), end))
 
     uneven = _mixture(0.3)
     for name, start, kl in (("right", 3.0, 0.356658), ("left", -3.0, 1.203931)):
-        found = project(uneven, _normal(start, 1.0))
-        facts.append(Fact(f"weights .3 and .7, I-projection, {name}", "KL(q || p)", _kl(found, uneven), kl))
-    matched = _m_projection(uneven.log_prob)
+        found = project(uneven, normal(start, 1.0))
+        facts.append(Fact(f"weights .3 and .7, I-projection, {name}", "KL(q || p)", kl_on_grid(found, uneven), kl))
+    matched = m_projection(uneven.log_prob)
     facts.append(Fact("weights .3 and .7, M-projection", "mean", float(matched.mean), 1.2))
     facts.append(Fact("weights .3 and .7, M-projection", "variance", float(matched.covariance), 8.05))
     return TwoModes(target, left, right, between, moments), facts
 
 
-def _isotropic(project: _IProjection, variances: tuple[float, ...]) -> tuple[Isotropic, list[Fact]]:
+def _isotropic(project: IProjection, variances: tuple[float, ...]) -> tuple[Isotropic, list[Fact]]:
     scales = torch.tensor(variances, dtype=torch.float64).sqrt()
     n_dims = len(variances)
 
@@ -179,8 +153,8 @@ def _isotropic(project: _IProjection, variances: tuple[float, ...]) -> tuple[Iso
         """Log densities (n, n_dims) of the coordinates' marginals."""
         return -0.5 * (sample / scales).square() - scales.log() - 0.5 * math.log(2.0 * math.pi)
 
-    inner = project(lambda sample: of_coordinates(sample).mean(-1), _normal(0.5, 1.0))
-    outer = _m_projection(lambda sample: torch.logsumexp(of_coordinates(sample), -1) - math.log(n_dims))
+    inner = project(lambda sample: of_coordinates(sample).mean(-1), normal(0.5, 1.0))
+    outer = m_projection(lambda sample: torch.logsumexp(of_coordinates(sample), -1) - math.log(n_dims))
     target = Gaussian(torch.zeros_like(scales), torch.diag(scales))
     found = Isotropic(target, _repeated(inner, n_dims), _repeated(outer, n_dims))
     case = f"isotropic, variances {', '.join(f'{v:g}' for v in variances)}"
@@ -200,19 +174,19 @@ def _isotropic(project: _IProjection, variances: tuple[float, ...]) -> tuple[Iso
     ]  # fmt: skip
 
 
-def _mean_field(project: _IProjection) -> tuple[MeanField, list[Fact]]:
+def _mean_field(project: IProjection, n_sweeps: int) -> tuple[MeanField, list[Fact]]:
     mean = torch.tensor([1.0, -1.0], dtype=torch.float64)
     covariance = torch.tensor([[1.0, CORRELATION], [CORRELATION, 1.0]], dtype=torch.float64)
     target = Gaussian(mean, torch.linalg.cholesky(covariance))
     factors = [Gaussian(mean.new_zeros(1), mean.new_ones(1, 1)) for _ in range(2)]
     path = [torch.cat([factor.mean for factor in factors])]
-    for _ in range(project.config.n_sweeps):
+    for _ in range(n_sweeps):
         for dim in (0, 1):
             start = GaussianMixture(mean.new_zeros(1), factors[dim].mean[None], factors[dim].scale_tril[None])
             factors[dim] = project(_expected_log_prob(target, dim, factors[1 - dim]), start, first_bound=1e9)
             path.append(torch.cat([factor.mean for factor in factors]))
     inner = Gaussian(path[-1], torch.diag(torch.cat([factor.scale_tril[0] for factor in factors])))
-    marginals = [_m_projection(target.marginal([dim]).log_prob) for dim in (0, 1)]
+    marginals = [m_projection(target.marginal([dim]).log_prob) for dim in (0, 1)]
     outer = Gaussian(
         torch.cat([factor.mean for factor in marginals]),
         torch.diag(torch.cat([factor.scale_tril[0] for factor in marginals])),
@@ -244,43 +218,13 @@ def _expected_log_prob(target: Gaussian, dim: int, other: Gaussian) -> Callable[
     return log_density
 
 
-def _without_noise(target: GaussianMixture, start: GaussianMixture, n_iterations: int) -> Gaussian:
-    """The steps of the learner with the expectations over a sample at the quantiles of a normal distribution."""
-    n_nodes = 4001
-    quantiles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) / n_nodes
-    residual = torch.special.ndtri(quantiles)[None, :, None]
-    context = residual[..., :0]
-    experts = LinearExperts(start.means.unsqueeze(-1)[..., :0], start.means, start.scale_trils)
-    for kl_bound in (KL_BOUND, *SMALL_BOUNDS):
-        for _ in range(n_iterations):
-            model = GaussianMixture(start.log_weights, experts.biases, experts.scale_trils)
-            sample = experts.biases + residual[0] * experts.scale_trils[0]
-            slope = (target.score(sample) - model.score(sample)) * experts.scale_trils[0]
-            surrogate = fit_to_gradients(residual, context, slope.unsqueeze(0))
-            experts = project_experts(experts, surrogate, kl_bound, math.inf).experts
-    return Gaussian(experts.biases[0], experts.scale_trils[0])
-
-
-def _m_projection(log_density: Callable[[Tensor], Tensor]) -> Gaussian:
-    """The Gaussian of one dimension that weighted maximum likelihood gives on a grid."""
-    weights = log_density(GRID).exp().unsqueeze(-1)
-    experts = fit_experts(GRID[:, :0], GRID, weights)
-    return Gaussian(experts.biases[0], experts.scale_trils[0])
-
-
-def _kl(first: Gaussian | GaussianMixture, second: Gaussian | GaussianMixture) -> float:
-    """KL(first || second) on the grid, in one dimension."""
-    log_first = first.log_prob(GRID)
-    return float((log_first.exp() * (log_first - second.log_prob(GRID))).sum() * (GRID[1] - GRID[0]))
-
-
 def _figures(
     case: str, found: Gaussian, target: GaussianMixture, mean: float, deviation: float, kl: float
 ) -> list[Fact]:
     return [
         Fact(case, "mean", float(found.mean), mean),
         Fact(case, "standard deviation", float(found.scale_tril), deviation),
-        Fact(case, "KL(q || p)", _kl(found, target), kl),
+        Fact(case, "KL(q || p)", kl_on_grid(found, target), kl),
     ]
 
 
@@ -288,12 +232,6 @@ def _mixture(left: float) -> GaussianMixture:
     means = torch.tensor([[-3.0], [3.0]], dtype=torch.float64)
     log_weights = torch.tensor([left, 1.0 - left], dtype=torch.float64).log()
     return GaussianMixture(log_weights, means, torch.full((2, 1, 1), DEVIATION, dtype=torch.float64))
-
-
-def _normal(mean: float, deviation: float) -> GaussianMixture:
-    """One component in one dimension."""
-    parameters = torch.tensor([0.0, mean, deviation], dtype=torch.float64)
-    return GaussianMixture(parameters[:1], parameters[1:2, None], parameters[2:, None, None])
 
 
 def _repeated(factor: Gaussian, n_dims: int) -> Gaussian:

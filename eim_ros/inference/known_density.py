@@ -32,6 +32,7 @@ from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.errors import DataError, DistributionError
 from eim_ros.inference.auxiliary import AuxiliaryConfig
 from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.known_ratio import KnownRatio
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
@@ -40,7 +41,7 @@ from eim_ros.inference.training_data import TrainingData, checked_data, checked_
 from eim_ros.numerics import Status
 from eim_ros.settings import option
 
-__all__ = ["KnownDensityEIM", "KnownDensityEIMConfig", "KnownDensityState", "KnownRatio"]
+__all__ = ["KnownDensityEIM", "KnownDensityEIMConfig", "KnownDensityState"]
 
 QUIET_ITERATIONS = 3  # so many in a row, with changes below the tolerance, end a run
 # A spread of the log ratio that falls by more in a window shows progress that the noise of the objective hides.
@@ -64,49 +65,6 @@ class KnownDensityEIMConfig(MStepConfig, FamilyConfig, AuxiliaryConfig):
         20, "stop when the objective rises by no more than its noise from so many iterations to the next; 0: never",
         minimum=0,
     )  # fmt: skip
-
-
-@dataclass
-class KnownRatio:
-    """Exact log ratio of a target and a model; counts what it is asked.
-
-    The value of a sample at which the target is not finite counts as the least finite one of its batch; its gradient
-    stays non-finite, and the surrogate leaves it out. A target with hard bounds, outside of which it is zero, therefore
-    wants a surrogate fitted to values, which notices them. How many there were is counted.
-
-    Attributes
-    ----------
-    target : TargetDensity
-    model : PreparedMixture
-        q_old.
-    temperature : float
-    evaluations, non_finite : int
-        Samples at which the target was evaluated so far, and those of them where it was not finite.
-    """
-
-    target: TargetDensity
-    model: PreparedMixture
-    temperature: float = 1.0
-    evaluations: int = 0
-    non_finite: int = 0
-
-    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        model = self.model.log_prob(context, sample, component)
-        value = self.target.log_prob(context, sample) / self.temperature - model
-        good = torch.isfinite(value)
-        self._count(good)
-        least = value[good].min() if bool(good.any()) else value.new_zeros(())
-        return torch.where(good, value, least)
-
-    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        model = self.model.score(context, sample, component)
-        gradient = self.target.gradient(context, sample) / self.temperature - model
-        self._count(torch.isfinite(gradient).all(-1))
-        return gradient
-
-    def _count(self, good: Tensor) -> None:
-        self.evaluations += len(good)
-        self.non_finite += len(good) - int(good.sum())
 
 
 @dataclass(frozen=True)
