@@ -69,7 +69,7 @@ class Gaussian:
         """Draw one sample per distribution (..., n_dims), or n_samples of each, (n_samples, ..., n_dims)."""
         shape = self.mean.shape if n_samples is None else (n_samples, *self.mean.shape)
         noise = torch.randn(shape, generator=generator, dtype=self.mean.dtype, device=self.mean.device)
-        return self.mean + (self.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
+        return self.mean + torch.einsum("...ij,...j->...i", self.scale_tril, noise)
 
     def entropy(self) -> Tensor:
         """Differential entropy [nat], the batch shape of scale_tril."""

@@ -21,6 +21,7 @@ __all__ = ["MixtureOfExperts"]
 
 LINEAR_GATING = ("weights", "biases")
 LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
+CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time when drawing from it: they stay in cache
 LEAST_LOG_WEIGHT = -700.0  # of a component of weight zero: exp of it is still above zero in float64
 
 
@@ -96,8 +97,13 @@ class MixtureOfExperts:
         samples : Tensor (n_samples, n_dims)
         components : Tensor (n_samples,) of int64
         """
-        probabilities = self.gating(context).exp()
-        component = torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
+        level = torch.rand(len(context), 1, generator=generator, dtype=context.dtype, device=context.device)
+        step = max(1, CHUNK_ELEMENTS // self.n_components)
+        drawn = []
+        for rows, share in zip(context.split(step), level.split(step), strict=True):
+            cumulative = self.gating(rows).exp().cumsum(-1)
+            drawn.append(torch.searchsorted(cumulative, share * cumulative[:, -1:], right=True).squeeze(-1))
+        component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding
         return self.experts.select(component, context).sample(generator), component
 
     def marginal_entropy(self, context: Tensor) -> Tensor:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import MixtureOfExperts
+from eim_ros.distributions import MixtureOfExperts, SoftmaxGating
 
 __all__ = ["draw_contexts"]
+
+CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time: they stay in cache
+LEAST_LOG_WEIGHT = -300.0  # of a context, relative to an expert's best one; where exp underflows it is slow
 
 
 def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -29,8 +32,35 @@ def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, gene
     shape = (model.n_components, n_samples)
     if model.n_context == 0:
         return context.new_zeros(*shape, 0)
-    log_gate = model.gating(context).T.contiguous()
-    cumulative = log_gate.sub_(log_gate.amax(-1, keepdim=True)).exp_().cumsum_(-1)
-    level = torch.rand(shape, generator=generator, dtype=context.dtype, device=context.device) * cumulative[:, -1:]
-    index = torch.searchsorted(cumulative, level, right=True)
-    return context[index.clamp_max(len(context) - 1)]
+    level = torch.rand(shape, generator=generator, dtype=context.dtype, device=context.device)
+    log_gate = _ByComponent(model, context)
+    step = max(1, CHUNK_ELEMENTS // len(context))
+    index = []
+    for start in range(0, model.n_components, step):
+        weights = log_gate(slice(start, start + step))
+        cumulative = weights.sub_(weights.amax(-1, keepdim=True)).clamp_min_(LEAST_LOG_WEIGHT).exp_().cumsum_(-1)
+        share = level[start : start + step] * cumulative[:, -1:]
+        index.append(torch.searchsorted(cumulative, share, right=True))
+    return context[torch.cat(index).clamp_max(len(context) - 1)]
+
+
+class _ByComponent:
+    """log q(z_i|y) of some components at all contexts, up to a constant of the component, (n_some, n_contexts).
+
+    Of a softmax gating only the log normaliser of each context is kept, of another one all probabilities.
+    """
+
+    def __init__(self, model: MixtureOfExperts, context: Tensor) -> None:
+        gating = model.gating
+        step = max(1, CHUNK_ELEMENTS // model.n_components)
+        if isinstance(gating, SoftmaxGating):
+            logits = (torch.addmm(gating.biases, rows, gating.weights.T) for rows in context.split(step))
+            self._normaliser = torch.cat([torch.logsumexp(part, -1) for part in logits])
+        else:
+            self._all = gating(context).T.contiguous()
+        self._gating, self._context = gating, context.T.contiguous()
+
+    def __call__(self, some: slice) -> Tensor:
+        if isinstance(self._gating, SoftmaxGating):
+            return torch.mm(self._gating.weights[some], self._context).sub_(self._normaliser)
+        return self._all[some]
