@@ -23,9 +23,10 @@ from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.neural_start import neural_start
-from eim_ros.inference.ratio_choice import density_ratio, smoothed
+from eim_ros.inference.ratio_choice import data_density, density_ratio, smoothed
 from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
 from eim_ros.inference.reference_density import best_fit, refined
+from eim_ros.inference.reference_start import closest_start
 from eim_ros.inference.reparameterised import GradientConfig, update_by_gradients
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
@@ -137,9 +138,12 @@ class EIM:
         checked = checked_data(data).to(generator.device)
         given = None if initial is None else checked_start(initial, checked)
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
-        first, start = (None, given) if given is not None else self._start(shuffled, generator)
+        first, start = self._first_and_start(given, shuffled, generator)
         inputs = self.inputs or StandardisedInputs.from_data(shuffled.context, shuffled.sample)
-        ratio = density_ratio(self.config, start.n_components, inputs, shuffled, generator, first)
+        reference = data_density(self.config, start.n_components, inputs, shuffled, generator, first)
+        if given is None and reference is not None:
+            start = closest_start(start, reference, shuffled.context, generator)
+        ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
         return run(
             _Fitting(self.config, inputs, shuffled),
             EIMState(start, start, ratio, generator, 0),
@@ -149,6 +153,19 @@ class EIM:
             resume=resume,
             conditional=checked.conditional,
         )
+
+    def _first_and_start(
+        self, given: MixtureOfExperts | None, data: TrainingData, generator: torch.Generator
+    ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
+        """Candidate for the reference density, if any, and start.
+
+        A neural expert is soon better than any reference of linear ones, which then would hold it back: one of its own
+        family is a candidate even where the start is given.
+        """
+        if given is None:
+            return self._start(data, generator)
+        wants_neural = not self.config.is_linear and self.config.ratio != "network"
+        return (self._start(data, generator)[0] if wants_neural else None), given
 
     def _start(
         self, data: TrainingData, generator: torch.Generator
