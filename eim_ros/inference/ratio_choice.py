@@ -13,38 +13,71 @@ from eim_ros.inference.ratio_inputs import RatioInputs
 from eim_ros.inference.reference_density import fit_reference, refined
 from eim_ros.inference.training_data import TrainingData
 
-__all__ = ["density_ratio", "smoothed"]
+__all__ = ["data_density", "density_ratio", "smoothed"]
 
 REFINEMENT = 50  # most iterations of EM by which a plug-in density takes in the data that chose it
 
 
-def density_ratio(
+def data_density(
     config: RatioConfig,
     n_components: int,
     inputs: RatioInputs,
     data: TrainingData,
     generator: torch.Generator,
     first: MixtureOfExperts | None = None,
+) -> MixtureOfExperts | None:
+    """Density fitted to the data for the estimator that the settings ask for; None if it needs none.
+
+    Parameters
+    ----------
+    config : RatioConfig
+    n_components : int
+        Of the model whose ratio shall be estimated.
+    inputs : RatioInputs
+        Where they know a density, none is fitted; where they blur the contexts, it is fitted to those of iteration 0.
+    data : TrainingData
+        In the order in which they will be given to the estimator: it holds out the last ones.
+    generator : torch.Generator
+    first : MixtureOfExperts, optional
+        A candidate, fitted to the part of the data that is trained on.
+    """
+    if config.ratio == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
+        return None
+    blurred = smoothed(inputs, data, 0, generator)
+    training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
+    candidate = first if blurred is data else None
+    reference = fit_reference(config, n_components, training, held_out, generator, candidate)
+    if config.ratio == "plug-in":  # no network has to be judged by data that the density has not seen
+        reference = refined(reference, blurred, REFINEMENT)
+    return reference
+
+
+def density_ratio(
+    config: RatioConfig,
+    inputs: RatioInputs,
+    reference: MixtureOfExperts | None,
+    data: TrainingData,
+    generator: torch.Generator,
 ) -> DensityRatio:
     """Estimator of the ratio between the data and a model.
 
     Parameters
     ----------
     config : RatioConfig
-    n_components : int
-        Of the model.
     inputs : RatioInputs
-        Where they know a density, none is fitted.
+    reference : MixtureOfExperts or None
+        Density of the data; not needed where the inputs know one, or where a network learns all.
     data : TrainingData
-        In the order in which they will be given to the estimator: it holds out the last ones.
+        Where the density will be evaluated, about.
     generator : torch.Generator
         Its device is where the estimator lives.
-    first : MixtureOfExperts, optional
-        A candidate for the reference density, fitted to the part of the data that is trained on.
     """
     if config.ratio == "network":
         return NetworkRatio(config, inputs, generator, generator.device)
-    base = PlugInRatio(_known(config, n_components, inputs, data, generator, first), config)
+    known: KnownFactor = InputsFactor(inputs)
+    if reference is not None:
+        known = ReferenceFactor(reference, PreparedMixture(reference, data.context, data.sample))
+    base = PlugInRatio(known, config)
     if config.ratio == "plug-in":
         return base
     return NetworkRatio(config, inputs, generator, generator.device, base)
@@ -58,28 +91,3 @@ def smoothed(inputs: RatioInputs, data: TrainingData, iteration: int, generator:
     context = data.context
     noise = torch.randn(context.shape, generator=generator, dtype=context.dtype, device=context.device)
     return TrainingData(context + deviation.to(context) * noise, data.sample, data.conditional)
-
-
-def _known(
-    config: RatioConfig,
-    n_components: int,
-    inputs: RatioInputs,
-    data: TrainingData,
-    generator: torch.Generator,
-    first: MixtureOfExperts | None,
-) -> KnownFactor:
-    if inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
-        return InputsFactor(inputs)
-    blurred = smoothed(inputs, data, 0, generator)
-    training = blurred[: config.n_training(len(data))]
-    reference = fit_reference(
-        config,
-        n_components,
-        training,
-        blurred[config.held_out(len(data))],
-        generator,
-        None if blurred is not data else first,
-    )
-    if config.ratio == "plug-in":  # no network has to be judged by data that the density has not seen
-        reference = refined(reference, blurred, REFINEMENT)
-    return ReferenceFactor(reference, PreparedMixture(reference, training.context, training.sample))

@@ -132,7 +132,8 @@ def _best(fits: list[MixtureOfExperts], training: TrainingData, held_out: Traini
     log_prob = torch.stack([model.log_prob(held_out.context, held_out.sample) for model in fits])
     loss = log_prob[log_prob.mean(-1).argmax()] - log_prob
     close = loss.mean(-1) <= loss.std(-1, correction=0) / len(held_out) ** 0.5
-    return max((fits[i] for i in close.nonzero().flatten()), key=lambda model: likelihood(model, training))
+    candidates = [model for model, is_close in zip(fits, close.tolist(), strict=True) if is_close]
+    return max(candidates, key=lambda model: likelihood(model, training))
 
 
 def _sizes(config: ReferenceConfig, n_components: int, n_samples: int) -> list[int]:
