@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 import torch
 from distributions.random_models import generator_of, normal
 
@@ -15,6 +16,7 @@ from eim_ros.distributions import (
     save_model,
 )
 from eim_ros.inference import EIM, EIMConfig
+from eim_ros.inference import neural_start as module
 from eim_ros.inference.branches import branching_start, closest_component
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.neural_start import neural_start
@@ -27,12 +29,20 @@ SMALL = {
     "components": "neural",
     "parameter_layers": (8, 8),
     "n_expert_contexts": 300,
-    "initial_em_iterations": 4,
+    "initial_em_iterations": 3,
     "ratio": "plug-in",
     "reference_factors": (1.0,),
     "reference_starts": 1,
     "reference_iterations": 3,
 }
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Starts of a quality that is enough for curves as smooth as these."""
+    monkeypatch.setattr(module, "LEAST_PARAMETER_ITERATIONS", 25)
+    monkeypatch.setattr(module, "MOST_POINTS", 400)
+    monkeypatch.setattr(module, "MORE_ITERATIONS", 1)
 
 
 def curve(context: torch.Tensor) -> torch.Tensor:
@@ -72,7 +82,7 @@ def test_closest_component_is_the_heavier_of_two_equal_ones():
 
 def test_single_expert_starts_on_one_of_the_branches():
     data = branches(3)
-    mixture, start = neural_start(NEURAL, 1, 4, data[:600], data[600:], generator_of(4))
+    mixture, start = neural_start(NEURAL, 1, 3, data[:600], data[600:], generator_of(4))
     assert mixture.n_components >= 2
     assert start.n_components == 1
     assert share_near_a_branch(start, data.context) > 0.95
@@ -80,7 +90,7 @@ def test_single_expert_starts_on_one_of_the_branches():
 
 def test_unimodal_data_need_one_expert_only():
     data = branches(5, share=1.0)
-    mixture, start = neural_start(NEURAL, 1, 4, data[:600], data[600:], generator_of(6))
+    mixture, start = neural_start(NEURAL, 1, 3, data[:600], data[600:], generator_of(6))
     assert mixture is start
     assert start.n_components == 1
 
@@ -111,7 +121,7 @@ def test_several_experts_with_a_neural_gating_keep_both_branches():
 def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
     data = branches(12, n=400)
     start = branching_start(NEURAL, data.context, data.sample, 1, generator_of(20))
-    config = EIMConfig(n_components=1, n_iterations=3, **SMALL)
+    config = EIMConfig(n_components=1, n_iterations=3, **{**SMALL, "ratio": "network", "hidden_layers": (8,)})
     checkpoint = Checkpoint(tmp_path / "checkpoint", every=1)
     whole = EIM(config).fit((data.context, data.sample), start, generator_of(13))
     half = dataclasses.replace(config, n_iterations=2)
