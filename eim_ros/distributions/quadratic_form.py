@@ -90,16 +90,17 @@ class QuadraticForms:
         Tensor (n_samples, n_dims + n_context)
         """
         extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1)
-        row, column = _triangle(extended.shape[1], joint.device)
-        average = weights @ self.coefficients
-        place = torch.eye(extended.shape[1], dtype=joint.dtype, device=joint.device)[:, :-1]
-        gradient = (average * extended[:, column]) @ place[row] + (average * extended[:, row]) @ place[column]
+        columns = extended.T.contiguous()
+        row, column = _triangle(len(columns), joint.device)
+        average = self.coefficients.T @ weights.T
+        place = torch.eye(len(columns), dtype=joint.dtype, device=joint.device)[:-1]
+        gradient = (place[:, row] @ (average * columns[column]) + place[:, column] @ (average * columns[row])).T
         if len(self.narrow):
             width = self.residuals.shape[-1]
             residual = (extended @ self.residuals.reshape(-1, width).T).reshape(len(joint), *self.residuals.shape[:2])
             share = weights[:, self.narrow]
-            gradient += share @ self.linear[:, :-1]
             pull = share.unsqueeze(-1) * residual
+            gradient = gradient + share @ self.linear[:, :-1]
             gradient -= pull.flatten(1) @ self.residuals[..., :-1].reshape(-1, width - 1)
         return gradient
 

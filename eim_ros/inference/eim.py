@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig
@@ -242,7 +243,7 @@ class _Fitting:
 
         def divergence(model: MixtureOfExperts) -> float:
             sample, _ = model.sample(chosen, state.generator)
-            log_target = state.ratio.log_ratio(chosen, sample) + state.model.log_prob(chosen, sample)
-            return float((model.log_prob(chosen, sample) - log_target).mean())
+            old, new = (PreparedMixture(one, chosen, sample).log_prob(chosen, sample) for one in (state.model, model))
+            return float((new - old - state.ratio.log_ratio(chosen, sample)).mean())
 
         return following if divergence(following) <= divergence(state.kept) else state.kept

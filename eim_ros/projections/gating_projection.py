@@ -246,12 +246,14 @@ class _Problem:
         """Maximiser of the Lagrangian, in units in which it is of the order of one."""
         weight = self.kl_weight + eta
         unit = max(weight, float(self.reward.abs().mean()), 1e-300)
+        fixed = torch.add(self.reward, self.old_log_probs, alpha=weight).div_(unit)
+        slope = (weight + omega) / unit
 
         def negative(log_probs: Tensor) -> tuple[float, Tensor]:
             probabilities = log_probs.exp()
-            value = (self.reward - weight * (log_probs - self.old_log_probs) - omega * log_probs) / unit
-            mean = (probabilities * value).sum(-1, keepdim=True)
-            return -float(mean.mean()), probabilities * (mean - value) / len(value)
+            value = torch.add(fixed, log_probs, alpha=-slope)
+            mean = torch.linalg.vecdot(probabilities, value).unsqueeze(-1)
+            return -float(mean.mean()), torch.sub(mean, value, out=value).mul_(probabilities).div_(len(value))
 
         def objective(flat: FloatArray) -> tuple[float, FloatArray]:
             return self.family.value_and_gradient(flat, negative)
