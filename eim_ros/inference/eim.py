@@ -142,7 +142,7 @@ class EIM:
         first, start = self._first_and_start(given, shuffled, generator)
         inputs = self.inputs or StandardisedInputs.from_data(shuffled.context, shuffled.sample)
         reference = data_density(self.config, start.n_components, inputs, shuffled, generator, first)
-        if given is None and reference is not None:
+        if given is None and reference is not None and self.config.is_linear:
             start = closest_start(start, reference, shuffled.context, generator)
         ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
         return run(

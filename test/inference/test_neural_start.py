@@ -118,6 +118,13 @@ def test_several_experts_with_a_neural_gating_keep_both_branches():
     assert 0.35 < float((sample > 0.0).double().mean()) < 0.65
 
 
+def test_start_is_of_the_family_that_was_asked_for():
+    """Few points: linear experts describe them better, but are not what was asked for."""
+    data = branches(15, n=60)
+    model = EIM(EIMConfig(n_components=1, n_iterations=0, **SMALL)).fit((data.context, data.sample)).model
+    assert isinstance(model.experts, NeuralExperts)
+
+
 def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
     data = branches(12, n=400)
     start = branching_start(NEURAL, data.context, data.sample, 1, generator_of(20))
