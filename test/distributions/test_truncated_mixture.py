@@ -1,4 +1,4 @@
-"""Truncated densities: the free energies of truncation.md, T1; a lower bound; the exact normaliser of the gating."""
+"""Truncated densities: the free energies of truncation.md, T1; EIM's bound with them; the gating's exact normaliser."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from distributions.random_models import generator_of, normal, random_mixture_of_experts
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions import Gaussian, GaussianMixture, MixtureOfExperts
 from eim_ros.distributions.truncated_mixture import truncated_log_prob
 
 JOINTS = torch.tensor([0.10, 0.02, 0.05, 0.03], dtype=torch.float64)
@@ -56,3 +56,25 @@ def test_all_components_give_the_log_density():
     index = torch.arange(5).expand(60, -1)
     found = truncated_log_prob(model, context, sample, index)
     torch.testing.assert_close(found, model.log_prob(context, sample), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_states", "bound", "error"),
+    [(1, 0.196987026, 0.093398222), (2, 0.290215710, 0.000169538), (4, 0.290385248, 0.0)],
+)
+def test_bound_of_eim_with_a_truncated_auxiliary_distribution(n_states, bound, error):
+    """With q~ = q(x, z)/q_K(x), K the most probable states, the bound is E_q[log q_K - log p] = KL(q||p) - delta."""
+    mixture = GaussianMixture(
+        torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log(),
+        torch.tensor([-3.0, -1.0, 1.5, 4.0], dtype=torch.float64).unsqueeze(-1),
+        torch.tensor([0.6, 0.8, 0.7, 0.5], dtype=torch.float64)[:, None, None],
+    )
+    step = 2e-4
+    grid = torch.arange(-12.0, 12.0, step, dtype=torch.float64).unsqueeze(-1)
+    target = Gaussian(torch.zeros(1).double(), torch.full((1, 1), 3.0, dtype=torch.float64))
+    log_model, log_target = mixture.log_prob(grid), target.log_prob(grid)
+    states = mixture.log_joint(grid).topk(n_states, -1).indices
+    truncated = truncated_log_prob(MixtureOfExperts.from_mixture(mixture), grid[:, :0], grid, states)
+    weights = step * log_model.exp()
+    assert float((weights * (truncated - log_target)).sum()) == pytest.approx(bound, abs=2e-9)
+    assert float((weights * (log_model - truncated)).sum()) == pytest.approx(error, abs=2e-9)
