@@ -123,6 +123,7 @@ def compare_robustness(
         kl_bound=0.05,
         entropy_loss_bound=0.01,  # slowly: an expert that is narrow before the gating has found its place is stuck
         gating_kl_bound=0.05,
+        reference_factors=(3.0, 5.0),
         gating_entropy_loss_bound=0.01,
     )
     em_models, eim_models = [], []

@@ -21,6 +21,7 @@ from eim_ros.settings import Settings, option
 
 __all__ = ["ReferenceConfig", "best_fit", "fit_reference", "likelihood", "refined"]
 
+PATIENCE = 2  # sizes in a row without a gain after which no larger ones are tried: one may be a local optimum of EM
 TRIAL_ITERATIONS = 20  # of EM, after which starts are compared
 
 
@@ -67,6 +68,7 @@ def fit_reference(
     """
     best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
+    misses = 0
     for size in _sizes(config, n_components, len(training)):
         fitted = best_fit(
             training,
@@ -77,11 +79,12 @@ def fit_reference(
             generator=generator,
         )
         reached = likelihood(fitted, held_out)
-        if best is not None and not reached > best_likelihood:
-            if size > n_components:
+        if best is None or reached > best_likelihood:
+            best, best_likelihood, misses = fitted, reached, 0
+        elif size > n_components:
+            misses += 1
+            if misses == PATIENCE:
                 break
-            continue
-        best, best_likelihood = fitted, reached
     assert best is not None, "there is at least one size"
     return best
 
