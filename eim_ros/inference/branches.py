@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts, NeuralExperts, SoftmaxGating
+from eim_ros.errors import DataError
 from eim_ros.inference.clustering import k_means
 from eim_ros.inference.initial_model import initial_mixture_of_experts, mixture_of_clusters
 from eim_ros.inference.model_family import FamilyConfig, with_networks
@@ -48,7 +49,9 @@ def branching_start(
     DataError
         Fewer points than components.
     """
-    linear = initial_mixture_of_experts(context, sample, min(n_components, 1), generator, covariance_floor)
+    if n_components > len(sample):
+        raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
+    linear = initial_mixture_of_experts(context, sample, 1, generator, covariance_floor)
     if n_components > 1:
         single = with_networks(linear, config, context, generator).experts
         assert isinstance(single, NeuralExperts)

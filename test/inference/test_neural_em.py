@@ -6,8 +6,15 @@ import pytest
 import torch
 from distributions.random_models import generator_of, normal
 
-from eim_ros.distributions import LinearExperts, MixtureOfExperts, NeuralExperts, NeuralGating, SoftmaxGating
-from eim_ros.errors import ConfigurationError
+from eim_ros.distributions import (
+    GaussianMixture,
+    LinearExperts,
+    MixtureOfExperts,
+    NeuralExperts,
+    NeuralGating,
+    SoftmaxGating,
+)
+from eim_ros.errors import ConfigurationError, DataError
 from eim_ros.inference import EM, EMConfig
 from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.numerics import Status
@@ -106,6 +113,36 @@ def test_networks_start_as_the_linear_model():
     torch.testing.assert_close(after.mean, before.mean, rtol=1e-12, atol=1e-12)
     difference = (neural.gating(context).exp() - linear.gating(context).exp()).abs()
     assert float(difference.mean()) < 0.02
+
+
+def test_more_experts_than_points_are_refused():
+    with pytest.raises(DataError, match="5 experts need at least as many points, got 3"):
+        EM(EMConfig(n_components=5, **NEURAL)).fit((torch.zeros(3, 1).double(), torch.zeros(3, 1).double()))
+
+
+@pytest.mark.parametrize(
+    ("context", "sample"),
+    [
+        (normal(generator_of(8), 40, 1), torch.ones(40, 2).double()),
+        (torch.ones(40, 1).double(), normal(generator_of(9), 40, 2)),
+        (torch.zeros(40, 1).double(), torch.zeros(40, 1).double()),
+        (torch.zeros(2, 1).double(), torch.zeros(2, 1).double()),
+    ],
+    ids=["constant samples", "constant contexts", "one point forty times", "two equal points"],
+)
+def test_degenerate_data_give_finite_parameters(context, sample):
+    model = EM(EMConfig(n_components=2, n_iterations=3, **NEURAL)).fit((context, sample)).model
+    assert all(bool(torch.isfinite(value).all()) for value in model.tensors().values())
+    assert torch.isfinite(model.log_prob(context, sample)).all()
+
+
+def test_samples_without_contexts_give_a_gaussian_mixture():
+    sample = torch.cat([normal(generator_of(10), 100, 2) - 3.0, normal(generator_of(11), 100, 2) + 3.0])
+    model = EM(EMConfig(n_components=2, n_iterations=5, parameter_l2=0.0, **NEURAL)).fit(sample).model
+    assert isinstance(model, GaussianMixture)
+    torch.testing.assert_close(
+        model.means.sort(0).values, torch.tensor([[-3.0] * 2, [3.0] * 2]).double(), rtol=0.0, atol=0.4
+    )  # four standard errors of a mean of 100
 
 
 def test_unknown_family_is_refused():
