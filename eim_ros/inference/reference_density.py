@@ -16,6 +16,7 @@ import torch
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.training_data import TrainingData
+from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 from eim_ros.numerics import Status
 from eim_ros.settings import Settings, option
 
@@ -23,6 +24,7 @@ __all__ = ["ReferenceConfig", "best_fit", "fit_reference", "likelihood", "refine
 
 PATIENCE = 2  # sizes in a row without a gain after which no larger ones are tried: one may be a local optimum of EM
 TRIAL_ITERATIONS = 20  # of EM, after which starts are compared
+MANY_COMPONENTS = 200  # from which on truncated EM is the faster one
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,7 @@ def best_fit(
     generator : torch.Generator
     """
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
-    settings = EMConfig(n_components=n_components, n_iterations=trial)
-    fits = [_complete(EM(settings), training, None, generator) for _ in range(n_starts)]
+    fits = [_complete(_learner(n_components, trial), training, None, generator) for _ in range(n_starts)]
     best = _best(fits, training, held_out) if n_starts > 1 else fits[0]
     return refined(best, training, n_iterations - trial)
 
@@ -122,7 +123,7 @@ def refined(model: MixtureOfExperts, data: TrainingData, n_iterations: int) -> M
     """Some more iterations of EM."""
     if n_iterations == 0:
         return model
-    return _complete(EM(EMConfig(n_components=model.n_components, n_iterations=n_iterations)), data, model, None)
+    return _complete(_learner(model.n_components, n_iterations), data, model, None)
 
 
 def likelihood(model: MixtureOfExperts, data: TrainingData) -> float:
@@ -140,13 +141,28 @@ def _best(fits: list[MixtureOfExperts], training: TrainingData, held_out: Traini
 
 
 def _sizes(config: ReferenceConfig, n_components: int, n_samples: int) -> list[int]:
-    """Numbers of components to try, ascending: two samples for each component at least."""
+    """Numbers of components to try, ascending: two samples for each component at least.
+
+    A model of more components than the limit may have more than data can tell: smaller references are tried as well.
+    """
     most = max(1, min(n_samples // 2, max(config.reference_limit, n_components)))
-    return sorted({min(most, max(1, round(factor * n_components))) for factor in config.reference_factors})
+    sizes = {min(most, max(1, round(factor * n_components))) for factor in config.reference_factors}
+    smaller = n_components
+    while n_components > config.reference_limit and smaller > max(1, config.reference_limit // 4):
+        smaller //= 2
+        sizes.add(min(most, smaller))
+    return sorted(sizes)
+
+
+def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
+    """EM, truncated for many components."""
+    if n_components < MANY_COMPONENTS:
+        return EM(EMConfig(n_components=n_components, n_iterations=n_iterations))
+    return TruncatedEM(TruncatedEMConfig(n_components=n_components, n_iterations=n_iterations, search="partial"))
 
 
 def _complete(
-    learner: EM, data: TrainingData, initial: MixtureOfExperts | None, generator: torch.Generator | None
+    learner: EM | TruncatedEM, data: TrainingData, initial: MixtureOfExperts | None, generator: torch.Generator | None
 ) -> MixtureOfExperts:
     """The model of a fit; Ctrl-C, which ended the fit, goes on to the caller."""
     result = learner.fit((data.context, data.sample), initial, generator)

@@ -125,3 +125,19 @@ def test_same_seed_gives_the_same_density():
     training, held_out = halves(ring(300))
     first, second = (fit_reference(config(), 2, training, held_out, generator_of(12)) for _ in range(2))
     assert all(torch.equal(value, second.tensors()[name]) for name, value in first.tensors().items())
+
+
+def test_model_of_more_components_than_data_can_tell_gets_a_smaller_reference():
+    training, held_out = halves(ring(500))
+    settings = config(reference_limit=20, reference_starts=1)
+    reference = fit_reference(settings, 160, training, held_out, generator_of(9))
+    assert reference.n_components <= 40
+    large = best_fit(training, held_out, n_components=160, n_starts=1, n_iterations=40, generator=generator_of(9))
+    assert likelihood(reference, held_out) > likelihood(large, held_out) + 0.3
+
+
+def test_many_components_are_fitted_by_truncated_em():
+    training, held_out = halves(ring(1500))
+    fitted = best_fit(training, held_out, n_components=200, n_starts=1, n_iterations=5, generator=generator_of(10))
+    assert fitted.n_components == 200
+    assert likelihood(refined(fitted, training, 5), training) > likelihood(fitted, training)
