@@ -1,12 +1,17 @@
-"""CPU time of the component update of conditional EIM for K = 10, 100, 1000 linear experts, dx = 7, dy = 3.
+"""CPU time of an iteration of conditional EIM for up to K = 1000 linear experts, dx = 7, dy = 3, N = 10000.
 
     python benchmarks/eim_iteration.py [--output benchmarks/results/eim_iteration.txt]
 
-One thread. The update is everything that happens to the experts in an iteration once the density ratio is trained:
+One thread. First the component update alone, everything that happens to the experts once the density ratio is trained:
 contexts are resampled for each expert, samples drawn, the gradient of the ratio taken (a network of 2 x 128), the
 quadratic surrogates fitted, and all trust-region projections solved. The parts are timed apart, and the projection is
 compared with the plain version: one expert at a time, its two-variable dual (thesis A.16) minimised by L-BFGS-B, as
 the thesis does.
+
+Then whole iterations on an arm of 7 joints that shall reach a position (iiwa14, configurations uniform within limits),
+from a start by EM, median of 5 after the first: the ratio (a plug-in density of 100 experts and a network of 2 x 128 on
+top of it, 2 epochs), the gating, the experts, and the choice of the model that is kept. Once with the auxiliary
+distribution truncated, as it is from 200 experts on, and once exact.
 """
 
 from __future__ import annotations
@@ -23,14 +28,31 @@ import torch
 from scipy.optimize import minimize
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
-from eim_ros.inference import NetworkRatio, RatioConfig, StandardisedInputs
+from eim_ros.ik import collect
+from eim_ros.inference import (
+    EIMConfig,
+    NetworkRatio,
+    RatioConfig,
+    StandardisedInputs,
+    TruncatedEM,
+    TruncatedEMConfig,
+)
 from eim_ros.inference.density_ratio import Pairs
-from eim_ros.inference.eim import draw_contexts
+from eim_ros.inference.eim import EIMState, _Fitting
+from eim_ros.inference.expert_contexts import draw_contexts
+from eim_ros.inference.m_step import update_experts, update_gating
+from eim_ros.inference.ratio_choice import density_ratio
+from eim_ros.inference.training_data import TrainingData, checked_data
+from eim_ros.kinematics import Robot, share_path
 from eim_ros.projections import QuadraticSurrogate, fit_to_gradients, project_experts
 
 DX, DY, N_CONTEXTS, N_SAMPLES = 7, 3, 10000, 100
 KL_BOUND, ENTROPY_LOSS_BOUND = 0.02, 0.05
 PLAIN_EXPERTS = 20  # of which the plain version's time is extrapolated
+
+EXACT = 10**9  # number of components from which on the auxiliary distribution is truncated: never
+REFERENCE_COMPONENTS, N_GATING_CONTEXTS, N_ITERATIONS = 100, 200, 6
+PARTS = ("ratio", "gating", "experts", "kept")
 
 
 def main() -> None:
@@ -54,7 +76,7 @@ def main() -> None:
             f"{times['project']:>9.4f} {update:>9.4f} {times['plain']:>11.4f} "
             f"{times['plain'] / times['project']:>11.0f}"
         )
-    lines += ["", f"plain dual: extrapolated from {PLAIN_EXPERTS} experts"]
+    lines += ["", f"plain dual: extrapolated from {PLAIN_EXPERTS} experts", "", *_iterations(args.seed)]
     text = "\n".join(lines) + "\n"
     print(text, end="")
     if args.output:
@@ -88,6 +110,69 @@ def _measure(n_components: int, seed: int) -> dict[str, float]:
     _timed(times, "plain", lambda: [_plain_dual(surrogate, i) for i in range(count)])
     times["plain"] *= n_components / count
     return times
+
+
+def _iterations(seed: int) -> list[str]:
+    """Table of whole iterations."""
+    robot = Robot.from_urdf(share_path("urdf/iiwa14.urdf"))
+    pairs = collect(robot, N_CONTEXTS, "position", seed)
+    data = checked_data((torch.as_tensor(pairs.context), torch.as_tensor(pairs.sample)))
+    reference = _start(REFERENCE_COMPONENTS, data, seed)
+    lines = [
+        f"whole iteration of EIM, N = {N_CONTEXTS}, {N_GATING_CONTEXTS} contexts for the gating, {N_SAMPLES} samples "
+        f"per expert, plug-in density of {REFERENCE_COMPONENTS} experts",
+        "CPU seconds of the median iteration, shares of its parts, error delta of the truncated auxiliary distribution",
+        "",
+        f"{'K':>5} {'auxiliary':>12} {'iteration':>10} " + " ".join(f"{part:>8}" for part in PARTS) + f" {'delta':>9}",
+    ]
+    for n_components in (50, 200, 1000):
+        start = _start(n_components, data, seed)
+        for name, exact_below in (("truncated", 200), ("exact", EXACT)):
+            if n_components < 200 and name == "truncated":
+                continue
+            times, error = _iteration(start, reference, data, exact_below, seed)
+            total = sum(times.values())
+            shares = " ".join(f"{100.0 * times[part] / total:>7.0f}%" for part in PARTS)
+            lines.append(f"{n_components:>5} {name:>12} {total:>10.3f} {shares} {error:>9.1e}")
+    return lines
+
+
+def _start(n_components: int, data: TrainingData, seed: int) -> MixtureOfExperts:
+    config = TruncatedEMConfig(n_components=n_components, n_iterations=10, tolerance=0.0)
+    generator = torch.Generator().manual_seed(seed)
+    return TruncatedEM(config).fit((data.context, data.sample), generator=generator).mixture_of_experts
+
+
+def _iteration(
+    model: MixtureOfExperts, reference: MixtureOfExperts, data: TrainingData, exact_below: int, seed: int
+) -> tuple[dict[str, float], float]:
+    """Median CPU seconds of the parts of an iteration after the first one, and the last error delta."""
+    config = EIMConfig(
+        n_components=model.n_components,
+        n_gating_contexts=N_GATING_CONTEXTS,
+        n_expert_samples=N_SAMPLES,
+        exact_auxiliary_below=exact_below,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    inputs = StandardisedInputs.from_data(data.context, data.sample)
+    ratio = density_ratio(config, inputs, reference, data, generator)
+    fitting, pairs = _Fitting(config, inputs, data), Pairs(data.context, data.sample)
+    state, seconds = EIMState(model, model, ratio, generator, 0), {part: [] for part in PARTS}
+    for iteration in range(N_ITERATIONS):  # what a step does, part by part
+        clock = [time.process_time()]
+        report = ratio.fit(pairs, model, iteration, generator)
+        clock.append(time.process_time())
+        gated, _ = update_gating(config, model, ratio, data.context, generator)
+        clock.append(time.process_time())
+        following, _ = update_experts(config, gated, ratio, data.context, generator)
+        clock.append(time.process_time())
+        kept = fitting._better(following, state, data.context)
+        clock.append(time.process_time())
+        model = following
+        state = EIMState(following, kept, ratio, generator, iteration + 1)
+        for part, begin, end in zip(PARTS, clock, clock[1:], strict=False):
+            seconds[part].append(end - begin)
+    return {part: float(np.median(values[1:])) for part, values in seconds.items()}, report.auxiliary_error
 
 
 def _timed(times: dict[str, float], name: str, function: Callable[[], Any]) -> Any:
