@@ -78,6 +78,7 @@ def weigh_samples(
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
     """
     usable = (log_ratio < torch.inf).flatten(1).all(-1) & torch.isfinite(old_log_prob).flatten(1).all(-1)
+    usable = usable & (log_ratio.amax(-1) > -torch.inf).all(-1)  # else some context has no sample left
     mask = usable[:, None, None]
     dual = _Dual(
         torch.where(mask, log_ratio, torch.zeros_like(log_ratio)),
