@@ -3,7 +3,6 @@
 import dataclasses
 
 import pytest
-import torch
 from distributions.random_models import generator_of, random_mixture_of_experts
 from inference.toys import kl_between, pairs_from, small_eim_config, without_times
 
