@@ -88,9 +88,9 @@ def test_interruption_within_an_iteration_repeats_that_iteration(tmp_path):
     plain = StandardisedInputs.from_data(*DATA)
     config = small_eim_config(n_iterations=6, dropout=0.2)
     checkpoint = Checkpoint(tmp_path / "run", every=100)
-    broken = EIM(config, InterruptedInputs(plain.center, plain.scale, at_iteration=3))
+    broken = EIM(config, InterruptedInputs(plain.center, plain.scale, at_iteration=4))
     stopped = broken.fit(DATA, generator=generator_of(3), checkpoint=checkpoint)
-    assert (stopped.status, stopped.state.iteration) == (Status.INTERRUPTED, 3)
+    assert (stopped.status, stopped.state.iteration) == (Status.INTERRUPTED, 4)
     resumed = EIM(config, plain).fit(DATA, generator=generator_of(3), checkpoint=checkpoint, resume=True)
     assert_same(resumed, EIM(config, plain).fit(DATA, generator=generator_of(3)))
 
