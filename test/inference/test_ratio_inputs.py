@@ -1,4 +1,4 @@
-"""Inputs of the density ratio: standardised columns; features leave the ratio what it is and make it easier to learn."""
+"""Inputs of the density ratio: standardised columns; features leave the ratio as it is and make it easier to learn."""
 
 import pytest
 import torch

@@ -1,0 +1,163 @@
+"""KL(model || target) and CPU time of EIM by estimator of the density ratio, beside EM.
+
+    python benchmarks/density_ratio.py [--problems "mixture (10, 10)" ring] [--estimators plug-in] [--seeds 5]
+        [--iterations 200] [--output benchmarks/results/density_ratio.txt]
+
+One thread, 10000 training points, KL by 10000 samples of the model. Problems: random mixtures (means uniform in
+[-1, 1]^d, covariances A'A + I/50), of which model, EM and target have the same number of components; and targets that
+the model cannot represent (see _targets.py). Estimators:
+
+    plug-in           density fitted once to the data, no network
+    residual          the same and a network
+    network           a network alone
+    network, kliep    a network alone by another objective of the Bregman family; so network, lsif
+    network, thesis   3 x 50 units, dropout .1, bounds of .005 nat (table B.1), from k-means: the thesis' own way
+    EM, EM of 8       maximum likelihood from one k-means start, and from the likeliest of eight
+
+The start is part of EIM: for plug-in and residual it is the best of EM fits and of components of the density that was
+fitted, for a network alone the best EM fit. "start [s]" is all CPU time before the first iteration, "s/iteration" the
+mean of the iterations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from _targets import Arm, Branches, Curve, Mixture, Ring, Target
+from torch import Tensor
+
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.experiments import random_mixture
+from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, FeatureInputs, FitResult
+
+N_POINTS = N_SAMPLES = 10_000
+THESIS = {
+    "ratio": "network", "hidden_layers": (50, 50, 50), "dropout": 0.1, "learning_rate": 1e-3, "batch_size": 1000,
+    "n_epochs": 10, "initial_starts": 1, "initial_em_iterations": 0, "kl_bound": 0.005, "gating_kl_bound": 0.005,
+    "entropy_loss_bound": 0.05, "gating_entropy_loss_bound": 0.05,
+}  # fmt: skip
+ESTIMATORS = {
+    "plug-in": {"ratio": "plug-in"},
+    "residual": {"ratio": "residual"},
+    "network": {"ratio": "network"},
+    "network, kliep": {"ratio": "network", "objective": "kliep"},
+    "network, lsif": {"ratio": "network", "objective": "lsif"},
+    "network, thesis": THESIS,
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A target for each seed, the number of components, and features for the network."""
+
+    target: Callable[[torch.Generator], Target]
+    n_components: int
+    features: Callable[[Tensor, Tensor], Tensor] | None = None
+
+
+def _mixture(n_dims: int, n_components: int) -> Problem:
+    return Problem(lambda generator: Mixture(random_mixture(n_dims, n_components, generator)), n_components)
+
+
+def _tip(context: Tensor, sample: Tensor) -> Tensor:
+    return Arm().tip(sample).unsqueeze(-1)
+
+
+PROBLEMS = {
+    "mixture (2, 2)": _mixture(2, 2),
+    "mixture (10, 10)": _mixture(10, 10),
+    "mixture (20, 10)": _mixture(20, 10),
+    "two modes, 1 component": Problem(
+        lambda generator: Mixture(
+            GaussianMixture(
+                torch.zeros(2).double(),
+                torch.tensor([[-2.0, 0.0], [2.0, 0.0]]).double(),
+                0.5 * torch.eye(2).double().expand(2, 2, 2),
+            )
+        ),
+        1,
+    ),
+    "ring, 5 components": Problem(lambda generator: Ring(), 5),
+    "curve in 5 d, 5 components": Problem(lambda generator: Curve(), 5),
+    "arm of 10 joints, 5 components": Problem(lambda generator: Arm(), 5),
+    "the same, tip as a feature": Problem(lambda generator: Arm(), 5, _tip),
+    "two branches, 2 experts": Problem(lambda generator: Branches(), 2),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--estimators", nargs="+", choices=ESTIMATORS, default=list(ESTIMATORS))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--iterations", type=int, default=200)
+    parser.add_argument("--output", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    lines = [
+        f"density ratio estimators, {args.iterations} iterations of EIM, {N_POINTS} points, one thread, seeds 0 to "
+        f"{args.seeds - 1}",
+        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}; CPU seconds",
+    ]
+    print("\n".join(lines))
+    for name in args.problems:
+        lines += ["", f"{name:31} {'KL mean':>8} {'start [s]':>9} {'s/iteration':>11}   KL of each seed"]
+        print("\n".join(lines[-2:]))
+        for line in _table(PROBLEMS[name], args.estimators, args.seeds, args.iterations):
+            lines.append(line)
+            print(line, flush=True)
+    if args.output:
+        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _table(problem: Problem, estimators: list[str], n_seeds: int, n_iterations: int) -> list[str]:
+    runs: dict[str, list[tuple[float, float, float]]] = {}
+    for seed in range(n_seeds):
+        generator = torch.Generator().manual_seed(seed)
+        target = problem.target(generator)
+        context, sample = target.sample(generator, N_POINTS)
+        for name, n_starts in (("EM", 1), ("EM of 8", 8)):
+            learner = EM(EMConfig(n_components=problem.n_components, n_iterations=200, n_starts=n_starts))
+            runs.setdefault(name, []).append(_measured(learner, target, context, sample, seed))
+        for name in estimators:
+            inputs = None
+            if problem.features is not None:
+                inputs = FeatureInputs.from_data(context, sample, problem.features)
+            config = EIMConfig(n_components=problem.n_components, n_iterations=n_iterations, **ESTIMATORS[name])
+            runs.setdefault(name, []).append(_measured(EIM(config, inputs), target, context, sample, seed))
+    return [_line(name, results) for name, results in runs.items()]
+
+
+def _measured(
+    learner: EM | EIM, target: Target, context: Tensor, sample: Tensor, seed: int
+) -> tuple[float, float, float]:
+    """KL, CPU seconds before the first iteration, CPU seconds per iteration."""
+    began = time.process_time()
+    result: FitResult = learner.fit((context, sample), generator=torch.Generator().manual_seed(1000 + seed))
+    total = time.process_time() - began
+    iterations = result.history.column("cpu_seconds")
+    kl = _divergence(result.mixture_of_experts, target, context, 2000 + seed)
+    return kl, total - sum(iterations), sum(iterations) / max(1, len(iterations))
+
+
+def _divergence(model: MixtureOfExperts, target: Target, context: Tensor, seed: int) -> float:
+    """KL(model || target) [nat], a mean over the contexts, by N_SAMPLES samples of the model."""
+    chosen = context[:N_SAMPLES]
+    drawn, _ = model.sample(chosen, torch.Generator().manual_seed(seed))
+    return float((model.log_prob(chosen, drawn) - target.log_prob(chosen, drawn)).mean())
+
+
+def _line(name: str, results: list[tuple[float, float, float]]) -> str:
+    mean = [sum(column) / len(results) for column in zip(*results, strict=True)]
+    each = ", ".join(f"{kl:.4f}" if kl < 0.1 else f"{kl:.3f}" for kl, _, _ in results)
+    return f"{name:31} {mean[0]:>8.4f} {mean[1]:>9.1f} {mean[2]:>11.4f}   {each}"
+
+
+if __name__ == "__main__":
+    main()
