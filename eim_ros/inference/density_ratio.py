@@ -134,7 +134,7 @@ class RatioConfig(ReferenceConfig, AuxiliaryConfig):
     )
     validation_share: float = option(0.1, "share of the pairs held out", minimum=0.0, maximum=0.5)
     evidence: float = option(
-        1.0,
+        2.0,
         "a residual network is used where it lowers the held-out loss by so many standard errors",
         minimum=0.0,
     )
