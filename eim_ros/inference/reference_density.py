@@ -24,6 +24,7 @@ __all__ = ["ReferenceConfig", "best_fit", "fit_reference", "likelihood", "refine
 
 PATIENCE = 2  # sizes in a row without a gain after which no larger ones are tried: one may be a local optimum of EM
 TRIAL_ITERATIONS = 20  # of EM, after which starts are compared
+FULL_STARTS = 100  # components up to which all starts are made; beyond, each costs more, and they differ less
 MANY_COMPONENTS = 200  # from which on truncated EM is the faster one
 
 
@@ -62,7 +63,7 @@ def fit_reference(
         EM is fitted to the one and judged by the other.
     generator : torch.Generator
     first : MixtureOfExperts, optional
-        A fit to the training data that takes part in the comparison.
+        A fit to the training data that takes part in the comparison, for its number of components.
 
     Returns
     -------
@@ -71,7 +72,8 @@ def fit_reference(
     best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
     misses = 0
-    for size in _sizes(config, n_components, len(training)):
+    sizes = _sizes(config, n_components, len(training))
+    for size in [size for size in sizes if first is None or size != first.n_components]:
         fitted = best_fit(
             training,
             held_out,
@@ -108,11 +110,14 @@ def best_fit(
     Parameters
     ----------
     training, held_out : TrainingData
-    n_components, n_starts : int
+    n_components : int
+    n_starts : int
+        Up to a hundred components; fewer for more, in proportion.
     n_iterations : int
         Of EM, those before the comparison included.
     generator : torch.Generator
     """
+    n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
     fits = [_complete(_learner(n_components, trial), training, None, generator) for _ in range(n_starts)]
     best = _best(fits, training, held_out) if n_starts > 1 else fits[0]
