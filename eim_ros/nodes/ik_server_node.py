@@ -61,7 +61,9 @@ class IkServer(LifecycleNode):
         return self._node_settings.current
 
     def start(self) -> bool:
-        """Configure, activate, and only then open the service: whoever waits for it finds it ready."""
+        """With autostart configure, activate, and only then open the service: whoever waits for it finds it ready."""
+        if not self.settings.autostart:
+            return True
         for transition in (self.trigger_configure, self.trigger_activate):
             if transition() != TransitionCallbackReturn.SUCCESS:
                 return False
