@@ -16,7 +16,7 @@ from eim_ros.cli.whole_numbers import seed
 
 __all__ = ["add_parser", "run"]
 
-# Each is a module experiment_NAME of this package with `add_arguments(parser)` and `run(args, folder)`,
+# Each is a module experiment_NAME of this package (with _ for -) with `add_arguments(parser)` and `run(args, folder)`,
 # which returns the figures for --json.
 EXPERIMENTS = {
     "nonlinear": "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figure 6.8)",
@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         child.add_argument("--seed", type=seed, default=0, help="random seed of everything (default %(default)s)")
         child.add_argument("--json", action="store_true", help="print one JSON object at the end")
         add_threads_flag(child)
-        module = importlib.import_module(f"eim_ros.cli.experiment_{name}")
+        module = importlib.import_module(f"eim_ros.cli.experiment_{name.replace('-', '_')}")
         module.add_arguments(child)
         child.set_defaults(run=run, experiment=module)
 

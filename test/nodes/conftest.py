@@ -44,13 +44,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Callable[..., ServerProcess]]:
-    """Starts servers with parameters, of the small model unless one is given; ends them after the module."""
+    """Starts nodes with parameters, `ik_server` with the small model unless told otherwise; ends them after the module."""
     folder = tmp_path_factory.mktemp("logs")
     servers: list[ServerProcess] = []
 
-    def start(*arguments: str, **parameters: Any) -> ServerProcess:
-        given = {"model": model, **parameters}
-        server = ServerProcess(folder / f"{len(servers)}.log", given, arguments)
+    def start(*arguments: str, node: str = "ik_server", **parameters: Any) -> ServerProcess:
+        given = {"model": model, **parameters} if node == "ik_server" else parameters
+        server = ServerProcess(folder / f"{len(servers)}.log", given, arguments, node)
         servers.append(server)
         return server
 

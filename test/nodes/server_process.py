@@ -14,11 +14,13 @@ PATIENCE = 90.0  # [s]: a first start compiles the kernels, on a machine that ma
 
 
 class ServerProcess:
-    """`ik_server` with parameters, in a session of its own; its log goes to a file."""
+    """A node with parameters, in a session of its own; its log goes to a file."""
 
-    def __init__(self, log: Path, parameters: dict[str, object], arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, log: Path, parameters: dict[str, object], arguments: tuple[str, ...] = (), node: str = "ik_server"
+    ) -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={_yaml(value)}")]
-        command = [sys.executable, "-m", "eim_ros.nodes.ik_server", "--ros-args", *given, *arguments]
+        command = [sys.executable, "-m", f"eim_ros.nodes.{node}", "--ros-args", *given, *arguments]
         self._log = log
         with log.open("wb") as file:
             self._process = subprocess.Popen(
