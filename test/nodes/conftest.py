@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Callable[..., ServerProcess]]:
-    """Starts nodes with parameters, `ik_server` with the small model unless told otherwise; ends them after the module."""
+    """Starts nodes with parameters, `ik_server` (with the small model) unless told otherwise; ends them in the end."""
     folder = tmp_path_factory.mktemp("logs")
     servers: list[ServerProcess] = []
 
