@@ -3,7 +3,7 @@
 Minimises E_p(y) KL(q(x|y) || p(x|y)) from samples of p alone. Each iteration
 
 1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old (the auxiliary distribution is q_old(z|x, y), eq.
-3.2); 2. gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, then softmax regression (4.2.1);
+3.2); 2. gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within its family (4.2.1);
 3. experts: fit a quadratic surrogate of phi around each, then a trust-region I-projection in closed form (4.2.2);
 4. keep the new model if, under the same phi, it is closer to p than the best one so far.
 """

@@ -71,7 +71,7 @@ def update_gating(
     generator: torch.Generator,
     kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
-    """Trust-region update of q(z|y) by the experts' rewards, then regression to it (thesis 4.1.1, 4.2.1).
+    """Trust-region update of q(z|y) by the experts' rewards, within the gating's family (thesis 4.1.1, 4.2.1).
 
     Parameters
     ----------

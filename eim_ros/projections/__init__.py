@@ -4,7 +4,7 @@ EIM and inference with a known density share these updates and differ only in wh
 """
 
 from eim_ros.projections.categorical import CategoricalUpdate, project_categorical
-from eim_ros.projections.gating import constrain_gating, fit_gating
+from eim_ros.projections.gating import fit_gating
 from eim_ros.projections.gating_projection import GatingUpdate, project_gating
 from eim_ros.projections.gaussian import GaussianUpdate, project_experts, solve_multipliers
 from eim_ros.projections.maximum_likelihood import fit_experts
@@ -21,7 +21,6 @@ __all__ = [
     "QuadraticSurrogate",
     "ShortenedStep",
     "WeightedSamples",
-    "constrain_gating",
     "fit_experts",
     "fit_gating",
     "fit_neural_experts",

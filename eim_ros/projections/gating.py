@@ -1,9 +1,9 @@
-"""Softmax gating fitted to soft targets (the M-projection of a gating), and held inside a trust region.
+"""Softmax gating fitted to soft targets (the M-projection of a gating), for EM.
 
 The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v) and depends on the targets by
 their moments sum_n t_ni [y_n, 1] only. It is minimised by L-BFGS on standardised contexts, warm-started, in
 coordinates in which the diagonal blocks of its Hessian are about the identity: components that are rarely chosen would
-else move too slowly. EM fits to responsibilities, EIM to the projected probabilities (thesis 4.2.1).
+else move too slowly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from eim_ros.distributions.gating import SoftmaxGating
 
-__all__ = ["GatingFit", "constrain_gating", "fit_gating", "fit_gating_to_moments"]
+__all__ = ["GatingFit", "fit_gating", "fit_gating_to_moments"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -127,33 +127,6 @@ def fit_gating_to_moments(
     fitted = _minimise(losses, start, factor, max_iterations)
     weights, biases = fitted[:, :-1], fitted[:, -1]
     return GatingFit(SoftmaxGating(weights - weights.mean(0), biases - biases.mean()), normaliser)
-
-
-def constrain_gating(
-    old: SoftmaxGating, new: SoftmaxGating, context: Tensor, kl_bound: float, *, max_cuts: int = 20
-) -> tuple[SoftmaxGating, float]:
-    """Shorten the step from old to new until the mean KL(new || old) over the contexts obeys the bound.
-
-    The regression to projected probabilities is not exact, so the bound is checked on the parameters themselves.
-
-    Returns
-    -------
-    gating : SoftmaxGating
-        On the segment from old to new.
-    kl : float
-        Its mean KL to old [nat].
-    """
-    old_log_probs = old(context)
-    fraction = 1.0
-    for _ in range(max_cuts):
-        weights = old.weights + fraction * (new.weights - old.weights)
-        candidate = SoftmaxGating(weights, old.biases + fraction * (new.biases - old.biases))
-        log_probs = candidate(context)
-        kl = float((log_probs.exp() * (log_probs - old_log_probs)).sum(-1).mean())
-        if kl <= kl_bound:
-            return candidate, kl
-        fraction *= max(0.1, 0.95 * (kl_bound / kl) ** 0.5)  # the KL is about quadratic in the fraction
-    return old, 0.0
 
 
 def _design(context: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ Without contexts both are the same, and `project_categorical` has the closed for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,6 +34,8 @@ FloatArray = npt.NDArray[np.float64]
 
 MAX_SOLVES = 10  # per multiplier
 ENOUGH = 0.5  # share of a bound that counts as having used it
+RIDGE = 0.01  # on the Fisher matrix, in units of a component's probability
+AIM = 0.87  # share of a bound that is tried for
 
 
 @dataclass(frozen=True)
@@ -94,15 +97,17 @@ def project_gating(
         return unchanged
     problem = _Problem.of(old, context, reward, kl_weight, max_iterations)
     eta, flat = _least_multiplier(
-        lambda eta, start: problem.solve(eta, 0.0, start), problem.kl, kl_bound, problem.start
+        lambda eta: problem.solve(eta, 0.0, problem.start), problem.kl, kl_bound, problem.likely_eta(kl_bound)
     )
-    omega = 0.0
-    if problem.entropy_change(flat) < -entropy_loss_bound:
+    omega, loss = 0.0, -problem.entropy_change(flat)
+    if loss > entropy_loss_bound:
+        without = flat
         omega, flat = _least_multiplier(
-            lambda omega, start: problem.solve(eta, omega, start),
+            lambda omega: problem.solve(eta, omega, without),
             lambda flat: -problem.entropy_change(flat),
             entropy_loss_bound,
-            flat,
+            0.5,
+            value_at_zero=loss,
         )
     flat = problem.shortened(flat, kl_bound, entropy_loss_bound)
     gating = problem.family.build(flat)
@@ -113,32 +118,49 @@ def project_gating(
 
 
 def _least_multiplier(
-    solve: Callable[[float, FloatArray], FloatArray],
+    solve: Callable[[float], FloatArray],
     measure: Callable[[FloatArray], float],
     bound: float,
-    start: FloatArray,
+    first: float,
+    value_at_zero: float | None = None,
 ) -> tuple[float, FloatArray]:
     """Least multiplier >= 0 whose solution has measure <= bound, to within `ENOUGH`; the last one tried if none has.
 
-    The measure falls about with the square of 1 + multiplier.
+    `first` is the first one tried. The measure at zero may be known, and then exceeds the bound.
     """
-    lower, upper, multiplier = 0.0, float("inf"), 0.0
-    best, flat = None, start
+    tried = [] if value_at_zero is None else [(0.0, value_at_zero)]
+    lower, upper, multiplier = None if value_at_zero is None else 0.0, float("inf"), max(first, 0.0)
+    best: tuple[float, FloatArray] | None = None
     for _ in range(MAX_SOLVES):
-        flat = solve(multiplier, start)  # not from the last solution: a saturated one would hold L-BFGS fast
+        flat = solve(multiplier)
         value = measure(flat)
+        tried.append((multiplier, value))
         if value <= bound:
             best, upper = (multiplier, flat), multiplier
             if multiplier == 0.0 or value >= ENOUGH * bound:
                 break
         else:
             lower = multiplier
-        ratio = min(max(value / bound, 1e-4), 1e4) if bound > 0.0 else 1e4
-        guess = (1.0 + multiplier) * (1.15 * ratio) ** 0.5 - 1.0
-        if not lower < guess < upper:
-            guess = 4.0 * (1.0 + lower) if upper == float("inf") else ((1.0 + lower) * (1.0 + upper)) ** 0.5 - 1.0
-        multiplier = guess
+        multiplier = _next_multiplier(tried, AIM * bound)
+        if lower is None and multiplier <= 0.0:
+            multiplier = 0.0
+        elif not (lower or 0.0) < multiplier < upper:
+            least = 1.0 + (lower or 0.0)
+            multiplier = 4.0 * least if upper == float("inf") else (least * (1.0 + upper)) ** 0.5 - 1.0
     return best if best is not None else (multiplier, flat)
+
+
+def _next_multiplier(tried: list[tuple[float, float]], aim: float) -> float:
+    """Where the measure should be `aim`: it is about a power of 1 + multiplier, of -2 until two values tell better."""
+    multiplier, value = tried[-1]
+    if aim <= 0.0 or value <= 0.0:
+        return float("inf") if value > aim else 0.0
+    power = 2.0
+    if len(tried) > 1 and tried[-2][1] > 0.0:
+        before, value_before = tried[-2]
+        slope = math.log(value / value_before) / math.log((1.0 + before) / (1.0 + multiplier))
+        power = min(max(slope, 0.3), 4.0)
+    return float((1.0 + multiplier) * min(max(value / aim, 1e-4), 1e4) ** (1.0 / power) - 1.0)
 
 
 class _Family(Protocol):
@@ -158,6 +180,10 @@ class _Family(Protocol):
         ...
 
     def build(self, flat: FloatArray) -> Gating: ...
+
+    def natural_length(self, reward: Tensor) -> float:
+        """Squared length g' F^-1 g of the gradient g of the mean reward at the start, F about the Fisher matrix; or 0."""
+        ...
 
 
 class _Linear:
@@ -189,6 +215,17 @@ class _Linear:
         biases = parameters[:, -1] - weights @ self._center
         return SoftmaxGating(weights - weights.mean(0), biases - biases.mean())
 
+    def natural_length(self, reward: Tensor) -> float:
+        probabilities = self.log_probs(self.start).exp().T / len(reward)
+        gradient = (probabilities * reward.T) @ self._design
+        products = (self._design.unsqueeze(-1) * self._design.unsqueeze(-2)).flatten(1)
+        blocks = (probabilities @ products).reshape(len(gradient), *2 * (self._design.shape[1],))
+        ridge = RIDGE * probabilities.sum(-1)[:, None, None] + 1e-300
+        factor = torch.linalg.cholesky(
+            blocks + ridge * torch.eye(len(blocks[0]), dtype=blocks.dtype, device=blocks.device)
+        )
+        return float(torch.linalg.solve_triangular(factor, gradient.unsqueeze(-1), upper=False).square().sum())
+
     def _tensor(self, flat: FloatArray) -> Tensor:
         return torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device).reshape(self._shape)
 
@@ -216,6 +253,9 @@ class _Neural:
 
     def build(self, flat: FloatArray) -> NeuralGating:
         return NeuralGating.from_tensors({**self._fixed, **self._split(flat)})
+
+    def natural_length(self, reward: Tensor) -> float:
+        return 0.0
 
     def _split(self, flat: FloatArray) -> dict[str, Tensor]:
         like = [self._fixed[name] for name in self._names]
@@ -260,6 +300,11 @@ class _Problem:
 
         result = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": self.max_iterations})
         return np.asarray(result.x) if np.isfinite(result.x).all() else start
+
+    def likely_eta(self, kl_bound: float) -> float:
+        """Multiplier of a step of the natural gradient whose KL is the bound; 0 where nothing is known."""
+        length = self.family.natural_length(self.reward)
+        return (0.5 * length / kl_bound) ** 0.5 - self.kl_weight if kl_bound > 0.0 else 0.0
 
     def kl(self, flat: FloatArray) -> float:
         log_probs = self.family.log_probs(flat)
