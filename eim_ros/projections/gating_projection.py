@@ -182,7 +182,7 @@ class _Family(Protocol):
     def build(self, flat: FloatArray) -> Gating: ...
 
     def natural_length(self, reward: Tensor) -> float:
-        """Squared length g' F^-1 g of the gradient g of the mean reward at the start, F about the Fisher matrix; or 0."""
+        """g' F^-1 g at the start, g the gradient of the mean reward, F about the Fisher matrix; 0 where not known."""
         ...
 
 
