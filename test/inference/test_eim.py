@@ -8,9 +8,9 @@ import torch
 from distributions.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
 from inference.toys import bimodal_pairs, kl_between, pairs_from, small_eim_config, without_times
 
-from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
 from eim_ros.errors import DataError
-from eim_ros.inference import EIM, EM, EMConfig, StandardisedInputs
+from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, StandardisedInputs
 from eim_ros.inference.m_step import draw_contexts
 from eim_ros.numerics import Status
 
@@ -62,6 +62,19 @@ def test_fit_comes_close_to_a_target_it_can_represent():
     model = EIM(config).fit(pairs_from(target, 1500), start, generator_of(2)).model
     assert kl_between(start, target) > 5.0
     assert kl_between(model, target) < 0.03  # three seeds gave .003 to .004
+
+
+@pytest.mark.parametrize("ratio", ["plug-in", "residual"])
+def test_data_that_come_later_continue_the_fit(ratio):
+    """Incremental data: a fit starts from the last one's model; it follows the new data and keeps what they confirm."""
+    first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
+    config = EIMConfig(n_components=3, n_iterations=60, ratio=ratio, entropy_loss_bound=0.2, kl_bound=0.5)
+    fit = EIM(config).fit(first.sample(generator_of(32), 3000)[0], None, generator_of(33))
+    confirmed = EIM(config).fit(first.sample(generator_of(34), 3000)[0], fit.model, generator_of(35))
+    moved = EIM(config).fit(later.sample(generator_of(36), 3000)[0], confirmed.model, generator_of(37))
+    for model, target in ((fit.model, first), (confirmed.model, first), (moved.model, later)):
+        assert float(kl_divergence(model, target, 5000, generator_of(38)).value) < 0.05
+    assert float(kl_divergence(confirmed.model, later, 5000, generator_of(39)).value) > 0.5
 
 
 def test_collapsed_classifier_skips_the_update_and_says_so():
