@@ -1,0 +1,106 @@
+"""A fit whose settings choose the learner and which leaves a record: what trainings of all tasks share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from eim_ros.inference.eim import EIM, EIMConfig
+from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.ratio_inputs import RatioInputs
+from eim_ros.inference.run import Checkpoint, FitResult, State
+from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
+
+__all__ = ["Callback", "FitConfig", "RecordedFit", "algorithm_of"]
+
+FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
+Callback: TypeAlias = Callable[[State, dict[str, float]], None]
+
+
+def algorithm_of(config: FitConfig) -> str:
+    """Name of the learner that the settings are for."""
+    if isinstance(config, EMConfig):
+        return "em"
+    return "truncated-em" if isinstance(config, TruncatedEMConfig) else "eim"
+
+
+@dataclass(frozen=True)
+class RecordedFit:
+    """A fit to be made.
+
+    Attributes
+    ----------
+    config : EMConfig, TruncatedEMConfig or EIMConfig
+        Decides the learner.
+    seed : int
+        Of all randomness.
+    algorithm : str
+        Its name in the record.
+    callbacks : sequence of callable
+        Called after each iteration with the state and its record.
+    checkpoint : Path, optional
+        File for checkpoints every `checkpoint_every` iterations; `resume` continues from it.
+    """
+
+    config: FitConfig
+    seed: int
+    algorithm: str
+    callbacks: Sequence[Callback] = ()
+    checkpoint: Path | None = None
+    checkpoint_every: int = 10
+    resume: bool = False
+
+    def run(
+        self, context: Tensor, sample: Tensor, inputs: RatioInputs | None = None
+    ) -> tuple[FitResult[Any], dict[str, Any]]:
+        """Fit to contexts (n, n_context) and samples (n, n_dims), where these are; inputs are those of EIM's ratio.
+
+        Returns
+        -------
+        result : FitResult
+        record : dict
+            JSON-compatible: algorithm, settings, seed, status, iterations, CPU time [s], number of samples.
+        """
+        generator = torch.Generator(sample.device).manual_seed(self.seed)
+        saved = None
+        if self.checkpoint is not None:
+            saved = Checkpoint(self.checkpoint, self.checkpoint_every, self._identity(context, sample))
+        started = time.process_time()
+        result: FitResult[Any] = self._learner(inputs).fit(
+            (context, sample), generator=generator, callbacks=self.callbacks, checkpoint=saved, resume=self.resume
+        )
+        return result, {
+            **self._description(),
+            "status": result.status.value,
+            "iterations": result.state.iteration,
+            "cpu_seconds": round(time.process_time() - started, 1),
+            "n_samples": len(sample),
+            "torch": torch.__version__,
+        }
+
+    def _learner(self, inputs: RatioInputs | None) -> EM | TruncatedEM | EIM:
+        if isinstance(self.config, EMConfig):
+            return EM(self.config)
+        if isinstance(self.config, TruncatedEMConfig):
+            return TruncatedEM(self.config)
+        return EIM(self.config, inputs)
+
+    def _description(self) -> dict[str, Any]:
+        return {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": self.seed}
+
+    def _identity(self, context: Tensor, sample: Tensor) -> str:
+        """Digest of everything but the number of iterations, so that a resumed run may be a longer one."""
+        description = self._description()
+        description["config"].pop("n_iterations")
+        digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+        digest.update(context.cpu().numpy().tobytes())
+        digest.update(sample.cpu().numpy().tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,135 @@
+"""Demonstrated motions: positions of named joints over the phase, with what they depend on and how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.data import DataSet
+from eim_ros.errors import DataError
+
+__all__ = ["Demonstrations"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstrations:
+    """Motions of equal numbers of points, equally spaced in time.
+
+    Attributes
+    ----------
+    context : (n, n_context)
+        What each motion depends on: goal, start, obstacle. May have no columns.
+    positions : (n, n_points, n_joints)
+        [rad] or [m].
+    joint_names : tuple of str
+    durations : (n,)
+        [s]; NaN where unknown.
+    context_names : tuple of str
+        Of the columns of the context.
+    lower, upper : (n_joints,)
+        Joint limits [rad] or [m]; infinite where there are none or they are unknown.
+    """
+
+    context: FloatArray
+    positions: FloatArray
+    joint_names: tuple[str, ...]
+    durations: FloatArray
+    context_names: tuple[str, ...]
+    lower: FloatArray
+    upper: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, rows: npt.NDArray[np.int64]) -> Demonstrations:
+        return Demonstrations(
+            self.context[rows],
+            self.positions[rows],
+            self.joint_names,
+            self.durations[rows],
+            self.context_names,
+            self.lower,
+            self.upper,
+        )
+
+    @classmethod
+    def from_data_set(cls, data_set: DataSet) -> Demonstrations:
+        """Motions of a data set of the task "motion"; `DataError` says what is wrong with another."""
+        description = data_set.description
+        task = description.get("task")
+        if task != "motion":
+            raise DataError(f"the data set is no set of motions: its task is {task!r}, expected 'motion'", task)
+        names = _names(description, "joint_names")
+        n_points = description.get("n_points")
+        if not names or not isinstance(n_points, int) or isinstance(n_points, bool) or n_points < 2:
+            raise DataError(
+                f"motions need joint names and at least 2 points, got {len(names)} joints and n_points {n_points!r}",
+                n_points,
+            )
+        n, n_columns = data_set.sample.shape
+        if n_columns != n_points * len(names):
+            raise DataError(
+                f"samples of the data set have {n_columns} columns, {n_points} points of {len(names)} joints need "
+                f"{n_points * len(names)}",
+                n_columns,
+            )
+        if n == 0:
+            raise DataError("the data set is empty", 0)
+        return cls(
+            data_set.context,
+            data_set.sample.reshape(n, n_points, len(names)),
+            names,
+            _durations(description.get("durations"), n),
+            _context_names(description, data_set.context.shape[1]),
+            _limits(description.get("lower"), names, -np.inf),
+            _limits(description.get("upper"), names, np.inf),
+        )
+
+
+def _names(description: dict[str, Any], key: str) -> tuple[str, ...]:
+    names = description.get(key)
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise DataError(f"the data set has no valid {key}: {names!r}", names)
+    if len(set(names)) < len(names):
+        raise DataError(f"{key} of the data set names one twice: {', '.join(names)}", names)
+    return tuple(names)
+
+
+def _context_names(description: dict[str, Any], n_context: int) -> tuple[str, ...]:
+    if not description.get("context_names"):
+        return tuple(f"context_{index}" for index in range(n_context))
+    names = _names(description, "context_names")
+    if len(names) != n_context:
+        raise DataError(f"the data set names {len(names)} contexts, but has {n_context} columns", names)
+    return names
+
+
+def _durations(values: Any, n: int) -> FloatArray:
+    if values is None:
+        return np.full(n, np.nan)
+    durations = _numbers(values, "durations", np.nan)
+    if durations.shape != (n,) or (durations <= 0.0).any():
+        raise DataError(f"the data set needs {n} positive durations, got {durations.shape}", values)
+    return durations
+
+
+def _limits(values: Any, names: Sequence[str], unknown: float) -> FloatArray:
+    if values is None:
+        return np.full(len(names), unknown)
+    limits = _numbers(values, "joint limits", unknown)
+    if limits.shape != (len(names),):
+        raise DataError(f"the data set has {limits.shape} joint limits for {len(names)} joints", values)
+    return limits
+
+
+def _numbers(values: Any, what: str, unknown: float) -> FloatArray:
+    try:
+        return np.array([unknown if value is None else float(value) for value in values], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} of the data set are no list of numbers: {error}", values) from error

@@ -1,0 +1,182 @@
+"""From demonstrated motions to a motion prior, by EM or EIM over the latent coordinates of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eim_ros.data import DataSet
+from eim_ros.errors import DataError
+from eim_ros.inference import EIMConfig, EMConfig, FitResult
+from eim_ros.inference.recorded_fit import Callback, RecordedFit, algorithm_of
+from eim_ros.motion.basis import BASES, Basis
+from eim_ros.motion.calibration import Calibration
+from eim_ros.motion.demonstrations import Demonstrations
+from eim_ros.motion.latent_space import LatentSpace
+from eim_ros.motion.prior import MotionPrior
+from eim_ros.motion.representation import Representation
+from eim_ros.numerics import Status
+from eim_ros.settings import Settings, option
+
+__all__ = ["MotionConfig", "MotionEIMConfig", "MotionEMConfig", "MotionTraining", "MotionTrainingRun"]
+
+UNKNOWN_DURATION = 1.0  # [s], where the data set tells none
+
+
+@dataclass(frozen=True)
+class MotionConfig(Settings):
+    """Settings of the representation of motions."""
+
+    basis: str = option("gaussian", "basis functions of the phase", choices=BASES)
+    n_functions: int = option(10, "basis functions, or via points, of each joint", minimum=1, maximum=1000)
+    basis_width: float = option(
+        1.0, "standard deviation of Gaussian basis functions, in units of their distance", minimum=1e-3
+    )
+    ridge: float = option(1e-8, "penalty of the squared weights, relative to the mean square error", minimum=0.0)
+    explained: float = option(
+        0.999, "share of the weights' variance for which there are latent coordinates", minimum=0.0, maximum=1.0
+    )
+    n_latent: int = option(0, "most latent coordinates; 0: a tenth of the demonstrations", minimum=0)
+    noise_floor: float = option(
+        1e-3, "least standard deviation of the weights in any direction", unit="rad or m", minimum=1e-9
+    )
+    held_out: float = option(
+        0.2, "share of the demonstrations by which scores are calibrated", minimum=0.01, maximum=0.5
+    )
+
+
+@dataclass(frozen=True)
+class MotionEMConfig(EMConfig, MotionConfig):
+    """Settings of a motion prior by EM."""
+
+    n_components: int = option(10, "number of experts", minimum=1)
+    n_starts: int = option(4, "runs from different starts, of which the best is kept", minimum=1)
+
+
+@dataclass(frozen=True)
+class MotionEIMConfig(EIMConfig, MotionConfig):
+    """Settings of a motion prior by EIM."""
+
+    n_components: int = option(10, "number of experts", minimum=1)
+
+
+@dataclass(frozen=True)
+class MotionTrainingRun:
+    """Outcome of a training: the prior, how the run ended, and its records."""
+
+    model: MotionPrior
+    result: FitResult[Any]
+
+    @property
+    def status(self) -> Status:
+        return self.result.status
+
+
+@dataclass(frozen=True)
+class MotionTraining:
+    """What is to be trained.
+
+    Attributes
+    ----------
+    config : MotionEMConfig or MotionEIMConfig
+        Decides the learner.
+    seed : int
+        Of all randomness, and of which demonstrations are held out.
+    device : str
+        Where it runs: "cpu", "cuda".
+    """
+
+    config: MotionEMConfig | MotionEIMConfig
+    seed: int = 0
+    device: str = "cpu"
+
+    def run(
+        self,
+        data_set: DataSet,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Path | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = False,
+    ) -> MotionTrainingRun:
+        """Train.
+
+        Parameters
+        ----------
+        data_set : DataSet
+            Motions, see `Demonstrations.from_data_set`.
+        callbacks, checkpoint, checkpoint_every, resume
+            See `RecordedFit`.
+
+        Raises
+        ------
+        DataError
+            The data set is of another task, or has too few motions.
+        """
+        everything = Demonstrations.from_data_set(data_set)
+        fitted, held_out = self._split(everything)
+        config = self.config
+        basis = Basis(config.basis, config.n_functions, config.basis_width)
+        n_points = everything.positions.shape[1]
+        representation = Representation(basis, everything.joint_names, n_points, config.ridge)
+        weights = torch.from_numpy(representation.weights(fitted.positions))
+        most = config.n_latent or max(1, len(fitted) // 10)
+        latent = LatentSpace.from_weights(weights, config.explained, most, config.noise_floor)
+        center, scale = _standardisation(torch.from_numpy(fitted.context))
+        context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
+        coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
+        fit = RecordedFit(config, self.seed, algorithm_of(config), callbacks, checkpoint, checkpoint_every, resume)
+        result, record = fit.run(context, coordinates)
+        durations = everything.durations[np.isfinite(everything.durations)]
+        prior = MotionPrior(
+            representation=representation,
+            latent=latent,
+            mixture=result.mixture_of_experts.to(device="cpu", dtype=torch.float64),
+            context_names=everything.context_names,
+            context_center=center,
+            context_scale=scale,
+            lower=everything.lower,
+            upper=everything.upper,
+            mean_duration=float(durations.mean()) if len(durations) else UNKNOWN_DURATION,
+            calibration=Calibration(torch.zeros(1), torch.zeros(1)),
+            training=record,
+        )
+        return MotionTrainingRun(_calibrated(prior, held_out), result)
+
+    def _split(self, everything: Demonstrations) -> tuple[Demonstrations, Demonstrations]:
+        """Demonstrations to fit to, and those held out for the calibration; at least one of each."""
+        n = len(everything)
+        if n < 2:
+            raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
+        order = np.random.default_rng(self.seed).permutation(n)
+        n_held_out = min(n - 1, max(1, round(self.config.held_out * n)))
+        return everything[np.sort(order[n_held_out:])], everything[np.sort(order[:n_held_out])]
+
+
+def _calibrated(prior: MotionPrior, held_out: Demonstrations) -> MotionPrior:
+    """With the scores of held-out demonstrations, and these in the record."""
+    weights = torch.from_numpy(prior.representation.weights(held_out.positions))
+    residual = torch.from_numpy(prior.representation.residual(held_out.positions))
+    context = (torch.from_numpy(held_out.context) - prior.context_center) / prior.context_scale
+    log_prob = prior.latent.log_prob(prior.mixture, context, weights)
+    record = {
+        **prior.training,
+        "n_held_out": len(held_out),
+        "n_latent": prior.latent.n_latent,
+        "held_out_log_prob": float(log_prob.mean()),
+        "held_out_residual": float(residual.mean()),
+    }
+    return replace(prior, calibration=Calibration.from_scores(log_prob, residual), training=record)
+
+
+def _standardisation(context: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each column; the scale of a constant column is 1."""
+    scale = context.std(0, correction=0)
+    constant = context.amin(0) == context.amax(0)
+    return context.mean(0), torch.where(constant | (scale == 0.0), torch.ones_like(scale), scale)
