@@ -1,0 +1,227 @@
+"""Bags as rosbag2 writes them: folders or single files, MCAP or sqlite3, whole or cut off; read through rosbags.
+
+Only messages of a few standard types are decoded (`DECODED_TYPES`); of the others the reader tells the topics.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import sqlite3
+import tempfile
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from rosbags.interfaces import Connection
+from rosbags.rosbag2 import Reader, ReaderError
+from rosbags.serde import SerdeError
+
+from eim_ros.data.bag_metadata import METADATA_FILE, DataFile, Topic, bag_metadata
+from eim_ros.data.mcap_recovery import is_whole, recover
+from eim_ros.data.message_definitions import definition, standard_types
+from eim_ros.errors import DataError
+from eim_ros.numerics.atomic_file import write_atomically
+
+__all__ = ["DECODED_TYPES", "Bag", "open_bag", "recover_bag"]
+
+DECODED_TYPES = (
+    "sensor_msgs/msg/JointState",
+    "geometry_msgs/msg/PoseStamped",
+    "geometry_msgs/msg/PointStamped",
+    "std_msgs/msg/Float64MultiArray",
+    "std_msgs/msg/String",
+)
+_UNREADABLE = (  # what rosbags and sqlite3 raise on damaged bags
+    ReaderError,
+    SerdeError,
+    sqlite3.Error,
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AssertionError,
+    AttributeError,
+    RuntimeError,
+    OverflowError,
+)
+
+
+@dataclass
+class Bag:
+    """An open bag.
+
+    Attributes
+    ----------
+    path : Path
+    topics : dict
+        Type of each topic. A topic of two types has that of a decoded one.
+    notes : list of str
+        What was wrong with it and could be mended.
+    n_undecoded : int
+        Messages so far that could not be decoded.
+    """
+
+    path: Path
+    topics: dict[str, str]
+    notes: list[str]
+    _readers: list[Reader] = field(repr=False)
+    n_undecoded: int = 0
+
+    def topics_of(self, type_name: str) -> list[str]:
+        """Names of the topics of a type."""
+        return [name for name, kind in self.topics.items() if kind == type_name]
+
+    def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, Any]]:
+        """Topic, time of arrival [ns] and message of each, in the order of arrival.
+
+        Raises
+        ------
+        DataError
+            When the bag is damaged in the middle.
+        """
+        try:
+            for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
+                try:
+                    message = standard_types().deserialize_cdr(data, connection.msgtype)
+                except Exception:  # whatever the bytes lead to
+                    self.n_undecoded += 1
+                    continue
+                yield connection.topic, log_time, message
+        except _UNREADABLE as error:
+            raise DataError(f"{self.path} is damaged: {error}", str(self.path)) from error
+
+
+@contextlib.contextmanager
+def open_bag(path: str | Path) -> Iterator[Bag]:
+    """Open a bag; of MCAP files that were cut off, what can be read.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder with metadata.yaml, or, if that is missing, with data files; or a data file (.mcap, .db3).
+
+    Raises
+    ------
+    DataError
+        When there is no bag, or none that can be read.
+    """
+    path = Path(path)
+    notes: list[str] = []
+    with contextlib.ExitStack() as stack:
+        parts = _parts(path, notes, stack)
+        readers = []
+        for part in parts:
+            try:
+                readers.append(stack.enter_context(Reader(part)))
+            except _UNREADABLE as error:
+                raise DataError(f"{path} cannot be opened: {error}", str(path)) from error
+        topics: dict[str, str] = {}
+        for connection in (connection for reader in readers for connection in reader.connections):
+            if topics.get(connection.topic) not in DECODED_TYPES:
+                topics[connection.topic] = connection.msgtype
+        yield Bag(path, topics, notes, readers)
+
+
+def recover_bag(path: str | Path) -> list[str]:
+    """Make a bag whole in its place: its MCAP files get a footer, the folder metadata.yaml.
+
+    Parameters
+    ----------
+    path : str or Path
+        A bag's folder, or one MCAP file.
+
+    Returns
+    -------
+    list of str
+        What was done; empty where nothing had to be done.
+
+    Raises
+    ------
+    DataError
+        When it holds no MCAP file, or one that cannot be read.
+    """
+    path = Path(path)
+    files = [path] if path.is_file() else sorted(path.glob("*.mcap"))
+    if not files:
+        raise DataError(f"{path} holds no .mcap file to recover", str(path))
+    done = []
+    for file in files:
+        if not is_whole(file):
+            done.append(_recover_in_place(file))
+    if path.is_dir() and (done or not (path / METADATA_FILE).is_file()):
+        write_atomically(path / METADATA_FILE, _metadata_of(files).encode("utf-8"))
+        done.append(f"wrote {path / METADATA_FILE}")
+    return done
+
+
+def _raw(reader: Reader, topics: Collection[str]) -> Iterator[tuple[Connection, int, bytes]]:
+    wanted = [item for item in reader.connections if item.topic in topics and item.msgtype in DECODED_TYPES]
+    return reader.messages(wanted) if wanted else iter(())
+
+
+def _parts(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Path]:
+    """What is to be opened by rosbags: the bag itself if it is whole, else its files, recovered."""
+    if path.is_file():
+        files = [path]
+    elif path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in (".mcap", ".db3"))
+    else:
+        raise DataError(f"{path} does not exist", str(path))
+    if path.is_dir() and not files and not (path / METADATA_FILE).is_file():
+        raise DataError(f"{path} is no bag: it holds neither {METADATA_FILE} nor .mcap or .db3 files", str(path))
+    if path.is_file() and path.suffix not in (".mcap", ".db3"):
+        raise DataError(f"{path} is no bag: expected a folder, .mcap or .db3", str(path))
+    if empty := [file for file in files if not file.stat().st_size]:
+        raise DataError(f"{empty[0]} is empty", str(path))
+    damaged = [file for file in files if file.suffix == ".mcap" and not is_whole(file)]
+    if not damaged and (path / METADATA_FILE).is_file():
+        return [path]
+    if path.is_dir() and not (path / METADATA_FILE).is_file():
+        notes.append(f"{METADATA_FILE} is missing; its files were read one by one")
+    return [_recovered(file, notes, stack) if file in damaged else file for file in files]
+
+
+def _recovered(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
+    found = recover(file, folder / file.name)
+    causes = "".join(f"; {problem}" for problem in found.problems)
+    notes.append(f"{file.name} was cut off: {found.n_messages} messages recovered{causes}")
+    return folder / file.name
+
+
+def _recover_in_place(file: Path) -> str:
+    temporary = file.with_name(f".{file.name}.recovered")
+    temporary.unlink(missing_ok=True)
+    try:
+        found = recover(file, temporary)
+        os.replace(temporary, file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    causes = "".join(f"; {problem}" for problem in found.problems)
+    return f"recovered {found.n_messages} messages of {file}{causes}"
+
+
+def _metadata_of(files: list[Path]) -> str:
+    """Content of metadata.yaml for whole MCAP files."""
+    listed, counts = [], dict[Topic, int]()
+    for file in files:
+        with Reader(file) as reader:
+            n = reader.message_count
+            listed.append(DataFile(file.name, reader.start_time if n else 0, reader.end_time - 1 if n else 0, n))
+            for item in reader.connections:
+                topic = Topic(item.topic, item.msgtype, _type_hash(item.msgtype), tuple(item.ext.offered_qos_profiles))
+                counts[topic] = counts.get(topic, 0) + item.msgcount
+    return bag_metadata(listed, list(counts), list(counts.values()))[0]
+
+
+def _type_hash(name: str) -> str:
+    try:
+        return definition(name)[1]
+    except DataError:  # not installed here; rosbag2 takes it as unknown
+        return ""
