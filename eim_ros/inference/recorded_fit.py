@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.ratio_inputs import RatioInputs
@@ -59,9 +60,21 @@ class RecordedFit:
     resume: bool = False
 
     def run(
-        self, context: Tensor, sample: Tensor, inputs: RatioInputs | None = None
+        self,
+        context: Tensor,
+        sample: Tensor,
+        inputs: RatioInputs | None = None,
+        initial: MixtureOfExperts | None = None,
     ) -> tuple[FitResult[Any], dict[str, Any]]:
-        """Fit to contexts (n, n_context) and samples (n, n_dims), where these are; inputs are those of EIM's ratio.
+        """Fit to contexts (n, n_context) and samples (n, n_dims), where these are.
+
+        Parameters
+        ----------
+        context, sample : Tensor
+        inputs : RatioInputs, optional
+            Of EIM's density ratio.
+        initial : MixtureOfExperts, optional
+            Start; the learner's own if missing.
 
         Returns
         -------
@@ -75,7 +88,7 @@ class RecordedFit:
             saved = Checkpoint(self.checkpoint, self.checkpoint_every, self._identity(context, sample))
         started = time.process_time()
         result: FitResult[Any] = self._learner(inputs).fit(
-            (context, sample), generator=generator, callbacks=self.callbacks, checkpoint=saved, resume=self.resume
+            (context, sample), initial, generator, callbacks=self.callbacks, checkpoint=saved, resume=self.resume
         )
         return result, {
             **self._description(),

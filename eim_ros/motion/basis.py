@@ -42,7 +42,7 @@ class Basis:
 
     kind: str = "gaussian"
     n_functions: int = 10
-    width: float = 1.0
+    width: float = 0.7
 
     def __post_init__(self) -> None:
         if self.kind not in BASES:

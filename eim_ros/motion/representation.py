@@ -39,7 +39,7 @@ class Representation:
     basis: Basis
     joint_names: tuple[str, ...]
     n_points: int
-    ridge: float = 1e-8
+    ridge: float = 1e-10
 
     @property
     def n_joints(self) -> int:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.data import DataSet
+from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import DataError
 from eim_ros.inference import EIMConfig, EMConfig, FitResult
 from eim_ros.inference.recorded_fit import Callback, RecordedFit, algorithm_of
@@ -21,6 +22,7 @@ from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.latent_space import LatentSpace
 from eim_ros.motion.prior import MotionPrior
 from eim_ros.motion.representation import Representation
+from eim_ros.motion.start import start_of_ways
 from eim_ros.numerics import Status
 from eim_ros.settings import Settings, option
 
@@ -36,9 +38,9 @@ class MotionConfig(Settings):
     basis: str = option("gaussian", "basis functions of the phase", choices=BASES)
     n_functions: int = option(10, "basis functions, or via points, of each joint", minimum=1, maximum=1000)
     basis_width: float = option(
-        1.0, "standard deviation of Gaussian basis functions, in units of their distance", minimum=1e-3
+        0.7, "standard deviation of Gaussian basis functions, in units of their distance", minimum=1e-3
     )
-    ridge: float = option(1e-8, "penalty of the squared weights, relative to the mean square error", minimum=0.0)
+    ridge: float = option(1e-10, "penalty of the squared weights, relative to the mean square error", minimum=0.0)
     explained: float = option(
         0.999, "share of the weights' variance for which there are latent coordinates", minimum=0.0, maximum=1.0
     )
@@ -46,7 +48,7 @@ class MotionConfig(Settings):
     noise_floor: float = option(
         1e-3, "least standard deviation of the weights in any direction", unit="rad or m", minimum=1e-9
     )
-    held_out: float = option(
+    calibration_share: float = option(
         0.2, "share of the demonstrations by which scores are calibrated", minimum=0.01, maximum=0.5
     )
 
@@ -56,7 +58,7 @@ class MotionEMConfig(EMConfig, MotionConfig):
     """Settings of a motion prior by EM."""
 
     n_components: int = option(10, "number of experts", minimum=1)
-    n_starts: int = option(4, "runs from different starts, of which the best is kept", minimum=1)
+    n_starts: int = option(10, "runs from different starts, of which the best is kept", minimum=1)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class MotionTraining:
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
         fit = RecordedFit(config, self.seed, algorithm_of(config), callbacks, checkpoint, checkpoint_every, resume)
-        result, record = fit.run(context, coordinates)
+        result, record = fit.run(context, coordinates, initial=self._start(context, weights, coordinates))
         durations = everything.durations[np.isfinite(everything.durations)]
         prior = MotionPrior(
             representation=representation,
@@ -149,13 +151,23 @@ class MotionTraining:
         )
         return MotionTrainingRun(_calibrated(prior, held_out), result)
 
+    def _start(self, context: Tensor, weights: Tensor, coordinates: Tensor) -> MixtureOfExperts | None:
+        """First of EM's starts; EIM finds its own, from the density that its ratio is made of."""
+        config = self.config
+        if not isinstance(config, MotionEMConfig) or not config.is_linear or len(weights) < config.n_components:
+            return None
+        generator = torch.Generator(context.device).manual_seed(self.seed)
+        floor = config.covariance_floor
+        weights = weights.to(context)
+        return start_of_ways(context, weights, coordinates, config.n_components, floor, generator)
+
     def _split(self, everything: Demonstrations) -> tuple[Demonstrations, Demonstrations]:
         """Demonstrations to fit to, and those held out for the calibration; at least one of each."""
         n = len(everything)
         if n < 2:
             raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
         order = np.random.default_rng(self.seed).permutation(n)
-        n_held_out = min(n - 1, max(1, round(self.config.held_out * n)))
+        n_held_out = min(n - 1, max(1, round(self.config.calibration_share * n)))
         return everything[np.sort(order[n_held_out:])], everything[np.sort(order[:n_held_out])]
 
 
@@ -177,6 +189,9 @@ def _calibrated(prior: MotionPrior, held_out: Demonstrations) -> MotionPrior:
 
 def _standardisation(context: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each column; the scale of a constant column is 1."""
-    scale = context.std(0, correction=0)
-    constant = context.amin(0) == context.amax(0)
-    return context.mean(0), torch.where(constant | (scale == 0.0), torch.ones_like(scale), scale)
+    center = context.mean(0)
+    scale = (context - center).square().mean(0).sqrt()
+    if not context.shape[1]:
+        return center, scale
+    constant = (context.amin(0) == context.amax(0)) | (scale == 0.0)
+    return center, torch.where(constant, torch.ones_like(scale), scale)

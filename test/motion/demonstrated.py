@@ -1,0 +1,41 @@
+"""Demonstrations of two ways: three joints move to a goal, on one side or the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eim_ros.data import DataSet
+
+JOINTS = ("shoulder", "elbow", "wrist")
+N_POINTS = 40
+SIDE = 1.0  # [rad] height of the arc on either side
+SPREAD = 0.05  # [rad] standard deviation of where a motion starts and how high its arc is
+
+
+def two_ways(n: int, seed: int, *, context: bool = True) -> DataSet:
+    """Motions y(s) = start + (goal - start) s + side arc sin(pi s); the context is the goal of the first joint."""
+    rng = np.random.default_rng(seed)
+    phase = np.linspace(0.0, 1.0, N_POINTS)
+    goal = rng.uniform(0.5, 1.5, n)
+    side = rng.choice([-1.0, 1.0], n)
+    start = SPREAD * rng.standard_normal((n, len(JOINTS)))
+    arc = side[:, None] * SIDE * (1.0 + SPREAD * rng.standard_normal((n, len(JOINTS))))
+    end = np.stack([goal, -0.5 * goal, np.zeros(n)], axis=1)
+    line = start[:, None] + (end - start)[:, None] * phase[:, None]
+    positions = line + arc[:, None] * np.sin(np.pi * phase)[:, None]
+    description = {
+        "task": "motion",
+        "joint_names": list(JOINTS),
+        "n_points": N_POINTS,
+        "durations": (2.0 + 0.1 * rng.standard_normal(n)).tolist(),
+        "context_names": ["goal"] if context else [],
+        "labels": [],
+        "lower": [-3.0, -3.0, None],
+        "upper": [3.0, 3.0, None],
+    }
+    return DataSet(goal[:, None] if context else np.zeros((n, 0)), positions.reshape(n, -1), description)
+
+
+def positions_of(data_set: DataSet) -> np.ndarray:
+    """(n, n_points, n_joints)."""
+    return data_set.sample.reshape(len(data_set), N_POINTS, len(JOINTS))

@@ -1,0 +1,119 @@
+"""Training of motion priors from data sets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from motion.conftest import FAST_EIM
+from motion.demonstrated import two_ways
+
+from eim_ros.data import DataSet
+from eim_ros.errors import DataError
+from eim_ros.motion import Demonstrations, MotionEIMConfig, MotionEMConfig, MotionTraining
+from eim_ros.numerics import Status
+
+EM = MotionEMConfig(n_components=2, n_starts=1)
+
+
+def changed(data_set: DataSet, **values: object) -> DataSet:
+    return dataclasses.replace(data_set, description={**data_set.description, **values})
+
+
+def test_record_says_how_the_prior_was_made() -> None:
+    run = MotionTraining(EM, seed=4).run(two_ways(50, 0))
+    record = run.model.training
+    assert (record["algorithm"], record["seed"], record["n_samples"], record["n_held_out"]) == ("em", 4, 40, 10)
+    assert MotionEMConfig.from_mapping(record["config"]) == EM
+    assert math.isfinite(record["held_out_log_prob"])
+    assert run.status is Status.CONVERGED
+    assert len(run.model.calibration) == 10
+    assert run.model.mean_duration == pytest.approx(2.0, abs=0.1)
+
+
+@pytest.mark.parametrize("config", [EM, MotionEIMConfig(n_components=2, **FAST_EIM)])
+def test_seed_decides_the_prior(config: object) -> None:
+    first, again, other = (MotionTraining(config, seed).run(two_ways(60, 0)).model for seed in (1, 1, 2))
+    for name, value in first.mixture.tensors().items():
+        assert torch.equal(value, again.mixture.tensors()[name])
+    assert not torch.equal(first.calibration.log_prob, other.calibration.log_prob)
+
+
+@pytest.mark.parametrize("basis", ["gaussian", "via-points"])
+def test_both_bases_represent_the_motions(basis: str) -> None:
+    config = MotionEMConfig(n_components=2, n_starts=1, basis=basis)
+    record = MotionTraining(config).run(two_ways(50, 0)).model.training
+    assert record["held_out_residual"] < 2e-3  # arcs of a height of 1
+
+
+def test_two_demonstrations_are_enough_and_one_is_not() -> None:
+    config = MotionEMConfig(n_components=1, n_starts=1)
+    prior = MotionTraining(config).run(two_ways(2, 0)).model
+    assert len(prior.calibration) == 1
+    with pytest.raises(DataError, match="at least 2 demonstrations, got 1"):
+        MotionTraining(config).run(two_ways(1, 0))
+
+
+def test_more_experts_than_demonstrations_are_refused() -> None:
+    with pytest.raises(DataError, match="50 experts need at least as many points, got 8"):
+        MotionTraining(MotionEMConfig(n_components=50)).run(two_ways(10, 0))
+
+
+def test_equal_demonstrations_give_a_narrow_prior() -> None:
+    data_set = two_ways(1, 0)
+    same = DataSet(np.repeat(data_set.context, 20, axis=0), np.repeat(data_set.sample, 20, axis=0))
+    same = changed(same, **{**data_set.description, "durations": None})
+    prior = MotionTraining(MotionEMConfig(n_components=1, n_starts=1)).run(same).model
+    samples = prior.condition(same.context[0]).sample(50, torch.Generator().manual_seed(0))
+    difference = samples.positions - data_set.sample.reshape(samples.positions.shape[1:])
+    assert np.abs(difference).max() < 0.01  # a noise floor of 1e-3
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"task": "ik"}, "its task is 'ik', expected 'motion'"),
+        ({"task": None}, "expected 'motion'"),
+        ({"joint_names": None}, "no valid joint_names"),
+        ({"joint_names": ["a", "a", "b"]}, "twice"),
+        ({"joint_names": []}, "joint names"),
+        ({"joint_names": ["a", "b"]}, "need 80"),
+        ({"n_points": 1}, "at least 2 points"),
+        ({"n_points": "many"}, "at least 2 points"),
+        ({"n_points": True}, "at least 2 points"),
+        ({"durations": [1.0]}, "10 positive durations"),
+        ({"durations": [0.0] * 10}, "10 positive durations"),
+        ({"durations": "long"}, "no list of numbers"),
+        ({"context_names": ["a", "b"]}, "names 2 contexts, but has 1 columns"),
+        ({"lower": [0.0]}, "joint limits"),
+        ({"upper": ["a", "b", "c"]}, "no list of numbers"),
+    ],
+)
+def test_bad_description_is_refused_with_its_cause(values: dict[str, object], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        Demonstrations.from_data_set(changed(two_ways(10, 0), **values))
+
+
+def test_empty_data_set_is_refused() -> None:
+    full = two_ways(2, 0)
+    with pytest.raises(DataError, match="the data set is empty"):
+        Demonstrations.from_data_set(DataSet(full.context[:0], full.sample[:0], full.description))
+
+
+def test_contexts_without_names_are_numbered() -> None:
+    assert Demonstrations.from_data_set(changed(two_ways(3, 0), context_names=None)).context_names == ("context_0",)
+
+
+def test_checkpoint_continues_to_the_same_prior(tmp_path: Path) -> None:
+    data_set, path = two_ways(60, 0), tmp_path / "c"
+    short, whole = (MotionEIMConfig(n_components=2, **{**FAST_EIM, "n_iterations": n}) for n in (2, 4))
+    MotionTraining(short).run(data_set, checkpoint=path, checkpoint_every=1)
+    resumed = MotionTraining(whole).run(data_set, checkpoint=path, resume=True).model
+    straight = MotionTraining(whole).run(data_set).model
+    for name, value in straight.mixture.tensors().items():
+        # what is read from a file is laid out differently in memory: sums differ by rounding
+        torch.testing.assert_close(value, resumed.mixture.tensors()[name], rtol=1e-9, atol=1e-9)
