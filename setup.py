@@ -41,6 +41,8 @@ setup(
         "console_scripts": [
             "eim = eim_ros.cli.main:main",
             "ik_server = eim_ros.nodes.ik_server:main",
+            "demo_recorder = eim_ros.nodes.demo_recorder:main",
+            "fk_collector = eim_ros.nodes.fk_collector:main",
         ]
     },
 )

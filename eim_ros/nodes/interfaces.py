@@ -1,16 +1,44 @@
-"""The one place that imports our own service type, so that a missing build is explained once."""
+"""The one place that imports our own types, so that a missing build is explained once."""
 
 from __future__ import annotations
 
 try:
-    from eim_ros_interfaces.srv import SampleIK
+    from eim_ros_interfaces.action import Train
+    from eim_ros_interfaces.msg import CollectorStatus, RecorderStatus, TaskStatus, ViaPoint
+    from eim_ros_interfaces.srv import (
+        ConditionMotion,
+        LabelRecording,
+        LoadModel,
+        SampleIK,
+        SampleMotion,
+        SaveData,
+        ScoreMotion,
+        SetTask,
+        StartRecording,
+    )
 except ImportError as error:
     raise ImportError(
         "the ROS 2 package eim_ros_interfaces is not built: run `make setup` in the clone of eim_ros, "
         "or run `colcon build` there and source install/setup.bash"
     ) from error
 
-__all__ = ["ERROR_NAMES", "SampleIK"]
+__all__ = [
+    "ERROR_NAMES",
+    "CollectorStatus",
+    "ConditionMotion",
+    "LabelRecording",
+    "LoadModel",
+    "RecorderStatus",
+    "SampleIK",
+    "SampleMotion",
+    "SaveData",
+    "ScoreMotion",
+    "SetTask",
+    "StartRecording",
+    "TaskStatus",
+    "Train",
+    "ViaPoint",
+]
 
 _CODES = (
     "SUCCESS",
