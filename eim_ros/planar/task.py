@@ -1,0 +1,148 @@
+"""What a planar arm shall do: bring its tip to a line or a point without touching discs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eim_ros.errors import ConfigurationError
+
+__all__ = ["PlanarTask", "line_task", "point_task"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlanarTask:
+    """Goal and obstacles, in the plane of the arm; `line_task` and `point_task` make one from numbers.
+
+    Attributes
+    ----------
+    start, end : Tensor (2,)
+        Ends of the goal's line [m]; equal where the goal is a point.
+    obstacles : Tensor (n_obstacles, 3)
+        Discs: x, y, radius [m].
+    tolerance : float
+        Distance within which the goal counts as reached [m].
+    """
+
+    start: Tensor
+    end: Tensor
+    obstacles: Tensor
+    tolerance: float = 0.1
+
+    def __post_init__(self) -> None:
+        shapes = (tuple(self.start.shape), tuple(self.end.shape), tuple(self.obstacles.shape[1:]))
+        if shapes != ((2,), (2,), (3,)):
+            raise ConfigurationError(
+                f"a task needs points of x, y and discs of x, y, radius, got shapes {shapes}", shapes
+            )
+        values = torch.cat([self.start, self.end, self.obstacles.flatten()])
+        if not bool(torch.isfinite(values).all()):
+            raise ConfigurationError("goal and obstacles of a task must be finite", values.tolist())
+        if bool((self.obstacles[:, 2] <= 0.0).any()):
+            raise ConfigurationError("the radius of each obstacle must be positive", self.obstacles[:, 2].tolist())
+        if not 0.0 < self.tolerance < float("inf"):
+            raise ConfigurationError(f"the tolerance must be positive and finite, got {self.tolerance}", self.tolerance)
+
+    @property
+    def is_line(self) -> bool:
+        """Whether the goal is a line."""
+        return self.length > 0.0
+
+    @property
+    def length(self) -> float:
+        """Of the goal's line [m]; 0 for a point."""
+        return float((self.end - self.start).norm())
+
+    def along(self, tip: Tensor) -> Tensor:
+        """How far along the line the nearest point of it is, (...) [m] from its start, for tips (..., 2)."""
+        if not self.is_line:
+            return torch.zeros_like(tip[..., 0])
+        direction = (self.end - self.start) / self.length
+        coordinate: Tensor = (tip - self.start) @ direction
+        return coordinate.clamp(0.0, self.length)
+
+    def nearest(self, tip: Tensor) -> Tensor:
+        """Nearest point of the goal (..., 2) [m]."""
+        if not self.is_line:
+            return self.start.expand_as(tip)
+        direction = (self.end - self.start) / self.length
+        return self.start + self.along(tip).unsqueeze(-1) * direction
+
+    def distance(self, tip: Tensor) -> Tensor:
+        """Distance of tips (..., 2) to the goal, (...) [m]."""
+        away = tip - self.nearest(tip)
+        return away.square().sum(-1).sqrt()
+
+    def normal_coordinate(self, tip: Tensor) -> Tensor:
+        """Signed distance of tips (..., 2) to the straight line through the goal's two ends, (...) [m].
+
+        For an upright line this is the tip's x coordinate up to a shift: the feature of thesis 6.3.
+        """
+        if not self.is_line:
+            raise ConfigurationError("a point has no normal coordinate", self.start.tolist())
+        direction = (self.end - self.start) / self.length
+        away = tip - self.start
+        return away[..., 0] * direction[1] - away[..., 1] * direction[0]
+
+    def clearance(self, points: Tensor) -> Tensor:
+        """Least distance of the links to an obstacle, (...) [m], negative inside, infinite without obstacles.
+
+        Parameters
+        ----------
+        points : Tensor (..., n_links + 1, 2)
+            Base, joints and tip.
+        """
+        if len(self.obstacles) == 0:
+            return torch.full_like(points[..., 0, 0], torch.inf)
+        begin, link = points[..., :-1, None, :], (points[..., 1:, :] - points[..., :-1, :]).unsqueeze(-2)
+        away = self.obstacles[:, :2] - begin  # (..., n_links, n_obstacles, 2)
+        share = ((away * link).sum(-1) / link.square().sum(-1)).clamp(0.0, 1.0)
+        gap = (away - share.unsqueeze(-1) * link).square().sum(-1).sqrt() - self.obstacles[:, 2]
+        return gap.flatten(-2).amin(-1)
+
+    def to_mapping(self) -> dict[str, object]:
+        """As JSON: goal, obstacles and tolerance."""
+        return {
+            "goal": [self.start.tolist(), self.end.tolist()],
+            "obstacles": self.obstacles.tolist(),
+            "tolerance": self.tolerance,
+        }
+
+
+def line_task(
+    start: Sequence[float], end: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1
+) -> PlanarTask:
+    """Reach any point of a line.
+
+    Parameters
+    ----------
+    start, end : two numbers
+        x, y [m]; they differ.
+    obstacles : sequence of float
+        x, y, radius [m] of each disc.
+    tolerance : float
+        [m].
+    """
+    task = PlanarTask(_numbers(start), _numbers(end), _discs(obstacles), float(tolerance))
+    if not task.is_line:
+        raise ConfigurationError(f"the ends of a line must differ, got {list(start)} twice", list(start))
+    return task
+
+
+def point_task(goal: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1) -> PlanarTask:
+    """Reach a point; arguments as of `line_task`."""
+    return PlanarTask(_numbers(goal), _numbers(goal), _discs(obstacles), float(tolerance))
+
+
+def _discs(numbers: Sequence[float]) -> Tensor:
+    if len(numbers) % 3:
+        raise ConfigurationError(f"each obstacle takes x, y and radius, got {len(numbers)} numbers", list(numbers))
+    return _numbers(numbers).reshape(-1, 3)
+
+
+def _numbers(values: Sequence[float]) -> Tensor:
+    return torch.from_numpy(np.array(values, dtype=np.float64))
