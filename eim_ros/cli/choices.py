@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from eim_ros.errors import ConfigurationError
 from eim_ros.ik import KinematicEIMConfig
 from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
+from eim_ros.inference.recorded_fit import FitConfig
+from eim_ros.motion import MotionEIMConfig, MotionEMConfig
 
-__all__ = ["ALGORITHMS", "config_class"]
+__all__ = ["ALGORITHMS", "CONFIGS", "TASKS", "config_class", "motion_config_class"]
 
+TASKS = ("ik", "motion")
 ALGORITHMS = ("eim", "em", "truncated-em")
+CONFIGS = (KinematicEIMConfig, EIMConfig, EMConfig, TruncatedEMConfig, MotionEIMConfig, MotionEMConfig)
 
 
-def config_class(algorithm: str, kinematics: bool) -> type[EMConfig] | type[TruncatedEMConfig] | type[EIMConfig]:
+def config_class(algorithm: str, kinematics: bool) -> type[FitConfig]:
     """Settings, and by them the learner, of a name and of whether the robot's kinematics are to be used."""
     if algorithm == "em":
         return EMConfig
     if algorithm == "truncated-em":
         return TruncatedEMConfig
     return KinematicEIMConfig if kinematics else EIMConfig
+
+
+def motion_config_class(algorithm: str) -> type[MotionEMConfig] | type[MotionEIMConfig]:
+    """The same for motion priors; `ConfigurationError` for a learner that there is not."""
+    if algorithm == "em":
+        return MotionEMConfig
+    if algorithm == "eim":
+        return MotionEIMConfig
+    raise ConfigurationError(f"motion priors are learnt by eim or em, not by {algorithm}", algorithm)

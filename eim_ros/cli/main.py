@@ -17,7 +17,7 @@ __all__ = ["main"]
 # The modules are imported when their verb is used: `eim --help` needs neither torch nor ROS.
 VERBS = {
     "collect": "sample configurations of a robot and what they reach",
-    "train": "learn an inverse kinematics model from a data set",
+    "train": "learn an inverse kinematics model or a motion prior from a data set",
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
     "sample": "configurations for a pose, from a model file",
     "request": "configurations for a pose, from the running service",

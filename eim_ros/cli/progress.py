@@ -1,15 +1,18 @@
-"""Progress of a training on the terminal: a bar with time left and the figures that matter."""
+"""Progress of a training: on the terminal a bar with time left and the figures that matter, or lines for a program."""
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from types import TracebackType
 
 from tqdm import tqdm
 
+from eim_ros.distributions import Gaussian, LinearExperts
 from eim_ros.inference import State
 
-__all__ = ["ProgressBar"]
+__all__ = ["JsonProgress", "ProgressBar"]
 
 SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accuracy": "acc"}
 
@@ -39,6 +42,9 @@ class ProgressBar:
         self._bar.set_postfix(figures, refresh=False)
         self._bar.update(state.iteration - self._bar.n)
 
+    def enter(self, phase: str) -> None:
+        """A phase of the training begins; the bar is for one of them."""
+
     def __enter__(self) -> ProgressBar:
         return self
 
@@ -48,3 +54,55 @@ class ProgressBar:
         if error is not None:
             self._bar.leave = False  # what went wrong is then told in a line of its own
         self._bar.close()
+
+
+class JsonProgress:
+    """The same as lines on stderr, each a JSON object with the fields of the feedback of the action Train.
+
+    Figures that a learner does not have are null.
+
+    Parameters
+    ----------
+    n_iterations : int
+    """
+
+    def __init__(self, n_iterations: int) -> None:
+        self._n_iterations = n_iterations
+
+    def enter(self, phase: str) -> None:
+        """Tell of a phase: reading, preparing, fitting, writing."""
+        self._tell({"phase": phase})
+
+    def __call__(self, state: State, record: dict[str, float]) -> None:
+        self._tell(
+            {
+                "phase": "fitting",
+                "iteration": state.iteration,
+                "ratio_kl": _finite(record.get("ratio_kl", math.nan)),
+                "update_kl": _finite(record.get("expert_kl", math.nan)),
+                "entropy": _finite(_entropy(state)),
+            }
+        )
+
+    def __enter__(self) -> JsonProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def _tell(self, figures: dict[str, object]) -> None:
+        print(json.dumps({"n_iterations": self._n_iterations, **figures}), file=sys.stderr, flush=True)
+
+
+def _entropy(state: State) -> float:
+    """Mean entropy of linear experts [nat]; NaN of others, whose entropy depends on the context."""
+    experts = state.model.experts
+    if not isinstance(experts, LinearExperts):
+        return math.nan
+    return float(Gaussian(experts.biases, experts.scale_trils).entropy().mean())
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

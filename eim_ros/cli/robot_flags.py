@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 
+from eim_ros.errors import ConfigurationError
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
 
-__all__ = ["add_robot_flags", "robot_from"]
+__all__ = ["add_robot_flags", "given_robot", "robot_from"]
 
 
-def add_robot_flags(parser: argparse.ArgumentParser) -> None:
+def add_robot_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add --robot, --base and --tip."""
     shipped = ", ".join(SHIPPED_ROBOTS)
-    parser.add_argument("--robot", required=True, metavar="NAME|URDF", help=f"{shipped}, or the path of a URDF")
+    otherwise = "" if required else " (default: that of the data set)"
+    parser.add_argument(
+        "--robot", required=required, metavar="NAME|URDF", help=f"{shipped}, or the path of a URDF{otherwise}"
+    )
     parser.add_argument("--base", metavar="LINK", help="base link (default: the root)")
     parser.add_argument("--tip", metavar="LINK", help="tip link (default: the only leaf)")
 
@@ -20,3 +24,12 @@ def add_robot_flags(parser: argparse.ArgumentParser) -> None:
 def robot_from(args: argparse.Namespace) -> Robot:
     """The robot that the flags name."""
     return Robot.load(args.robot, args.base, args.tip)
+
+
+def given_robot(args: argparse.Namespace) -> Robot | None:
+    """The robot that the flags name, where they need not."""
+    if args.robot:
+        return robot_from(args)
+    if args.base or args.tip:
+        raise ConfigurationError("--base and --tip are links of --robot: give it too", args.base or args.tip)
+    return None

@@ -1,29 +1,35 @@
-"""`eim train`: learn an inverse kinematics model from a data set, by EIM or EM.
+"""`eim train`: learn an inverse kinematics model or a motion prior from a data set, by EIM or EM.
 
-Settings come from the defaults, then from the YAML file of --config, then from flags. The run saves itself beside the
-output; --resume continues it, bitwise, after Ctrl-C or a crash.
+Settings come from the defaults, then from the YAML file of --config, then from --set and flags. The run saves itself
+beside the output; --resume continues it, bitwise, after Ctrl-C or a crash.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from eim_ros.cli.choices import ALGORITHMS, config_class
+from eim_ros.cli.assignments import assigned, split_assignments
+from eim_ros.cli.choices import ALGORITHMS, CONFIGS, TASKS, config_class, motion_config_class
 from eim_ros.cli.output_file import check_output
-from eim_ros.cli.progress import ProgressBar
-from eim_ros.cli.robot_flags import add_robot_flags, robot_from
+from eim_ros.cli.progress import JsonProgress, ProgressBar
+from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, seed
-from eim_ros.data import load_data_set
-from eim_ros.errors import ConfigurationError, ModelFileError
-from eim_ros.ik.kinematic_inputs import KinematicEIMConfig
-from eim_ros.ik.training import Training
-from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
+from eim_ros.data import DataSet, load_data_set
+from eim_ros.errors import ConfigurationError, DataError, ModelFileError
+from eim_ros.ik.training import Training, TrainingRun
+from eim_ros.inference.recorded_fit import FitConfig
+from eim_ros.kinematics import Robot
+from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
 from eim_ros.numerics import Status
 from eim_ros.settings import read_yaml
 
@@ -35,14 +41,16 @@ ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the verb."""
     parser = subparsers.add_parser(
-        "train", help="learn an inverse kinematics model from a data set", description=__doc__
+        "train", help="learn an inverse kinematics model or a motion prior from a data set", description=__doc__
     )
-    add_robot_flags(parser)
+    add_robot_flags(parser, required=False)
     add = parser.add_argument
-    add("--data", required=True, metavar="FILE", help="data set of eim collect")
+    add("--data", required=True, metavar="FILE", help="data set of eim collect or eim import")
+    add("--task", choices=TASKS, default="ik", help="configurations for poses, or motions (default %(default)s)")
     add("--algorithm", choices=ALGORITHMS, default="eim", help="learner (default %(default)s)")
     add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
     add("--config", metavar="FILE", help="YAML file of settings, 'name: value'")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, by the name of its flag")
     add(
         "--kinematics",
         action=argparse.BooleanOptionalAction,
@@ -55,38 +63,49 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add(
         "--checkpoint-every", type=count, default=10, metavar="N", help="iterations between saves (default %(default)s)"
     )
+    add("--no-checkpoint", action="store_true", help="do not save the run itself")
     add("--quiet", action="store_true", help="no progress bar")
+    add("--progress", choices=("bar", "json"), default="bar", help="bar, or JSON lines on stderr (default %(default)s)")
+    add("--end-with-stdin", action="store_true", help="end at once when standard input is closed")
     add("--json", action="store_true", help="print one JSON object")
     add_threads_flag(parser)
-    add_settings_flags(parser, (KinematicEIMConfig, EIMConfig, EMConfig, TruncatedEMConfig), ALIASES)
+    add_settings_flags(parser, CONFIGS, ALIASES)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     use_threads(args)
-    robot = robot_from(args)
+    if args.end_with_stdin:
+        threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
+    if args.progress == "json":
+        JsonProgress(0).enter("reading")
+    robot = given_robot(args)
     data_set = load_data_set(args.data)
-    training = _training(args)
+    config = _config(args)
+    device = _device(args.device)
     check_output(args.output)
-    checkpoint = Path(f"{args.output}.checkpoint")
-    if args.resume and not checkpoint.exists():
+    checkpoint = None if args.no_checkpoint else Path(f"{args.output}.checkpoint")
+    if args.resume and (checkpoint is None or not checkpoint.exists()):
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
-    with ProgressBar(training.config.n_iterations, enabled=not args.quiet) as progress:
-        outcome = training.run(
-            data_set,
-            robot,
-            callbacks=[progress],
-            checkpoint=checkpoint,
-            checkpoint_every=args.checkpoint_every,
-            resume=args.resume,
-        )
+    with _progress(args, config) as progress:
+        progress.enter("preparing")
+        options = {
+            "callbacks": [progress],
+            "checkpoint": checkpoint,
+            "checkpoint_every": args.checkpoint_every,
+            "resume": args.resume,
+        }
+        outcome = _trained(args, config, device, data_set, robot, options)
+        progress.enter("writing")
     iterations = outcome.model.training["iterations"]
     if outcome.status is Status.INTERRUPTED:
-        print(f"interrupted after {iterations} iterations; give --resume to continue from {checkpoint}")
+        rest = f"; give --resume to continue from {checkpoint}" if checkpoint is not None else ""
+        print(f"interrupted after {iterations} iterations{rest}")
         return 130
     outcome.model.save(args.output)
-    checkpoint.unlink(missing_ok=True)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
     record = outcome.model.training
     if args.json:
         last = outcome.result.history.records[-1] if outcome.result.history.records else {}
@@ -98,10 +117,61 @@ def run(args: argparse.Namespace) -> int:
     return 0 if outcome.status is not Status.NON_FINITE else 1
 
 
-def _training(args: argparse.Namespace) -> Training:
-    values = {**(read_yaml(args.config) if args.config else {}), **given_settings(args)}
-    config = config_class(args.algorithm, args.kinematics).from_mapping(values)
-    return Training(config, args.seed, _device(args.device))
+def _trained(
+    args: argparse.Namespace,
+    config: FitConfig,
+    device: str,
+    data_set: DataSet,
+    robot: Robot | None,
+    options: dict[str, Any],
+) -> TrainingRun | MotionTrainingRun:
+    if args.task == "ik":
+        return Training(config, args.seed, device).run(data_set, robot, **options)
+    if robot is not None:
+        _check_joints(Demonstrations.from_data_set(data_set), robot)
+    return MotionTraining(config, args.seed, device).run(data_set, **options)  # type: ignore[arg-type]
+
+
+def _config(args: argparse.Namespace) -> FitConfig:
+    words = split_assignments(args.set, ALIASES)
+    kinematics = args.kinematics
+    if "kinematics" in words:
+        kinematics = _yes_or_no("kinematics", words.pop("kinematics"))
+    kind: type[FitConfig] = (
+        motion_config_class(args.algorithm) if args.task == "motion" else config_class(args.algorithm, kinematics)
+    )
+    of_file = read_yaml(args.config) if args.config else {}
+    return kind.from_mapping({**of_file, **assigned(words, kind), **given_settings(args)})
+
+
+def _progress(args: argparse.Namespace, config: FitConfig) -> ProgressBar | JsonProgress:
+    n_iterations = config.n_iterations * getattr(config, "n_starts", 1)
+    if args.progress == "json":
+        return JsonProgress(n_iterations)
+    return ProgressBar(n_iterations, enabled=not args.quiet)
+
+
+def _check_joints(demonstrations: Demonstrations, robot: Robot) -> None:
+    if set(demonstrations.joint_names) != set(robot.joint_names):
+        raise DataError(
+            f"the motions are of joints {', '.join(demonstrations.joint_names)}, robot '{robot.name}' has "
+            f"{', '.join(robot.joint_names)}",
+            robot.name,
+        )
+
+
+def _yes_or_no(name: str, text: str) -> bool:
+    answers = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if text.lower() not in answers:
+        raise ConfigurationError(f"{name} must be true or false, got {text!r}", text)
+    return answers[text.lower()]
+
+
+def _end_with_stdin() -> None:
+    """The program that started this one holds the other end: when it is gone, nobody wants the result."""
+    while sys.stdin.buffer.read(4096):
+        pass
+    os._exit(1)
 
 
 def _device(name: str) -> str:

@@ -61,7 +61,7 @@ def test_version_is_the_package_s(eim: Command) -> None:
         (("--json",), "VERB"),
         (("collect", "--robot", "planar3"), "--output"),
         (("collect", "--robot", "planar3", "--output", "d.npz", "--fast"), "--fast"),
-        (("train",), "--robot"),
+        (("train",), "--data"),
         (("evaluate", "--model", "m"), "--data"),
         (("sample",), "--model"),
         (("sample", "--model", "m", "--pose"), "--pose"),
