@@ -135,6 +135,10 @@ class BagWriter:
         finally:
             self._save_metadata()
 
+    def abandon(self) -> None:
+        """Close the file as it was after the last flush."""
+        self._mcap.abandon()
+
     def discard(self) -> None:
         """Close and remove the bag."""
         self._mcap.abandon()

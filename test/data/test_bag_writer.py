@@ -73,7 +73,7 @@ def test_channels_and_schemas_follow_the_profile_ros2(tmp_path: Path) -> None:
     writer.close()
     content = data_file(tmp_path / "bag").read_bytes()
     records = list(read_records(content, len(MAGIC)))
-    by_kind = {opcode: record for opcode, record in records}
+    by_kind = dict(records)
     assert read_text(by_kind[Opcode.HEADER], 0)[0] == "ros2"
     name, end = read_text(by_kind[Opcode.SCHEMA], 2)
     encoding, end = read_text(by_kind[Opcode.SCHEMA], end)

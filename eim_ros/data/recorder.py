@@ -1,0 +1,247 @@
+"""`Recorder`: one recording after the other, each into its own bag; watches the disk and topics that stay silent."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from eim_ros.data.bag_metadata import Topic
+from eim_ros.data.bag_writer import FLUSH_PERIOD, BagWriter
+from eim_ros.errors import DataError, EimError
+
+__all__ = ["Recorder", "free_space"]
+
+DISK_CHECK_PERIOD = 0.5  # [s]
+
+
+class Recorder:
+    """Starts, labels, stops and discards recordings; not safe to be used by several threads.
+
+    Parameters
+    ----------
+    label_topic : str
+        Topic of the labels of segments in the bags.
+    flush_period : float
+        Longest time until a message is in the file [s].
+    min_free_space : callable
+        Returns how much of the disk is to be left free [byte].
+    clock : callable
+        Returns the time [s] that durations, flushes and checks go by.
+    """
+
+    def __init__(
+        self,
+        label_topic: str,
+        flush_period: float = FLUSH_PERIOD,
+        min_free_space: Callable[[], int] = lambda: 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._label_topic, self._flush_period = label_topic, flush_period
+        self._min_free_space, self._clock = min_free_space, clock
+        self._writer: BagWriter | None = None
+        self._channels: dict[str, int] = {}
+        self._topics: tuple[str, ...] = ()
+        self._counts: dict[str, int] = {}
+        self._problems: dict[str, str] = {}  # why a topic cannot be recorded
+        self._began = self._ended = self._checked = 0.0
+        self._size, self._n_segments, self._ending = 0, 0, ""
+        self.path = Path()
+        self.current_label = ""
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a recording is under way."""
+        return self._writer is not None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Wanted topics of this recording, or of the last one."""
+        return self._topics
+
+    @property
+    def counts(self) -> list[int]:
+        """Messages of each of these topics."""
+        return [self._counts[topic] for topic in self._topics]
+
+    @property
+    def unknown_topics(self) -> list[str]:
+        """Topics of this recording whose type was not known yet."""
+        if not self.is_recording:
+            return []
+        return [name for name in self._topics if name not in self._channels and name not in self._problems]
+
+    @property
+    def duration(self) -> float:
+        """Time since the start of the recording, or what the last one took [s]."""
+        return (self._clock() if self.is_recording else self._ended) - self._began
+
+    @property
+    def size(self) -> int:
+        """Size of the file [byte]."""
+        return self._writer.size if self._writer else self._size
+
+    @property
+    def n_segments(self) -> int:
+        """Number of segments of the bag."""
+        return self._n_segments
+
+    @property
+    def message(self) -> str:
+        """What is wrong, or went wrong with the last recording; otherwise empty."""
+        silent = [name for name in self._topics if not self._counts[name] and name not in self._problems]
+        parts = [self._ending, *(f"{name}: {problem}" for name, problem in self._problems.items())]
+        if silent:
+            parts.append(f"nothing came on {', '.join(silent)}")
+        return "; ".join(part for part in parts if part)
+
+    def start(self, path: Path, topics: Sequence[str], label: str, now: int) -> None:
+        """Begin a recording.
+
+        Parameters
+        ----------
+        path : Path
+            Folder of the bag; must not exist.
+        topics : sequence of str
+            Names, at least one.
+        label : str
+            Of the first segment.
+        now : int
+            Time of its begin, on the clock of the messages' times of arrival [ns].
+
+        Raises
+        ------
+        DataError
+            When a recording is under way, there is no topic, the folder exists or cannot be made, the disk is full.
+        """
+        if self._writer is not None:
+            raise DataError(f"already recording into {self.path}: stop or discard that first", str(self.path))
+        if not topics:
+            raise DataError("no topics to record were given", topics)
+        if self._label_topic in topics:
+            raise DataError(f"{self._label_topic} is the recorder's own topic of labels", self._label_topic)
+        if path.exists():
+            raise DataError(f"{path} exists already; a bag is never overwritten", str(path))
+        if problem := self._full_disk(path):
+            raise DataError(problem, str(path))
+        try:
+            writer = BagWriter(path, self._label_topic, self._flush_period, self._clock)
+            writer.label(label, now)
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}", str(path)) from error
+        self._writer, self.path = writer, path
+        self._topics = tuple(dict.fromkeys(topics))
+        self._counts = dict.fromkeys(self._topics, 0)
+        self._channels, self._problems, self._ending = {}, {}, ""
+        self._began = self._checked = self._clock()
+        self.current_label, self._n_segments = label, 1
+
+    def add_topic(self, topic: Topic) -> bool:
+        """Take the type of a wanted topic; False, with the reason in `message`, when it cannot be recorded."""
+        assert self._writer is not None
+        try:
+            self._channels[topic.name] = self._writer.add_topic(topic)
+        except EimError as error:
+            self._problems[topic.name] = str(error)
+        except OSError as error:
+            self._break_off(error)
+        return topic.name in self._channels
+
+    def leave_out(self, topic: str, reason: str) -> None:
+        """A wanted topic cannot be recorded."""
+        self._problems[topic] = reason
+
+    def write(self, topic: str, log_time: int, publish_time: int, data: bytes) -> None:
+        """Record a serialized message, with its times of arrival and of publication [ns]."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.write(self._channels[topic], log_time, data, publish_time)
+        except OSError as error:
+            self._break_off(error)
+        else:
+            self._counts[topic] += 1
+
+    def label(self, text: str, now: int) -> None:
+        """Begin a segment."""
+        if self._writer is None:
+            raise DataError("not recording: start first", text)
+        try:
+            self._writer.label(text, now)
+        except OSError as error:
+            self._break_off(error)
+            raise DataError(self._ending, text) from error
+        self.current_label = text
+        self._n_segments += 1
+
+    def tick(self) -> None:
+        """Flush and look at the disk when it is time; to be called all the time."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.tick()
+        except OSError as error:
+            self._break_off(error)
+            return
+        if self._clock() - self._checked >= DISK_CHECK_PERIOD:
+            self._checked = self._clock()
+            if problem := self._full_disk(self.path):
+                self._end(f"recording ended: {problem}")
+
+    def stop(self) -> str:
+        """End the recording; tells in words what was recorded."""
+        if self._writer is None:
+            raise DataError(self._ending or "not recording", None)
+        self._end("")
+        n_messages = sum(self._counts.values())
+        told = f"{n_messages} messages in {self.duration:.1f} s, {self._n_segments} segments"
+        return "; ".join(part for part in (told, self.message) if part)
+
+    def discard(self) -> str:
+        """End the recording and remove its bag; tells what was removed."""
+        if self._writer is None:
+            raise DataError(self._ending or "not recording", None)
+        writer, self._writer = self._writer, None
+        self._size, self._ended = 0, self._clock()
+        try:
+            writer.discard()
+        except OSError as error:
+            raise DataError(f"cannot remove {self.path}: {error.strerror or error}", str(self.path)) from error
+        return f"removed {self.path}"
+
+    def _end(self, ending: str) -> None:
+        writer, self._writer = self._writer, None
+        assert writer is not None
+        self._ending, self._ended = ending, self._clock()
+        try:
+            writer.close()
+        except OSError as error:
+            self._ending = "; ".join(part for part in (ending, _lost(error)) if part)
+        self._size = writer.size
+
+    def _break_off(self, error: OSError) -> None:
+        """The file is as after the last flush."""
+        writer, self._writer = self._writer, None
+        assert writer is not None
+        self._ending, self._ended, self._size = _lost(error), self._clock(), writer.size
+        writer.abandon()
+
+    def _full_disk(self, path: Path) -> str:
+        """Why there is no room for a bag; empty if there is."""
+        needed, free = self._min_free_space(), free_space(path)
+        if free >= needed:
+            return ""
+        return f"the disk of {path} has {free / 1e6:.0f} MB free, {needed / 1e6:.0f} MB are to be left free"
+
+
+def free_space(path: Path) -> int:
+    """Free space of the disk of a file that may not exist yet [byte]."""
+    for folder in (path, *path.absolute().parents):
+        if folder.is_dir():
+            return shutil.disk_usage(folder).free
+    return 0
+
+
+def _lost(error: OSError) -> str:
+    return f"recording ended: {error.strerror or error}; the bag holds what was flushed before"

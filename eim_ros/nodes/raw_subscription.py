@@ -1,0 +1,146 @@
+"""Serialized messages of a topic of any type, taken when asked and not one by one by the executor.
+
+An executor of rclpy needs some 0.2 ms for each message, which is much at 1 kHz. Here messages wait in the middleware's
+queue, with their times of arrival, until `take` empties it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+
+from eim_ros.data.bag_metadata import Topic
+from eim_ros.errors import ConfigurationError
+
+__all__ = ["RawSubscription", "topic_of"]
+
+
+class _NeverExecuted(ReentrantCallbackGroup):
+    """Of subscriptions: the executor does not wait for them. It still handles their events."""
+
+    def can_execute(self, entity: Any) -> bool:
+        return not isinstance(entity, Subscription)
+
+
+def topic_of(node: Node, name: str) -> Topic | None:
+    """Type of a topic and what its publishers offer; None while it has no publisher."""
+    publishers = node.get_publishers_info_by_topic(name)
+    types = {publisher.topic_type for publisher in publishers}
+    if not types:
+        return None
+    if len(types) > 1:
+        raise ConfigurationError(f"it has publishers of different types: {', '.join(sorted(types))}", name)
+    offered = tuple(dict.fromkeys(_offered(publisher.qos_profile) for publisher in publishers))
+    return Topic(name, types.pop(), qos=offered)
+
+
+class RawSubscription:
+    """A subscription with a deep queue that fits what the publishers offer.
+
+    Parameters
+    ----------
+    node : Node
+    topic : Topic
+        As `topic_of` tells it.
+    depth : int
+        Length of the queue.
+
+    Raises
+    ------
+    ConfigurationError
+        When the type is not installed.
+    """
+
+    def __init__(self, node: Node, topic: Topic, depth: int) -> None:
+        self._node = node
+        self.topic = topic
+        self.n_lost = 0
+        self._newest: dict[bytes, int] = {}  # number of the last message, by publisher
+        self._subscription = node.create_subscription(
+            _message_class(topic.type),
+            topic.name,
+            _unused,
+            _requested(topic.qos, depth),
+            callback_group=_NeverExecuted(),
+            raw=True,
+        )
+
+    def take(self, most: int) -> Iterator[tuple[int, int, bytes]]:
+        """Times of arrival and of publication [ns] and content of the messages that wait, at most so many."""
+        subscription = self._subscription
+        with subscription.handle:
+            for _ in range(most):
+                taken = subscription.handle.take_message(subscription.msg_type, True)
+                if taken is None:
+                    return
+                data, info = taken
+                self._count_lost(info)
+                yield info["received_timestamp"] or time.time_ns(), info["source_timestamp"] or 0, data
+
+    def destroy(self) -> None:
+        """End the subscription."""
+        with contextlib.suppress(Exception):  # the context is being shut down
+            self._node.destroy_subscription(self._subscription)
+
+    def _count_lost(self, info: Any) -> None:
+        """Publishers number their messages: what is left out was lost."""
+        number, publisher = info["publication_sequence_number"], info["publisher_gid"]["data"]
+        if number is None:
+            return
+        before = self._newest.get(publisher)
+        if before is not None and number > before + 1:
+            self.n_lost += number - before - 1
+        self._newest[publisher] = number
+
+
+def _unused(message: bytes) -> None:
+    """Callback of a subscription that is never executed."""
+
+
+def _message_class(name: str) -> Any:
+    package, _, kind = name.partition("/msg/")
+    try:
+        return getattr(importlib.import_module(f"{package}.msg"), kind)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"its type {name} is not installed: {error}", name) from error
+
+
+def _requested(offered: tuple[Qos, ...], depth: int) -> QoSProfile:
+    """The strongest that every publisher offers."""
+    reliable = all(qos.reliability == QosReliability.RELIABLE for qos in offered)
+    latched = all(qos.durability == QosDurability.TRANSIENT_LOCAL for qos in offered)
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+def _offered(profile: QoSProfile) -> Qos:
+    """The same for rosbags; its numbers are those of ROS."""
+    return Qos(
+        QosHistory(int(profile.history)),
+        profile.depth,
+        QosReliability(int(profile.reliability)),
+        QosDurability(int(profile.durability)),
+        _time(profile.deadline),
+        _time(profile.lifespan),
+        QosLiveliness(int(profile.liveliness)),
+        _time(profile.liveliness_lease_duration),
+        profile.avoid_ros_namespace_conventions,
+    )
+
+
+def _time(duration: Duration) -> QosTime:
+    return QosTime(*divmod(duration.nanoseconds, 1_000_000_000))
