@@ -33,7 +33,7 @@ class RobustnessConfig(Settings):
     noise: float = option(0.1, "standard deviation of the noise", minimum=1e-3)
     n_components: int = option(N_HALF_WAVES, "experts", minimum=1)
     em_iterations: int = option(500, "iterations of EM at most", minimum=1)
-    n_iterations: int = option(300, "iterations of EIM", minimum=1)
+    n_iterations: int = option(600, "iterations of EIM", minimum=1)
     ratio: str = option("plug-in", "density ratio estimator of EIM", choices=("plug-in", "residual", "network"))
 
 
@@ -121,10 +121,10 @@ def compare_robustness(
         n_iterations=config.n_iterations,
         ratio=config.ratio,
         kl_bound=0.05,
-        entropy_loss_bound=0.01,  # slowly: an expert that is narrow before the gating has found its place is stuck
-        gating_kl_bound=0.05,
-        reference_factors=(3.0, 5.0),
+        entropy_loss_bound=0.005,  # slowly: an expert that is narrow before the gating has found its place is stuck
+        gating_kl_bound=0.1,
         gating_entropy_loss_bound=0.01,
+        reference_factors=(3.0, 5.0),
     )
     em_models, eim_models = [], []
     for number in range(config.n_starts):
