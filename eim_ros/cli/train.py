@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -169,7 +168,7 @@ def _yes_or_no(name: str, text: str) -> bool:
 
 def _end_with_stdin() -> None:
     """The program that started this one holds the other end: when it is gone, nobody wants the result."""
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin, whose lock must not be held when the interpreter ends
         pass
     os._exit(1)
 

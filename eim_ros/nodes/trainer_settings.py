@@ -1,0 +1,21 @@
+"""Parameters of the node `trainer`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from eim_ros.settings import Settings, option
+
+__all__ = ["TrainerSettings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainerSettings(Settings):
+    """What `trainer` can be told."""
+
+    folder: str = option("models", "Folder of models whose goal gives no output.", read_only=False)
+    feedback_period: float = option(
+        0.5, "Time between two feedback messages.", unit="s", minimum=0.01, maximum=1.0, read_only=False
+    )
+    threads: int = option(1, "Threads of the linear algebra of a training.", minimum=1, maximum=256, read_only=False)
+    device: str = option("cpu", "Where EIM runs: cpu or cuda.", read_only=False)
