@@ -34,6 +34,7 @@ __all__ = [
     "BAD_POSE",
     "BAD_SEED",
     "DONE",
+    "check_request",
     "errors_many",
     "forward_many",
     "jacobian_many",
@@ -357,6 +358,18 @@ def _is_rigid(pose: FloatArray) -> bool:
 
 
 @compiled
+def check_request(target: FloatArray, q: FloatArray) -> int:
+    """DONE if the target is a rigid transform and all seeds q (n, dof) are finite, or what is wrong."""
+    if not _is_rigid(target):
+        return BAD_POSE
+    for i in range(q.shape[0]):
+        for j in range(q.shape[1]):
+            if not abs(q[i, j]) < math.inf:
+                return BAD_SEED
+    return DONE
+
+
+@compiled
 def refine_many(
     links: FloatArray,
     bounds: FloatArray,
@@ -370,14 +383,8 @@ def refine_many(
     converged: BoolArray,
     iterations: IntArray,
     errors: FloatArray,
-) -> int:
-    """`refine_one` for each row of q (n, dof), in place. Returns DONE, or the reason why nothing was done."""
-    if not _is_rigid(target):
-        return BAD_POSE
-    for i in range(q.shape[0]):
-        for j in range(q.shape[1]):
-            if not abs(q[i, j]) < math.inf:
-                return BAD_SEED
+) -> None:
+    """`refine_one` for each row of q (n, dof), in place; target and rows were checked."""
     m, dof = links.shape[0] - 1, q.shape[1]
     trigonometry, frames, tip = np.zeros((3, (m + 7) // 8 * 8)), np.empty((m, 6)), np.empty((3, 4))
     jacobian, vectors, best = np.empty((dof, 6)), np.empty((2, 6)), np.empty(dof)
@@ -386,7 +393,6 @@ def refine_many(
             links, bounds, q[i], target, position_only, position_tolerance, orientation_tolerance, max_iterations,
             patience, trigonometry, frames, tip, jacobian, vectors, best,
         )  # fmt: skip
-    return DONE
 
 
 @compiled

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from eim_ros.errors import PoseError, RobotError
 from eim_ros.kinematics import kernels
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
+from eim_ros.kinematics.lanes import refine_lanes
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
@@ -28,6 +29,7 @@ MAX_ITERATIONS = 60
 REFINE_PATIENCE = 6
 RESTART_PATIENCE = 3
 MAX_RESTARTS = 1000
+FEWEST_FOR_LANES = 6  # seeds from which on refining them side by side is the faster way
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,14 +238,16 @@ class Robot:
         target = _transforms(pose, 2)
         n = len(positions)
         converged, iterations, errors = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64), np.empty((2, n))
-        outcome = kernels.refine_many(
-            self.links, self._bounds(lower, upper), positions, target, position_only, float(position_tolerance),
-            float(orientation_tolerance), max_iterations, patience, converged, iterations, errors,
-        )  # fmt: skip
+        outcome = kernels.check_request(target, positions)
         if outcome == kernels.BAD_POSE:
             raise _bad_pose(target[None])
         if outcome == kernels.BAD_SEED:
             raise RobotError("seeds must be finite", seeds)
+        refiner = refine_lanes if n >= FEWEST_FOR_LANES else kernels.refine_many
+        refiner(
+            self.links, self._bounds(lower, upper), positions, target, position_only, float(position_tolerance),
+            float(orientation_tolerance), max_iterations, patience, converged, iterations, errors,
+        )  # fmt: skip
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
     def solve(
@@ -306,6 +310,7 @@ class Robot:
         self.skeleton(q)
         self.pose_errors(q, pose)
         self.refine(q, pose)
+        self.refine(np.repeat(q, FEWEST_FOR_LANES, axis=0), pose)
         self.solve(pose, np.random.default_rng(0), max_restarts=1)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
