@@ -17,6 +17,8 @@ __all__ = ["main"]
 # The modules are imported when their verb is used: `eim --help` needs neither torch nor ROS.
 VERBS = {
     "collect": "sample configurations of a robot and what they reach",
+    "import": "turn recorded bags into a data set of motions or of poses and configurations",
+    "recover": "make bags whole that were cut off",
     "train": "learn an inverse kinematics model or a motion prior from a data set",
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
     "sample": "configurations for a pose, from a model file",

@@ -1,0 +1,106 @@
+"""What the imports of motions and of pairs share: what is wanted of the bags, and reading one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from eim_ros.data.bag_content import BagContent, read_content
+from eim_ros.data.bag_reader import open_bag
+from eim_ros.data.import_report import BagReport, SegmentReport
+from eim_ros.data.segmentation import SECOND, Cuts, Piece, Segment, segments_of
+from eim_ros.errors import DataError
+from eim_ros.kinematics import Robot
+
+__all__ = ["LIMIT_TOLERANCE", "Selection", "nothing_left", "read_bag", "told_of", "unwrapped", "wanted_names"]
+
+LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What of the bags is wanted.
+
+    Attributes
+    ----------
+    joint_names : tuple of str, optional
+        Default those of `robot`, else those of the first joint state.
+    robot : Robot, optional
+        Gives limits, and which joints turn endlessly.
+    joint_topic, label_topic : str, optional
+        Default the only ones.
+    labels : tuple of str
+        Only segments with one of these; empty: all.
+    skipped_labels : tuple of str
+        No segments with one of these.
+    cuts : Cuts
+    """
+
+    joint_names: tuple[str, ...] | None = None
+    robot: Robot | None = None
+    joint_topic: str | None = None
+    label_topic: str | None = None
+    labels: tuple[str, ...] = ()
+    skipped_labels: tuple[str, ...] = ()
+    cuts: Cuts = field(default_factory=Cuts)
+
+    def refuses(self, label: str) -> str:
+        """Why a segment is not wanted; empty if it is."""
+        if self.labels and label not in self.labels:
+            return "label not asked for"
+        return "label to be skipped" if label in self.skipped_labels else ""
+
+
+def wanted_names(selection: Selection) -> tuple[str, ...] | None:
+    """Joints, where they are known before a bag is read."""
+    return selection.joint_names or (selection.robot.joint_names if selection.robot else None)
+
+
+def read_bag(
+    path: str | Path, selection: Selection, names: tuple[str, ...] | None, topics: Sequence[str]
+) -> tuple[BagReport, BagContent | None, list[Segment]]:
+    """Begin of a report, content and segments of a bag; no content, and the reason in the report, if it is unusable."""
+    report = BagReport(str(path))
+    try:
+        with open_bag(path) as bag:
+            report.notes += bag.notes
+            content = read_content(bag, names, selection.joint_topic, selection.label_topic, topics)
+    except (DataError, OSError) as error:
+        report.error = str(error)
+        return report, None, []
+    segments, dropped = segments_of(content, selection.cuts, selection.robot.continuous if selection.robot else None)
+    report.dropped = content.dropped + dropped + sum((segment.dropped for segment in segments), Counter[str]())
+    return report, content, segments
+
+
+def nothing_left(reports: list[BagReport], what: str) -> DataError:
+    """Says why nothing could be used."""
+    reasons = Counter[str]()
+    for report in reports:
+        if report.error:
+            reasons[report.error] += 1
+        reasons.update(f"segment '{segment.label}': {segment.reason}" for segment in report.segments if segment.reason)
+        reasons.update({f"{n} {reason}": 1 for reason, n in report.dropped.items()})
+    causes = "; ".join(reason for reason, _ in reasons.most_common(5)) or "the bags hold no segments"
+    more = f"; and {len(reasons) - 5} more reasons" if len(reasons) > 5 else ""
+    return DataError(f"no {what} is left of {len(reports)} bags: {causes}{more}", reports)
+
+
+def told_of(segment: Segment) -> SegmentReport:
+    """Begin of its report."""
+    duration = (segment.end - segment.begin) / SECOND
+    return SegmentReport(segment.label, duration, segment.n_messages)
+
+
+def unwrapped(piece: Piece, selection: Selection) -> Piece:
+    """Joints that turn endlessly do not jump by a full turn."""
+    if selection.robot is None or not selection.robot.continuous.any():
+        return piece
+    positions = piece.positions.copy()
+    columns = selection.robot.continuous
+    positions[:, columns] = np.unwrap(positions[:, columns], axis=0)
+    return Piece(piece.times, positions)

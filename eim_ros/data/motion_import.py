@@ -1,0 +1,194 @@
+"""From bags to motions: each continuous segment, resampled; what cannot be used is left out and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.data.bag_content import BagContent, Series
+from eim_ros.data.bag_import import (
+    LIMIT_TOLERANCE,
+    Selection,
+    nothing_left,
+    read_bag,
+    told_of,
+    unwrapped,
+    wanted_names,
+)
+from eim_ros.data.data_set import DataSet
+from eim_ros.data.import_report import BagReport
+from eim_ros.data.resampling import interpolated
+from eim_ros.data.segmentation import Segment
+
+__all__ = ["START_CONTEXT", "MotionForm", "import_motions"]
+
+START_CONTEXT = "start"
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MotionForm:
+    """How motions are made.
+
+    Attributes
+    ----------
+    n_points : int
+        Points of each motion, equally far apart in time.
+    method : str
+        "linear" or "cubic", see `resampling`.
+    contexts : tuple of str
+        What a motion depends on: "start" for the joint values at its start, or topics of points, poses (their
+        positions) or lists of numbers: the newest value in the middle of the segment, else the first one after that.
+    min_duration : float
+        Shorter motions are left out [s].
+    """
+
+    n_points: int = 50
+    method: str = "linear"
+    contexts: tuple[str, ...] = ()
+    min_duration: float = 0.1
+
+
+def import_motions(
+    paths: Sequence[str | Path], selection: Selection, form: MotionForm
+) -> tuple[DataSet, list[BagReport]]:
+    """Motions of all segments that are continuous, resampled.
+
+    Returns
+    -------
+    data_set : DataSet
+        sample (n, n_points * n_joints), point after point; context (n, n_context), may have no columns; the description
+        holds "task": "motion", joint_names, n_points, durations [s], context_names, labels, lower and upper (None where
+        unknown).
+    reports : list of BagReport
+
+    Raises
+    ------
+    DataError
+        When no motion is left; it carries the reports.
+    """
+    reports: list[BagReport] = []
+    names = wanted_names(selection)
+    motions: list[FloatArray] = []
+    contexts: list[FloatArray] = []
+    durations: list[float] = []
+    labels: list[str] = []
+    topics = [source for source in form.contexts if source != START_CONTEXT]
+    context_names: list[str] = []
+    for path in paths:
+        report, content, segments = read_bag(path, selection, names, topics)
+        reports.append(report)
+        if content is None:
+            continue
+        for segment in segments:
+            told = told_of(segment)
+            report.segments.append(told)
+            told.reason = (
+                selection.refuses(segment.label) or _no_motion(segment, form) or _out_of_limits(segment, selection)
+            )
+            if told.reason:
+                continue
+            context, told.reason = _context(content, segment, form.contexts)
+            if contexts and context is not None and len(context) != len(contexts[0]):
+                told.reason = f"its context has {len(context)} numbers, that of others {len(contexts[0])}"
+            if told.reason or context is None:
+                continue
+            names = names or content.joint_names
+            piece = unwrapped(segment.pieces[0], selection)
+            moments = np.linspace(piece.times[0], piece.times[-1], form.n_points)
+            motions.append(interpolated(piece.times, piece.positions, moments, form.method).ravel())
+            context_names = _context_names(content, form.contexts)
+            contexts.append(context)
+            durations.append(piece.duration)
+            labels.append(segment.label)
+            told.n_used, told.duration = 1, piece.duration
+    if not motions or names is None:
+        raise nothing_left(reports, "motion")
+    lower, upper = _limits(selection, len(names))
+    description = {
+        "task": "motion",
+        "source": "bags",
+        "joint_names": list(names),
+        "n_points": form.n_points,
+        "durations": durations,
+        "context_names": context_names,
+        "labels": labels,
+        "lower": lower,
+        "upper": upper,
+    }
+    return DataSet(np.array(contexts).reshape(len(motions), -1), np.array(motions), description), reports
+
+
+def _no_motion(segment: Segment, form: MotionForm) -> str:
+    if not segment.n_messages:
+        return "no joint states in it"
+    if segment.cuts:
+        more = f" and {len(segment.cuts) - 1} more" if len(segment.cuts) > 1 else ""
+        return f"not continuous: {segment.cuts[0]}{more}"
+    (piece,) = segment.pieces
+    if len(piece.times) < 2 or piece.duration < form.min_duration:
+        return f"{len(piece.times)} joint states within {piece.duration:.3f} s, shorter than {form.min_duration} s"
+    return ""
+
+
+def _out_of_limits(segment: Segment, selection: Selection) -> str:
+    robot = selection.robot
+    if robot is None:
+        return ""
+    positions = segment.pieces[0].positions
+    outside = np.maximum(robot.lower - positions, positions - robot.upper).max(axis=0)
+    outside[robot.continuous] = 0.0
+    worst = int(np.argmax(outside))
+    if outside[worst] <= LIMIT_TOLERANCE:
+        return ""
+    return f"{robot.joint_names[worst]} is out of its limits by {outside[worst]:.3g}"
+
+
+def _limits(selection: Selection, n_joints: int) -> tuple[list[Any], list[Any]]:
+    robot = selection.robot
+    if robot is None:
+        return [None] * n_joints, [None] * n_joints
+    bounds = [
+        [None if endless else float(limit) for limit, endless in zip(limits, robot.continuous, strict=True)]
+        for limits in (robot.lower, robot.upper)
+    ]
+    return bounds[0], bounds[1]
+
+
+def _context(content: BagContent, segment: Segment, sources: Sequence[str]) -> tuple[FloatArray | None, str]:
+    parts = []
+    for source in sources:
+        if source == START_CONTEXT:
+            parts.append(segment.pieces[0].positions[0])
+            continue
+        series = content.vectors[source]
+        middle = (segment.begin + segment.end) // 2
+        before = int(np.searchsorted(series.arrival, middle, side="right")) - 1
+        row = before if before >= 0 else 0
+        if not len(series) or series.arrival[row] >= segment.end:
+            return None, f"nothing came on {source} until its end"
+        parts.append(_position(series)[row])
+    return np.concatenate(parts) if parts else np.zeros(0), ""
+
+
+def _context_names(content: BagContent, sources: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for source in sources:
+        if source == START_CONTEXT:
+            names += [f"{START_CONTEXT}.{joint}" for joint in content.joint_names]
+            continue
+        n_columns = _position(content.vectors[source]).shape[1]
+        columns = "xyz" if n_columns == 3 else range(n_columns)
+        names += [f"{source}.{column}" for column in columns]
+    return names
+
+
+def _position(series: Series) -> FloatArray:
+    """Of poses only the position."""
+    return series.values[:, :3] if series.is_pose else series.values

@@ -1,0 +1,164 @@
+"""From bags to pairs of tip pose and configuration; what cannot be used is left out and reported."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.data.bag_content import BagContent, Series
+from eim_ros.data.bag_import import (
+    LIMIT_TOLERANCE,
+    Selection,
+    nothing_left,
+    read_bag,
+    told_of,
+    unwrapped,
+    wanted_names,
+)
+from eim_ros.data.import_report import BagReport
+from eim_ros.data.resampling import interpolated, interpolated_poses
+from eim_ros.data.segmentation import SECOND, Cuts, Piece, Segment
+from eim_ros.errors import DataError
+from eim_ros.kinematics import Robot
+
+__all__ = ["PairForm", "Pairs", "import_pairs"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PairForm:
+    """How pairs are made.
+
+    Attributes
+    ----------
+    pose_topic : str, optional
+        Poses of the tip in the frame of the base link; default forward kinematics.
+    rate : float, optional
+        Pairs per second [Hz]; default one for each joint state.
+    method : str
+        How joint values between joint states are found, where there is a rate.
+    """
+
+    pose_topic: str | None = None
+    rate: float | None = None
+    method: str = "linear"
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Poses (n, 4, 4) of the tip, and configurations (n, dof)."""
+
+    poses: FloatArray
+    configurations: FloatArray
+
+
+def import_pairs(paths: Sequence[str | Path], selection: Selection, form: PairForm) -> tuple[Pairs, list[BagReport]]:
+    """Pairs of tip pose and configuration from all continuous pieces of all segments; `selection` has a robot.
+
+    Raises
+    ------
+    DataError
+        When no pair is left; it carries the reports.
+    """
+    robot = selection.robot
+    if robot is None:
+        raise DataError("pairs of pose and configuration need a robot", None)
+    reports: list[BagReport] = []
+    poses: list[FloatArray] = []
+    configurations: list[FloatArray] = []
+    for path in paths:
+        report, content, segments = read_bag(
+            path, selection, wanted_names(selection), [form.pose_topic] if form.pose_topic else []
+        )
+        reports.append(report)
+        if content is None:
+            continue
+        if form.pose_topic and (problem := _wrong_poses(content.vectors[form.pose_topic], form.pose_topic, robot)):
+            report.error = problem
+            continue
+        differences: list[FloatArray] = []
+        for segment in segments:
+            told = told_of(segment)
+            report.segments.append(told)
+            told.reason = selection.refuses(segment.label)
+            if told.reason:
+                continue
+            told.reason = "; ".join(segment.cuts) if segment.n_messages else "no joint states in it"
+            origin = _origin(content, segment, selection.cuts)
+            for piece in segment.pieces:
+                reached, values = _pairs_of(piece, content, origin, robot, selection, form, report.dropped)
+                poses.append(reached)
+                configurations.append(values)
+                told.n_used += len(values)
+                if form.pose_topic and len(values):
+                    offsets = reached[:, :3, 3] - robot.forward(values)[:, :3, 3]
+                    differences.append(np.linalg.norm(offsets, axis=1))
+            if not told.n_used and not told.reason:
+                told.reason = "no pair is left"
+        if differences:
+            far = np.concatenate(differences)
+            report.notes.append(
+                f"positions of {form.pose_topic} differ from forward kinematics by {np.median(far):.3g} m (median), "
+                f"{far.max():.3g} m (largest)"
+            )
+    if not sum(map(len, configurations)):
+        raise nothing_left(reports, "pair")
+    return Pairs(np.concatenate(poses), np.concatenate(configurations)), reports
+
+
+def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
+    if not len(series):
+        return f"nothing came on {topic}"
+    if not series.is_pose:
+        return f"{topic} holds no poses"
+    if series.frame and series.frame != robot.base_link:
+        return f"poses of {topic} are in frame '{series.frame}', expected the base link '{robot.base_link}'"
+    return ""
+
+
+def _origin(content: BagContent, segment: Segment, cuts: Cuts) -> int:
+    """Time at which the times of the segment's pieces are 0 [ns]."""
+    inside = (content.joints.arrival >= segment.begin) & (content.joints.arrival < segment.end)
+    clock = content.joints.arrival if cuts.use_arrival else content.joints.stamp
+    return int(clock[inside][0]) if inside.any() else 0
+
+
+def _pairs_of(
+    piece: Piece,
+    content: BagContent,
+    origin: int,
+    robot: Robot,
+    selection: Selection,
+    form: PairForm,
+    dropped: Counter[str],
+) -> tuple[FloatArray, FloatArray]:
+    piece = unwrapped(piece, selection)
+    moments, values = piece.times, piece.positions
+    if form.rate is not None and len(piece.times) > 1:
+        moments = np.arange(piece.times[0], piece.times[-1], 1.0 / form.rate)
+        values = interpolated(piece.times, piece.positions, moments, form.method)
+    endless = robot.continuous
+    values = np.where(endless, (values + math.pi) % (2.0 * math.pi) - math.pi, values)
+    known = robot.within_limits(values, LIMIT_TOLERANCE)
+    if n_outside := int(np.sum(~known)):
+        dropped["configurations out of the robot's limits"] += n_outside
+    if form.pose_topic is None:
+        return robot.forward(values[known]), values[known]
+    poses, near = _poses_at(content.vectors[form.pose_topic], origin, moments, selection.cuts)
+    if n_alone := int(np.sum(known & ~near)):
+        dropped[f"configurations without a pose within {selection.cuts.max_gap} s"] += n_alone
+    return poses[known & near], values[known & near]
+
+
+def _poses_at(series: Series, origin: int, moments: FloatArray, cuts: Cuts) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    clock = series.arrival if cuts.use_arrival else series.stamp
+    times = (clock - origin) / SECOND
+    order = np.concatenate([[True], times[1:] > np.maximum.accumulate(times)[:-1]]) if len(times) else slice(0)
+    return interpolated_poses(times[order], series.values[order], moments, cuts.max_gap)

@@ -1,0 +1,145 @@
+"""From the content of a bag to continuous pieces of motion: cut by label, where time or position jump, and at gaps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.data.bag_content import BagContent, Series
+
+__all__ = ["Cuts", "Piece", "Segment", "segments_of"]
+
+SECOND = 1e9  # [ns]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Where a recording is not continuous.
+
+    Attributes
+    ----------
+    max_gap : float
+        Longest time between two joint states of one piece [s].
+    max_speed : float
+        Fastest change of a joint between two of them [rad/s] or [m/s].
+    use_arrival : bool
+        Go by the times of arrival instead of those in the headers.
+    """
+
+    max_gap: float = 0.2
+    max_speed: float = 100.0
+    use_arrival: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Continuous motion: times (n,) [s], strictly ascending, and positions (n, n_joints)."""
+
+    times: np.ndarray
+    positions: np.ndarray
+
+    @property
+    def duration(self) -> float:
+        """From first to last [s]."""
+        return float(self.times[-1] - self.times[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """What was recorded under one label.
+
+    Attributes
+    ----------
+    label : str
+    begin, end : int
+        Times of arrival, the latter excluded [ns].
+    n_messages : int
+        Joint states in it.
+    pieces : tuple of Piece
+    cuts : tuple of str
+        Why it was cut into pieces.
+    dropped : Counter
+        Joint states left out, by reason.
+    """
+
+    label: str
+    begin: int
+    end: int
+    n_messages: int
+    pieces: tuple[Piece, ...]
+    cuts: tuple[str, ...]
+    dropped: Counter[str]
+
+
+def segments_of(
+    content: BagContent, cuts: Cuts, endless: npt.NDArray[np.bool_] | None = None
+) -> tuple[list[Segment], Counter[str]]:
+    """The segments of a bag, one without labels being one segment, and what belongs to none.
+
+    `endless` (n_joints,) marks joints whose full turns are no jumps.
+    """
+    joints = content.joints
+    last = int(joints.arrival[-1]) + 1
+    labels = sorted(content.labels) or [(int(joints.arrival[0]), "")]
+    ends = [begin for begin, _ in labels[1:]] + [max(last, labels[-1][0])]
+    dropped: Counter[str] = Counter()
+    if n_before := int(np.sum(joints.arrival < labels[0][0])):
+        dropped["joint states before the first label"] = n_before
+    segments = []
+    for (begin, label), end in zip(labels, ends, strict=True):
+        inside = joints.part((joints.arrival >= begin) & (joints.arrival < end))
+        pieces, reasons, left_out = _pieces(inside, cuts, endless)
+        segments.append(Segment(label, begin, end, len(inside), pieces, reasons, left_out))
+    return segments, dropped
+
+
+def _pieces(
+    series: Series, cuts: Cuts, endless: npt.NDArray[np.bool_] | None
+) -> tuple[tuple[Piece, ...], tuple[str, ...], Counter[str]]:
+    if not len(series):
+        return (), (), Counter()
+    clock = series.arrival if cuts.use_arrival else series.stamp
+    origin = int(clock[0])
+    times = (clock - origin) / SECOND
+    kept, starts, reasons, n_late = _in_order(times, cuts.max_gap)
+    times, positions = times[kept], series.values[kept]
+    steps = np.diff(times)
+    speeds = np.zeros_like(steps)
+    continuous = np.ones(len(steps), dtype=bool)
+    continuous[[start - 1 for start in starts]] = False
+    if len(steps):
+        changes = np.diff(positions, axis=0)
+        if endless is not None:
+            changes = np.where(endless, (changes + np.pi) % (2.0 * np.pi) - np.pi, changes)
+        speeds = np.abs(changes).max(axis=1) / np.where(continuous, steps, 1.0)
+    for i in np.flatnonzero(continuous):
+        if steps[i] > cuts.max_gap:
+            starts.append(int(i) + 1)
+            reasons.append(f"gap of {steps[i]:.3f} s at {times[i]:.3f} s")
+        elif speeds[i] > cuts.max_speed:
+            starts.append(int(i) + 1)
+            reasons.append(f"a joint jumps at {times[i]:.3f} s, by {speeds[i] * steps[i]:.3g} within {steps[i]:.4f} s")
+    edges = [0, *sorted(starts), len(times)]
+    pieces = tuple(Piece(times[a:b], positions[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True))
+    dropped = Counter({"joint states not later than the one before": n_late} if n_late else {})
+    return pieces, tuple(reasons), dropped
+
+
+def _in_order(times: np.ndarray, max_gap: float) -> tuple[list[int], list[int], list[str], int]:
+    """Rows whose time is later than all before, rows among them at which the clock was set back, why, rows left out."""
+    kept: list[int] = []
+    starts: list[int] = []
+    reasons: list[str] = []
+    newest = -np.inf
+    for row, moment in enumerate(times.tolist()):
+        if moment <= newest:
+            if newest - moment <= max_gap:
+                continue
+            starts.append(len(kept))
+            reasons.append(f"time goes backwards by {newest - moment:.3f} s after {newest:.3f} s")
+        kept.append(row)
+        newest = moment
+    return kept, starts, reasons, len(times) - len(kept)

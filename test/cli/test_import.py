@@ -1,0 +1,126 @@
+"""`eim import` and `eim recover`: what they write and say, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.command import Command, eim_process
+from data.bags import Item, data_file, joint_state, label, write_own, write_standard
+from rosbags.rosbag2 import Reader
+
+from eim_ros.data import load_data_set
+from eim_ros.ik.collection import context_kind_of, robot_of
+from eim_ros.kinematics import Robot
+
+ROBOT = Robot.load("planar3")
+
+
+def demonstrations(begin: float = 0.0) -> list[Item]:
+    """Two segments of the planar arm and one that is too short."""
+    items = []
+    for i, n in enumerate((100, 80, 3)):
+        start = begin + 2.0 * i
+        items.append(label(start, f"way {i}"))
+        items += [joint_state(start + 0.01 * k, ROBOT.joint_names, [0.01 * k, 0.1, -0.005 * k]) for k in range(n)]
+    return items
+
+
+@pytest.fixture
+def bags(tmp_path: Path) -> list[Path]:
+    folder = tmp_path / "demos"
+    folder.mkdir()
+    return [write_own(folder / "a", demonstrations()), write_standard(folder / "b", demonstrations(10.0))]
+
+
+def test_motions_of_all_bags_are_written_and_what_was_dropped_is_told(
+    eim: Command, bags: list[Path], tmp_path: Path
+) -> None:
+    outcome = eim("import", *bags, "--output", tmp_path / "d.npz", "--points", 20, "--context", "start")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.endswith(f"wrote 4 motions to {tmp_path / 'd.npz'}\n")
+    assert outcome.out.count("dropped segment 'way 2' of 0.02 s: 3 joint states within 0.020 s") == 2
+    data_set = load_data_set(tmp_path / "d.npz")
+    assert data_set.sample.shape == (4, 60)
+    assert data_set.context.shape == (4, 3)
+    assert data_set.description["labels"] == ["way 0", "way 1"] * 2
+
+
+def test_json_tells_of_each_bag_and_segment(eim: Command, bags: list[Path], tmp_path: Path) -> None:
+    outcome = eim("import", *bags, "--robot", "planar3", "--output", tmp_path / "d.npz", "--json")
+    answer = outcome.json
+    assert answer["n_samples"] == 4
+    assert answer["joint_names"] == list(ROBOT.joint_names)
+    assert [bag["n_used"] for bag in answer["bags"]] == [2, 2]
+    assert [segment["n_used"] for segment in answer["bags"][0]["segments"]] == [1, 1, 0]
+    assert "shorter than 0.1 s" in answer["bags"][0]["segments"][2]["reason"]
+    description = load_data_set(tmp_path / "d.npz").description
+    assert description["lower"] == pytest.approx(list(ROBOT.lower))
+    assert description["robot"]["name"] == "planar3"
+
+
+def test_pairs_are_a_data_set_that_training_takes(eim: Command, bags: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    outcome = eim(
+        "import", *bags, "--task", "ik", "--robot", "planar3", "--context", "pose", "--output", path, "--json"
+    )
+    assert outcome.json["n_samples"] == 2 * 183
+    data_set = load_data_set(path)
+    assert robot_of(data_set).fingerprint == ROBOT.fingerprint
+    assert context_kind_of(data_set) == "pose"
+    reached = ROBOT.forward(data_set.sample)
+    assert np.allclose(data_set.context[:, :3], reached[:, :3, 3], rtol=0, atol=1e-12)
+
+
+def test_bags_found_by_a_pattern_of_file_names(bags: list[Path], tmp_path: Path) -> None:
+    files = sorted((tmp_path / "demos").glob("*/*.mcap"))
+    outcome = eim_process("import", *files, "--output", tmp_path / "d.npz")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert len(load_data_set(tmp_path / "d.npz")) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--joints", "a,b"), "no motion is left of 2 bags"),
+        (("--joints", "a,,b"), "expected different names"),
+        (("--joints", "a,b", "--robot", "planar3"), "give one of the two"),
+        (("--task", "ik"), "needs --robot"),
+        (("--task", "ik", "--robot", "planar3", "--context", "start"), "must be one of position, pose"),
+        (("--task", "ik", "--robot", "iiwa14"), "no pair is left of 2 bags"),
+        (("--pose-topic", "/pose"), "are for --task ik"),
+        (("--context", "/nothing"), "has no topic /nothing"),
+        (("--joint-topic", "/nothing"), "has no topic /nothing; it has"),
+        (("--label", "other"), "label not asked for"),
+        (("--points", "1"), "at least 2 points"),
+        (("--max-gap", "nan"), "must be positive"),
+        (("--base", "base_link"), "--robot"),
+    ],
+)
+def test_what_leads_to_nothing_is_refused_and_nothing_is_written(
+    eim: Command, bags: list[Path], tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    eim("import", *bags, "--output", tmp_path / "d.npz", *words).refused(reason)
+    assert not (tmp_path / "d.npz").exists()
+
+
+def test_missing_bag_is_refused(eim: Command, tmp_path: Path) -> None:
+    eim("import", tmp_path / "none", "--output", tmp_path / "d.npz").refused("none does not exist")
+
+
+def test_recover_makes_a_bag_whole_in_its_place(eim: Command, bags: list[Path]) -> None:
+    file = data_file(bags[1])
+    file.write_bytes(file.read_bytes()[:-500])
+    (bags[1] / "metadata.yaml").unlink()
+    outcome = eim("recover", *bags)
+    assert outcome.code == 0
+    first, second = outcome.out.splitlines()
+    assert first == f"{bags[0]}: is whole"
+    assert second.startswith(f"{bags[1]}: recovered 186 messages")
+    with Reader(bags[1]) as reader:
+        assert len(list(reader.messages())) == reader.message_count == 186
+
+
+def test_recover_refuses_what_is_no_bag(eim: Command, tmp_path: Path) -> None:
+    eim("recover", tmp_path).refused("no .mcap file")
