@@ -2,12 +2,14 @@
 
 configure loads the model and compiles every kernel, activate starts serving. In every other state the service answers
 that the node is not active. The executor's thread only takes requests; worker threads answer them; the outbox sends
-the answers no faster than clients read them.
+the answers no faster than clients read them. `~/load_model` loads and compiles another model on a thread of its own and
+then exchanges the two: no request waits for it, and each is answered by one of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -20,8 +22,8 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.nodes.deferred_service import Exchange, create_deferred_service
 from eim_ros.nodes.diagnostics import Tally, diagnostics
-from eim_ros.nodes.interfaces import SampleIK
-from eim_ros.nodes.loading import load_sampler
+from eim_ros.nodes.interfaces import LoadModel, SampleIK
+from eim_ros.nodes.loading import load_replacement, load_sampler
 from eim_ros.nodes.messages import RequestError, fill, parse, refuse
 from eim_ros.nodes.outbox import Outbox
 from eim_ros.nodes.parameters import NodeSettings
@@ -32,6 +34,7 @@ from eim_ros.nodes.settings import IkServerSettings
 __all__ = ["IkServer"]
 
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
+_WAITING_MODELS = 3  # models that may wait for being loaded
 _LONGEST_JOIN = 2.0  # [s]; ros2 launch kills 5 s after it has sent SIGINT
 
 
@@ -43,6 +46,8 @@ class IkServer(LifecycleNode):
         self._node_settings = NodeSettings(self, IkServerSettings)
         self._loaded: Sampler | None = None
         self._serving: Sampler | None = None
+        self._exchange = threading.Lock()  # of the two models, by transitions and by `~/load_model`
+        self._model = ""
         self._state = "unconfigured"
         self._problem = ""
         self._tally = Tally()
@@ -50,6 +55,7 @@ class IkServer(LifecycleNode):
         self._queue: RequestQueue[Exchange] = RequestQueue(
             self._serve, n_threads=self.settings.threads, size=self.settings.queue_size
         )
+        self._loader: RequestQueue[Exchange] = RequestQueue(self._load, n_threads=1, size=_WAITING_MODELS)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(_DIAGNOSTICS_PERIOD, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
         if not self.settings.autostart:
@@ -74,6 +80,7 @@ class IkServer(LifecycleNode):
         """Stop serving and destroy the node; False when a request is still being solved."""
         self._serving = None
         idle = self._queue.close(_LONGEST_JOIN)
+        idle = self._loader.close(_LONGEST_JOIN if idle else 0.0) and idle
         self._outbox.close()
         self.destroy_node()
         return idle
@@ -93,32 +100,37 @@ class IkServer(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start serving."""
-        self._serving = self._loaded
-        self._enter("active")
+        with self._exchange:
+            self._serving = self._loaded
+            self._enter("active")
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop serving; a request that is being solved is still answered."""
-        self._serving = None
-        self._enter("inactive")
+        with self._exchange:
+            self._serving = None
+            self._enter("inactive")
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Forget the model."""
-        self._serving = self._loaded = None
-        self._enter("unconfigured")
+        with self._exchange:
+            self._serving = self._loaded = None
+            self._enter("unconfigured")
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Forget the model for good; the service keeps answering that the node is not active."""
-        self._serving = self._loaded = None
-        self._enter("finalized")
+        with self._exchange:
+            self._serving = self._loaded = None
+            self._enter("finalized")
         return super().on_shutdown(state)
 
     def _configure(self) -> None:
         began = time.monotonic()
         self.get_logger().info(f"configuring with model {self.settings.model or 'as shipped'}")
         self._loaded = load_sampler(self.settings, self._description())
+        self._model = self.settings.model
         robot = self._loaded.robot
         self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
         self._node_settings.tell("chain.tip_link", robot.tip_link, "Link that reaches the pose.")
@@ -149,6 +161,7 @@ class IkServer(LifecycleNode):
 
     def _open_service(self) -> None:
         create_deferred_service(self, SampleIK, "~/sample_ik", self._receive, SERVICE_QOS)
+        create_deferred_service(self, LoadModel, "~/load_model", self._receive_model, SERVICE_QOS)
 
     def _receive(self, exchange: Exchange) -> None:
         """On the executor's thread: queue the request, or answer BUSY without solving it."""
@@ -181,6 +194,42 @@ class IkServer(LifecycleNode):
         arguments = {field.name: getattr(query, field.name) for field in dataclasses.fields(query)}
         fill(exchange.response, sampler.sample(**{**arguments, "timeout": query.timeout - waited}))
 
+    def _receive_model(self, exchange: Exchange) -> None:
+        """On the executor's thread: queue the wish for another model."""
+        if not self._loader.offer(exchange):
+            exchange.response.message = "other models are being loaded: try again later"
+            self._send_model(exchange)
+
+    def _load(self, exchange: Exchange) -> None:
+        """On the loader's thread: load, compile, exchange; the present model serves meanwhile, and on failure on."""
+        began, path = time.monotonic(), exchange.request.path
+        try:
+            self._replace(path)
+            exchange.response.success = True
+            self.get_logger().info(f"model {path} loaded in {time.monotonic() - began:.1f} s")
+        except Exception as error:
+            exchange.response.message = " ".join(_reason(error).split())
+            self.get_logger().warning(f"model {path} refused: {exchange.response.message}")
+        self._send_model(exchange)
+
+    def _replace(self, path: str) -> None:
+        present = self._loaded
+        if present is None:
+            raise ConfigurationError(f"{self.get_name()} is {self._state}: configure it first")
+        following = load_replacement(path, present, self.settings.device)
+        with self._exchange:
+            if self._loaded is not present:
+                raise ConfigurationError(f"{self.get_name()} became {self._state} meanwhile")
+            self._loaded, self._model = following, path
+            if self._serving is not None:
+                self._serving = following
+
+    def _send_model(self, exchange: Exchange) -> None:
+        try:
+            exchange.send()
+        except Exception as error:  # the context is being shut down
+            self.get_logger().error(f"an answer could not be sent: {_reason(error)}")
+
     def _send(self, exchange: Exchange) -> None:
         """Called by the outbox."""
         response = exchange.response
@@ -196,7 +245,12 @@ class IkServer(LifecycleNode):
             self.get_logger().error(f"an answer could not be sent: {_reason(error)}")
 
     def _report(self) -> None:
-        facts = {"state": self._state, "requests open": str(self._queue.n_open), **self._tally.facts()}
+        facts = {
+            "state": self._state,
+            "model": self._model or "as shipped",
+            "requests open": str(self._queue.n_open),
+            **self._tally.facts(),
+        }
         message = diagnostics(self.get_fully_qualified_name(), self._state, self._problem, facts)
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(message)

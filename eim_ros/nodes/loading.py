@@ -8,7 +8,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.nodes.settings import IkServerSettings
 
-__all__ = ["SHIPPED_MODEL", "load_sampler"]
+__all__ = ["SHIPPED_MODEL", "load_replacement", "load_sampler"]
 
 SHIPPED_MODEL = "config/models/iiwa14_position.safetensors"
 
@@ -33,6 +33,21 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     if settings.robot or description or settings.base_link or settings.tip_link:
         robot = _given_robot(settings, description, sampler.robot, path)
         sampler = Sampler.load(path, robot=robot, device=settings.device)
+    sampler.compile()
+    return sampler
+
+
+def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sampler:
+    """Another model of the same robot, compiled.
+
+    Raises
+    ------
+    EimError
+        As `load_sampler`; a model of another robot is refused: clients know the joints and frames of this one.
+    """
+    if not path:
+        raise ModelFileError("the path of the model is empty", path)
+    sampler = Sampler.load(path, robot=present.robot, device=device)
     sampler.compile()
     return sampler
 
