@@ -14,9 +14,9 @@ from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.duration import Duration
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.subscription import Subscription
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from eim_ros.data.bag_metadata import Topic
@@ -26,10 +26,10 @@ __all__ = ["RawSubscription", "topic_of"]
 
 
 class _NeverExecuted(ReentrantCallbackGroup):
-    """Of subscriptions: the executor does not wait for them. It still handles their events."""
+    """Of subscriptions: the executor does not wait for them."""
 
     def can_execute(self, entity: Any) -> bool:
-        return not isinstance(entity, Subscription)
+        return False
 
 
 def topic_of(node: Node, name: str) -> Topic | None:
@@ -73,6 +73,8 @@ class RawSubscription:
             _requested(topic.qos, depth),
             callback_group=_NeverExecuted(),
             raw=True,
+            # waiting for events would wake the executor for each message, too
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
         )
 
     def take(self, most: int) -> Iterator[tuple[int, int, bytes]]:
