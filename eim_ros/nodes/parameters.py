@@ -23,7 +23,7 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 _LARGEST_INTEGER = 2**63 - 1
 _OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
-_IGNORED_PREFIXES = ("qos_overrides.", "chain.")  # of every node; told by a node, and so in what it dumps
+_IGNORED_PREFIXES = ("qos_overrides.", "chain.", "prior.")  # of every node; told by a node, and so in what it dumps
 
 
 class NodeSettings(Generic[SettingsT]):
