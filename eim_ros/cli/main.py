@@ -22,6 +22,7 @@ VERBS = {
     "train": "learn an inverse kinematics model or a motion prior from a data set",
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
     "sample": "configurations for a pose, from a model file",
+    "motion": "motions from a motion prior, and how likely motions are",
     "request": "configurations for a pose, from the running service",
     "experiment": "run an experiment, print its table, draw its picture",
     "demo": "the whole circle: collect, train, serve, request, draw",

@@ -149,7 +149,7 @@ class Recorder:
         return topic.name in self._channels
 
     def leave_out(self, topic: str, reason: str) -> None:
-        """A wanted topic cannot be recorded."""
+        """A wanted topic, or a part of it, cannot be recorded."""
         self._problems[topic] = reason
 
     def write(self, topic: str, log_time: int, publish_time: int, data: bytes) -> None:

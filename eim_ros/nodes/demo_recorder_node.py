@@ -184,6 +184,9 @@ class DemoRecorder(Node):
 
     def _report(self) -> None:
         recorder = self._recorder
+        for name, subscription in self._raw_subscriptions.items():
+            if problem := subscription.unheard:
+                recorder.leave_out(name, problem)
         message = RecorderStatus(
             recording=recorder.is_recording,
             path=str(recorder.path) if recorder.topics else "",

@@ -16,7 +16,14 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.duration import Duration
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    QoSCompatibility,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_check_compatible,
+)
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from eim_ros.data.bag_metadata import Topic
@@ -65,12 +72,13 @@ class RawSubscription:
         self._node = node
         self.topic = topic
         self.n_lost = 0
+        self._profile = _requested(topic.qos, depth)
         self._newest: dict[bytes, int] = {}  # number of the last message, by publisher
         self._subscription = node.create_subscription(
             _message_class(topic.type),
             topic.name,
             _unused,
-            _requested(topic.qos, depth),
+            self._profile,
             callback_group=_NeverExecuted(),
             raw=True,
             # waiting for events would wake the executor for each message, too
@@ -88,6 +96,19 @@ class RawSubscription:
                 data, info = taken
                 self._count_lost(info)
                 yield info["received_timestamp"] or time.time_ns(), info["source_timestamp"] or 0, data
+
+    @property
+    def unheard(self) -> str:
+        """Whose messages do not come, since they offer less than was asked for; empty if there is nobody."""
+        publishers = self._node.get_publishers_info_by_topic(self.topic.name)
+        weaker = [
+            publisher.node_name
+            for publisher in publishers
+            if qos_check_compatible(publisher.qos_profile, self._profile)[0] == QoSCompatibility.ERROR
+        ]
+        if not weaker:
+            return ""
+        return f"{', '.join(weaker)} came later and offers a weaker quality of service: not recorded"
 
     def destroy(self) -> None:
         """End the subscription."""

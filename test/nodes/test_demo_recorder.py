@@ -214,6 +214,20 @@ def test_topic_that_comes_later_is_recorded_from_then_on(
     late.destroy()
 
 
+def test_later_publisher_with_a_weaker_quality_of_service_is_told(
+    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+) -> None:
+    assert start(client, recorder, tmp_path / "bag").success
+    robot.wait_for_listener(recorder)
+    robot.publish([1.0, 0.0])
+    weaker = Robot(client, "/joint_states", JOINTS, reliable=False)
+    told = status_of(client, recorder, lambda message: "weaker" in message.message, "the weaker publisher")
+    assert told.message.startswith("/joint_states: test_client_")
+    assert stop(client, recorder).success
+    assert positions(tmp_path / "bag") == [1.0]
+    weaker.destroy()
+
+
 def test_discarded_recording_is_gone_and_the_next_one_starts(
     client: ClientNode, recorder: ServerProcess, tmp_path: Path
 ) -> None:

@@ -1,0 +1,94 @@
+"""`eim motion`: motions and scores from a prior's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.command import Command
+from motion.demonstrated import JOINTS, N_POINTS, two_ways
+
+from eim_ros.data import load_data_set, save_data_set
+from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+
+
+@pytest.fixture(scope="module")
+def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prior") / "prior.safetensors"
+    MotionTraining(MotionEMConfig(n_components=2, n_starts=1)).run(two_ways(100, 0)).model.save(path)
+    return path
+
+
+@pytest.fixture
+def sample(prior: Path) -> tuple[object, ...]:
+    return ("motion", "sample", "--model", prior, "--context", 1.0, "--seed", 3)
+
+
+def test_motions_are_those_of_the_prior_and_the_seed(eim: Command, sample: tuple, prior: Path) -> None:
+    answer = eim(*sample, "-n", 5, "--json").json
+    assert (answer["joint_names"], answer["n"], answer["n_points"]) == (list(JOINTS), 5, N_POINTS)
+    import torch
+
+    expected = MotionPrior.load(prior).condition([1.0]).sample(5, torch.Generator().manual_seed(3))
+    np.testing.assert_array_equal(answer["positions"], expected.positions)
+    assert answer["log_prob"] == expected.log_prob.tolist()
+    assert answer["log_evidence"] == 0.0
+    assert answer["duration"] == MotionPrior.load(prior).mean_duration
+
+
+def test_via_points_and_points_are_as_asked_for(eim: Command, sample: tuple) -> None:
+    words = ("--via", 0.5, "wrist=0.9", "--via", 1.0, "wrist=0.05:0.01", "shoulder=1.02", "--points", 11, "--json")
+    positions = np.array(eim(*sample, *words).json["positions"])
+    assert positions.shape == (10, 11, 3)
+    np.testing.assert_allclose(positions[:, 5, 2], 0.9, atol=6e-3)
+    np.testing.assert_allclose(positions[:, -1, 0], 1.02, atol=6e-3)
+
+
+def test_samples_become_a_data_set_that_can_be_scored(eim: Command, sample: tuple, prior: Path, tmp_path: Path) -> None:
+    path = tmp_path / "drawn.npz"
+    assert eim(*sample, "-n", 40, "--output", path, "--duration", 3.0).code == 0
+    drawn = load_data_set(path)
+    assert drawn.description["durations"] == [3.0] * 40
+    scores = eim("motion", "score", "--model", prior, "--data", path, "--json").json
+    assert scores["n"] == 40
+    assert np.mean(scores["quantile"]) > 0.2
+    table = eim("motion", "score", "--model", prior, "--data", path)
+    assert len(table.out.splitlines()) == 41
+
+
+def test_table_tells_ends_and_densities(eim: Command, sample: tuple) -> None:
+    outcome = eim(*sample, "-n", 3)
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"3 motions of {N_POINTS} points")
+    assert len(outcome.out.splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--context", 1.0, 2.0), "expected 1 numbers (goal)"),
+        (("--via", "soon", "wrist=1"), "--via is a phase and then"),
+        (("--via", 0.5), "--via is a phase and then"),
+        (("--via", 0.5, "=1"), "--via is a phase and then"),
+        (("--via", 0.5, "hip=1"), "unknown joints hip"),
+        (("--via", 2.0, "wrist=1"), "from 0 to 1"),
+        (("--via", 0.5, "elbow=9"), "its limits are -3 and 3"),
+        (("--points", 1), "--points must be at least 2"),
+        (("--duration", "nan"), "--duration must be"),
+        (("--model", "none"), "cannot read none"),
+    ],
+)
+def test_bad_input_is_one_line(eim: Command, sample: tuple, words: tuple, reason: str) -> None:
+    eim(*sample, *words).refused(reason)
+
+
+def test_motions_of_another_robot_are_refused(eim: Command, prior: Path, tmp_path: Path) -> None:
+    other = two_ways(5, 0)
+    other.description["joint_names"] = ["a", "b", "c"]
+    save_data_set(tmp_path / "other.npz", other)
+    eim("motion", "score", "--model", prior, "--data", tmp_path / "other.npz").refused(
+        "the motions are of joints a, b, c"
+    )
+    save_data_set(tmp_path / "plain.npz", two_ways(5, 0, context=False))
+    eim("motion", "score", "--model", prior, "--data", tmp_path / "plain.npz").refused("have 0 contexts, the prior 1")

@@ -1,0 +1,103 @@
+"""The recorder without ROS: one recording at a time, a disk that fills up, topics that cannot be recorded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from data.bags import JOINT_STATE, START, joint_state, serialized
+
+from eim_ros.data.bag_metadata import Topic
+from eim_ros.data.bag_reader import open_bag
+from eim_ros.data.recorder import Recorder
+from eim_ros.errors import DataError
+
+DATA = serialized(joint_state(0.0, ["j"], [0.0]))
+
+
+class Clock:
+    """Time [s] set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_recording_tells_what_it_did(tmp_path: Path) -> None:
+    clock = Clock()
+    recorder = Recorder("/label", clock=clock)
+    assert not recorder.is_recording
+    recorder.start(tmp_path / "bag", ["/a", "/b", "/a"], "first", START)
+    assert recorder.topics == ("/a", "/b")
+    assert recorder.unknown_topics == ["/a", "/b"]
+    assert recorder.add_topic(Topic("/a", JOINT_STATE))
+    assert not recorder.add_topic(Topic("/b", "nobody_msgs/msg/Unknown"))
+    assert recorder.unknown_topics == []
+    recorder.write("/a", START + 1, START, DATA)
+    recorder.label("second", START + 2)
+    clock.now = 2.5
+    assert recorder.counts == [1, 0]
+    assert (recorder.n_segments, recorder.current_label, recorder.duration) == (2, "second", 2.5)
+    told = recorder.stop()
+    assert told.startswith("1 messages in 2.5 s, 2 segments; /b: no definition of the message type")
+    clock.now = 9.0
+    assert recorder.duration == 2.5
+    assert recorder.size == (tmp_path / "bag" / "bag_0.mcap").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("topics", "reason"), [([], "no topics"), (["/a", "/label"], "the recorder's own topic of labels")]
+)
+def test_bad_topics_are_refused(tmp_path: Path, topics: list[str], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        Recorder("/label").start(tmp_path / "bag", topics, "", START)
+    assert not (tmp_path / "bag").exists()
+
+
+def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
+    clock, needed = Clock(), [0]
+    recorder = Recorder("/label", min_free_space=lambda: needed[0], clock=clock)
+    recorder.start(tmp_path / "bag", ["/a"], "", START)
+    recorder.add_topic(Topic("/a", JOINT_STATE))
+    recorder.write("/a", START + 1, START, DATA)
+    needed[0] = 2**62
+    recorder.tick()
+    assert recorder.is_recording  # the disk is not looked at all the time
+    clock.now = 0.6
+    recorder.tick()
+    assert not recorder.is_recording
+    assert "MB free" in recorder.message
+    recorder.write("/a", START + 2, START, DATA)  # comes too late, and is no error
+    with pytest.raises(DataError, match="MB free"):
+        recorder.stop()
+    with open_bag(tmp_path / "bag") as bag:
+        assert len(list(bag.messages(["/a"]))) == 1
+
+
+FULL_DISK = """
+import pathlib, resource, sys
+from eim_ros.data.bag_metadata import Topic
+from eim_ros.data.recorder import Recorder
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+recorder = Recorder("/label", flush_period=0.0)
+recorder.start(pathlib.Path(sys.argv[1]), ["/a"], "x", 1)
+recorder.add_topic(Topic("/a", "std_msgs/msg/String"))
+n = 0
+while recorder.is_recording:
+    recorder.write("/a", 2 + n, 2, b"\\0\\1\\0\\0\\1\\0\\0\\0\\0" + bytes(1000))
+    recorder.tick()
+    n += 1
+print(recorder.message)
+"""
+
+
+def test_disk_that_is_full_ends_the_recording_with_a_whole_bag(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "bag")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "recording ended: File too large; the bag holds what was flushed before" in result.stdout
+    with open_bag(tmp_path / "bag") as bag:
+        assert bag.notes == []
+        assert len(list(bag.messages(["/a", "/label"]))) > 100
