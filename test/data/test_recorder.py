@@ -80,14 +80,18 @@ def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
 FULL_DISK = """
 import pathlib, resource, sys
 from eim_ros.data.bag_metadata import Topic
+from eim_ros.data.message_definitions import standard_types
 from eim_ros.data.recorder import Recorder
+types = standard_types()
+TEXT = "std_msgs/msg/String"
+data = bytes(types.serialize_cdr(types.types[TEXT](data="x" * 1000), TEXT))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 recorder = Recorder("/label", flush_period=0.0)
 recorder.start(pathlib.Path(sys.argv[1]), ["/a"], "x", 1)
-recorder.add_topic(Topic("/a", "std_msgs/msg/String"))
+recorder.add_topic(Topic("/a", TEXT))
 n = 0
 while recorder.is_recording:
-    recorder.write("/a", 2 + n, 2, b"\\0\\1\\0\\0\\1\\0\\0\\0\\0" + bytes(1000))
+    recorder.write("/a", 2 + n, 2, data)
     recorder.tick()
     n += 1
 print(recorder.message)

@@ -7,6 +7,7 @@ from typing import Any
 
 from nodes.client_node import ClientNode
 from nodes.server_process import ServerProcess, wait_until
+from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
@@ -19,7 +20,11 @@ class Robot:
         reliability = ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT
         self._client, self._names = client, list(names)
         self._publisher = client.node.create_publisher(
-            JointState, topic, QoSProfile(depth=1000, reliability=reliability)
+            JointState,
+            topic,
+            QoSProfile(depth=1000, reliability=reliability),
+            # the default one logs in a way that rclpy itself deprecates
+            event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
         )
 
     def publish(self, positions: Sequence[float]) -> None:
