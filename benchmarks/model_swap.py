@@ -1,0 +1,185 @@
+"""Exchange of the model of `ik_server` under load: answers lost, and latency during the exchange beside that without.
+
+    python benchmarks/model_swap.py [--output benchmarks/results/model_swap.txt]
+
+Two processes: the real node with the shipped model, and this client, which sends 100 requests per second (10 refined
+positions of the iiwa each) and now and then asks for another model: the shipped mixture with its experts in reverse
+order. Latencies are from the time at which a request was due, so that a client that is held up is not flattered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+RATE = 100.0  # [1/s]
+PAUSE = 2.0  # [s] between two exchanges
+N_CONFIGURATIONS = 10
+SERVER_READY_WITHIN = 180.0  # [s]: the first start compiles the kernels
+LONGEST_WAIT = 30.0  # [s] for the last answers
+
+
+def save_reversed(path: Path) -> None:
+    """The shipped model, its experts in another order: equally good, told apart by its answers to a seed."""
+    from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
+    from eim_ros.ik import IKModel
+    from eim_ros.kinematics.shipped import share_path
+    from eim_ros.nodes.loading import SHIPPED_MODEL
+
+    model = IKModel.load(share_path(SHIPPED_MODEL))
+    gating, experts = model.mixture.gating, model.mixture.experts
+    assert isinstance(gating, SoftmaxGating) and isinstance(experts, LinearExperts)
+    turned = MixtureOfExperts(
+        SoftmaxGating(gating.weights.flip(0), gating.biases.flip(0)),
+        LinearExperts(experts.weights.flip(0), experts.biases.flip(0), experts.scale_trils.flip(0)),
+    )
+    IKModel(turned, model.robot, model.context_kind, model.training).save(path)
+
+
+def measure(n_swaps: int, seed: int, folder: Path) -> str:
+    """Send requests and exchange models; returns the report."""
+    import rclpy
+
+    from eim_ros.kinematics import Robot
+    from eim_ros.kinematics.shipped import share_path
+    from eim_ros.nodes.interfaces import LoadModel, SampleIK
+    from eim_ros.nodes.loading import SHIPPED_MODEL
+    from eim_ros.nodes.qos import SERVICE_QOS
+
+    other = folder / "reversed.safetensors"
+    save_reversed(other)
+    paths = [str(other), str(share_path(SHIPPED_MODEL))]
+    robot = Robot.load("iiwa14")
+    n = round(RATE * PAUSE * (n_swaps + 1))
+    targets = robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))[:, :3, 3]
+    rclpy.init()
+    node = rclpy.create_node("swap_client")
+    executor = rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    sample = node.create_client(SampleIK, "/ik_server/sample_ik", qos_profile=SERVICE_QOS)
+    load = node.create_client(LoadModel, "/ik_server/load_model")
+    for client in (sample, load):
+        if not client.wait_for_service(SERVER_READY_WITHIN):
+            raise SystemExit(f"{client.srv_name} did not appear")
+    due, answered, codes, swaps = np.full(n, np.nan), np.full(n, np.nan), Counter(), []
+
+    def ask(index: int) -> None:
+        request = SampleIK.Request(
+            n_samples=N_CONFIGURATIONS, random_seed=seed + index, position_only=True, refine=True, timeout=5.0
+        )
+        request.pose.header.frame_id = robot.base_link
+        point = request.pose.pose.position
+        point.x, point.y, point.z = map(float, targets[index])
+
+        def take(future: rclpy.task.Future) -> None:
+            answered[index] = time.perf_counter()
+            codes[future.result().error_code] += 1
+
+        sample.call_async(request).add_done_callback(take)
+
+    def swap() -> None:
+        began = time.perf_counter()
+        record = [began, np.nan, False]
+        swaps.append(record)
+
+        def take(future: rclpy.task.Future) -> None:
+            record[1:] = [time.perf_counter(), future.result().success]
+
+        request = LoadModel.Request(path=paths[len(swaps) % 2 - 1])
+        load.call_async(request).add_done_callback(take)
+
+    began, sent = time.perf_counter() + 0.1, 0
+    while sent < n:
+        executor.spin_once(max(0.0, began + sent / RATE - time.perf_counter()))
+        while sent < n and time.perf_counter() >= began + sent / RATE:
+            due[sent] = began + sent / RATE
+            ask(sent)
+            sent += 1
+        if len(swaps) < n_swaps and time.perf_counter() >= began + PAUSE * (len(swaps) + 1):
+            swap()
+    end = time.perf_counter() + LONGEST_WAIT
+    while np.isnan(answered).any() and time.perf_counter() < end:
+        executor.spin_once(0.1)
+    rclpy.shutdown()
+    return report(due, answered, codes, np.array(swaps, dtype=np.float64), seed)
+
+
+def report(due: np.ndarray, answered: np.ndarray, codes: Counter[int], swaps: np.ndarray, seed: int) -> str:
+    """The table, with what is needed to repeat it."""
+    from eim_ros.nodes.interfaces import ERROR_NAMES
+
+    latency = answered - due
+    during = np.zeros(len(due), dtype=bool)
+    for began, ended, _ in swaps:
+        during |= (due >= began) & (due <= ended)
+    by_code = ", ".join(f"{ERROR_NAMES.get(code, code)} {number}" for code, number in sorted(codes.items()))
+    lines = [
+        f"Exchange of the model of ik_server at {RATE:.0f} requests per second, {N_CONFIGURATIONS} refined positions "
+        "each",
+        f"seed {seed}, {len(due)} requests, {len(swaps)} exchanges, of which {int(swaps[:, 2].sum())} successful, each "
+        f"in {np.median(swaps[:, 1] - swaps[:, 0]):.3f} s (median)",
+        f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
+        f"rclpy {version('rclpy')}",
+        "",
+        f"answers lost {int(np.isnan(answered).sum())} of {len(due)}; answers by code: {by_code}",
+        "",
+        f"{'latency':<24}{'requests':>9}{'median [ms]':>13}{'p90 [ms]':>10}{'longest [ms]':>14}",
+    ]
+    for name, rows in (("during an exchange", during), ("otherwise", ~during)):
+        values = 1e3 * latency[rows & ~np.isnan(latency)]
+        figures = (np.median(values), np.quantile(values, 0.9), values.max())
+        lines.append(f"{name:<24}{len(values):>9}{figures[0]:>13.2f}{figures[1]:>10.2f}{figures[2]:>14.2f}")
+    ratio = np.nanmedian(latency[during]) / np.nanmedian(latency[~during])
+    lines.append(f"ratio of the medians {ratio:.2f}")
+    return "\n".join(lines) + "\n"
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--swaps", type=int, default=10)
+    parser.add_argument("--output", type=Path, help="also write the table there")
+    args = parser.parse_args()
+    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    command = [sys.executable, "-m", "eim_ros.nodes.ik_server"]
+    server = subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            table = measure(args.swaps, args.seed, Path(folder))
+    finally:
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(timeout=20.0)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+    print(table, end="")
+    if args.output:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text(table, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
