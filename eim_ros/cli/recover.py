@@ -6,6 +6,7 @@ Bags of `demo_recorder` are whole after each flush and seldom need it; those of 
 from __future__ import annotations
 
 import argparse
+import json
 
 from eim_ros.data.bag_reader import recover_bag
 
@@ -16,12 +17,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Declare the verb."""
     parser = subparsers.add_parser("recover", help="make bags whole that were cut off", description=__doc__)
     parser.add_argument("bags", nargs="+", metavar="BAG", help="folder of a bag, or MCAP file; is changed")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    for bag in args.bags:
-        done = recover_bag(bag)
-        print(f"{bag}: {'; '.join(done) or 'is whole'}")
+    done = {bag: recover_bag(bag) for bag in args.bags}
+    if args.json:
+        print(json.dumps({"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}))
+        return 0
+    for bag, steps in done.items():
+        print(f"{bag}: {'; '.join(steps) or 'is whole'}")
     return 0

@@ -118,6 +118,8 @@ def test_recover_makes_a_bag_whole_in_its_place(eim: Command, bags: list[Path]) 
     first, second = outcome.out.splitlines()
     assert first == f"{bags[0]}: is whole"
     assert second.startswith(f"{bags[1]}: recovered 186 messages")
+    again = eim("recover", *bags, "--json").json["bags"]
+    assert again == [{"path": str(bag), "done": []} for bag in bags]
     with Reader(bags[1]) as reader:
         assert len(list(reader.messages())) == reader.message_count == 186
 
