@@ -98,11 +98,12 @@ def recover(source: Path, destination: Path) -> Recovery:
     copy = _Copy(writer)
     try:
         for opcode, record in _data_records(memoryview(content), result):
-            copy.add(opcode, record)
+            try:
+                copy.add(opcode, record)
+            except (ValueError, struct.error) as error:
+                result.problems.append(f"what follows message {copy.n_messages} is damaged: {error}")
+                break
         writer.close()
-    except (ValueError, struct.error) as error:
-        writer.abandon()
-        raise DataError(f"{source} is damaged: {error}", str(source)) from error
     except BaseException:
         writer.abandon()
         raise

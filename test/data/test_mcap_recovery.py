@@ -12,6 +12,7 @@ from rosbags.rosbag2.enums import CompressionFormat, CompressionMode
 
 from eim_ros.data.bag_reader import recover_bag
 from eim_ros.data.mcap_recovery import is_whole, recover
+from eim_ros.data.mcap_writer import McapWriter
 from eim_ros.errors import DataError
 
 ITEMS: list[Item] = [
@@ -102,3 +103,59 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, reason: str) ->
 def test_bag_without_mcap_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no \.mcap file"):
         recover_bag(write_sqlite(tmp_path / "bag", ITEMS))
+
+
+@pytest.mark.parametrize("chunk_size", [1, 1_000_000])  # a new chunk at each flush, or one that grows
+def test_kill_within_a_write_loses_nothing_that_was_flushed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_size: int
+) -> None:
+    path = tmp_path / "a.mcap"
+    writer = McapWriter(path, chunk_size)
+    channel = writer.add_channel(writer.add_schema("std_msgs/msg/String", "ros2msg", "string data\n"), "/a", "cdr", {})
+
+    def write(moments: range) -> None:
+        for moment in moments:
+            writer.write(channel, moment, moment, bytes([moment % 251]) * (moment % 97))
+
+    write(range(1, 200))
+    writer.flush()
+    content = bytearray(path.read_bytes())
+    writes: list[tuple[int, bytes]] = []
+
+    def note(handle: int, data: bytes, offset: int) -> int:
+        writes.append((offset, bytes(data)))
+        return len(data)
+
+    write(range(200, 320))
+    with monkeypatch.context() as patch:
+        patch.setattr("eim_ros.data.mcap_writer.os.pwrite", note)
+        writer.flush()
+    writer.abandon()
+    assert len(writes) >= 2
+    for offset, data in writes:
+        for n_written in range(0, len(data), 197):
+            cut = tmp_path / "cut.mcap"
+            cut.write_bytes(content[:offset] + data[:n_written] + content[offset + n_written :])
+            out = tmp_path / "out.mcap"
+            out.unlink(missing_ok=True)
+            found = recover(cut, out)
+            assert found.n_messages >= 199
+            with Reader(out) as reader:
+                messages = [(time, bytes(data)) for _, time, data in reader.messages()]
+            assert messages == [(i, bytes([i % 251]) * (i % 97)) for i in range(1, found.n_messages + 1)]
+        content[offset : offset + len(data)] = data
+    path.write_bytes(content)
+    assert is_whole(path)
+    assert len(times(path)) == 319
+
+
+def test_what_follows_a_damaged_record_is_left_out(tmp_path: Path) -> None:
+    content = data_file(write_own(tmp_path / "bag", ITEMS)).read_bytes()
+    # cut off in its chunk, and what is left of that overwritten from the middle on: no checksum can tell
+    half = len(content) // 3
+    cut = tmp_path / "cut.mcap"
+    cut.write_bytes(content[:half] + b"\x05" + (40).to_bytes(8, "little") + b"\xff" * 40)
+    found = recover(cut, tmp_path / "out.mcap")
+    assert 50 < found.n_messages < 200
+    assert any("cut off" in problem or "damaged" in problem for problem in found.problems)
+    assert times(tmp_path / "out.mcap")[: found.n_messages] == [item[2] for item in ITEMS[: found.n_messages]]
