@@ -20,6 +20,9 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosbags.highlevel import AnyReader
 
+from eim_ros.data.bag_import import Selection
+from eim_ros.data.motion_import import MotionForm, import_motions
+from eim_ros.data.segmentation import Cuts
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.nodes.demo_recorder_settings import DemoRecorderSettings
 from eim_ros.settings import read_yaml
@@ -97,6 +100,12 @@ def test_everything_that_was_published_is_in_the_bag_with_its_label(
     assert positions(tmp_path / "bag") == list(range(600))
     labels = [(i, message.data) for i, (name, message) in enumerate(recorded(tmp_path / "bag")) if "segment" in name]
     assert labels == [(0, "first"), (501, "second")]
+    data_set, (report,) = import_motions(
+        [tmp_path / "bag"], Selection(cuts=Cuts(max_speed=1e9)), MotionForm(n_points=2, min_duration=1e-4)
+    )
+    assert data_set.description["labels"] == ["first", "second"]
+    assert data_set.sample.reshape(2, 2, 2)[:, :, 0].tolist() == [[0.0, 499.0], [500.0, 599.0]]
+    assert [segment.n_messages for segment in report.segments] == [500, 100]
 
 
 def test_topics_of_any_type_and_reliability_are_recorded_as_they_are(
