@@ -168,8 +168,12 @@ def kill_once(node: object, folder: Path, after: float) -> tuple[bool, float, in
     """Whether the bag opens, seconds missing at its end, messages missing before that, messages in it."""
     topic = f"/{folder.name}/joint_states"
     recorder, robot = Recorder(node, f"recorder_{folder.name}"), Robot(node, topic)
-    recorder.start(folder, topic)
-    robot.wait_for_listener()
+    try:
+        recorder.start(folder, topic)
+        robot.wait_for_listener()
+    except BaseException:
+        recorder.kill()
+        raise
     enough = threading.Event()
     thread = threading.Thread(target=robot.publish, args=(1_000_000, enough))
     thread.start()
