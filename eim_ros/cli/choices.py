@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik import KinematicEIMConfig
+from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
 from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
 from eim_ros.inference.recorded_fit import FitConfig
 from eim_ros.motion import MotionEIMConfig, MotionEMConfig
@@ -11,8 +11,16 @@ from eim_ros.motion import MotionEIMConfig, MotionEMConfig
 __all__ = ["ALGORITHMS", "CONFIGS", "TASKS", "config_class", "motion_config_class"]
 
 TASKS = ("ik", "motion")
-ALGORITHMS = ("eim", "em", "truncated-em")
-CONFIGS = (KinematicEIMConfig, EIMConfig, EMConfig, TruncatedEMConfig, MotionEIMConfig, MotionEMConfig)
+ALGORITHMS = ("eim", "em", "truncated-em", "known-density")
+CONFIGS = (
+    KinematicEIMConfig,
+    KnownKinematicsConfig,
+    EIMConfig,
+    EMConfig,
+    TruncatedEMConfig,
+    MotionEIMConfig,
+    MotionEMConfig,
+)
 
 
 def config_class(algorithm: str, kinematics: bool) -> type[FitConfig]:
@@ -21,6 +29,8 @@ def config_class(algorithm: str, kinematics: bool) -> type[FitConfig]:
         return EMConfig
     if algorithm == "truncated-em":
         return TruncatedEMConfig
+    if algorithm == "known-density":
+        return KnownKinematicsConfig
     return KinematicEIMConfig if kinematics else EIMConfig
 
 

@@ -25,6 +25,7 @@ from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import DataSet, load_data_set
 from eim_ros.errors import ConfigurationError, DataError, ModelFileError
+from eim_ros.ik import IKModel
 from eim_ros.ik.training import Training, TrainingRun
 from eim_ros.inference.recorded_fit import FitConfig
 from eim_ros.kinematics import Robot
@@ -56,6 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default=True,
         help="show the density ratio of EIM the robot's forward kinematics (default)",
     )
+    add("--initial", metavar="FILE", help="model of eim train to start from (task ik)")
     add("--seed", type=seed, default=0, help="random seed (default %(default)s)")
     add("--device", default="cpu", help="where EIM runs: cpu, cuda (default %(default)s)")
     add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
@@ -125,7 +127,10 @@ def _trained(
     options: dict[str, Any],
 ) -> TrainingRun | MotionTrainingRun:
     if args.task == "ik":
-        return Training(config, args.seed, device).run(data_set, robot, **options)
+        initial = IKModel.load(args.initial) if args.initial else None
+        return Training(config, args.seed, device).run(data_set, robot, initial=initial, **options)
+    if args.initial:
+        raise ConfigurationError("--initial is for task ik", args.initial)
     if robot is not None:
         _check_joints(Demonstrations.from_data_set(data_set), robot)
     return MotionTraining(config, args.seed, device).run(data_set, **options)  # type: ignore[arg-type]

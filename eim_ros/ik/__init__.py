@@ -3,7 +3,8 @@
 from eim_ros.ik.collection import collect
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.evaluation import evaluate
-from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs
+from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
+from eim_ros.ik.kinematic_target import KinematicTarget, KnownKinematicsConfig
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, Samples
@@ -15,8 +16,11 @@ __all__ = [
     "IKModel",
     "KinematicEIMConfig",
     "KinematicInputs",
+    "KinematicTarget",
+    "KnownKinematicsConfig",
     "Sampler",
     "Samples",
+    "SmoothingConfig",
     "Training",
     "TrainingRun",
     "collect",

@@ -16,16 +16,28 @@ from torch import Tensor
 from eim_ros.inference import EIMConfig
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.torch_kinematics import forward_context
-from eim_ros.settings import option
+from eim_ros.settings import Settings, option
 
-__all__ = ["KinematicEIMConfig", "KinematicInputs"]
+__all__ = ["KinematicEIMConfig", "KinematicInputs", "SmoothingConfig"]
 
 ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
 VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a share of the joint's range
 
 
 @dataclass(frozen=True)
-class KinematicEIMConfig(EIMConfig):
+class SmoothingConfig(Settings):
+    """Settings of p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and of the annealing of sigma."""
+
+    sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
+    sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
+    sigma_floor: float = option(0.05, "least smoothing, in units of the positions' spread", minimum=1e-6)
+    limit_softness: float = option(
+        0.01, "standard deviation of the soft joint limits, as a share of the joint's range", minimum=1e-6
+    )
+
+
+@dataclass(frozen=True)
+class KinematicEIMConfig(SmoothingConfig, EIMConfig):
     """Settings of EIM with kinematic inputs: the ratio is known but for p(q), so larger steps and less training do."""
 
     n_iterations: int = option(80, "iterations", minimum=0)
@@ -39,12 +51,6 @@ class KinematicEIMConfig(EIMConfig):
     n_gating_contexts: int = option(1000, "contexts at which the gating's rewards are taken", minimum=1)
     dropout: float = option(0.0, "dropout probability", minimum=0.0, maximum=0.9)
     initial_epochs: int = option(10, "passes over the data in the first iteration", minimum=1)
-    sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
-    sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
-    sigma_floor: float = option(0.05, "least smoothing, in units of the positions' spread", minimum=1e-6)
-    limit_softness: float = option(
-        0.01, "standard deviation of the soft joint limits, as a share of the joint's range", minimum=1e-6
-    )
     n_selection_samples: int = option(
         0, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
     )
@@ -64,7 +70,7 @@ class KinematicInputs:
     spread : float
         Root mean square standard deviation of the positions [m]: the length by which errors are measured, whatever the
         size of the robot. A difference of rotation columns by one counts as one spread.
-    config : KinematicEIMConfig
+    config : SmoothingConfig
     """
 
     robot: Robot
@@ -72,10 +78,10 @@ class KinematicInputs:
     center: Tensor
     scale: Tensor
     spread: float
-    config: KinematicEIMConfig = KinematicEIMConfig()
+    config: SmoothingConfig = SmoothingConfig()
 
     @classmethod
-    def from_data(cls, robot: Robot, kind: str, context: Tensor, config: KinematicEIMConfig) -> KinematicInputs:
+    def from_data(cls, robot: Robot, kind: str, context: Tensor, config: SmoothingConfig) -> KinematicInputs:
         spread = float(context[:, :3].var(0, correction=0).mean().sqrt()) or 1.0
         scale = context.std(0, correction=0)
         constant = torch.ones_like(scale)  # a column that never changes, such as the height of a planar robot

@@ -57,6 +57,7 @@ class KnownDensityEIMConfig(MStepConfig, FamilyConfig, AuxiliaryConfig):
     initial_starts: int = option(10, "fits of EM from k-means of which the likeliest is the start", minimum=1)
     initial_em_iterations: int = option(40, "iterations of each of them; 0: a single k-means alone", minimum=0)
     temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
+    n_contexts: int = option(0, "contexts of the data that an iteration looks at, drawn anew; 0: all", minimum=0)
     n_objective_samples: int = option(1000, "samples for the record of the objective", minimum=2)
     tolerance: float = option(
         1e-20, "stop when the model changes by less than this KL per iteration", unit="nat", minimum=0.0
@@ -90,7 +91,8 @@ class KnownDensityEIM:
     ----------
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
         Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Where it has
-        no method `score`, it is differentiated automatically, unless `surrogate` is "value".
+        no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
+        method `at(iteration)`, see `target_density`.
     config : KnownDensityEIMConfig
     """
 
@@ -182,12 +184,13 @@ class _Fitting:
 
     def step(self, state: KnownDensityState) -> tuple[KnownDensityState, dict[str, float]]:
         config, generator = self.config, state.generator
-        typical = state.model.experts(self.context[:1]).mean[0]
-        prepared = config.prepared(state.model, self.context, typical)
-        ratio = KnownRatio(self.target, prepared, config.temperature)
-        gated, gating_record = update_gating(config, state.model, ratio, self.context, generator)
-        following, experts_record = update_experts(config, gated, ratio, self.context, generator)
-        record = {**gating_record, **experts_record, **self._figures(state.model, following, generator)}
+        target, context = self.target.at(state.iteration), self._contexts(generator)
+        typical = state.model.experts(context[:1]).mean[0]
+        prepared = config.prepared(state.model, context, typical)
+        ratio = KnownRatio(target, prepared, config.temperature)
+        gated, gating_record = update_gating(config, state.model, ratio, context, generator)
+        following, experts_record = update_experts(config, gated, ratio, context, generator)
+        record = {**gating_record, **experts_record, **self._figures(target, state.model, following, generator)}
         if prepared.states.shape[1] > 0:
             record["auxiliary_error"] = self._auxiliary_error(prepared, generator)
         record["evaluations"] = float(ratio.evaluations)
@@ -204,6 +207,13 @@ class _Fitting:
         quiet = len(changes) == QUIET_ITERATIONS and max(changes) <= self.config.tolerance
         return quiet or _plateau(history, self.config.plateau_window)
 
+    def _contexts(self, generator: torch.Generator) -> Tensor:
+        """Contexts of one iteration."""
+        n_all, n_some = len(self.context), self.config.n_contexts
+        if n_some == 0 or n_some >= n_all:
+            return self.context
+        return self.context[torch.randperm(n_all, generator=generator, device=self.context.device)[:n_some]]
+
     def _auxiliary_error(self, prepared: PreparedMixture, generator: torch.Generator) -> float:
         """delta [nat]: by how much phi is too high on average for truncating the auxiliary distribution."""
         rows = torch.randint(
@@ -212,7 +222,9 @@ class _Fitting:
         sample, component = prepared.model.sample(self.context[rows], generator)
         return prepared.truncation_error(self.context[rows], sample, component)
 
-    def _figures(self, old: MixtureOfExperts, new: MixtureOfExperts, generator: torch.Generator) -> dict[str, float]:
+    def _figures(
+        self, target: TargetDensity, old: MixtureOfExperts, new: MixtureOfExperts, generator: torch.Generator
+    ) -> dict[str, float]:
         """E[log p] + T H(q) from fresh samples at which the target is finite, and how far the model has moved.
 
         KL(new || old) is half the variance of log new/old up to third order, without the cancellation that hides small
@@ -220,7 +232,7 @@ class _Fitting:
         """
         context, sample = _draw(new, self.context, self.config.n_objective_samples, generator)
         log_model = new.log_prob(context, sample)
-        value = self.target.log_prob(context, sample) - self.config.temperature * log_model
+        value = target.log_prob(context, sample) - self.config.temperature * log_model
         good = value[torch.isfinite(value)]
         return {
             "elbo": float(good.mean()),

@@ -16,13 +16,15 @@ from torch import Tensor
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.ratio_inputs import RatioInputs
 from eim_ros.inference.run import Checkpoint, FitResult, State
+from eim_ros.inference.target_density import Target
 from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 
 __all__ = ["Callback", "FitConfig", "RecordedFit", "algorithm_of"]
 
-FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
+FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig | KnownDensityEIMConfig
 Callback: TypeAlias = Callable[[State, dict[str, float]], None]
 
 
@@ -30,7 +32,9 @@ def algorithm_of(config: FitConfig) -> str:
     """Name of the learner that the settings are for."""
     if isinstance(config, EMConfig):
         return "em"
-    return "truncated-em" if isinstance(config, TruncatedEMConfig) else "eim"
+    if isinstance(config, TruncatedEMConfig):
+        return "truncated-em"
+    return "known-density" if isinstance(config, KnownDensityEIMConfig) else "eim"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class RecordedFit:
 
     Attributes
     ----------
-    config : EMConfig, TruncatedEMConfig or EIMConfig
+    config : EMConfig, TruncatedEMConfig, EIMConfig or KnownDensityEIMConfig
         Decides the learner.
     seed : int
         Of all randomness.
@@ -65,6 +69,7 @@ class RecordedFit:
         sample: Tensor,
         inputs: RatioInputs | None = None,
         initial: MixtureOfExperts | None = None,
+        target: Target | None = None,
     ) -> tuple[FitResult[Any], dict[str, Any]]:
         """Fit to contexts (n, n_context) and samples (n, n_dims), where these are.
 
@@ -75,6 +80,8 @@ class RecordedFit:
             Of EIM's density ratio.
         initial : MixtureOfExperts, optional
             Start; the learner's own if missing.
+        target : optional
+            Known density, for the settings that need one, see `KnownDensityEIM`.
 
         Returns
         -------
@@ -87,7 +94,7 @@ class RecordedFit:
         if self.checkpoint is not None:
             saved = Checkpoint(self.checkpoint, self.checkpoint_every, self._identity(context, sample))
         started = time.process_time()
-        result: FitResult[Any] = self._learner(inputs).fit(
+        result: FitResult[Any] = self._learner(inputs, target).fit(
             (context, sample), initial, generator, callbacks=self.callbacks, checkpoint=saved, resume=self.resume
         )
         return result, {
@@ -99,11 +106,13 @@ class RecordedFit:
             "torch": torch.__version__,
         }
 
-    def _learner(self, inputs: RatioInputs | None) -> EM | TruncatedEM | EIM:
+    def _learner(self, inputs: RatioInputs | None, target: Target | None) -> EM | TruncatedEM | EIM | KnownDensityEIM:
         if isinstance(self.config, EMConfig):
             return EM(self.config)
         if isinstance(self.config, TruncatedEMConfig):
             return TruncatedEM(self.config)
+        if isinstance(self.config, KnownDensityEIMConfig):
+            return KnownDensityEIM(target, self.config)
         return EIM(self.config, inputs)
 
     def _description(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A known log density, up to a constant, and its gradient: what inference with a known density asks of its target.
 
 A target is one of our densities, any object with `log_prob` (and `score`, if it has one), or a plain function. Without
-contexts it is called with samples alone, with contexts as target(context, sample).
+contexts it is called with samples alone, with contexts as target(context, sample). An object with a method
+`at(iteration)`, which returns any of these, is an annealed target: one that changes from iteration to iteration.
 """
 
 from __future__ import annotations
@@ -32,10 +33,17 @@ class TargetDensity:
         Maps contexts (n, dy) and samples (n, dx) to log densities (n,) [nat], unnormalised.
     score : callable, optional
         Its gradient in the sample, (n, dx); automatic differentiation if missing.
+    schedule : callable, optional
+        Maps an iteration to the target there; the same one always if missing.
     """
 
     log_density: Callable[[Tensor, Tensor], Tensor]
     score: Callable[[Tensor, Tensor], Tensor] | None
+    schedule: Callable[[int], TargetDensity] | None = None
+
+    def at(self, iteration: int) -> TargetDensity:
+        """The target at an iteration."""
+        return self if self.schedule is None else self.schedule(iteration)
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Log density [nat], (n_samples,); it may be infinite or not a number."""
@@ -83,6 +91,14 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
     device : torch.device, optional
         Where one of our densities is evaluated, in float64; its own if missing. A function has to see to it itself.
     """
+    at = getattr(target, "at", None)
+    if callable(at):
+        first = target_density(at(0), conditional=conditional, device=device)
+        return TargetDensity(
+            first.log_density,
+            first.score,
+            lambda iteration: target_density(at(iteration), conditional=conditional, device=device),
+        )
     if isinstance(target, (Gaussian, GaussianMixture, MixtureOfExperts)):
         target = target.to(dtype=torch.float64, **({} if device is None else {"device": device}))
     if isinstance(target, MixtureOfExperts):

@@ -11,7 +11,7 @@ import pytest
 from eim_ros.cli.choices import ALGORITHMS, config_class
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik import KinematicEIMConfig
+from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
 from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
 from eim_ros.settings import Settings, option
 
@@ -69,7 +69,7 @@ def test_given_settings_build_the_class() -> None:
 
 def test_every_field_of_the_learners_has_a_flag() -> None:
     parser = argparse.ArgumentParser()
-    classes = (KinematicEIMConfig, EIMConfig, EMConfig)
+    classes = (KinematicEIMConfig, KnownKinematicsConfig, EIMConfig, EMConfig)
     add_settings_flags(parser, classes, {})
     flags = {action.dest.removeprefix("setting_") for action in parser._actions}
     for cls in classes:
@@ -77,7 +77,8 @@ def test_every_field_of_the_learners_has_a_flag() -> None:
 
 
 def test_names_map_to_the_settings_of_the_learners() -> None:
-    assert ALGORITHMS == ("eim", "em", "truncated-em")
+    assert ALGORITHMS == ("eim", "em", "truncated-em", "known-density")
+    assert config_class("known-density", kinematics=True) is KnownKinematicsConfig
     assert config_class("em", kinematics=True) is config_class("em", kinematics=False) is EMConfig
     assert config_class("truncated-em", kinematics=True) is TruncatedEMConfig
     assert config_class("eim", kinematics=True) is KinematicEIMConfig

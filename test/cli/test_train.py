@@ -11,7 +11,7 @@ from cli.command import Command
 from cli.conftest import FAST, FAST_EIM, N_SAMPLES
 
 from eim_ros.data import load_data_set, save_data_set
-from eim_ros.ik import IKModel, KinematicEIMConfig
+from eim_ros.ik import IKModel, KinematicEIMConfig, KnownKinematicsConfig
 from eim_ros.inference import EIMConfig, EMConfig
 from eim_ros.inference.em import _Fitting
 
@@ -26,6 +26,11 @@ def planar(data: Path) -> tuple[object, ...]:
     [
         (("--algorithm", "em", *FAST), "em", EMConfig),
         ((*FAST_EIM,), "eim-kinematics", KinematicEIMConfig),
+        (
+            ("--algorithm", "known-density", "--experts", 3, "--initial-em-iterations", 2, "--quiet"),
+            "known-density",
+            KnownKinematicsConfig,
+        ),
         (("--no-kinematics", "--reference-iterations", 2, *FAST_EIM), "eim", EIMConfig),
     ],
 )

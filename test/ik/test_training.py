@@ -13,7 +13,7 @@ from ik.arms import arm_of
 
 from eim_ros.data import DataSet
 from eim_ros.errors import DataError, ModelFileError
-from eim_ros.ik import KinematicEIMConfig, Training, collect, evaluate
+from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
 from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
 from eim_ros.numerics import Status
 
@@ -26,6 +26,14 @@ CONFIGS = {
         n_components=3, n_iterations=6, reference_iterations=3, reference_starts=1, initial_starts=2, **SMALL
     ),
     "eim-kinematics": KinematicEIMConfig(n_components=3, n_iterations=6, **SMALL),
+    "known-density": KnownKinematicsConfig(
+        n_components=3,
+        n_iterations=6,
+        initial_em_iterations=2,
+        n_gating_contexts=40,
+        n_expert_samples=30,
+        n_contexts=150,
+    ),
 }
 every_algorithm = pytest.mark.parametrize("algorithm", CONFIGS)
 
@@ -62,6 +70,29 @@ def test_kinematic_inputs_beat_maximum_likelihood(seed: int) -> None:
     assert ours["median_position"] < 0.35 * plain["median_position"]
     assert ours["share_in_limits"] > 0.88
     assert ours["entropy_marginal"] > 0.8
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits(seed: int) -> None:
+    """Measured over six seeds: RMSE .11 to .14 of EM's, within limits .94 to .97."""
+    data_set, test = data_of(n=1500, seed=seed), data_of(n=1000, seed=1000)
+    em = Training(EMConfig(n_components=8, n_iterations=30), seed).run(data_set)
+    config = KnownKinematicsConfig(n_components=8, n_iterations=60)
+    known = Training(config, seed).run(data_set)
+    plain, ours = evaluate(em.model, test), evaluate(known.model, test)
+    assert ours["rmse_position"] < 0.25 * plain["rmse_position"]
+    assert ours["share_in_limits"] > 0.9
+    assert ours["entropy_marginal"] > 0.8
+
+
+def test_training_starts_from_a_model_of_the_same_robot_and_context() -> None:
+    data_set = data_of()
+    em = Training(CONFIGS["em"]).run(data_set).model
+    still = Training(dataclasses.replace(CONFIGS["known-density"], n_iterations=0)).run(data_set, initial=em)
+    assert torch.equal(still.model.mixture.experts.biases, em.mixture.experts.biases)
+    for other in (data_of(kind="pose"), data_of("planar5")):
+        with pytest.raises(ModelFileError, match="the initial model is of robot 'planar3'"):
+            Training(CONFIGS["known-density"]).run(other, initial=em)
 
 
 @every_algorithm

@@ -118,3 +118,20 @@ def test_objects_with_a_density_are_targets_and_their_score_is_used():
     gaussian = Gaussian(torch.ones(2).double(), torch.eye(2).double())
     same = KnownDensityEIM(gaussian, KnownDensityEIMConfig(n_iterations=40)).fit(None, normal_mixture([0.0, 0.0])).model
     torch.testing.assert_close(same.means, model.means, rtol=0.0, atol=1e-10)
+
+
+def test_annealed_target_is_asked_for_each_iteration():
+    """A Gaussian that moves by one each iteration; the model follows it, one iteration behind."""
+    asked: list[int] = []
+
+    class Moving:
+        def at(self, iteration: int):
+            asked.append(iteration)
+            return lambda sample: -0.5 * (sample - iteration).square().sum(-1)
+
+    start = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), torch.eye(2).double().expand(1, 2, 2))
+    config = KnownDensityEIMConfig(n_components=1, n_iterations=4, kl_bound=10.0, plateau_window=0, tolerance=0.0)
+    fit = KnownDensityEIM(Moving(), config).fit(None, start)
+    assert sorted(set(asked)) == [0, 1, 2, 3]
+    # within the trust region the last update is the last target
+    torch.testing.assert_close(fit.model.means, torch.full((1, 2), 3.0).double(), rtol=0.0, atol=1e-6)
