@@ -53,8 +53,8 @@ class ConditionalMixture:
         repeats = len(self.means) // len(self.parts.log_normalisers)
         height = self.log_weights + np.tile(self.parts.log_normalisers, repeats)
         result = np.empty(len(samples))
-        rows = np.ascontiguousarray(samples, dtype=np.float64)
-        log_densities(np.argsort(-height), height, self.means, self.parts.inverse_scale, rows, result)
+        columns = np.ascontiguousarray(samples.T, dtype=np.float64)
+        log_densities(np.argsort(-height), height, self.means, self.parts.inverse_scale, columns, result)
         return result
 
 

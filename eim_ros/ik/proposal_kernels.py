@@ -61,39 +61,45 @@ def log_densities(
     height: FloatArray,
     means: FloatArray,
     inverse_scale: FloatArray,
-    samples: FloatArray,
+    columns: FloatArray,
     result: FloatArray,
 ) -> None:
-    """Log density of samples (n, d), exact to rounding.
+    """Log density (n,) of samples, given as columns (d, n); exact to rounding.
 
     Components are taken by their height (c,), log weight and log normaliser, in falling order (c,): once a height is
-    negligible all later ones are, and a component is left as soon as its exponent is. inverse_scale (m, d, d).
+    negligible at all samples, later ones are. The inner loops run over the samples and are vector code. inverse_scale
+    (m, d, d).
     """
-    n_dims = means.shape[1]
-    residual = np.empty(n_dims)
-    for i in range(len(samples)):
-        largest, total = -math.inf, 0.0
-        for c in order:
-            top = height[c]
-            if not top > largest - NEGLIGIBLE:
-                break
-            part = c % len(inverse_scale)
-            most = 2.0 * (top - largest + NEGLIGIBLE)
-            square = 0.0
-            for a in range(n_dims):
-                residual[a] = samples[i, a] - means[c, a]
-                white = 0.0
-                for b in range(a + 1):
-                    white += inverse_scale[part, a, b] * residual[b]
-                square += white * white
-                if square > most:
-                    break
-            value = top - 0.5 * square
-            if square > most:
-                continue
-            if value > largest:
-                total = total * math.exp(largest - value) + 1.0
-                largest = value
-            else:
-                total += math.exp(value - largest)
-        result[i] = largest + math.log(total)
+    n_dims, n = columns.shape
+    largest, total, square, white = np.full(n, -math.inf), np.zeros(n), np.empty(n), np.empty(n)
+    for c in order:
+        top = height[c]
+        least = math.inf
+        for i in range(n):
+            least = min(least, largest[i])
+        if not top > least - NEGLIGIBLE:
+            break
+        part = c % len(inverse_scale)
+        for i in range(n):
+            square[i] = 0.0
+        for a in range(n_dims):
+            shift = 0.0
+            for b in range(a + 1):
+                shift += inverse_scale[part, a, b] * means[c, b]
+            for i in range(n):
+                white[i] = -shift
+            for b in range(a + 1):
+                factor = inverse_scale[part, a, b]
+                for i in range(n):
+                    white[i] += factor * columns[b, i]
+            for i in range(n):
+                square[i] += white[i] * white[i]
+        for i in range(n):
+            value = top - 0.5 * square[i]
+            if value > largest[i]:
+                total[i] = total[i] * math.exp(largest[i] - value) + 1.0
+                largest[i] = value
+            elif value > largest[i] - NEGLIGIBLE:
+                total[i] += math.exp(value - largest[i])
+    for i in range(n):
+        result[i] = largest[i] + math.log(total[i])

@@ -18,8 +18,9 @@ from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.proposal import ConditionalMixture, Proposal
+from eim_ros.ik.ranking import Order, Ranking
 from eim_ros.ik.samples import NO_EXPERT, Samples
-from eim_ros.ik.selection import distance_to, distinct_rows
+from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.kinematics.pose import check_pose
 
@@ -75,6 +76,7 @@ class Sampler:
         seed: int | None = None,
         *,
         near: npt.ArrayLike | None = None,
+        order: Order | None = None,
         position_only: bool | None = None,
         refine: bool = True,
         distinct: bool = False,
@@ -93,7 +95,10 @@ class Sampler:
         seed : int, optional
             Random seed >= 0; the same seed gives the same answer unless the timeout cuts it short. Fresh if missing.
         near : (dof,) array_like, optional
-            Configuration by whose distance the answer is ordered, nearest first [rad or m]. By density otherwise.
+            Configuration to which solutions should be near [rad or m].
+        order : str or mapping of str to float, optional
+            How the answer is ordered, see `Ranking`; default: by the distance to `near` where that is given, by density
+            otherwise. By "none" is fastest: no density is computed.
         position_only : bool, optional
             Whether any orientation will do; default: as the model's context is a position or a pose.
         refine : bool
@@ -121,6 +126,7 @@ class Sampler:
             position_only = self.context_kind == "position"
         _check(n, seed, position_tolerance, orientation_tolerance, timeout)
         reference = None if near is None else self._reference(near)
+        ranking = Ranking(order or ("density" if reference is None else "distance"), reference, position_only)
         rng = np.random.default_rng(seed)
         conditional = self._proposal.condition(self._contexts(wanted, position_only, rng))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance)
@@ -131,17 +137,16 @@ class Sampler:
             pool, out_of_time = goal.verified(positions, expert), False
             if distinct:
                 pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
-        if reference is None and len(pool) > n:
-            pool = pool.pick(np.arange(n))  # the first ones, whatever their density: a fair sample
-        log_prob = conditional.log_prob(pool.positions)
-        order = np.argsort(-log_prob if reference is None else distance_to(self.robot, pool.positions, reference))
-        chosen = order[np.argsort(~pool.valid[order], kind="stable")][:n]
+        if ranking.is_fair and len(pool) > n:
+            pool = pool.pick(np.arange(n))
+        costs = ranking.costs(self.robot, pool.positions, lambda: conditional.log_prob(pool.positions))
+        ranks = np.argsort(costs, kind="stable")
+        chosen = ranks[np.argsort(~pool.valid[ranks], kind="stable")][:n]
         code, message = _outcome(pool, n, refine, out_of_time)
         picked = pool.pick(chosen)
         return Samples(
             self.robot.joint_names,
             picked.positions,
-            log_prob[chosen],
             picked.position_error,
             picked.orientation_error,
             picked.valid,
@@ -149,6 +154,7 @@ class Sampler:
             code,
             message,
             time.perf_counter() - started,
+            conditional,
         )
 
     def _search(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
+from eim_ros.ik.proposal import ConditionalMixture
 
 __all__ = ["NO_EXPERT", "Samples", "to_mapping"]
 
@@ -25,8 +27,6 @@ class Samples:
         Columns of `positions`.
     positions : (n, dof)
         [rad] or [m].
-    log_prob : (n,)
-        Log density of each returned configuration under the model, log q(positions | pose) [nat].
     position_error : (n,)
         Distance of the tip from the pose by forward kinematics [m].
     orientation_error : (n,)
@@ -42,11 +42,12 @@ class Samples:
         In words.
     elapsed : float
         [s].
+    density : ConditionalMixture
+        The model given the pose.
     """
 
     joint_names: tuple[str, ...]
     positions: npt.NDArray[np.float64]
-    log_prob: npt.NDArray[np.float64]
     position_error: npt.NDArray[np.float64]
     orientation_error: npt.NDArray[np.float64]
     valid: npt.NDArray[np.bool_]
@@ -54,6 +55,15 @@ class Samples:
     error_code: ErrorCode
     message: str
     elapsed: float
+    density: ConditionalMixture
+
+    @functools.cached_property
+    def log_prob(self) -> npt.NDArray[np.float64]:
+        """Log density (n,) of each returned configuration under the model, log q(positions | pose) [nat].
+
+        Computed when first asked for: it takes as long as finding the configurations.
+        """
+        return self.density.log_prob(self.positions)
 
     def __len__(self) -> int:
         return len(self.positions)

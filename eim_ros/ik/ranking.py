@@ -1,0 +1,109 @@
+"""In which order solutions come: by density, distance, manipulability, distance to the limits, or a mix of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik.selection import distance_to
+from eim_ros.kinematics import Robot
+
+__all__ = ["ORDERS", "Order", "Ranking", "limit_margin", "manipulability"]
+
+FloatArray = npt.NDArray[np.float64]
+Order: TypeAlias = str | Mapping[str, float]
+
+UNORDERED = "none"
+ORDERS = ("density", "distance", "manipulability", "limits", UNORDERED)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """An order of configurations.
+
+    Attributes
+    ----------
+    order : str or mapping of str to float
+        "density": likeliest under the model first; "distance": nearest to `reference` first; "manipulability": farthest
+        from singular first; "limits": farthest from a joint limit first; "none": as they were found, a fair sample of
+        what the search finds. A mapping weighs several of them: each is scaled to 0 (best) to 1 (worst) among the
+        configurations at hand, and the weighted sum decides.
+    reference : (dof,), optional
+        Configuration for "distance".
+    position_only : bool
+        Whether manipulability is that of the position alone.
+    """
+
+    order: Order
+    reference: FloatArray | None = None
+    position_only: bool = False
+
+    def __post_init__(self) -> None:
+        for name, weight in self.weights.items():
+            if name not in ORDERS:
+                raise ConfigurationError(f"unknown order {name!r}; known: {', '.join(ORDERS)}", name)
+            if not 0.0 <= weight < float("inf"):
+                raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
+        if "distance" in self.weights and self.reference is None:
+            raise ConfigurationError("ordering by distance needs a configuration to be near", self.order)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of each criterion."""
+        return {self.order: 1.0} if isinstance(self.order, str) else dict(self.order)
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether the first solutions found are to be kept whatever their rank: else the sample would be biased."""
+        return set(self.weights) <= {"density", UNORDERED}
+
+    def costs(self, robot: Robot, positions: FloatArray, log_prob: Callable[[], FloatArray]) -> FloatArray:
+        """Cost (n,) of configurations (n, dof), best lowest; the log densities (n,) are asked for only where needed."""
+        weights = {name: weight for name, weight in self.weights.items() if name != UNORDERED and weight > 0.0}
+        parts = [weight * self._cost(name, robot, positions, log_prob) for name, weight in weights.items()]
+        if len(parts) == 1:
+            return parts[0]
+        costs = np.zeros(len(positions))
+        for part, weight in zip(parts, weights.values(), strict=True):
+            extent = np.ptp(part) if len(part) else 0.0
+            costs += weight * (part - part.min()) / extent if extent > 0.0 else 0.0
+        return costs
+
+    def _cost(self, name: str, robot: Robot, positions: FloatArray, log_prob: Callable[[], FloatArray]) -> FloatArray:
+        if name == "density":
+            return -log_prob()
+        if name == "distance":
+            assert self.reference is not None
+            return distance_to(robot, positions, self.reference)
+        if name == "manipulability":
+            return -manipulability(robot, positions, self.position_only)
+        return -limit_margin(robot, positions)
+
+
+def manipulability(robot: Robot, positions: FloatArray, position_only: bool = False) -> FloatArray:
+    """Yoshikawa's measure (n,): the product of the singular values of the Jacobian, zero where it is singular.
+
+    Of the six rows, or with `position_only` of the three of the position; of the largest dof singular values where the
+    arm has fewer joints than that.
+    """
+    jacobians = robot.jacobian(positions).reshape(len(positions), 6, robot.dof)
+    rows = jacobians[:, :3] if position_only else jacobians
+    return np.asarray(np.linalg.svd(rows, compute_uv=False).prod(axis=-1))
+
+
+def limit_margin(robot: Robot, positions: FloatArray) -> FloatArray:
+    """Distance (n,) to the nearest joint limit, as a share of half the joint's range: 1 amid all ranges, 0 at a limit.
+
+    Joints that turn endlessly, and such as cannot move, have none; without any other joint it is 1.
+    """
+    half = 0.5 * (robot.upper - robot.lower)
+    counts = ~robot.continuous & (half > 0.0)
+    if not counts.any():
+        return np.ones(len(positions))
+    margin = np.minimum(positions - robot.lower, robot.upper - positions)[:, counts] / half[counts]
+    return np.asarray(margin.min(axis=1))
