@@ -70,9 +70,7 @@ def test_weights_mix_what_each_order_says() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "order", ["density", "distance", "manipulability", "limits", "none", {"limits": 1, "distance": 1}]
-)
+@pytest.mark.parametrize("order", [*ORDERS, {"limits": 1, "distance": 1}])
 def test_no_configurations_have_no_costs(order: object) -> None:
     robot = arm_of("panda")
     empty = np.empty((0, robot.dof))
