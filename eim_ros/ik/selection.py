@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from eim_ros.kinematics import Robot
 
-__all__ = ["distance_to", "distinct_rows"]
+__all__ = ["distance_to", "distinct_rows", "on_torus"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -27,13 +27,21 @@ def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.
     """
     if len(positions) < 2:
         return np.arange(len(positions))
-    period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
-    points = np.where(robot.continuous, np.mod(positions, 2.0 * np.pi), positions)
-    points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds up for tiny negatives
-    shifted = points - np.where(robot.continuous, 0.0, points.min(axis=0))
-    close = cKDTree(shifted, boxsize=period).query_pairs(tolerance, p=np.inf, output_type="ndarray")
+    points, period = on_torus(robot, positions)
+    close = cKDTree(points, boxsize=period).query_pairs(tolerance, p=np.inf, output_type="ndarray")
     keep = np.ones(len(positions), dtype=bool)
     for first, second in close[np.lexsort((close[:, 1], close[:, 0]))]:
         if keep[first]:
             keep[second] = False
     return np.flatnonzero(keep)
+
+
+def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Points (n, dof) and periods (dof,) for a periodic `cKDTree`.
+
+    Joints that turn endlessly are in [0, 2 pi), the others are shifted to begin at 0 and have the period 0: none.
+    """
+    period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
+    points = np.where(robot.continuous, np.mod(positions, 2.0 * np.pi), positions)
+    points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds up for tiny negatives
+    return points - np.where(robot.continuous, 0.0, points.min(axis=0)), period

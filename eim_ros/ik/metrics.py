@@ -1,0 +1,139 @@
+"""How much of all solutions of a pose a set of solutions covers: families, coverage, maximum mean discrepancy.
+
+The solutions of a redundant arm form curves or surfaces in joint space, several of them apart from each other: the
+families. What all solutions are is approximated by many exact ones from uniform seeds, see `exact_solutions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+
+from eim_ros.ik.selection import on_torus
+from eim_ros.kinematics import Robot
+
+__all__ = ["SolutionSet", "coverage_curve", "exact_solutions", "families", "maximum_mean_discrepancy"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+LINKAGE = 0.35  # [rad or m]: solutions closer than this belong to one family
+LEAST_MEMBERS = 10  # of a family; fewer are the thin ends of another one, or chance
+RADIUS = 0.3  # [rad or m]: a solution covers others this close
+
+
+@dataclass(frozen=True, eq=False)
+class SolutionSet:
+    """All solutions of a pose, about.
+
+    Attributes
+    ----------
+    robot : Robot
+    positions : (n, dof)
+    family : (n,) of int
+        Family of each, from 0; -1 for none.
+    """
+
+    robot: Robot
+    positions: FloatArray
+    family: IntArray
+
+    @property
+    def n_families(self) -> int:
+        return int(self.family.max(initial=-1)) + 1
+
+    def coverage(self, solutions: FloatArray, radius: float = RADIUS) -> float:
+        """Share of the set within a radius of one of the solutions (m, dof), the mean over the families; 1 of none."""
+        if not self.n_families:
+            return 1.0
+        near = self._near(solutions, radius)
+        return float(np.mean([near[self.family == family].mean() for family in range(self.n_families)]))
+
+    def share_of_families(self, solutions: FloatArray, radius: float = RADIUS) -> float:
+        """Share of the families of which a member is within a radius of one of the solutions (m, dof); 1 of none."""
+        if not self.n_families:
+            return 1.0
+        near = self._near(solutions, radius)
+        return float(np.mean([near[self.family == family].any() for family in range(self.n_families)]))
+
+    def _near(self, solutions: FloatArray, radius: float) -> npt.NDArray[np.bool_]:
+        if not len(solutions):
+            return np.zeros(len(self.positions), dtype=bool)
+        points, period = on_torus(self.robot, np.concatenate([self.positions, solutions]))
+        tree = cKDTree(points[len(self.positions) :], boxsize=period)
+        distance, _ = tree.query(points[: len(self.positions)], distance_upper_bound=radius)
+        return np.asarray(np.isfinite(distance))
+
+
+def exact_solutions(
+    robot: Robot, pose: FloatArray, n_seeds: int, rng: np.random.Generator, position_only: bool = False
+) -> SolutionSet:
+    """All solutions of a pose (4, 4), about: uniform seeds refined to it, and their families."""
+    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose, position_only=position_only)
+    positions = refined.positions[refined.converged]
+    return SolutionSet(robot, positions, families(robot, positions))
+
+
+def families(
+    robot: Robot, positions: FloatArray, linkage: float = LINKAGE, least_members: int = LEAST_MEMBERS
+) -> IntArray:
+    """Family (n,) of each configuration (n, dof), by single linkage; -1 where it has fewer than `least_members`.
+
+    Numbered from 0, the largest first. Distances are Euclidean [rad, m], on the circle where a joint turns endlessly.
+    """
+    if not len(positions):
+        return np.empty(0, dtype=np.int64)
+    points, period = on_torus(robot, positions)
+    pairs = cKDTree(points, boxsize=period).query_pairs(linkage, output_type="ndarray")
+    links = coo_matrix((np.ones(len(pairs), dtype=bool), (pairs[:, 0], pairs[:, 1])), shape=2 * (len(points),))
+    _, label = connected_components(links, directed=False)
+    size = np.bincount(label)
+    rank = np.full(len(size), -1, dtype=np.int64)
+    order = np.argsort(-size, kind="stable")
+    order = order[size[order] >= least_members]
+    rank[order] = np.arange(len(order))
+    return np.asarray(rank[label])
+
+
+def maximum_mean_discrepancy(
+    robot: Robot, first: FloatArray, second: FloatArray, bandwidth: float | None = None
+) -> float:
+    """Squared maximum mean discrepancy of two sets of configurations (n, dof) and (m, dof), n, m >= 2; unbiased.
+
+    With a Gaussian kernel whose bandwidth [rad, m] is the median distance of the pooled sets if missing (Gretton et al.
+    2012, equation 3). Joints that turn endlessly enter by their sine and cosine. 0 on average where both sets have the
+    same distribution, so it may be negative.
+    """
+    x, y = _embedded(robot, first), _embedded(robot, second)
+    within_x, within_y, between = (cdist(a, b, "sqeuclidean") for a, b in ((x, x), (y, y), (x, y)))
+    if bandwidth is None:
+        pooled = cdist(np.concatenate([x, y])[:2000], np.concatenate([y, x])[:2000])
+        bandwidth = float(np.median(pooled[pooled > 0.0])) if (pooled > 0.0).any() else 1.0
+    kernels = [np.exp(-0.5 * squares / bandwidth**2) for squares in (within_x, within_y, between)]
+    n, m = len(x), len(y)
+    return float(
+        (kernels[0].sum() - n) / (n * (n - 1)) + (kernels[1].sum() - m) / (m * (m - 1)) - 2.0 * kernels[2].mean()
+    )
+
+
+def coverage_curve(
+    truth: SolutionSet, solve: Callable[[int], tuple[FloatArray, float]], budgets: list[int]
+) -> list[tuple[float, float, float]]:
+    """Time [s], coverage and share of the families for each budget; `solve(budget)` gives solutions and its time."""
+    curve = []
+    for budget in budgets:
+        solutions, seconds = solve(budget)
+        curve.append((seconds, truth.coverage(solutions), truth.share_of_families(solutions)))
+    return curve
+
+
+def _embedded(robot: Robot, positions: FloatArray) -> FloatArray:
+    turning = positions[:, robot.continuous]
+    return np.concatenate([positions[:, ~robot.continuous], np.sin(turning), np.cos(turning)], axis=1)

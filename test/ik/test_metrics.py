@@ -1,0 +1,80 @@
+"""Families, coverage and discrepancy of solution sets, where they are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ik.arms import arm_of
+
+from eim_ros.ik.metrics import (
+    SolutionSet,
+    coverage_curve,
+    exact_solutions,
+    families,
+    maximum_mean_discrepancy,
+)
+
+
+def cloud(center: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    return center + 0.02 * rng.standard_normal((n, len(center)))
+
+
+def test_clouds_apart_are_families_the_largest_first_and_few_points_are_none() -> None:
+    robot, rng = arm_of("planar3"), np.random.default_rng(0)
+    positions = np.concatenate([cloud(np.full(3, at), n, rng) for at, n in ((0.0, 15), (1.0, 40), (-1.0, 5))])
+    label = families(robot, positions)
+    assert (label[:15] == 1).all()
+    assert (label[15:55] == 0).all()
+    assert (label[55:] == -1).all()
+
+
+def test_chain_of_near_points_is_one_family() -> None:
+    robot = arm_of("planar3")
+    line = np.zeros((30, 3))
+    line[:, 0] = np.linspace(-3.0, 3.0, 30)  # steps of .21 rad
+    assert (families(robot, line) == 0).all()
+    assert (families(robot, line, linkage=0.2) == -1).all()
+
+
+def test_joints_that_turn_endlessly_are_near_across_pi() -> None:
+    robot = arm_of("all_types")
+    q = np.repeat(0.5 * (robot.lower + robot.upper)[None], 20, axis=0)
+    turning = int(np.flatnonzero(robot.continuous)[0])
+    q[:10, turning], q[10:, turning] = 3.1, -3.1
+    assert (families(robot, q) == 0).all()
+
+
+def test_coverage_weighs_families_equally() -> None:
+    robot, rng = arm_of("planar3"), np.random.default_rng(1)
+    positions = np.concatenate([cloud(np.full(3, at), n, rng) for at, n in ((0.0, 100), (1.0, 20))])
+    truth = SolutionSet(robot, positions, families(robot, positions))
+    assert truth.n_families == 2
+    assert truth.coverage(np.zeros((1, 3))) == truth.share_of_families(np.zeros((1, 3))) == 0.5
+    assert truth.coverage(positions) == truth.share_of_families(positions) == 1.0
+    assert truth.coverage(np.empty((0, 3))) == truth.share_of_families(np.empty((0, 3))) == 0.0
+    half = np.concatenate([positions[:100], positions[100:101]])
+    assert truth.share_of_families(half, radius=1e-9) == 1.0
+    assert truth.coverage(half, radius=1e-9) == pytest.approx(0.5 + 0.5 / 20)
+
+
+def test_solutions_of_a_planar_arm_with_two_joints_to_spare_have_the_families_of_its_elbow() -> None:
+    robot, rng = arm_of("planar3"), np.random.default_rng(2)
+    pose = robot.forward(np.array([0.3, 0.8, -0.4]))
+    truth = exact_solutions(robot, pose, 300, rng)  # three joints, a full planar pose: elbow up and elbow down
+    assert truth.n_families == 2
+    curve = coverage_curve(truth, lambda n: (truth.positions[:n], float(n)), [0, 1, len(truth.positions)])
+    assert curve == [(0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (float(len(truth.positions)), 1.0, 1.0)]
+
+
+def test_discrepancy_is_about_zero_of_equal_distributions_and_large_of_others() -> None:
+    robot, rng = arm_of("planar3"), np.random.default_rng(3)
+    same = [maximum_mean_discrepancy(robot, *rng.standard_normal((2, 200, 3))) for _ in range(20)]
+    assert abs(np.mean(same)) < 3.0 * np.std(same) / np.sqrt(20)
+    apart = maximum_mean_discrepancy(robot, rng.standard_normal((200, 3)), 1.0 + rng.standard_normal((200, 3)))
+    assert apart > 20.0 * np.std(same)
+
+
+def test_discrepancy_of_single_points_is_the_kernels_value() -> None:
+    robot = arm_of("planar3")
+    first, second = np.zeros((2, 3)), np.ones((2, 3))
+    assert maximum_mean_discrepancy(robot, first, second, bandwidth=1.0) == pytest.approx(2.0 - 2.0 * np.exp(-1.5))
