@@ -64,8 +64,10 @@ class LatentSpace:
         enough = int((explained < share).sum()) + 1
         n_latent = max(1, min(enough, most, len(variances)))
         rest = variances[n_latent:]
-        noise = rest.mean() if len(rest) else weights.new_zeros(())
-        squares = torch.cat([variances[:n_latent], noise.expand(len(rest))])
+        if len(rest):  # few motions tell little of each axis: shrunk to the mean as if it had been seen n_weights times
+            n, n_weights = weights.shape
+            rest = (n * rest + n_weights * rest.mean()) / (n + n_weights)
+        squares = torch.cat([variances[:n_latent], rest])
         return cls(center, rows.mT.contiguous(), squares.sqrt().clamp_min(floor), n_latent)
 
     def coordinates(self, weights: Tensor) -> Tensor:

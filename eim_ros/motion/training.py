@@ -14,13 +14,14 @@ from torch import Tensor
 from eim_ros.data import DataSet
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import DataError
-from eim_ros.inference import EIMConfig, EMConfig, FitResult
+from eim_ros.inference import EIMConfig, EMConfig, FitResult, StandardisedInputs
 from eim_ros.inference.recorded_fit import Callback, RecordedFit, algorithm_of
 from eim_ros.motion.basis import BASES, Basis
 from eim_ros.motion.calibration import Calibration
 from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.latent_space import LatentSpace
 from eim_ros.motion.prior import MotionPrior
+from eim_ros.motion.reference import ReferenceInputs, fit_reference
 from eim_ros.motion.representation import Representation
 from eim_ros.motion.start import start_of_ways
 from eim_ros.numerics import Status
@@ -44,7 +45,7 @@ class MotionConfig(Settings):
     explained: float = option(
         0.999, "share of the weights' variance for which there are latent coordinates", minimum=0.0, maximum=1.0
     )
-    n_latent: int = option(0, "most latent coordinates; 0: a tenth of the demonstrations", minimum=0)
+    n_latent: int = option(0, "most latent coordinates; 0: a third of the demonstrations per expert", minimum=0)
     noise_floor: float = option(
         1e-3, "least standard deviation of the weights in any direction", unit="rad or m", minimum=1e-9
     )
@@ -58,7 +59,6 @@ class MotionEMConfig(EMConfig, MotionConfig):
     """Settings of a motion prior by EM."""
 
     n_components: int = option(10, "number of experts", minimum=1)
-    n_starts: int = option(10, "runs from different starts, of which the best is kept", minimum=1)
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,14 @@ class MotionTraining:
         n_points = everything.positions.shape[1]
         representation = Representation(basis, everything.joint_names, n_points, config.ridge)
         weights = torch.from_numpy(representation.weights(fitted.positions))
-        most = config.n_latent or max(1, len(fitted) // 10)
+        most = config.n_latent or max(1, len(fitted) // (3 * config.n_components))
         latent = LatentSpace.from_weights(weights, config.explained, most, config.noise_floor)
         center, scale = _standardisation(torch.from_numpy(fitted.context))
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
         fit = RecordedFit(config, self.seed, algorithm_of(config), callbacks, checkpoint, checkpoint_every, resume)
-        result, record = fit.run(context, coordinates, initial=self._start(context, weights, coordinates))
+        inputs, start = self._inputs_and_start(context, weights.to(context), coordinates)
+        result, record = fit.run(context, coordinates, inputs, start)
         durations = everything.durations[np.isfinite(everything.durations)]
         prior = MotionPrior(
             representation=representation,
@@ -151,15 +152,22 @@ class MotionTraining:
         )
         return MotionTrainingRun(_calibrated(prior, held_out), result)
 
-    def _start(self, context: Tensor, weights: Tensor, coordinates: Tensor) -> MixtureOfExperts | None:
-        """First of EM's starts; EIM finds its own, from the density that its ratio is made of."""
-        config = self.config
-        if not isinstance(config, MotionEMConfig) or not config.is_linear or len(weights) < config.n_components:
-            return None
+    def _inputs_and_start(
+        self, context: Tensor, weights: Tensor, coordinates: Tensor
+    ) -> tuple[ReferenceInputs | None, MixtureOfExperts | None]:
+        """Inputs of EIM's ratio, and the first start; None where the learner is to find its own."""
+        config, n_components = self.config, self.config.n_components
+        if not config.is_linear or len(weights) < n_components:
+            return None, None
         generator = torch.Generator(context.device).manual_seed(self.seed)
-        floor = config.covariance_floor
-        weights = weights.to(context)
-        return start_of_ways(context, weights, coordinates, config.n_components, floor, generator)
+        if isinstance(config, MotionEMConfig):
+            floor = config.covariance_floor
+            return None, start_of_ways(context, weights, coordinates, n_components, floor, generator)
+        reference = fit_reference(config, n_components, context, weights, coordinates, generator)
+        if config.ratio == "network":
+            return None, reference.start
+        standardised = StandardisedInputs.from_data(context, coordinates)
+        return ReferenceInputs(standardised, reference.density), reference.start
 
     def _split(self, everything: Demonstrations) -> tuple[Demonstrations, Demonstrations]:
         """Demonstrations to fit to, and those held out for the calibration; at least one of each."""

@@ -1,0 +1,68 @@
+"""Reference density of motions: ways that whitened coordinates hide are found."""
+
+from __future__ import annotations
+
+import torch
+from motion.demonstrated import two_ways
+
+from eim_ros.motion import Basis, Demonstrations, MotionEIMConfig, Representation
+from eim_ros.motion.latent_space import LatentSpace
+from eim_ros.motion.reference import Reference, ReferenceInputs, fit_reference
+from eim_ros.motion.start import start_of_ways
+
+CONFIG = MotionEIMConfig(reference_factors=(1.0, 2.0), reference_starts=1, reference_iterations=20)
+
+
+def coordinates(n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Contexts, weights, latent coordinates and the side (n,) of motions of two ways."""
+    motions = Demonstrations.from_data_set(two_ways(n, 0))
+    representation = Representation(Basis(), motions.joint_names, motions.positions.shape[1])
+    weights = torch.from_numpy(representation.weights(motions.positions))
+    latent = LatentSpace.from_weights(weights, 0.999, 10, 1e-3)
+    context = torch.from_numpy(motions.context)
+    side = torch.from_numpy(motions.positions[:, 20, 2]) > 0.0
+    return (context - 1.0) / 0.3, weights, latent.coordinates(weights)[:, : latent.n_latent], side
+
+
+def test_start_has_an_expert_for_each_way_though_goals_differ_more() -> None:
+    context, weights, sample, side = coordinates(100)
+    start = start_of_ways(context, weights, sample, 2, 1e-6, torch.Generator().manual_seed(0))
+    component = start.log_responsibilities(context, sample).argmax(-1)
+    assert bool((component == side).all() or (component != side).all())
+
+
+def reference() -> Reference:
+    context, weights, sample, _ = coordinates(200)
+    return fit_reference(CONFIG, 2, context, weights, sample, torch.Generator().manual_seed(0))
+
+
+def test_reference_and_start_keep_to_the_ways() -> None:
+    found = reference()
+    assert found.start.n_components == 2
+    context, _, sample, side = coordinates(300)
+    for model in (found.density, found.start):
+        drawn, _ = model.sample(context, torch.Generator().manual_seed(1))
+        middle = 0.5 * (sample[side].mean(0) + sample[~side].mean(0))
+        apart = sample[side].mean(0) - sample[~side].mean(0)
+        along = (drawn - middle) @ apart / apart.square().sum()  # -1/2 and 1/2 at the two ways
+        assert bool((along.abs() > 0.25).all())
+
+
+def test_same_generator_gives_the_same_reference() -> None:
+    first, again = reference(), reference()
+    for name, value in first.density.tensors().items():
+        assert torch.equal(value, again.density.tensors()[name])
+
+
+def test_inputs_know_the_density_and_its_gradient() -> None:
+    from eim_ros.inference import StandardisedInputs
+    from eim_ros.inference.plug_in_ratio import InputsFactor
+
+    found = reference()
+    context, _, sample, _ = coordinates(20)
+    inputs = ReferenceInputs(StandardisedInputs.from_data(context, sample), found.density)
+    known = InputsFactor(inputs)
+    torch.testing.assert_close(known.log_density(context, sample, 0), found.density.log_prob(context, sample))
+    torch.testing.assert_close(known.score(context, sample, 0), found.density.score(context, sample))
+    assert inputs(context, sample, 0).shape == (20, inputs.n_inputs)
+    assert inputs.smoothing(3) is None
