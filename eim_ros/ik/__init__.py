@@ -6,6 +6,7 @@ from eim_ros.ik.evaluation import evaluate
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
 from eim_ros.ik.kinematic_target import KinematicTarget, KnownKinematicsConfig
 from eim_ros.ik.model import IKModel
+from eim_ros.ik.path import JointPath, sample_path
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, Samples
 from eim_ros.ik.training import Training, TrainingRun
@@ -14,6 +15,7 @@ __all__ = [
     "NO_EXPERT",
     "ErrorCode",
     "IKModel",
+    "JointPath",
     "KinematicEIMConfig",
     "KinematicInputs",
     "KinematicTarget",
@@ -25,4 +27,5 @@ __all__ = [
     "TrainingRun",
     "collect",
     "evaluate",
+    "sample_path",
 ]

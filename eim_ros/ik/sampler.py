@@ -125,7 +125,7 @@ class Sampler:
         if position_only is None:
             position_only = self.context_kind == "position"
         _check(n, seed, position_tolerance, orientation_tolerance, timeout)
-        reference = None if near is None else self._reference(near)
+        reference = None if near is None else self.checked_configuration(near)
         ranking = Ranking(order or ("density" if reference is None else "distance"), reference, position_only)
         rng = np.random.default_rng(seed)
         conditional = self._proposal.condition(self._contexts(wanted, position_only, rng))
@@ -201,7 +201,8 @@ class Sampler:
             poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
         return context_from_pose(poses, self.context_kind)
 
-    def _reference(self, near: npt.ArrayLike) -> FloatArray:
+    def checked_configuration(self, near: npt.ArrayLike) -> FloatArray:
+        """One configuration (dof,); `JointStateError` where it has another shape or is not finite."""
         names = ", ".join(self.robot.joint_names)
         wrong = JointStateError(f"a seed configuration needs {self.robot.dof} finite values, of {names}", near)
         try:

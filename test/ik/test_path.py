@@ -1,0 +1,110 @@
+"""Paths of poses: solved and verified at every pose, without jumps, and honest where that cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ik.arms import arm_of, sampler_of
+
+from eim_ros.errors import ConfigurationError, JointStateError, PoseError
+from eim_ros.ik import ErrorCode, JointPath, sample_path
+from eim_ros.kinematics import Robot
+
+ENOUGH = 60.0  # [s]
+
+
+def motion(robot: Robot, seed: int, n: int = 40) -> np.ndarray:
+    """A straight line in joint space, well within the limits."""
+    rng = np.random.default_rng(seed)
+    first, last = 0.7 * robot.sample_configurations(2, rng) + 0.15 * (robot.lower + robot.upper)
+    return np.linspace(first, first + np.clip(last - first, -0.8, 0.8), n)
+
+
+def assert_verified(robot: Robot, path: JointPath, poses: np.ndarray, position_only: bool = False) -> None:
+    for q, pose in zip(path.positions[path.valid], poses[path.valid], strict=True):
+        position, orientation = robot.pose_errors(q, pose)
+        assert position[0] <= 1e-6
+        assert position_only or orientation[0] <= 1e-6
+        assert robot.within_limits(q).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("iiwa14", "position"), ("planar5", "position")])
+def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) -> None:
+    robot = arm_of(name)
+    poses = robot.forward(motion(robot, seed))
+    path = sample_path(sampler_of(name, kind), poses, seed=seed, timeout=ENOUGH)
+    assert (path.error_code, path.valid.all()) == (ErrorCode.SUCCESS, True), path.message
+    assert path.largest_step <= 0.3
+    assert path.largest_step == pytest.approx(np.abs(np.diff(path.positions, axis=0)).max())
+    assert_verified(robot, path, poses, kind == "position")
+
+
+def test_path_begins_where_the_robot_is() -> None:
+    robot = arm_of("panda")
+    q = motion(robot, 5)
+    path = sample_path(sampler_of("panda", "pose"), robot.forward(q[1:]), seed=0, start=q[0], timeout=ENOUGH)
+    assert path.error_code == ErrorCode.SUCCESS
+    assert np.abs(path.positions[0] - q[0]).max() <= path.largest_step < 0.1
+
+
+def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
+    robot = arm_of("panda")
+    poses = robot.forward(motion(robot, 6, 12))
+    poses[7, 0, 3] += 10.0
+    path = sample_path(sampler_of("panda", "pose"), poses, n=16, seed=0, timeout=ENOUGH)
+    assert path.error_code == ErrorCode.NO_IK_SOLUTION
+    assert path.message == "1 of 12 poses have no solution, the first of them is pose 7"
+    np.testing.assert_array_equal(path.valid, np.arange(12) != 7)
+    assert np.isnan(path.positions[7]).all()
+    assert np.isinf(path.position_error[7])
+    assert_verified(robot, path, poses)
+
+
+def test_jump_that_cannot_be_avoided_is_told() -> None:
+    robot = arm_of("planar5")
+    poses = robot.forward(
+        np.array([[0.0, 0.1, 0.1, 0.1, 0.1], [2.5, 0.1, 0.1, 0.1, 0.1]])
+    )  # nearly stretched: far apart
+    path = sample_path(sampler_of("planar5", "position"), poses, seed=0, timeout=ENOUGH)
+    assert path.valid.all()
+    assert path.error_code == ErrorCode.NO_IK_SOLUTION
+    assert path.message.startswith("the path jumps 1 times, by up to ")
+    assert path.largest_step > 0.3
+
+
+def test_joints_that_turn_endlessly_step_across_pi() -> None:
+    robot = arm_of("all_types")
+    turning = int(np.flatnonzero(robot.continuous)[0])
+    q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.1)[None], 20, axis=0)
+    q[:, turning] = np.linspace(2.9, 3.4, 20)
+    path = sample_path(sampler_of("all_types", "pose"), robot.forward(q), seed=0, start=q[0], timeout=ENOUGH)
+    assert path.error_code == ErrorCode.SUCCESS, path.message
+    assert (np.abs(path.positions[:, turning]) <= np.pi).all()
+
+
+def test_seed_decides_the_path() -> None:
+    robot = arm_of("panda")
+    poses = robot.forward(motion(robot, 7, 15))
+    first, again = (sample_path(sampler_of("panda", "pose"), poses, seed=3, timeout=ENOUGH) for _ in range(2))
+    np.testing.assert_array_equal(first.positions, again.positions)
+
+
+def test_no_time_is_an_answer_too() -> None:
+    robot = arm_of("panda")
+    path = sample_path(sampler_of("panda", "pose"), robot.forward(motion(robot, 8, 15)), seed=0, timeout=0.0)
+    assert path.error_code == ErrorCode.TIMED_OUT
+    assert not path.valid.any()
+
+
+def test_bad_arguments_are_refused() -> None:
+    sampler, pose = sampler_of("panda", "pose"), np.eye(4)
+    for poses in (pose, np.empty((0, 4, 4)), np.zeros((2, 3, 4))):
+        with pytest.raises(PoseError, match="a path needs poses"):
+            sample_path(sampler, poses)
+    with pytest.raises(PoseError):
+        sample_path(sampler, np.full((1, 4, 4), np.nan))
+    with pytest.raises(ConfigurationError, match="largest step"):
+        sample_path(sampler, pose[None], largest_step=0.0)
+    with pytest.raises(JointStateError):
+        sample_path(sampler, pose[None], start=np.zeros(3))
