@@ -214,7 +214,8 @@ class _Search:
         n_missing = int((~valid).sum())
         if n_missing:
             code = ErrorCode.TIMED_OUT if self.out_of_time else ErrorCode.NO_IK_SOLUTION
-            message = f"{n_missing} of {len(chosen)} poses have no solution, the first of them is pose {int((~valid).argmax())}"
+            first = int((~valid).argmax())
+            message = f"{n_missing} of {len(chosen)} poses have no solution, the first of them is pose {first}"
         elif n_jumps:
             code, message = ErrorCode.NO_IK_SOLUTION, f"the path jumps {n_jumps} times, by up to {largest:.3g}"
         else:
