@@ -25,7 +25,7 @@ from eim_ros_interfaces.action import Train
 EM = ("experts=2", "n-starts=1")
 ENDLESS = (*EM, "iterations=1000000", "tolerance=0")
 NUMBERS = itertools.count()
-LONG_START = ("experts=2", "initial-starts=100000")
+LONG_START = ("experts=2", "reference-starts=100000")
 
 
 class TrainClient:
