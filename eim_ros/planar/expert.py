@@ -1,6 +1,6 @@
 """The expert: draws configurations from the posterior p(q | task), proportional to prior, goal and clearance.
 
-    prior      N(q; 0, diag(1, .2^2, ...)) within the joint limits: smooth arms
+    prior      N(q; 0, C) within the joint limits: smooth arms, as neighbouring joints bend alike
     goal       exp(-distance^2 / (2 goal_deviation^2))
     clearance  exp(-max(0, margin - clearance)^2 / (2 clearance_deviation^2))
 
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.planar.arm import PlanarArm, wrapped
-from eim_ros.planar.crankshaft import closed_loop, determinant, prior_step
+from eim_ros.planar.crankshaft import closed_loop, determinant, pair_log_prior, prior_step, turned_to
 from eim_ros.planar.task import PlanarTask
 from eim_ros.settings import Settings, option
 
@@ -34,7 +35,13 @@ class ExpertConfig(Settings):
     """What the expert prefers, and how its posterior is sampled."""
 
     first_deviation: float = option(1.0, "prior standard deviation of the first joint", unit="rad", minimum=1e-3)
-    deviation: float = option(0.2, "prior standard deviation of the other joints", unit="rad", minimum=1e-3)
+    deviation: float = option(0.4, "prior standard deviation of the other joints", unit="rad", minimum=1e-3)
+    correlation_length: float = option(
+        5.0, "over how many joints the arm bends alike; 0: each joint bends by itself", minimum=0.0
+    )
+    roughness: float = option(
+        0.1, "what a joint bends by itself, as a share of its deviation, where joints bend alike", minimum=1e-2
+    )
     goal_deviation: float = option(0.01, "standard deviation of the tip's distance to the goal", unit="m", minimum=1e-4)
     margin: float = option(0.1, "clearance from obstacles below which it becomes unlikely", unit="m", minimum=0.0)
     clearance_deviation: float = option(0.02, "standard deviation of what lacks of the margin", unit="m", minimum=1e-4)
@@ -42,7 +49,7 @@ class ExpertConfig(Settings):
     final_moves: int = option(150, "Metropolis moves of each kind at the posterior itself", minimum=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expert:
     """Posterior over configurations that do a task.
 
@@ -57,16 +64,33 @@ class Expert:
     task: PlanarTask
     config: ExpertConfig = ExpertConfig()
 
-    @property
-    def deviations(self) -> Tensor:
-        """Standard deviations of the prior (n_links,) [rad]."""
-        deviations = torch.full((self.arm.n_links,), self.config.deviation, dtype=torch.float64)
-        deviations[0] = self.config.first_deviation
-        return deviations
+    @cached_property
+    def covariance(self) -> Tensor:
+        """Of the prior (n_links, n_links) [rad^2]: the first joint by itself, the others a smooth random curve."""
+        config, index = self.config, torch.arange(self.arm.n_links - 1, dtype=torch.float64)
+        alone = torch.eye(len(index), dtype=torch.float64)
+        alike = alone
+        first = torch.full((1, 1), config.first_deviation**2, dtype=torch.float64)
+        if config.correlation_length > 0.0:
+            steps = (index.unsqueeze(-1) - index) / config.correlation_length
+            alike = (-0.5 * steps.square()).exp() + config.roughness**2 * alone
+        covariance: Tensor = torch.block_diag(first, config.deviation**2 * alike)
+        return covariance
+
+    @cached_property
+    def scale_tril(self) -> Tensor:
+        """Cholesky factor of the prior's covariance (n_links, n_links) [rad]."""
+        factor: Tensor = torch.linalg.cholesky(self.covariance)
+        return factor
+
+    @cached_property
+    def precision(self) -> Tensor:
+        """Of the prior (n_links, n_links) [1/rad^2]."""
+        return torch.cholesky_inverse(self.scale_tril)
 
     def log_prior(self, q: Tensor) -> Tensor:
         """Up to a constant, (...) [nat], of configurations (..., n_links); minus infinity beyond the joint limits."""
-        value = -0.5 * (q / self.deviations).square().sum(-1)
+        value = -0.5 * (q * (q @ self.precision)).sum(-1)
         return torch.where(self.arm.within_limits(q), value, -torch.inf)
 
     def log_likelihood(self, q: Tensor) -> Tensor:
@@ -111,7 +135,6 @@ class _Chains:
 
     def __init__(self, expert: Expert, n_chains: int, generator: torch.Generator) -> None:
         self.expert, self.arm, self.generator = expert, expert.arm, generator
-        self.deviations = expert.deviations
         self.q = self._from_prior(n_chains)
         self.points = self.arm.points(self.q)
         self.log_likelihood = expert._log_likelihood(self.points)
@@ -140,9 +163,11 @@ class _Chains:
         self._mirror()
         if self.arm.n_links > 1:
             self._move_with_tip()
+        if self.expert.task.is_line:
+            self._move_along_line()
 
     def _move_by_prior(self) -> None:
-        proposed = prior_step(self.q, self.deviations, self._step_size(), self._mask(), self.generator)
+        proposed = self._prior_step()
         self._accept(proposed, torch.zeros(len(proposed), dtype=proposed.dtype))
 
     def _mirror(self) -> None:
@@ -154,7 +179,7 @@ class _Chains:
         turn = 2.0 * torch.atan2(tip[:, 1], tip[:, 0]) * (self._uniform() < 0.5)
         proposed = -self.q
         proposed[:, 0] = wrapped(proposed[:, 0] + turn)
-        first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.deviations[0]
+        first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.expert.config.first_deviation
         stays = torch.where(self._uniform() < 0.5, 0.0, -torch.inf).to(self.q)
         self._accept(proposed, 0.5 * (first[0].square() - first[1].square()) + stays)
 
@@ -163,14 +188,25 @@ class _Chains:
         second = 1 + torch.randint(links - 1, (n,), generator=self.generator)
         first = (self._uniform() * second).long().clamp_max(links - 2)
         first = torch.where(self._uniform() < 0.5, 0, first)  # the first joint is free to follow
-        proposed = prior_step(self.q, self.deviations, self._step_size(), self._mask(), self.generator)
-        elbow = torch.where(self._uniform() < 0.5, 1.0, -1.0).to(self.q)
-        proposed, after = closed_loop(self.arm, proposed, first, second, self._moved_tip(), elbow)
+        elbow = self._sign()
+        proposed, after = closed_loop(self.arm, self._prior_step(), first, second, self._moved_tip(), elbow)
         before = determinant(self.points, first, second)
-        pair = torch.stack([first, second], -1)
-        spread = self.deviations[pair]
-        old, new = (-0.5 * (q.gather(-1, pair) / spread).square().sum(-1) for q in (self.q, proposed))
+        precision = self.expert.precision
+        old, new = (pair_log_prior(q, precision, first, second) for q in (self.q, proposed))
         self._accept(proposed, new - old + before.log() - after.log())
+
+    def _move_along_line(self) -> None:
+        """The first joint turns the arm back to the line, or as near to it as it was."""
+        task = self.expert.task
+        direction = (task.end - task.start) / task.length
+        normal = torch.stack([direction[1], -direction[0]])
+        tip = self.points[:, -1]
+        size = self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
+        height = tip @ normal + size * torch.randn(len(tip), generator=self.generator, dtype=tip.dtype)
+        proposed, after = turned_to(self.arm, self._prior_step(), normal, height, self._sign())
+        before = (tip @ direction).abs()  # that is how fast the coordinate changes as the arm turns
+        first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.expert.config.first_deviation
+        self._accept(proposed, 0.5 * (first[0].square() - first[1].square()) + before.log() - after.log())
 
     def _accept(self, proposed: Tensor, log_factor: Tensor) -> None:
         """Metropolis; the factor is that of all but the likelihood."""
@@ -196,13 +232,11 @@ class _Chains:
         slide = self._log_uniform(0.01, 1.0) * (2.0 * self._uniform() - 1.0)
         return tip + slide.unsqueeze(-1) * (task.end - task.start)
 
-    def _mask(self) -> Tensor:
-        """Joints that move, few or many."""
-        share = self._uniform().unsqueeze(-1)
-        return torch.rand(self.q.shape, generator=self.generator, dtype=self.q.dtype) < share
+    def _prior_step(self) -> Tensor:
+        return prior_step(self.q, self.expert.scale_tril, self._log_uniform(0.01, 1.0), self.generator)
 
-    def _step_size(self) -> Tensor:
-        return self._log_uniform(0.01, 1.0)
+    def _sign(self) -> Tensor:
+        return torch.where(self._uniform() < 0.5, 1.0, -1.0).to(self.q)
 
     def _log_uniform(self, low: float, high: float) -> Tensor:
         """(n,), all scales equally likely: what fits depends on temperature and posture."""
@@ -219,9 +253,9 @@ class _Chains:
     def _from_prior(self, n_chains: int) -> Tensor:
         """Draws within the joint limits, by rejection."""
         q = torch.full((n_chains, self.arm.n_links), torch.inf, dtype=torch.float64)
-        bad = torch.ones_like(q, dtype=torch.bool)
+        bad = torch.ones(n_chains, dtype=torch.bool)
         while bool(bad.any()):
-            fresh = torch.randn(q.shape, generator=self.generator, dtype=q.dtype) * self.deviations
-            q = torch.where(bad, fresh, q)
-            bad = q.abs() > self.arm.joint_limit
+            fresh = torch.randn(q.shape, generator=self.generator, dtype=q.dtype) @ self.expert.scale_tril.mT
+            q = torch.where(bad.unsqueeze(-1), fresh, q)
+            bad = ~self.arm.within_limits(q)
         return q

@@ -3,7 +3,7 @@
 import torch
 
 from eim_ros.planar import PlanarArm
-from eim_ros.planar.crankshaft import closed_loop, determinant, prior_step
+from eim_ros.planar.crankshaft import closed_loop, determinant, pair_log_prior, prior_step, turned_to
 
 ARM = PlanarArm(n_links=5)
 
@@ -45,12 +45,41 @@ def test_determinant_is_that_of_the_derivative_of_the_tip():
 
 
 def test_prior_step_keeps_the_prior():
-    deviation = torch.tensor([2.0, 0.5]).double()
+    factor = torch.tensor([[2.0, 0.0], [0.3, 0.4]], dtype=torch.float64)
     rng = generator()
-    q = deviation * torch.randn(100_000, 2, generator=rng, dtype=torch.float64)
-    moved = prior_step(q, deviation, torch.full((100_000,), 0.7).double(), torch.ones(1, 2, dtype=torch.bool), rng)
-    # standard errors: of a mean 1/316 sd, of an sd 1/447
-    torch.testing.assert_close(moved.mean(0) / deviation, torch.zeros(2).double(), rtol=0.0, atol=0.015)
-    torch.testing.assert_close(moved.std(0) / deviation, torch.ones(2).double(), rtol=0.0, atol=0.01)
-    mean_product = (moved * q).mean(0) / deviation.square()
-    torch.testing.assert_close(mean_product, torch.full((2,), (1.0 - 0.49) ** 0.5).double(), rtol=0.0, atol=0.02)
+    q = torch.randn(100_000, 2, generator=rng, dtype=torch.float64) @ factor.mT
+    moved = prior_step(q, factor, torch.full((100_000,), 0.7).double(), rng)
+    # in units of the prior the standard error of a mean is 1/316, of a variance 1/224
+    white = torch.linalg.solve_triangular(factor, torch.cat([q, moved], -1).reshape(-1, 2, 2).mT, upper=False)
+    before, after = white.unbind(-1)
+    torch.testing.assert_close(after.mean(0), torch.zeros(2).double(), rtol=0.0, atol=0.015)
+    torch.testing.assert_close(after.T.cov(), torch.eye(2).double(), rtol=0.0, atol=0.02)
+    mixed = (after.T @ before) / len(q)
+    torch.testing.assert_close(mixed, (1.0 - 0.49) ** 0.5 * torch.eye(2).double(), rtol=0.0, atol=0.02)
+
+
+def test_log_prior_of_a_pair_is_conditional():
+    factor = torch.randn(4, 4, generator=generator(), dtype=torch.float64)
+    covariance = factor @ factor.mT + torch.eye(4).double()
+    q = torch.randn(3, 4, generator=generator(), dtype=torch.float64)
+    first, second = torch.tensor([1, 1, 1]), torch.tensor([3, 3, 3])
+    whole = torch.distributions.MultivariateNormal(torch.zeros(4).double(), covariance)
+    rest = torch.distributions.MultivariateNormal(torch.zeros(2).double(), covariance[[0, 2]][:, [0, 2]])
+    expected = whole.log_prob(q) - rest.log_prob(q[:, [0, 2]])
+    found = pair_log_prior(q, torch.linalg.inv(covariance), first, second)
+    torch.testing.assert_close(found - found[0], expected - expected[0], rtol=0.0, atol=1e-12)
+
+
+def test_first_joint_turns_the_tip_to_a_coordinate():
+    q = 0.4 * torch.randn(100, 5, generator=generator(), dtype=torch.float64)
+    normal = torch.tensor([0.6, -0.8], dtype=torch.float64)
+    height = torch.full((100,), 2.5).double()
+    for branch in (1.0, -1.0):
+        turned, slope = turned_to(ARM, q, normal, height, torch.full((100,), branch).double())
+        reached = torch.isfinite(turned).all(-1)
+        assert reached.sum() > 50
+        assert torch.equal(turned[reached][:, 1:], q[reached][:, 1:])
+        torch.testing.assert_close((ARM.tip(turned) @ normal)[reached], height[reached], rtol=0.0, atol=1e-12)
+        row = int(reached.nonzero()[0])
+        jacobian = torch.autograd.functional.jacobian(lambda x: ARM.tip(x) @ normal, turned[row])
+        torch.testing.assert_close(slope[row], jacobian[0].abs(), rtol=1e-10, atol=1e-12)

@@ -17,15 +17,15 @@ def rejection(expert: Expert, n_draws: int, seed: int) -> torch.Tensor:
     """Draws from the prior, each accepted with probability equal to its likelihood."""
     generator = rng(seed)
     shape = (n_draws, expert.arm.n_links)
-    q = expert.deviations * torch.randn(shape, generator=generator, dtype=torch.float64)
+    q = torch.randn(shape, generator=generator, dtype=torch.float64) @ expert.scale_tril.mT
     probability = expert.log_likelihood(q).exp() * expert.arm.within_limits(q)
     return q[torch.rand(n_draws, generator=generator, dtype=torch.float64) < probability]
 
 
+@pytest.mark.parametrize("correlation_length", [0.0, 2.0])
 @pytest.mark.parametrize("task", [line_task((3.0, -2.0), (3.0, 2.5)), point_task((2.8, 1.2), (1.5, 0.0, 0.3))])
-def test_draws_agree_with_rejection_sampling(task):
-    """Of the ones around the obstacle 71 in a hundred pass above it."""
-    config = ExpertConfig(deviation=0.7, goal_deviation=0.15)
+def test_draws_agree_with_rejection_sampling(task, correlation_length):
+    config = ExpertConfig(deviation=0.7, goal_deviation=0.15, correlation_length=correlation_length, roughness=0.3)
     expert = Expert(PlanarArm(n_links=4), task, config)
     exact = rejection(expert, 1_000_000, 1)
     assert len(exact) > 2000
@@ -62,7 +62,7 @@ def test_two_links_agree_with_quadrature():
 def test_all_ways_are_drawn_in_their_proportions():
     """By symmetry both sides of the obstacle and of the elbow are equally likely."""
     task = point_task((7.0, 0.0), (3.5, 0.0, 1.0))
-    expert = Expert(PlanarArm(), task)
+    expert = Expert(PlanarArm(), task, ExpertConfig(correlation_length=0.0))
     points = expert.arm.points(expert.draw(2000, rng()))
     for side in (passing_side(points, task.obstacles[0, :2]), elbow_side(points)):
         assert abs(float((side > 0).double().mean()) - 0.5) < 0.06  # five standard errors
