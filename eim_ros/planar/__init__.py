@@ -2,14 +2,22 @@
 
 from eim_ros.planar.arm import PlanarArm, elbow_side, passing_side
 from eim_ros.planar.expert import Expert, ExpertConfig
+from eim_ros.planar.simulator import Outcome, PlanarSimulator, folded
 from eim_ros.planar.task import PlanarTask, line_task, point_task
+from eim_ros.planar.trajectory import Trajectory, TrajectoryError, checked_trajectory
 
 __all__ = [
     "Expert",
     "ExpertConfig",
+    "Outcome",
     "PlanarArm",
+    "PlanarSimulator",
     "PlanarTask",
+    "Trajectory",
+    "TrajectoryError",
+    "checked_trajectory",
     "elbow_side",
+    "folded",
     "line_task",
     "passing_side",
     "point_task",

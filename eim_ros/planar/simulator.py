@@ -1,0 +1,182 @@
+"""Kinematic simulator of a planar arm: no masses, no torques, time in exact ticks.
+
+First order: in each tick every joint moves to where the trajectory is at the end of the tick, as far as its velocity
+limit allows. Tick n is at n/rate whatever the clock of the computer does, so nothing drifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.planar.arm import PlanarArm
+from eim_ros.planar.task import PlanarTask
+from eim_ros.planar.trajectory import Trajectory, TrajectoryError, checked_trajectory
+
+__all__ = ["Outcome", "PlanarSimulator", "folded"]
+
+Array = npt.NDArray[np.float64]
+
+FOLD = 1.4  # [rad] between a folded link and the x axis
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the robot does at its task.
+
+    Attributes
+    ----------
+    distance : float
+        Of the tip to the goal [m].
+    reached : bool
+        Whether the distance is within the tolerance of the task.
+    clearance : float
+        Least distance of the links to an obstacle [m], negative inside, infinite without obstacles.
+    collision : bool
+        Whether a link touches an obstacle.
+    success : bool
+        Reached, and no collision since the last reset or the start of the last trajectory.
+    moving : bool
+        Whether a trajectory is being executed.
+    """
+
+    distance: float
+    reached: bool
+    clearance: float
+    collision: bool
+    success: bool
+    moving: bool
+
+
+def folded(arm: PlanarArm) -> Array:
+    """The arm folded like a concertina along the x axis, (n_links,) [rad]: short, and on no side of anything."""
+    q = 2.0 * FOLD * (-1.0) ** np.arange(arm.n_links)
+    q[0] = FOLD
+    return np.clip(q, -arm.joint_limit, arm.joint_limit)
+
+
+class PlanarSimulator:
+    """Robot, task and time.
+
+    Parameters
+    ----------
+    arm : PlanarArm
+    task : PlanarTask
+    rate : int
+        Ticks per second [1/s].
+    start : (n_links,) float64, optional
+        Configuration at the begin and after a reset [rad]; `folded` if missing.
+    """
+
+    def __init__(self, arm: PlanarArm, task: PlanarTask, rate: int = 200, start: Array | None = None) -> None:
+        self.arm = arm
+        self.task = task
+        self.rate = rate
+        self.start = folded(arm) if start is None else np.array(start, dtype=np.float64)
+        if self.start.shape != (arm.n_links,) or not (np.abs(self.start) <= arm.joint_limit).all():
+            raise ConfigurationError(
+                f"the start must be {arm.n_links} angles within {arm.joint_limit:.4g} rad", self.start.tolist()
+            )
+        self.tick = 0
+        self.q = self.start.copy()
+        self.velocity = np.zeros(arm.n_links)
+        self._trajectory: Trajectory | None = None
+        self._began = 0.0  # [s] when the trajectory's time is 0
+        self._collided = False
+        self._look()
+
+    @property
+    def time(self) -> float:
+        """Since the begin [s]."""
+        return self.tick / self.rate
+
+    @property
+    def points(self) -> Array:
+        """Base, joints and tip (n_links + 1, 2) [m]."""
+        return self._points
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it does now."""
+        return self._outcome
+
+    def execute(
+        self,
+        joint_names: Sequence[str],
+        times: Sequence[float],
+        positions: Sequence[Sequence[float]],
+        velocities: Sequence[Sequence[float]] = (),
+        delay: float = 0.0,
+    ) -> None:
+        """Begin a trajectory in place of the present one; without points the robot stops.
+
+        Parameters
+        ----------
+        joint_names, times, positions, velocities
+            As of `checked_trajectory`.
+        delay : float
+            From now to the trajectory's time 0 [s]; negative for one that should have begun already.
+
+        Raises
+        ------
+        TrajectoryError
+            With the reason; nothing has changed then.
+        """
+        if len(times) == 0 and len(positions) == 0:
+            self._trajectory = None
+            self._look()
+            return
+        trajectory = checked_trajectory(self.arm, joint_names, times, positions, velocities)
+        if delay + trajectory.duration < 0.0:
+            raise TrajectoryError(f"the trajectory has ended {-delay - trajectory.duration:.3g} s ago", delay)
+        self._trajectory = trajectory.starting_from(self.q)
+        self._began = self.time + delay
+        self._collided = False
+        self._look()
+
+    def step(self) -> None:
+        """One tick."""
+        self.tick += 1
+        before = self.q
+        if self._trajectory is not None:
+            since = self.time - self._began
+            if since >= 0.0:
+                most = self.arm.velocity_limit / self.rate
+                aim = self._trajectory.at(since)
+                gap = aim - self.q
+                self.q = self.q + np.clip(gap, -most, most)
+                if since >= self._trajectory.duration - 1e-9 and (np.abs(gap) <= most).all():
+                    self.q = aim.copy()
+                    self._trajectory = None
+        self.velocity = (self.q - before) * self.rate
+        self._look()
+
+    def reset(self) -> None:
+        """Back to the start, at once; time goes on."""
+        self.q = self.start.copy()
+        self.velocity = np.zeros(self.arm.n_links)
+        self._trajectory = None
+        self._collided = False
+        self._look()
+
+    def set_task(self, task: PlanarTask) -> None:
+        """Another task, from now on."""
+        self.task = task
+        self._collided = False
+        self._look()
+
+    def _look(self) -> None:
+        points = self.arm.points(torch.from_numpy(self.q))
+        distance = float(self.task.distance(points[-1]))
+        clearance = float(self.task.clearance(points))
+        reached, collision = distance <= self.task.tolerance, clearance <= 0.0
+        self._collided = self._collided or collision
+        self._points: Array = points.numpy()
+        self._outcome = Outcome(
+            distance, reached, clearance, collision, reached and not self._collided, self._trajectory is not None
+        )
