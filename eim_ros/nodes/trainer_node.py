@@ -27,6 +27,7 @@ __all__ = ["Trainer"]
 _PATIENCE = 0.05  # [s] between two looks at a training: how late a cancel is noticed
 _LONGEST_JOIN = 2.0  # [s]
 _LARGEST_SEED = 2**31
+_LARGEST_COUNT = 2**32 - 1  # what the message can carry
 
 
 class Trainer(Node):
@@ -155,8 +156,8 @@ class Trainer(Node):
 def _feedback(progress: Progress, elapsed: float) -> Train.Feedback:
     return Train.Feedback(
         phase=str(progress.phase),
-        iteration=int(progress.iteration),
-        n_iterations=int(progress.n_iterations),
+        iteration=min(int(progress.iteration), _LARGEST_COUNT),
+        n_iterations=min(int(progress.n_iterations), _LARGEST_COUNT),
         ratio_kl=float(progress.ratio_kl),
         update_kl=float(progress.update_kl),
         entropy=float(progress.entropy),

@@ -108,7 +108,7 @@ def test_progress_for_a_program_are_lines_of_json_in_the_order_of_the_phases(tmp
 
 def test_training_ends_with_its_standard_input(tmp_path: Path, motions: Path) -> None:
     words = (*train(motions, tmp_path / "m"), "--algorithm", "em", "--end-with-stdin", "--no-checkpoint", "--quiet")
-    words = (*words, "--set", "tolerance=0", "--iterations", 10**6, "--experts", 2)
+    words = (*words, "--set", "n-starts=1000", "--set", "tolerance=0", "--iterations", 10**6, "--experts", 2)
     process = subprocess.Popen([*COMMAND, *map(str, words)], stdin=subprocess.PIPE)
     try:
         assert process.stdin is not None

@@ -67,7 +67,7 @@ def test_ended_training_leaves_neither_model_nor_remains_but_what_others_left(mo
     path = tmp_path / "m[1].safetensors"
     others = tmp_path / ".m1.safetensors.0123"
     others.touch()
-    process = start(motions, path, ("experts=2", "iterations=1000000", "tolerance=0"))
+    process = start(motions, path, ("experts=2", "n-starts=1000", "iterations=1000000", "tolerance=0"))
     end = time.monotonic() + PATIENCE
     while process.progress.phase != "fitting":
         assert time.monotonic() < end

@@ -1,0 +1,144 @@
+"""The action of `trainer`: how long a cancel takes in each phase, and the longest time without feedback.
+
+    python benchmarks/training_action.py [--output benchmarks/results/training_action.txt]
+
+Two processes: the real node, and this client. A cancel is timed from its sending to the result. The data are random
+smooth motions; how good the models are does not matter here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+SERVER_READY_WITHIN = 60.0  # [s]
+LONGEST_WAIT = 120.0  # [s]
+WATCHED = 10.0  # [s] of feedback in each phase
+N_POINTS, N_JOINTS = 50, 7
+PHASES = {
+    "reading": ("em", ("n-starts=1000", "iterations=1000000", "tolerance=0")),
+    "preparing": ("eim", ("reference-starts=1000000",)),
+    "fitting": ("eim", ("iterations=1000000", "reference-factors=1", "reference-starts=1")),
+    "fitting by EM": ("em", ("n-starts=1000", "iterations=1000000", "tolerance=0")),
+}
+
+
+def save_motions(path: Path, seed: int) -> None:
+    """2000 motions of seven joints."""
+    from eim_ros.data import DataSet, save_data_set
+
+    rng, n = np.random.default_rng(seed), 2000
+    phase = np.linspace(0.0, 1.0, N_POINTS)
+    waves = np.stack([np.sin((k + 1) * np.pi * phase) / (k + 1) for k in range(5)])
+    positions = np.einsum("njk,kp->npj", rng.standard_normal((n, N_JOINTS, 5)), waves)
+    description = {
+        "task": "motion",
+        "joint_names": [f"joint_{number}" for number in range(1, N_JOINTS + 1)],
+        "n_points": N_POINTS,
+        "context_names": [],
+    }
+    save_data_set(path, DataSet(np.zeros((n, 0)), positions.reshape(n, -1), description))
+
+
+def measure(rounds: int, folder: Path) -> str:
+    """Train, watch, cancel; returns the report."""
+    import rclpy
+    from rclpy.action import ActionClient
+
+    from eim_ros.nodes.interfaces import Train
+
+    data, output = folder / "motions.npz", folder / "model.safetensors"
+    save_motions(data, 0)
+    rclpy.init()
+    node = rclpy.create_node("training_client")
+    executor = rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    client = ActionClient(node, Train, "/trainer/train")
+    if not client.wait_for_server(SERVER_READY_WITHIN):
+        raise SystemExit("the action did not appear")
+    told: list[tuple[float, str]] = []
+
+    def finished(future: rclpy.task.Future) -> object:
+        executor.spin_until_future_complete(future, LONGEST_WAIT)
+        if not future.done():
+            raise SystemExit("no answer")
+        return future.result()
+
+    lines = []
+    for name, (algorithm, settings) in PHASES.items():
+        phase, watched = name.partition(" ")[0], 0.0 if name == "reading" else WATCHED
+        cancels, gaps, seconds = [], [], 0
+        for _ in range(rounds):
+            told.clear()
+            goal = Train.Goal(task="motion", data=str(data), algorithm=algorithm, output=str(output))
+            goal.settings = ["experts=20", *settings]
+            sent = client.send_goal_async(
+                goal, feedback_callback=lambda m: told.append((time.perf_counter(), m.feedback.phase))
+            )
+            handle = finished(sent)
+            accepted = time.perf_counter()
+            end = accepted + LONGEST_WAIT
+            while not any(each == phase for _, each in told) and time.perf_counter() < end:
+                executor.spin_once(0.05)
+            reached = time.perf_counter()
+            while time.perf_counter() < reached + watched:
+                executor.spin_once(0.05)
+            began = time.perf_counter()
+            finished(handle.cancel_goal_async())
+            result = finished(handle.get_result_async()).result
+            cancels.append(time.perf_counter() - began)
+            times = np.array([accepted, *(when for when, _ in told), began])
+            gaps.append(np.diff(times[times <= began]).max())
+            seconds += began - accepted
+            if not result.message.startswith("canceled") or output.exists():
+                raise SystemExit(f"{name}: {result.message}")
+        lines.append(f"{name:<16}{rounds:>8}{max(cancels):>20.3f}{max(gaps):>22.3f}{seconds:>14.1f}")
+    rclpy.shutdown()
+    head = [
+        "Action of trainer: 2000 motions of 7 joints, 20 experts; no canceled training left a model",
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
+        f"rclpy {version('rclpy')}",
+        "",
+        f"{'canceled while':<16}{'goals':>8}{'longest cancel [s]':>20}{'longest silence [s]':>22}{'watched [s]':>14}",
+    ]
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, help="also write the table there")
+    args = parser.parse_args()
+    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    command = [sys.executable, "-m", "eim_ros.nodes.trainer"]
+    server = subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            table = measure(args.rounds, Path(folder))
+    finally:
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(timeout=20.0)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+    print(table, end="")
+    if args.output:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text(table, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
