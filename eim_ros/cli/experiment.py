@@ -19,7 +19,9 @@ __all__ = ["add_parser", "run"]
 # Each is a module experiment_NAME of this package (with _ for -) with `add_arguments(parser)` and `run(args, folder)`,
 # which returns the figures for --json.
 EXPERIMENTS = {
+    "line-reaching": "mixtures by EM and EIM for a planar robot that reaches a line (thesis 6.3, figures 6.4, 6.5)",
     "nonlinear": "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figure 6.8)",
+    "obstacle": "one Gaussian by EM and EIM for a planar robot that reaches around a disc (thesis figure 1.1)",
     "projections": "I- against M-projection: closed-form facts beside what the learners find",
     "robustness": "EM and EIM from random starts on a sine (thesis 6.2, figure 6.3)",
 }
