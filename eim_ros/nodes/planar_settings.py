@@ -1,0 +1,103 @@
+"""Parameters of the nodes `planar_simulator` and `demonstrator`; robot and task are described alike."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.planar import PlanarArm, PlanarTask, folded, line_task, point_task
+from eim_ros.settings import Settings, option
+
+__all__ = ["DemonstratorSettings", "PlanarSettings", "PlanarSimulatorSettings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanarSettings(Settings):
+    """Robot and task."""
+
+    n_links: int = option(10, "Links of the robot.", minimum=1, maximum=1000)
+    link_length: float = option(1.0, "Length of each link.", unit="m", minimum=1e-6)
+    velocity_limit: float = option(3.14, "Largest velocity of a joint.", unit="rad/s", minimum=1e-3)
+    start: str = option(
+        "folded",
+        "Where the robot is at the begin and after a reset: folded like a concertina, or stretched along the x axis.",
+        choices=("folded", "stretched"),
+    )
+    goal: str = option("line", "What the tip is to reach.", choices=("line", "point"))
+    goal_start: tuple[float, ...] = option((5.0, -7.0), "Begin of the line, or the point: x, y.", unit="m")
+    goal_end: tuple[float, ...] = option((5.0, 7.0), "End of the line: x, y.", unit="m")
+    obstacles: tuple[float, ...] = option(
+        (3.0, 0.0, 1.0), "Discs to keep clear of: x, y, radius, three numbers each; none of radius 0.", unit="m"
+    )
+    tolerance: float = option(0.1, "Distance within which the goal counts as reached.", unit="m", minimum=1e-9)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.task()
+
+    def arm(self) -> PlanarArm:
+        """The robot."""
+        return PlanarArm(n_links=self.n_links, link_length=self.link_length, velocity_limit=self.velocity_limit)
+
+    def start_configuration(self) -> npt.NDArray[np.float64]:
+        """(n_links,) [rad]."""
+        return folded(self.arm()) if self.start == "folded" else np.zeros(self.n_links)
+
+    def task(self) -> PlanarTask:
+        """The task; `ConfigurationError` if the numbers do not make one."""
+        if len(self.obstacles) % 3:
+            raise ConfigurationError(f"obstacles must be x, y, radius for each, got {self.obstacles}", self.obstacles)
+        discs = [self.obstacles[i : i + 3] for i in range(0, len(self.obstacles), 3)]
+        kept = [number for disc in discs if disc[2] != 0.0 for number in disc]
+        if self.goal == "line":
+            return line_task(self.goal_start, self.goal_end, kept, self.tolerance)
+        return point_task(self.goal_start, kept, self.tolerance)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanarSimulatorSettings(PlanarSettings):
+    """What `planar_simulator` can be told."""
+
+    rate: int = option(200, "Ticks per second of simulated time.", unit="Hz", minimum=1, maximum=10_000)
+    speed: float = option(
+        1.0, "Simulated seconds per second; other than 1 only with publish_clock.", minimum=1e-3, maximum=1e3
+    )
+    publish_clock: bool = option(False, "Publish /clock, from 0, for nodes with use_sim_time.")
+    status_rate: float = option(20.0, "Messages of ~/status per second; each change is told at once.", minimum=0.1)
+    marker_rate: float = option(10.0, "Messages of ~/markers per second.", minimum=0.1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.speed != 1.0 and not self.publish_clock:
+            raise ConfigurationError(f"speed {self.speed} needs publish_clock: nothing else tells the time", self.speed)
+
+
+@dataclasses.dataclass(frozen=True)
+class DemonstratorSettings(PlanarSettings):
+    """What `demonstrator` can be told."""
+
+    driver: str = option(
+        "expert",
+        "Who moves the robot: the expert, or a person through ~/twist and ~/joint_velocity.",
+        choices=("expert", "person"),
+    )
+    n_motions: int = option(20, "Motions to show after each start.", minimum=1, maximum=100_000, read_only=False)
+    seed: int = option(0, "Seed of the motions; each start goes on from it.", minimum=0)
+    autostart: bool = option(True, "Show the motions as soon as the simulator is there; otherwise wait for ~/start.")
+    exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
+    speed_share: float = option(
+        0.5, "Largest velocity of a joint, as a share of its limit.", minimum=0.01, maximum=1.0, read_only=False
+    )
+    pause: float = option(
+        0.2, "Rest at the start before each motion.", unit="s", minimum=0.0, maximum=60.0, read_only=False
+    )
+    simulator: str = option("planar_simulator", "Name of the simulator's node.")
+    recorder: str = option("", "Name of a recorder's node that is told labels; empty: none.")
+    label: str = option("demonstration", "Label of a motion; between motions it is 'pause'.")
+    set_task: bool = option(True, "Give the simulator this task first; otherwise it must have it already.")
+    command_timeout: float = option(
+        0.25, "A person's wish counts no longer than this.", unit="s", minimum=0.02, maximum=10.0
+    )
