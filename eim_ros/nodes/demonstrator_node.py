@@ -154,7 +154,7 @@ class Demonstrator(Node):
             yield
         yield from self._tell_label("pause")
         self._n_shown += 1
-        self._n_successful += int(self._status is not None and self._status.success)
+        self._n_successful += int(self._succeeded())
         self._progress.publish(UInt32(data=self._n_shown))
 
     def _planned(self, n_motions: int) -> Generator[None, None, list[Motion]]:
@@ -210,6 +210,9 @@ class Demonstrator(Node):
 
     def _moving(self) -> bool:
         return self._status is not None and bool(self._status.moving)
+
+    def _succeeded(self) -> bool:
+        return self._status is not None and bool(self._status.success)
 
     def _take_status(self, message: TaskStatus) -> None:
         self._status = message

@@ -1,0 +1,67 @@
+"""A listener to the planar robot's topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from nodes.client_node import ClientNode
+from nodes.server_process import ServerProcess
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
+from visualization_msgs.msg import MarkerArray
+
+from eim_ros_interfaces.msg import TaskStatus
+
+DEPTH = QoSProfile(depth=2000)
+
+
+class PlanarRobot:
+    """Keeps what it hears of a simulator in a namespace, and sends trajectories to it."""
+
+    def __init__(self, client: ClientNode, server: ServerProcess, namespace: str) -> None:
+        self.server, self._client = server, client
+        node, simulator = client.node, f"{namespace}/planar_simulator"
+        self.states: list[JointState] = []
+        self.tips: list[PoseStamped] = []
+        self.statuses: list[TaskStatus] = []
+        self.markers: list[MarkerArray] = []
+        self.refusals: list[str] = []
+        self._own = [
+            node.create_subscription(JointState, f"{namespace}/joint_states", self.states.append, DEPTH),
+            node.create_subscription(PoseStamped, f"{namespace}/tip_pose", self.tips.append, DEPTH),
+            node.create_subscription(TaskStatus, f"{simulator}/status", self.statuses.append, DEPTH),
+            node.create_subscription(MarkerArray, f"{simulator}/markers", self.markers.append, 10),
+            node.create_subscription(
+                String, f"{simulator}/refused", lambda message: self.refusals.append(message.data), 10
+            ),
+        ]
+        self._publisher = node.create_publisher(JointTrajectory, f"{namespace}/joint_trajectory", 10)
+
+    def close(self) -> None:
+        for subscription in self._own:
+            self._client.node.destroy_subscription(subscription)
+        self._client.node.destroy_publisher(self._publisher)
+
+    def hear(self, condition: Callable[[], Any], what: str, timeout: float = 60.0) -> None:
+        """Spin until the condition holds; without rest, as hundreds of messages come in a second."""
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, f"no {what} within {timeout} s; log of the node:\n{self.server.log}"
+            assert self.server.is_running, f"the node ended:\n{self.server.log}"
+            self._client.executor.spin_once(0.05)
+
+    def send(self, message: JointTrajectory) -> None:
+        """Publish once the simulator listens."""
+        self.hear(lambda: self._publisher.get_subscription_count() > 0, "subscription to joint_trajectory")
+        self._publisher.publish(message)
+
+    def hear_new(self, wanted: Callable[[TaskStatus], bool], what: str) -> TaskStatus:
+        """The next status of a kind."""
+        self.statuses.clear()
+        self.hear(lambda: any(wanted(message) for message in self.statuses), what)
+        return next(message for message in self.statuses if wanted(message))
