@@ -11,7 +11,8 @@ FIELD = re.compile(
 )
 
 REQUEST = """
-    geometry_msgs/PoseStamped pose; uint32 n_samples; string tip_link; sensor_msgs/JointState seed; int64 random_seed;
+    geometry_msgs/PoseStamped pose; uint32 n_samples; string tip_link; sensor_msgs/JointState seed; string[] order;
+    float64[] order_weights; int64 random_seed;
     float64 timeout; float64 position_tolerance; float64 orientation_tolerance; bool position_only; bool refine;
     bool distinct"""
 RESPONSE = """
@@ -74,4 +75,4 @@ def test_each_real_number_names_its_unit():
                 while lines[start - 1].startswith("#"):
                     start -= 1
                     comment = lines[start] + comment
-                assert re.search(r"\[(m|rad|s|nat)\]", comment), match.group()
+                assert re.search(r"\[(m|rad|s|nat|1)\]", comment), match.group()

@@ -131,7 +131,7 @@ class Sampler:
         conditional = self._proposal.condition(self._contexts(wanted, position_only, rng))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance)
         if refine:
-            pool, out_of_time = self._search(goal, conditional, n, distinct, started + timeout, rng)
+            pool, out_of_time = self._search(goal, conditional, n, distinct, started + timeout, rng, reference)
         else:
             positions, expert = conditional.sample(n, rng)
             pool, out_of_time = goal.verified(positions, expert), False
@@ -165,8 +165,12 @@ class Sampler:
         distinct: bool,
         deadline: float,
         rng: np.random.Generator,
+        near: FloatArray | None,
     ) -> tuple[Pool, bool]:
-        """Rounds of proposing and refining until n are found, the search is fruitless, or time is up."""
+        """Rounds of proposing and refining until n are found, the search is fruitless, or time is up.
+
+        The first round begins with the configuration that solutions should be near: what it is moved to is near it.
+        """
         pool = goal.verified(*conditional.sample(0, rng))
         best = pool
         fruitless = 0
@@ -180,7 +184,9 @@ class Sampler:
             if n_uniform:
                 positions = np.concatenate([positions, self.robot.sample_configurations(n_uniform, rng)])
                 expert = np.concatenate([expert, np.full(n_uniform, NO_EXPERT, dtype=np.uint32)])
-            refined = goal.refined(positions, expert)
+            if near is not None and not len(best):
+                positions, expert = np.concatenate([near[None], positions]), np.append([NO_EXPERT], expert)
+            refined = goal.refined(positions, expert.astype(np.uint32))
             best = best.joined(refined).best()
             fresh = refined.pick(np.flatnonzero(refined.valid))
             merged = pool.joined(fresh)

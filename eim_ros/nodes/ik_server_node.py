@@ -1,4 +1,4 @@
-"""`IkServer`: a lifecycle node that answers `~/sample_ik` with sampled, refined and verified joint configurations.
+"""`IkServer`: a lifecycle node that answers requests for sampled, refined and verified joint configurations.
 
 configure loads the model and compiles every kernel, activate starts serving. In every other state the service answers
 that the node is not active. The executor's thread only takes requests; worker threads answer them; the outbox sends
@@ -8,9 +8,11 @@ then exchanges the two: no request waits for it, and each is answered by one of 
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock, ClockType
@@ -20,11 +22,13 @@ from std_msgs.msg import String
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.kinematics import Robot
 from eim_ros.nodes.deferred_service import Exchange, create_deferred_service
 from eim_ros.nodes.diagnostics import Tally, diagnostics
-from eim_ros.nodes.interfaces import LoadModel, SampleIK
+from eim_ros.nodes.ik_calls import CALLS, Prepared, outcome_of, refuse
+from eim_ros.nodes.interfaces import LoadModel
 from eim_ros.nodes.loading import load_replacement, load_sampler
-from eim_ros.nodes.messages import RequestError, fill, parse, refuse
+from eim_ros.nodes.messages import RequestError
 from eim_ros.nodes.outbox import Outbox
 from eim_ros.nodes.parameters import NodeSettings
 from eim_ros.nodes.qos import LATCHED_QOS, SERVICE_QOS
@@ -32,6 +36,8 @@ from eim_ros.nodes.request_queue import RequestQueue
 from eim_ros.nodes.settings import IkServerSettings
 
 __all__ = ["IkServer"]
+
+Prepare: TypeAlias = Callable[[Any, Any, Robot, IkServerSettings], Prepared]
 
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
 _WAITING_MODELS = 3  # models that may wait for being loaded
@@ -52,7 +58,7 @@ class IkServer(LifecycleNode):
         self._problem = ""
         self._tally = Tally()
         self._outbox = Outbox(self._send)
-        self._queue: RequestQueue[Exchange] = RequestQueue(
+        self._queue: RequestQueue[tuple[Prepare, Exchange]] = RequestQueue(
             self._serve, n_threads=self.settings.threads, size=self.settings.queue_size
         )
         self._loader: RequestQueue[Exchange] = RequestQueue(self._load, n_threads=1, size=_WAITING_MODELS)
@@ -160,39 +166,40 @@ class IkServer(LifecycleNode):
     # Service
 
     def _open_service(self) -> None:
-        create_deferred_service(self, SampleIK, "~/sample_ik", self._receive, SERVICE_QOS)
+        for name, (service_type, prepare) in CALLS.items():
+            create_deferred_service(self, service_type, name, partial(self._receive, prepare), SERVICE_QOS)
         create_deferred_service(self, LoadModel, "~/load_model", self._receive_model, SERVICE_QOS)
 
-    def _receive(self, exchange: Exchange) -> None:
+    def _receive(self, prepare: Prepare, exchange: Exchange) -> None:
         """On the executor's thread: queue the request, or answer BUSY without solving it."""
         self._outbox.expect(exchange)
-        if not self._queue.offer(exchange):
+        if not self._queue.offer((prepare, exchange)):
             message = f"{self._queue.n_open} requests are waiting (parameter queue_size): try again later"
             refuse(exchange.response, ErrorCode.BUSY, message)
             self._outbox.post(exchange)
 
-    def _serve(self, exchange: Exchange) -> None:
+    def _serve(self, task: tuple[Prepare, Exchange]) -> None:
         """On a worker thread: answer, whatever happens."""
+        prepare, exchange = task
         try:
-            self._answer(exchange)
+            self._answer(prepare, exchange)
         except RequestError as error:
             refuse(exchange.response, error.code, str(error))
         except Exception as error:
-            exchange.response = SampleIK.Response()  # it may have been half filled
+            exchange.response = type(exchange.response)()  # it may have been half filled
             refuse(exchange.response, ErrorCode.FAILURE, f"internal error: {_reason(error)}")
         self._outbox.post(exchange)
 
-    def _answer(self, exchange: Exchange) -> None:
+    def _answer(self, prepare: Prepare, exchange: Exchange) -> None:
         sampler = self._serving
         if sampler is None:
             raise RequestError(ErrorCode.FAILURE, f"{self.get_name()} is {self._state}, not active")
-        query = parse(exchange.request, sampler.robot, self.settings)
-        exchange.deadline = exchange.arrival + query.timeout
+        prepared = prepare(exchange.request, exchange.response, sampler.robot, self.settings)
+        exchange.deadline = exchange.arrival + prepared.timeout
         waited = time.monotonic() - exchange.arrival
-        if waited >= query.timeout:
-            raise RequestError(ErrorCode.TIMED_OUT, f"timeout {query.timeout} s passed while waiting behind others")
-        arguments = {field.name: getattr(query, field.name) for field in dataclasses.fields(query)}
-        fill(exchange.response, sampler.sample(**{**arguments, "timeout": query.timeout - waited}))
+        if waited >= prepared.timeout:
+            raise RequestError(ErrorCode.TIMED_OUT, f"timeout {prepared.timeout} s passed while waiting behind others")
+        prepared.solve(sampler, prepared.timeout - waited)
 
     def _receive_model(self, exchange: Exchange) -> None:
         """On the executor's thread: queue the wish for another model."""
@@ -232,14 +239,16 @@ class IkServer(LifecycleNode):
 
     def _send(self, exchange: Exchange) -> None:
         """Called by the outbox."""
-        response = exchange.response
-        response.elapsed = time.monotonic() - exchange.arrival
-        self._tally.count(response.error_code, response.elapsed)
+        elapsed = time.monotonic() - exchange.arrival
+        if hasattr(exchange.response, "elapsed"):
+            exchange.response.elapsed = elapsed
+        code, message = outcome_of(exchange.response)
+        self._tally.count(code, elapsed)
         try:
-            if response.error_code == ErrorCode.BUSY:
-                self.get_logger().warning(f"BUSY: {response.message}", throttle_duration_sec=1.0)
-            elif response.error_code != ErrorCode.SUCCESS:
-                self.get_logger().warning(f"{ErrorCode(response.error_code).name}: {response.message}")
+            if code == ErrorCode.BUSY:
+                self.get_logger().warning(f"BUSY: {message}", throttle_duration_sec=1.0)
+            elif code != ErrorCode.SUCCESS:
+                self.get_logger().warning(f"{ErrorCode(code).name}: {message}")
             exchange.send()
         except Exception as error:  # the context is being shut down
             self.get_logger().error(f"an answer could not be sent: {_reason(error)}")

@@ -10,6 +10,7 @@ try:
         LabelRecording,
         LoadModel,
         SampleIK,
+        SampleIKPath,
         SampleMotion,
         SaveData,
         ScoreMotion,
@@ -22,14 +23,21 @@ except ImportError as error:
         "or run `colcon build` there and source install/setup.bash"
     ) from error
 
+try:
+    from moveit_msgs.srv import GetPositionIK
+except ImportError:
+    from eim_ros_interfaces.srv import GetPositionIK
+
 __all__ = [
     "ERROR_NAMES",
     "CollectorStatus",
     "ConditionMotion",
+    "GetPositionIK",
     "LabelRecording",
     "LoadModel",
     "RecorderStatus",
     "SampleIK",
+    "SampleIKPath",
     "SampleMotion",
     "SaveData",
     "ScoreMotion",

@@ -10,16 +10,32 @@ import dataclasses
 import math
 
 import numpy as np
+from geometry_msgs.msg import Pose
 from sensor_msgs.msg import JointState
 
-from eim_ros.errors import EimError, PoseError
+from eim_ros.errors import ConfigurationError, EimError, PoseError
 from eim_ros.ik import ErrorCode, Samples
+from eim_ros.ik.ranking import Ranking
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import pose_from
 from eim_ros.nodes.interfaces import SampleIK
 from eim_ros.nodes.settings import IkServerSettings
 
-__all__ = ["Query", "RequestError", "fill", "parse", "refuse"]
+__all__ = [
+    "Query",
+    "RequestError",
+    "check_frame",
+    "check_tip",
+    "configuration_of",
+    "count_of",
+    "fill",
+    "float64_bytes",
+    "parse",
+    "pose_of",
+    "positive",
+    "random_seed_of",
+    "timeout_of",
+]
 
 
 class RequestError(EimError):
@@ -38,6 +54,7 @@ class Query:
     n: int
     seed: int | None
     near: np.ndarray | None
+    order: str | dict[str, float] | None
     position_only: bool
     refine: bool
     distinct: bool
@@ -63,22 +80,25 @@ def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -
     RequestError
         With the error code to answer.
     """
-    _check_links(request, robot)
+    check_frame(request.pose.header.frame_id, robot, "pose.header.frame_id")
+    check_tip(request.tip_link, robot)
+    near = configuration_of(request.seed, robot.joint_names)
     return Query(
-        pose=_pose(request),
-        n=_count(request.n_samples, settings.max_samples),
-        seed=int(request.random_seed) if request.random_seed >= 0 else None,
-        near=_configuration(request.seed, robot.joint_names),
+        pose=pose_of(request.pose.pose, "pose"),
+        n=count_of(request.n_samples, settings.max_samples),
+        seed=random_seed_of(request.random_seed),
+        near=near,
+        order=_order(request, near is not None),
         position_only=bool(request.position_only),
         refine=bool(request.refine),
         distinct=bool(request.distinct),
-        position_tolerance=_positive(
+        position_tolerance=positive(
             "position_tolerance", request.position_tolerance, settings.default_position_tolerance
         ),
-        orientation_tolerance=_positive(
+        orientation_tolerance=positive(
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
-        timeout=_timeout(request.timeout, settings),
+        timeout=timeout_of(request.timeout, settings),
     )
 
 
@@ -88,47 +108,66 @@ def fill(response: SampleIK.Response, samples: Samples) -> None:
     response.message = samples.message
     response.joint_names = list(samples.joint_names)
     response.n = len(samples.positions)
-    response.positions.frombytes(_float64(samples.positions))
-    response.log_prob.frombytes(_float64(samples.log_prob))
-    response.position_error.frombytes(_float64(samples.position_error))
-    response.orientation_error.frombytes(_float64(samples.orientation_error))
+    response.positions.frombytes(float64_bytes(samples.positions))
+    response.log_prob.frombytes(float64_bytes(samples.log_prob))
+    response.position_error.frombytes(float64_bytes(samples.position_error))
+    response.orientation_error.frombytes(float64_bytes(samples.orientation_error))
     response.valid = samples.valid.tolist()
     response.expert.frombytes(np.ascontiguousarray(samples.expert, dtype=np.uint32).tobytes())
 
 
-def refuse(response: SampleIK.Response, code: ErrorCode, message: str, joint_names: tuple[str, ...] = ()) -> None:
-    """Make it an answer without samples."""
-    response.error_code = int(code)
-    response.message = message
-    response.joint_names = list(joint_names)
-    response.n = 0
-
-
-def _check_links(request: SampleIK.Request, robot: Robot) -> None:
-    frame = request.pose.header.frame_id
+def check_frame(frame: str, robot: Robot, name: str) -> None:
+    """Refuse a frame that is not the base link."""
     if frame != robot.base_link:
         raise RequestError(
-            ErrorCode.FRAME_TRANSFORM_FAILURE,
-            f"pose.header.frame_id is '{frame}', expected the base link '{robot.base_link}'",
-            frame,
+            ErrorCode.FRAME_TRANSFORM_FAILURE, f"{name} is '{frame}', expected the base link '{robot.base_link}'", frame
         )
-    if request.tip_link and request.tip_link != robot.tip_link:
+
+
+def check_tip(link: str, robot: Robot) -> None:
+    """Refuse a link that is neither the tip nor empty."""
+    if link and link != robot.tip_link:
         raise RequestError(
-            ErrorCode.INVALID_LINK_NAME,
-            f"tip_link is '{request.tip_link}', expected '{robot.tip_link}' or nothing",
-            request.tip_link,
+            ErrorCode.INVALID_LINK_NAME, f"tip_link is '{link}', expected '{robot.tip_link}' or nothing", link
         )
 
 
-def _pose(request: SampleIK.Request) -> np.ndarray:
-    position, quaternion = request.pose.pose.position, request.pose.pose.orientation
+def pose_of(pose: Pose, name: str) -> np.ndarray:
+    """Transform (4, 4) of a message."""
+    position, quaternion = pose.position, pose.orientation
     try:
         return pose_from((position.x, position.y, position.z), (quaternion.x, quaternion.y, quaternion.z, quaternion.w))
     except PoseError as error:
-        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"pose: {error}", error.value) from error
+        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"{name}: {error}", error.value) from error
 
 
-def _count(n: int, maximum: int) -> int:
+def random_seed_of(value: int) -> int | None:
+    """None where it is negative."""
+    return int(value) if value >= 0 else None
+
+
+def _order(request: SampleIK.Request, has_seed: bool) -> str | dict[str, float] | None:
+    """Order of the request; None for the sampler's own."""
+    names, weights = list(request.order), list(request.order_weights)
+    if not names and not weights:
+        return None
+    weights = weights or [1.0] * len(names)
+    if len(names) != len(weights) or len(set(names)) != len(names):
+        raise RequestError(
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
+            f"order has {len(names)} names and order_weights {len(weights)} numbers; expected as many, each name once",
+            names,
+        )
+    order: str | dict[str, float] = names[0] if len(names) == 1 else dict(zip(names, weights, strict=True))
+    try:
+        Ranking(order, np.zeros(0) if has_seed else None)
+    except ConfigurationError as error:
+        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"order: {error}", names) from error
+    return order
+
+
+def count_of(n: int, maximum: int) -> int:
+    """A number of samples within its bounds."""
     if not 1 <= n <= maximum:
         raise RequestError(
             ErrorCode.INVALID_GOAL_CONSTRAINTS, f"n_samples is {n}, expected 1 to {maximum} (parameter max_samples)", n
@@ -136,7 +175,7 @@ def _count(n: int, maximum: int) -> int:
     return int(n)
 
 
-def _positive(name: str, value: float, default: float) -> float:
+def positive(name: str, value: float, default: float) -> float:
     """The value, or the default for 0."""
     if not (math.isfinite(value) and value >= 0.0):
         raise RequestError(
@@ -147,8 +186,9 @@ def _positive(name: str, value: float, default: float) -> float:
     return float(value) or default
 
 
-def _timeout(value: float, settings: IkServerSettings) -> float:
-    timeout = _positive("timeout", value, settings.default_timeout)
+def timeout_of(value: float, settings: IkServerSettings) -> float:
+    """The timeout [s], or the default for 0."""
+    timeout = positive("timeout", value, settings.default_timeout)
     if timeout > settings.max_timeout:
         raise RequestError(
             ErrorCode.INVALID_GOAL_CONSTRAINTS,
@@ -158,9 +198,17 @@ def _timeout(value: float, settings: IkServerSettings) -> float:
     return timeout
 
 
-def _configuration(state: JointState, joint_names: tuple[str, ...]) -> np.ndarray | None:
-    """Joint values (dof,) in the order of `joint_names`, matched by name; None for an empty state."""
+def configuration_of(
+    state: JointState, joint_names: tuple[str, ...], others_allowed: bool = False
+) -> np.ndarray | None:
+    """Joint values (dof,) in the order of `joint_names`, matched by name; None for an empty state.
+
+    Joints of other names are refused, or left out.
+    """
     names, values = list(state.name), state.position
+    if others_allowed and len(names) == len(values):
+        chosen = [index for index, name in enumerate(names) if name in joint_names]
+        names, values = [names[index] for index in chosen], [values[index] for index in chosen]
     if not names and not len(values):
         return None
     problem = ""
@@ -182,5 +230,6 @@ def _configuration(state: JointState, joint_names: tuple[str, ...]) -> np.ndarra
     return np.array([by_name[name] for name in joint_names], dtype=np.float64)
 
 
-def _float64(values: np.ndarray) -> bytes:
+def float64_bytes(values: np.ndarray) -> bytes:
+    """For `array.frombytes`: a list would cost milliseconds."""
     return np.ascontiguousarray(values, dtype=np.float64).tobytes()

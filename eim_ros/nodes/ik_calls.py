@@ -1,0 +1,159 @@
+"""The services of `ik_server` that need its sampler: what each asks, and how it is answered.
+
+~/sample_ik       many configurations for one pose
+~/sample_ik_path  one configuration for each pose of a path
+~/compute_ik      one configuration, the nearest to a state; the shape of MoveIt's GetPositionIK
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eim_ros.ik import ErrorCode, Sampler, sample_path
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.interfaces import GetPositionIK, SampleIK, SampleIKPath
+from eim_ros.nodes.messages import (
+    RequestError,
+    check_frame,
+    check_tip,
+    configuration_of,
+    count_of,
+    fill,
+    float64_bytes,
+    parse,
+    pose_of,
+    positive,
+    random_seed_of,
+    timeout_of,
+)
+from eim_ros.nodes.settings import IkServerSettings
+
+__all__ = ["CALLS", "Prepared", "outcome_of", "refuse"]
+
+PATH_SAMPLES = 48
+PATH_STEP = 0.3  # [rad] or [m]
+NEAREST_SAMPLES = 32  # solutions of which the nearest is returned
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A request that was understood.
+
+    Attributes
+    ----------
+    timeout : float
+        Time the client grants [s].
+    solve : callable
+        Called with the sampler and the time that is left [s]; fills the response.
+    """
+
+    timeout: float
+    solve: Callable[[Sampler, float], None]
+
+
+def prepare_samples(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+    """Of `SampleIK`."""
+    query = parse(request, robot, settings)
+    arguments = {field.name: getattr(query, field.name) for field in dataclasses.fields(query)}
+
+    def solve(sampler: Sampler, left: float) -> None:
+        fill(response, sampler.sample(**{**arguments, "timeout": left}))
+
+    return Prepared(query.timeout, solve)
+
+
+def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+    """Of `SampleIKPath`."""
+    check_frame(request.header.frame_id, robot, "header.frame_id")
+    check_tip(request.tip_link, robot)
+    if not 1 <= len(request.poses) <= settings.max_samples:
+        raise RequestError(
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
+            f"the path has {len(request.poses)} poses, expected 1 to {settings.max_samples} (parameter max_samples)",
+            len(request.poses),
+        )
+    poses = np.array([pose_of(pose, f"pose {index}") for index, pose in enumerate(request.poses)])
+    seed = random_seed_of(request.random_seed)
+    n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
+    options: dict[str, Any] = {
+        "start": configuration_of(request.seed, robot.joint_names),
+        "largest_step": positive("largest_step", request.largest_step, PATH_STEP),
+        "position_only": bool(request.position_only),
+        "position_tolerance": positive(
+            "position_tolerance", request.position_tolerance, settings.default_position_tolerance
+        ),
+        "orientation_tolerance": positive(
+            "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
+        ),
+    }
+
+    def solve(sampler: Sampler, left: float) -> None:
+        path = sample_path(sampler, poses, n, seed, timeout=left, **options)
+        response.error_code, response.message = int(path.error_code), path.message
+        response.joint_names, response.n = list(path.joint_names), len(path.positions)
+        response.positions.frombytes(float64_bytes(path.positions))
+        response.position_error.frombytes(float64_bytes(path.position_error))
+        response.orientation_error.frombytes(float64_bytes(path.orientation_error))
+        response.valid, response.largest_step = path.valid.tolist(), path.largest_step
+
+    return Prepared(timeout_of(request.timeout, settings), solve)
+
+
+def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+    """Of `GetPositionIK`, ours or MoveIt's."""
+    wanted = request.ik_request
+    check_frame(wanted.pose_stamped.header.frame_id, robot, "pose_stamped.header.frame_id")
+    check_tip(wanted.ik_link_name, robot)
+    pose = pose_of(wanted.pose_stamped.pose, "pose_stamped")
+    near = configuration_of(wanted.robot_state.joint_state, robot.joint_names, others_allowed=True)
+    timeout = timeout_of(wanted.timeout.sec + 1e-9 * wanted.timeout.nanosec, settings)
+
+    def solve(sampler: Sampler, left: float) -> None:
+        found = sampler.sample(
+            pose,
+            NEAREST_SAMPLES,
+            seed=0,
+            near=near,
+            position_only=False,
+            position_tolerance=settings.default_position_tolerance,
+            orientation_tolerance=settings.default_orientation_tolerance,
+            timeout=left,
+        )
+        if not found.valid.any():
+            code = ErrorCode.NO_IK_SOLUTION if found.error_code == ErrorCode.SUCCESS else found.error_code
+            raise RequestError(code, found.message)
+        best = int(np.flatnonzero(found.valid)[0])
+        response.solution.joint_state.name = list(found.joint_names)
+        response.solution.joint_state.position = found.positions[best].tolist()
+        response.error_code.val = int(ErrorCode.SUCCESS)
+
+    return Prepared(timeout, solve)
+
+
+CALLS: dict[str, tuple[Any, Callable[[Any, Any, Robot, IkServerSettings], Prepared]]] = {
+    "~/sample_ik": (SampleIK, prepare_samples),
+    "~/sample_ik_path": (SampleIKPath, prepare_path),
+    "~/compute_ik": (GetPositionIK, prepare_nearest),
+}
+"""Type of each service, and what understands its requests."""
+
+
+def refuse(response: Any, code: ErrorCode, message: str) -> None:
+    """Make it an answer without a solution."""
+    if isinstance(response, GetPositionIK.Response):
+        response.error_code.val = int(code)
+        if hasattr(response.error_code, "message"):  # MoveIt's has none in older releases
+            response.error_code.message = message
+        return
+    response.error_code, response.message, response.n = int(code), message, 0
+
+
+def outcome_of(response: Any) -> tuple[int, str]:
+    """Error code and message of an answer."""
+    if isinstance(response, GetPositionIK.Response):
+        return int(response.error_code.val), str(getattr(response.error_code, "message", ""))
+    return int(response.error_code), str(response.message)
