@@ -7,9 +7,17 @@ import pytest
 from eim_ros.cli.main import main
 
 SMALL = {
+    "line-reaching": [
+        *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
+        *("--line-x", "2.0", "--line-height", "1.0"),
+    ],
     "nonlinear": [
         *("--n-samples", "100", "--n-iterations", "1", "--em-iterations", "1", "--start-iterations", "1"),
         *("--ratio", "plug-in", "--parameter-layers", "4", "--targets", "spread"),
+    ],
+    "obstacle": [
+        *("--n-samples", "150", "--n-iterations", "1", "--n-links", "3", "--goal-x", "2.0", "--disc-x", "1.0"),
+        *("--disc-radius", "0.3"),
     ],
     "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
     "robustness": ["--starts", "2", "--n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
@@ -18,7 +26,7 @@ SMALL = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_experiment_ends_with_a_picture_and_its_figures(name, tmp_path, capsys):
-    path = tmp_path / "new" / f"{name}.png"
+    path = tmp_path / "new" / f"{name.replace('-', '_')}.png"
     assert main(["experiment", name, "--output", str(path.parent), "--json", *SMALL[name]]) == 0
     *_, said, figures = capsys.readouterr().out.splitlines()
     assert said == f"picture: {path}"
