@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
-from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, FeatureInputs
+from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, passing_side, point_task
 from eim_ros.settings import Settings, option
 
@@ -100,34 +100,24 @@ def fit_obstacle(
     data = Expert(arm, task, ExpertConfig()).draw(config.n_samples, generator)
     fits = {}
     for learner in LEARNERS:
-        mixture = _fit(config, learner, arm, task, data, generator)
+        mixture = _fit(config, learner, data, generator)
         fits[learner] = ObstacleFit(mixture, *_judged(mixture.sample(generator, config.n_samples)[0], arm, task))
         if progress is not None:
             progress(learner, fits[learner])
     return ObstacleResult(arm, task, data, *_judged(data, arm, task), fits)
 
 
-def _fit(
-    config: ObstacleConfig, learner: str, arm: PlanarArm, task: PlanarTask, data: Tensor, generator: torch.Generator
-) -> GaussianMixture:
+def _fit(config: ObstacleConfig, learner: str, data: Tensor, generator: torch.Generator) -> GaussianMixture:
     if learner == "EM":
-        return (
-            EM(EMConfig(n_components=config.n_components))
-            .fit(data, generator=generator)
-            .mixture_of_experts.as_mixture()
-        )
-
-    def tip(context: Tensor, sample: Tensor) -> Tensor:
-        return arm.tip(sample)
-
+        em_config = EMConfig(n_components=config.n_components)
+        return EM(em_config).fit(data, generator=generator).mixture_of_experts.as_mixture()
     eim_config = EIMConfig(
         n_components=config.n_components,
         n_iterations=config.n_iterations,
         initial_starts=1,
         reference_factors=(2.0, 5.0, 10.0, 20.0, 40.0, 80.0),  # a manifold wants many more than the model has
     )
-    inputs = FeatureInputs.from_data(data[:, :0], data, tip)
-    return EIM(eim_config, inputs).fit(data, generator=generator).mixture_of_experts.as_mixture()
+    return EIM(eim_config).fit(data, generator=generator).mixture_of_experts.as_mixture()
 
 
 def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> tuple[float, float, float]:
