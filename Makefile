@@ -1,10 +1,11 @@
 # make demo   sets everything up and runs the main job: train, serve, request, draw (make demo SEED=3)
+# make demo-planar  a planar robot that reaches a line: demonstrate, record, train, sample, execute
 # make test   lint and tests
 # make bench  benchmarks (make bench BENCH=refinement)
 # make lint   style, types and layers only
 # make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
 
-.PHONY: demo test bench lint setup help
+.PHONY: demo demo-planar test bench lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -18,6 +19,9 @@ setup:
 
 demo: setup
 	$(BIN)/eim demo $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+demo-planar: setup
+	$(BIN)/eim demo-planar $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

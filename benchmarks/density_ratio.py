@@ -1,7 +1,7 @@
 """KL(model || target) and CPU time of EIM by estimator of the density ratio, beside EM.
 
     python benchmarks/density_ratio.py [--problems "mixture (10, 10)"] [--estimators plug-in] [--seeds 5]
-        [--network-seeds 2] [--iterations 200] [--output benchmarks/results/density_ratio.txt]
+        [--network-seeds 1] [--iterations 200] [--output benchmarks/results/density_ratio.txt]
 
 One thread, 10000 training points, KL by 10000 samples of the model. Problems: random mixtures (means uniform in
 [-1, 1]^d, covariances A'A + I/50), of which model, EM and target have the same number of components; and targets that
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--estimators", nargs="+", choices=ESTIMATORS, default=list(ESTIMATORS))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--network-seeds", type=int, default=2)
+    parser.add_argument("--network-seeds", type=int, default=1)
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()

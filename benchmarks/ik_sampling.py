@@ -122,7 +122,7 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
         wrong += int(answer.error_code != ErrorCode.NO_IK_SOLUTION)
     return [
         f"  {n_poses} reachable poses: {100.0 * solved / n_poses:.2f} % solved, {wrong} wrong claims",
-        f"  100 poses out of reach: refused in {1e3 * np.median(times):.1f} ms (median), {1e3 * max(times):.1f} ms (most)",
+        f"  100 poses out of reach: refused in {1e3 * np.median(times):.1f} ms, {1e3 * max(times):.1f} ms at most",
     ]
 
 

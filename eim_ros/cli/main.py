@@ -26,6 +26,7 @@ VERBS = {
     "request": "configurations for a pose, from the running service",
     "experiment": "run an experiment, print its table, draw its picture",
     "demo": "the whole circle: collect, train, serve, request, draw",
+    "demo-planar": "a planar robot: demonstrate, record, train, sample, execute",
 }
 NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
 
@@ -65,7 +66,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     verb = words[0] if words else None
     for name, summary in VERBS.items():
         if name == verb:
-            importlib.import_module(f"eim_ros.cli.{name}").add_parser(subparsers)
+            importlib.import_module(f"eim_ros.cli.{name.replace('-', '_')}").add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
     return parser.parse_args(words)

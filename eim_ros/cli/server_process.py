@@ -1,4 +1,4 @@
-"""The `ik_server` node as a child process: started, waited for, ended."""
+"""A node as a child process: started, waited for, ended."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ class ServerProcess:
         ROS parameters by name.
     domain_id : int
         ROS domain of the node, so that it meets no other one.
+    node : str
+        Module of `eim_ros.nodes`.
     """
 
-    def __init__(self, parameters: Mapping[str, str], domain_id: int) -> None:
+    def __init__(self, parameters: Mapping[str, str], domain_id: int, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
-        self._command = [sys.executable, "-m", "eim_ros.nodes.ik_server", "--ros-args", *given]
+        self._command = [sys.executable, "-m", f"eim_ros.nodes.{node}", "--ros-args", *given]
+        self._node = node
         self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id)}
 
     def __enter__(self) -> ServerProcess:
@@ -62,7 +65,7 @@ class ServerProcess:
         if self._process.poll() is not None:
             self._log.seek(0)
             last = self._log.read().decode(errors="replace").strip().splitlines()[-3:]
-            raise ServiceError(f"the server ended with exit code {self._process.returncode}: {' | '.join(last)}")
+            raise ServiceError(f"{self._node} ended with exit code {self._process.returncode}: {' | '.join(last)}")
 
 
 def _restore_interrupts() -> None:

@@ -21,7 +21,7 @@ from eim_ros.planar.arm import PlanarArm
 from eim_ros.planar.expert import Expert
 from eim_ros.settings import Settings, option
 
-__all__ = ["Motion", "MotionConfig", "draw_motions", "plan"]
+__all__ = ["Motion", "MotionConfig", "draw_motions", "plan", "reaching_motion"]
 
 N_CHECKED = 400  # points of a motion whose clearance is checked
 N_PLANNED = 48  # points of a motion whose clearance is improved
@@ -88,6 +88,14 @@ def draw_motions(
         if len(motions) >= n_motions:
             return motions[:n_motions]
     raise ConfigurationError("from the start no way around the obstacles is found to most goals", len(motions))
+
+
+def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Motion:
+    """The direct way from a start to a goal, (n_links,) [rad] each, whatever stands there."""
+    config = config or MotionConfig()
+    share = torch.linspace(0.0, 1.0, N_CHECKED, dtype=torch.float64)
+    still = torch.zeros(1, config.n_bumps, arm.n_links, dtype=torch.float64)
+    return _timed(arm, _way(start, goal.unsqueeze(0), still, share)[0], config)
 
 
 def plan(
