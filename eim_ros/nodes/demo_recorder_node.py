@@ -50,7 +50,7 @@ class DemoRecorder(Node):
         return self._node_settings.current
 
     def start(self) -> bool:
-        """Open the services."""
+        """Open the services; False where a recording that is to start at once cannot."""
         self.create_service(StartRecording, "~/start", self._answered(self._start))
         self.create_service(Trigger, "~/stop", self._answered(self._stop))
         self.create_service(Trigger, "~/discard", self._answered(self._discard))
@@ -63,7 +63,9 @@ class DemoRecorder(Node):
         ):
             self.create_timer(period, self._guarded(work), clock=steady)
         self.get_logger().info("ready to record")
-        return True
+        if not self.settings.autostart:
+            return True
+        return bool(self._answered(self._start)(StartRecording.Request(), StartRecording.Response()).success)
 
     def close(self) -> bool:
         """End a recording that is under way and destroy the node."""

@@ -15,6 +15,7 @@ class DemoRecorderSettings(Settings):
 
     topics: tuple[str, ...] = option(("joint_states",), "Topics to record where a request names none.", read_only=False)
     folder: str = option("demos", "Folder of the bags whose request gives no path; made when needed.", read_only=False)
+    autostart: bool = option(False, "Record the topics into a bag below folder at once, without a request.")
     min_free_space: int = option(
         1_000_000_000,
         "Free space that is left on the disk: no recording starts with less, and one that runs ends.",
