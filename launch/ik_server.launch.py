@@ -42,6 +42,7 @@ def start(context: LaunchContext) -> list[Node]:
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",
         emulate_tty=True,
+        sigterm_timeout="20",  # [s]; nodes that end on a busy computer take longer than the usual 5
     )
     return [node]
 

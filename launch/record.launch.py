@@ -60,6 +60,7 @@ def node(context: LaunchContext, name: str, params_file: str, argument: str) -> 
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",
         emulate_tty=True,
+        sigterm_timeout="20",  # [s]; nodes that end on a busy computer take longer than the usual 5
     )
 
 
