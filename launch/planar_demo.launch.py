@@ -19,6 +19,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 CONFIG = Path(__file__).resolve().parents[1] / "config"
 
 RECORDER = "demo_recorder"
+FILES = {"planar_simulator": "planar.yaml", "demonstrator": "planar.yaml"}  # others are named after their node
 
 ARGUMENTS = [
     DeclareLaunchArgument("namespace", default_value="", description="Namespace of the nodes."),
@@ -26,6 +27,7 @@ ARGUMENTS = [
         "record", default_value="", description="Folder of a bag of all that is shown; empty: nothing is recorded."
     ),
     DeclareLaunchArgument("model", default_value="", description="Motion prior to serve; empty: none."),
+    DeclareLaunchArgument("params_file", default_value="", description="YAML file that comes after the shipped ones."),
     DeclareLaunchArgument("use_sim_time", default_value="false", description="Simulated time: /clock."),
     DeclareLaunchArgument("log_level", default_value="info", description="debug, info, warn, error or fatal."),
 ]
@@ -37,25 +39,26 @@ def start(context: LaunchContext) -> list[Node]:
     use_sim_time = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
     timed = {"use_sim_time": use_sim_time}
     recording = {"autostart": True, "folder": ParameterValue(record, value_type=str)} if record else {}
-    nodes = [
-        node("planar_simulator", {"publish_clock": use_sim_time}),  # the time is its own
-        node(RECORDER, {**timed, **recording}),
-        node("demonstrator", {**timed, **({"recorder": RECORDER} if record else {})}),
-        node("trainer", timed),
-    ]
+    overrides: dict[str, dict[str, Any]] = {
+        "planar_simulator": {"publish_clock": use_sim_time},  # the time is its own
+        RECORDER: {**timed, **recording},
+        "demonstrator": {**timed, **({"recorder": RECORDER} if record else {})},
+        "trainer": timed,
+    }
     if model:
-        nodes.append(node("motion_prior_server", {**timed, "model": ParameterValue(model, value_type=str)}))
-    return nodes
+        overrides["motion_prior_server"] = {**timed, "model": ParameterValue(model, value_type=str)}
+    given = context.perform_substitution(LaunchConfiguration("params_file"))
+    return [node(name, [given] if given else [], changed) for name, changed in overrides.items()]
 
 
-def node(name: str, overrides: dict[str, Any]) -> Node:
-    """One node; `overrides` come after its parameter file."""
+def node(name: str, files: list[str], overrides: dict[str, Any]) -> Node:
+    """One node; parameter files and then `overrides` come after the shipped file."""
     return Node(
         package="eim_ros",
         executable=name,
         name=name,
         namespace=LaunchConfiguration("namespace"),
-        parameters=[str(CONFIG / f"{name}.yaml"), overrides],
+        parameters=[str(CONFIG / FILES.get(name, f"{name}.yaml")), *files, overrides],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",
         emulate_tty=True,
