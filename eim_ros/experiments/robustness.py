@@ -33,7 +33,11 @@ class RobustnessConfig(Settings):
     noise: float = option(0.1, "standard deviation of the noise", minimum=1e-3)
     n_components: int = option(N_HALF_WAVES, "experts", minimum=1)
     em_iterations: int = option(500, "iterations of EM at most", minimum=1)
-    n_iterations: int = option(500, "iterations of EIM", minimum=1)
+    n_iterations: int = option(700, "iterations of EIM", minimum=1)
+    n_gating_contexts: int = option(1000, "contexts at which EIM takes the gating's rewards", minimum=1)
+    n_gating_samples: int = option(
+        5, "samples for each of them: a gating that follows the noise of few loses experts", minimum=1
+    )
     ratio: str = option("plug-in", "density ratio estimator of EIM", choices=("plug-in", "residual", "network"))
 
 
@@ -122,11 +126,10 @@ def compare_robustness(
         ratio=config.ratio,
         kl_bound=0.05,
         entropy_loss_bound=0.005,  # slowly: an expert that is narrow before the gating has found its place is stuck
-        gating_kl_bound=0.05,
+        gating_kl_bound=0.1,
         gating_entropy_loss_bound=0.01,
-        n_gating_contexts=1000,
-        n_gating_samples=10,  # wide experts have noisy rewards, and a gating that follows the noise loses experts
-        n_expert_samples=400,
+        n_gating_contexts=config.n_gating_contexts,
+        n_gating_samples=config.n_gating_samples,
         reference_factors=(3.0, 5.0),
     )
     em_models, eim_models = [], []
