@@ -2,6 +2,11 @@
 
     python benchmarks/ik_sampling.py [--models panda=FILE iiwa14=FILE] [--output benchmarks/results/ik_sampling.txt]
 
+Without files the models are trained first, some minutes for each: 1000 experts by inference with known kinematics, as by
+
+    eim collect --robot panda --context pose --samples 50000 --seed 0 --output panda.npz
+    eim train --robot panda --data panda.npz --algorithm known-density --iterations 120 --output panda.safetensors
+
 Full poses, forward kinematics of uniform random configurations, with other seeds than training; one thread, CPU time.
 
 1. Cost of a solution: time for 200 seeds (proposals, refinement to 1e-6 m and 1e-6 rad within limits, verification) by
@@ -24,10 +29,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eim_ros.ik import ErrorCode, IKModel, Sampler
+from eim_ros.ik import ErrorCode, IKModel, KnownKinematicsConfig, Sampler, Training, collect
 from eim_ros.ik.metrics import coverage_curve, exact_solutions
 from eim_ros.ik.proposal import Proposal
-from eim_ros.kinematics import Robot, context_from_pose, share_path
+from eim_ros.kinematics import Robot, context_from_pose
 
 N = 200
 TOLERANCE = 1e-6
@@ -36,6 +41,11 @@ EARLY = 0.5e-3  # [s]
 ENOUGH = 0.93  # coverage
 
 Solve = Callable[[np.ndarray, int], np.ndarray]  # pose, number of seeds -> valid solutions
+
+
+def trained(name: str) -> IKModel:
+    data_set = collect(Robot.load(name), 50_000, "pose", 0)
+    return Training(KnownKinematicsConfig(n_iterations=120)).run(data_set).model
 
 
 def solvers(sampler: Sampler, model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
@@ -140,7 +150,7 @@ def main() -> None:
     ]
     for entry in args.models:
         name, _, path = entry.partition("=")
-        model = IKModel.load(path or share_path(f"config/models/{name}_pose.safetensors"))
+        model = IKModel.load(path) if path else trained(name)
         robot, sampler, rng = model.robot, Sampler(model), np.random.default_rng(args.seed)
         sampler.compile()
         ways = solvers(sampler, model, rng)
