@@ -1,8 +1,8 @@
 """What the learned sampler is worth: our proposals against uniform seeds, with the same refiner, in one run.
 
-    python benchmarks/ik_sampling.py [--models panda=FILE iiwa14=FILE] [--output benchmarks/results/ik_sampling.txt]
+    python benchmarks/ik_sampling.py [--models panda=FILE iiwa14=FILE] [--output FILE]
 
-Without files the models are trained first, some minutes for each: 1000 experts by inference with known kinematics, as by
+Without files the models are trained first, some minutes each: 1000 experts by inference with known kinematics, as by
 
     eim collect --robot panda --context pose --samples 50000 --seed 0 --output panda.npz
     eim train --robot panda --data panda.npz --algorithm known-density --iterations 120 --output panda.safetensors
