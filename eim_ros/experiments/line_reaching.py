@@ -23,6 +23,7 @@ __all__ = ["LEARNERS", "LineFit", "LineReachingConfig", "LineReachingResult", "c
 LEARNERS = ("EM", "EIM", "EIM + tip")
 NEAR = 0.1  # [m] from the line within which a sample covers it
 N_BINS = 50  # of the histograms along the line
+REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # a manifold wants many more than the model has
 
 
 @dataclass(frozen=True)
@@ -144,16 +145,7 @@ def _fit(
         n_components=n_components,
         n_iterations=config.n_iterations,
         initial_starts=1,
-        reference_factors=(
-            2.0,
-            3.0,
-            5.0,
-            8.0,
-            12.0,
-            20.0,
-            50.0,
-            100.0,
-        ),  # a manifold wants many more than the model has
+        reference_factors=REFERENCE_FACTORS,
     )
     inputs = FeatureInputs.from_data(train[:, :0], train, tip) if learner == "EIM + tip" else None
     return EIM(eim_config, inputs).fit(train, generator=generator).mixture_of_experts.as_mixture()
