@@ -16,6 +16,10 @@ from cli.conftest import FAST, FAST_EIM
 from eim_ros.ik import IKModel
 
 
+def restore_sigint() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.parametrize("algorithm", ["em", "eim"])
 def test_interrupted_training_resumes_to_the_same_model(
     eim: Command, tmp_path: Path, data: Path, algorithm: str
@@ -25,7 +29,11 @@ def test_interrupted_training_resumes_to_the_same_model(
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     endless = (*words, "--output", cut, "--iterations", 10**6, "--checkpoint-every", 1)
     process = subprocess.Popen(
-        [*COMMAND, *map(str, endless)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *map(str, endless)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=restore_sigint,  # a runner in the background hands SIGINT on as ignored
     )
     checkpoint = Path(f"{cut}.checkpoint")
     try:
