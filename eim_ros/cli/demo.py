@@ -105,7 +105,7 @@ def _train(
     table: dict[str, dict[str, float]] = {}
     path = folder / "model.safetensors"
     for label, (algorithm, kinematics) in LEARNERS.items():
-        quick = {"reference_factors": (2.0,), "reference_starts": 1} if label == "EIM" else {}
+        quick: dict[str, Any] = {"reference_factors": (2.0,), "reference_starts": 1} if label == "EIM" else {}
         config = config_class(algorithm, kinematics)(n_components=args.experts, **quick)
         path = folder / f"{algorithm}{'_kinematics' if kinematics else ''}.safetensors"
         started = time.perf_counter()
