@@ -1,7 +1,7 @@
 """`eim motion`: motions from a motion prior, and how likely motions are, without ROS.
 
 sample draws motions for a context, through via points; score compares those of a data set with held-out demonstrations.
-Both take --json.
+Both take --json, and sample takes --seed.
 """
 
 from __future__ import annotations
