@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _machine import processor
 from sklearn.mixture import GaussianMixture as SklearnMixture
 from torch import Tensor
 
@@ -57,7 +58,7 @@ def main() -> None:
         f"EM of full covariances, N = {N_POINTS}, D = {N_DIMS}, {N_ITERATIONS} iterations, one thread, "
         f"seed {args.seed}",
         f"scikit-learn {version('scikit-learn')}, torch {torch.__version__}, numba {version('numba')}, Python "
-        f"{platform.python_version()}, {_processor()}; CPU seconds per iteration",
+        f"{platform.python_version()}, {processor()}; CPU seconds per iteration",
         f"truncated: C' = {N_STATES}, G = {N_NEIGHBOURS}; loss: objective of full EM less that of the row [nat]",
     ]
     _warm_up()
@@ -189,14 +190,6 @@ def _warm_up() -> None:
     points = torch.randn(100, N_DIMS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     config = TruncatedEMConfig(n_components=10, n_iterations=3, tolerance=0.0, search="partial", n_states=2)
     TruncatedEM(config).fit(points)
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 if __name__ == "__main__":

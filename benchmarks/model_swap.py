@@ -12,9 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from _machine import isolate, processor, running
 
 RATE = 100.0  # [1/s]
 PAUSE = 2.0  # [s] between two exchanges
@@ -130,7 +128,7 @@ def report(due: np.ndarray, answered: np.ndarray, codes: Counter[int], swaps: np
         "each",
         f"seed {seed}, {len(due)} requests, {len(swaps)} exchanges, of which {int(swaps[:, 2].sum())} successful, each "
         f"in {np.median(swaps[:, 1] - swaps[:, 0]):.3f} s (median)",
-        f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
+        f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
         f"rclpy {version('rclpy')}",
         "",
         f"answers lost {int(np.isnan(answered).sum())} of {len(due)}; answers by code: {by_code}",
@@ -146,35 +144,16 @@ def report(due: np.ndarray, answered: np.ndarray, codes: Counter[int], swaps: np
     return "\n".join(lines) + "\n"
 
 
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--swaps", type=int, default=10)
     parser.add_argument("--output", type=Path, help="also write the table there")
     args = parser.parse_args()
-    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    isolate()
     command = [sys.executable, "-m", "eim_ros.nodes.ik_server"]
-    server = subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            table = measure(args.swaps, args.seed, Path(folder))
-    finally:
-        server.send_signal(signal.SIGINT)
-        try:
-            server.wait(timeout=20.0)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
+    with running(command), tempfile.TemporaryDirectory() as folder:
+        table = measure(args.swaps, args.seed, Path(folder))
     print(table, end="")
     if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import random
 import shutil
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from _machine import isolate, processor
 
 RATE = 1000  # [Hz]
 JOINTS = [f"joint_a{i + 1}" for i in range(7)]
@@ -201,8 +201,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--output", type=Path, help="also write the table there")
     args = parser.parse_args()
-    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    isolate()
     import rclpy
 
     rclpy.init()
@@ -210,7 +209,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="eim_recording_"))
     lines = [
         "Recording by demo_recorder of joint states (7 joints) that another process publishes",
-        f"seed {args.seed}; {_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
+        f"seed {args.seed}; {processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
         f"Python {platform.python_version()}, rclpy {version('rclpy')}, rosbags {version('rosbags')}",
         "",
     ]
@@ -235,15 +234,6 @@ def main() -> None:
     if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)
         args.output.write_text(table, encoding="utf-8")
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 if __name__ == "__main__":

@@ -13,16 +13,13 @@ import argparse
 import contextlib
 import os
 import platform
-import random
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from _machine import isolate, processor, running
 
 ROUNDS = 300
 WARM_UP = 30
@@ -104,7 +101,7 @@ def report(times: dict[str, np.ndarray], shares: tuple[float, float], seed: int)
         "Round trip of sample_ik (position only, refined to 1e-6 m) beside an empty service, in the same run",
         f"seed {seed}, {len(times['empty'])} calls of each kind, alternating",
         f"requests solved {shares[0]:.2%}, valid configurations of those asked for {shares[1]:.2%}",
-        f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
+        f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
         f"rclpy {version('rclpy')}, numba {version('numba')}, torch {version('torch')}",
         "",
         f"{'call':<22}{'median [ms]':>12}{'min [ms]':>10}{'p90 [ms]':>10}{'ratio of medians':>18}",
@@ -118,15 +115,6 @@ def report(times: dict[str, np.ndarray], shares: tuple[float, float], seed: int)
     return "\n".join(lines) + "\n"
 
 
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
@@ -137,34 +125,14 @@ def main() -> None:
     if args.serve_empty:
         serve_empty()
         return
-    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    isolate()
     commands = ([sys.executable, "-m", "eim_ros.nodes.ik_server"], [sys.executable, __file__, "--serve-empty"])
-    servers = [_started(command) for command in commands]
-    try:
+    with running(commands[0]), running(commands[1]):
         table = report(*measure(args.seed, args.rounds), args.seed)
-    finally:
-        for server in servers:
-            server.send_signal(signal.SIGINT)
-        for server in servers:
-            _ended(server.wait, server)
     print(table, end="")
     if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)
         args.output.write_text(table, encoding="utf-8")
-
-
-def _started(command: list[str]) -> subprocess.Popen[bytes]:
-    """In a session of its own and with SIGINT restored, which a parent in the background hands on as ignored."""
-    restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-    return subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
-
-
-def _ended(wait: Callable[..., int], server: subprocess.Popen[bytes]) -> None:
-    try:
-        wait(timeout=20.0)
-    except subprocess.TimeoutExpired:
-        os.killpg(server.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from _machine import isolate, running
 
 SERVER_READY_WITHIN = 60.0  # [s]
 LONGEST_WAIT = 120.0  # [s]
@@ -120,20 +118,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, help="also write the table there")
     args = parser.parse_args()
-    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    isolate()
     command = [sys.executable, "-m", "eim_ros.nodes.trainer"]
-    server = subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            table = measure(args.rounds, Path(folder))
-    finally:
-        server.send_signal(signal.SIGINT)
-        try:
-            server.wait(timeout=20.0)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
+    with running(command), tempfile.TemporaryDirectory() as folder:
+        table = measure(args.rounds, Path(folder))
     print(table, end="")
     if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)

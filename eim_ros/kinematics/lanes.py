@@ -2,7 +2,8 @@
 
 The same algorithm as `kernels.refine_one`, its plain version, but every quantity is a row of LANES numbers, one for
 each seed, and every inner loop runs over a row. A lane whose seed has ended takes the next one. All in one file because
-numba's disk cache notices a change of a kernel's own file only. Arrays are flat, rows at constant offsets of LANES: so
+numba's disk cache notices a change of a kernel's own file only (so touch this one, too, when a constant that it takes
+from `kernels.py` changes). Arrays are flat, rows at constant offsets of LANES: so
 the compiler can prove that rows do not overlap.
 
 Arguments named alike throughout, beside those of `kernels.py`:

@@ -7,7 +7,6 @@ middleware's queues 50 times a second.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from std_srvs.srv import Trigger
 
 from eim_ros.data.recorder import Recorder, free_space
 from eim_ros.errors import DataError, EimError
+from eim_ros.nodes.callbacks import answered, guarded
 from eim_ros.nodes.demo_recorder_settings import DemoRecorderSettings
 from eim_ros.nodes.interfaces import LabelRecording, RecorderStatus, StartRecording
 from eim_ros.nodes.parameters import NodeSettings
@@ -51,25 +51,27 @@ class DemoRecorder(Node):
 
     def start(self) -> bool:
         """Open the services; False where a recording that is to start at once cannot."""
-        self.create_service(StartRecording, "~/start", self._answered(self._start))
-        self.create_service(Trigger, "~/stop", self._answered(self._stop))
-        self.create_service(Trigger, "~/discard", self._answered(self._discard))
-        self.create_service(LabelRecording, "~/label", self._answered(self._label))
+        self.create_service(StartRecording, "~/start", answered(self, self._start, self._report))
+        self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
+        self.create_service(Trigger, "~/discard", answered(self, self._discard, self._report))
+        self.create_service(LabelRecording, "~/label", answered(self, self._label, self._report))
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         for period, work in (
             (_TAKE_PERIOD, self._take),
             (_DISCOVERY_PERIOD, self._discover),
             (self.settings.status_period, self._report),
         ):
-            self.create_timer(period, self._guarded(work), clock=steady)
+            self.create_timer(period, guarded(self, work), clock=steady)
         self.get_logger().info("ready to record")
         if not self.settings.autostart:
             return True
-        return bool(self._answered(self._start)(StartRecording.Request(), StartRecording.Response()).success)
+        return bool(
+            answered(self, self._start, self._report)(StartRecording.Request(), StartRecording.Response()).success
+        )
 
     def close(self) -> bool:
         """End a recording that is under way and destroy the node."""
-        self._guarded(self._take)()
+        guarded(self, self._take)()
         if self._recorder.is_recording:
             told = self._recorder.stop()
             self.get_logger().info(f"wrote {self._recorder.path}: {told}")
@@ -86,7 +88,7 @@ class DemoRecorder(Node):
         self._recorder.start(path, topics, request.label, time.time_ns())
         self._n_lost = {}
         self._discover()
-        response.path, response.success = str(path), True
+        response.path = str(path)
         if waited := self._recorder.unknown_topics:
             response.message = f"nobody publishes {', '.join(waited)} yet"
         self.get_logger().info(f"recording {', '.join(topics)} into {path}")
@@ -97,7 +99,6 @@ class DemoRecorder(Node):
             response.message = self._recorder.stop()
         finally:
             self._unsubscribe()
-        response.success = True
         self.get_logger().info(f"wrote {self._recorder.path}: {response.message}")
 
     def _discard(self, request: Any, response: Any) -> None:
@@ -105,39 +106,11 @@ class DemoRecorder(Node):
             response.message = self._recorder.discard()
         finally:
             self._unsubscribe()
-        response.success = True
         self.get_logger().info(response.message)
 
     def _label(self, request: Any, response: Any) -> None:
         self._take()
         self._recorder.label(request.label, time.time_ns())
-        response.success = True
-
-    def _answered(self, serve: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
-        """A service callback that answers in every case, and a status that tells of it."""
-
-        def callback(request: Any, response: Any) -> Any:
-            try:
-                serve(request, response)
-            except EimError as error:
-                response.success, response.message = False, str(error)
-            except Exception as error:  # nothing ends the spin
-                response.success, response.message = False, f"internal error: {type(error).__name__}: {error}"
-            if not response.success:
-                self.get_logger().warning(response.message)
-            self._guarded(self._report)()
-            return response
-
-        return callback
-
-    def _guarded(self, work: Callable[[], None]) -> Callable[[], None]:
-        def callback() -> None:
-            try:
-                work()
-            except Exception as error:  # nothing ends the spin
-                self.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
-
-        return callback
 
     def _fresh_path(self) -> Path:
         """A name with the time that no file has yet."""

@@ -5,7 +5,6 @@ Services ~/start, ~/stop and ~/save, topic ~/status. What was gathered stays unt
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from eim_ros.data import save_data_set
-from eim_ros.errors import ConfigurationError, DataError, EimError
+from eim_ros.errors import ConfigurationError, DataError
 from eim_ros.ik.gathering import PairGatherer
 from eim_ros.kinematics import Robot
+from eim_ros.nodes.callbacks import answered, guarded
 from eim_ros.nodes.fk_collector_settings import FkCollectorSettings
 from eim_ros.nodes.interfaces import CollectorStatus, SaveData
 from eim_ros.nodes.parameters import NodeSettings
@@ -65,12 +65,12 @@ class FkCollector(Node):
             ("chain.joint_names", list(robot.joint_names), "Joints from base to tip."),
         ):
             self._node_settings.tell(name, value, description)
-        self.create_service(Trigger, "~/start", self._answered(self._start))
-        self.create_service(Trigger, "~/stop", self._answered(self._stop))
-        self.create_service(SaveData, "~/save", self._answered(self._save))
+        self.create_service(Trigger, "~/start", answered(self, self._start, self._report))
+        self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
+        self.create_service(SaveData, "~/save", answered(self, self._save, self._report))
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(_SAMPLING_PERIOD, self._guarded(self._sample), clock=steady)
-        self.create_timer(self.settings.status_period, self._guarded(self._report), clock=steady)
+        self.create_timer(_SAMPLING_PERIOD, guarded(self, self._sample), clock=steady)
+        self.create_timer(self.settings.status_period, guarded(self, self._report), clock=steady)
         self.get_logger().info(f"ready to collect '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
         return True
 
@@ -98,7 +98,6 @@ class FkCollector(Node):
         if self._source == "joint_states":
             self._joint_states = self.create_subscription(JointState, "joint_states", self._take_state, _SENSOR_QOS)
         self._collecting, self._is_saved = True, False
-        response.success = True
         if goes_on and self._gatherer is not None:
             response.message = f"going on after {len(self._gatherer)} pairs that are not saved yet"
 
@@ -113,7 +112,6 @@ class FkCollector(Node):
             response.message += f"; nothing came on {self.resolve_topic_name('joint_states')}"
         elif gatherer.problem:
             response.message += f"; the last one: {gatherer.problem}"
-        response.success = True
 
     def _save(self, request: Any, response: Any) -> None:
         if self._gatherer is None:
@@ -128,34 +126,8 @@ class FkCollector(Node):
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}", str(path)) from error
         self._is_saved = not self._collecting
-        response.path, response.n_samples, response.success = str(path), len(data_set), True
+        response.path, response.n_samples = str(path), len(data_set)
         self.get_logger().info(f"wrote {len(data_set)} pairs to {path}")
-
-    def _answered(self, serve: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
-        """A service callback that answers in every case, and a status that tells of it."""
-
-        def callback(request: Any, response: Any) -> Any:
-            try:
-                serve(request, response)
-            except EimError as error:
-                response.success, response.message = False, str(error)
-            except Exception as error:  # nothing ends the spin
-                response.success, response.message = False, f"internal error: {type(error).__name__}: {error}"
-            if not response.success:
-                self.get_logger().warning(response.message)
-            self._guarded(self._report)()
-            return response
-
-        return callback
-
-    def _guarded(self, work: Callable[[], None]) -> Callable[[], None]:
-        def callback() -> None:
-            try:
-                work()
-            except Exception as error:  # nothing ends the spin
-                self.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
-
-        return callback
 
     # Collecting
 

@@ -10,7 +10,6 @@ computer was late, several follow at once, and none is left out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from visualization_msgs.msg import MarkerArray
 
 from eim_ros.errors import EimError
 from eim_ros.kinematics.planar import planar_urdf
+from eim_ros.nodes.callbacks import answered, guarded
 from eim_ros.nodes.interfaces import SetTask, TaskStatus
 from eim_ros.nodes.parameters import NodeSettings
 from eim_ros.nodes.planar_messages import (
@@ -83,13 +83,13 @@ class PlanarSimulatorNode(Node):
         settings = self.settings
         self._description.publish(String(data=planar_urdf(settings.n_links, settings.link_length)))
         self.create_subscription(JointTrajectory, "joint_trajectory", self._receive, 10)
-        self.create_service(Trigger, "~/reset", self._answered(self._reset))
-        self.create_service(SetTask, "~/set_task", self._answered(self._set_task))
+        self.create_service(Trigger, "~/reset", answered(self, self._reset))
+        self.create_service(SetTask, "~/set_task", answered(self, self._set_task))
         wall = Clock(clock_type=ClockType.SYSTEM_TIME).now().nanoseconds
         self._epoch = 0 if settings.publish_clock else wall
         self._began = time.monotonic()
         period = 1.0 / (settings.rate * settings.speed)
-        self.create_timer(period, self._tick_guarded, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.create_timer(period, guarded(self, self._tick), clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.get_logger().info(f"simulating {settings.n_links} links at {settings.rate} Hz")
         return True
 
@@ -99,12 +99,6 @@ class PlanarSimulatorNode(Node):
         return True
 
     # Time
-
-    def _tick_guarded(self) -> None:
-        try:
-            self._tick()
-        except Exception as error:  # nothing ends the spin
-            self.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
 
     def _tick(self) -> None:
         """Do the ticks that are due."""
@@ -165,20 +159,3 @@ class PlanarSimulatorNode(Node):
     def _set_task(self, request: Any, response: Any) -> None:
         self._simulator.set_task(task_of(request, self.settings.tolerance))
         self._told = None
-
-    def _answered(self, serve: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
-        """A service callback that answers in every case."""
-
-        def callback(request: Any, response: Any) -> Any:
-            try:
-                serve(request, response)
-                response.success = True
-            except EimError as error:
-                response.success, response.message = False, str(error)
-            except Exception as error:  # nothing ends the spin
-                response.success, response.message = False, f"internal error: {type(error).__name__}: {error}"
-            if not response.success:
-                self.get_logger().warning(response.message)
-            return response
-
-        return callback

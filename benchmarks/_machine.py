@@ -1,0 +1,50 @@
+"""What the benchmarks share: the processor's name, a ROS domain of their own, and nodes as processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["isolate", "processor", "running"]
+
+PATIENCE = 20.0  # [s] for a clean end
+
+
+def processor() -> str:
+    """Name of the processor, of its architecture where that is not told."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def isolate() -> None:
+    """Use a ROS domain that nobody else uses, on this machine only; inherited by processes."""
+    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+
+
+@contextlib.contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a session of its own, with SIGINT restored, which a parent in the background hands on as ignored."""
+
+    def restore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    process = subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,57 @@
+"""Callbacks that end neither the spin nor a client's patience, whatever the work in them raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.node import Node
+
+from eim_ros.errors import EimError
+
+__all__ = ["answered", "guarded"]
+
+
+def guarded(node: Node, work: Callable[[], None]) -> Callable[[], None]:
+    """A callback for timers and the like that logs what the work raises."""
+
+    def callback() -> None:
+        try:
+            work()
+        except Exception as error:  # nothing ends the spin
+            node.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
+
+    return callback
+
+
+def answered(
+    node: Node, serve: Callable[[Any, Any], None], then: Callable[[], None] | None = None
+) -> Callable[[Any, Any], Any]:
+    """A service callback that answers in every case, where the response has `success` and `message`.
+
+    Parameters
+    ----------
+    node : Node
+        Logs what was refused.
+    serve : callable
+        Called with request and response, which it fills; it has succeeded unless it raises, and what it raises becomes
+        the response's message.
+    then : callable, optional
+        Called before the response is sent, for example to publish a status.
+    """
+
+    def callback(request: Any, response: Any) -> Any:
+        try:
+            serve(request, response)
+            response.success = True
+        except EimError as error:
+            response.success, response.message = False, str(error)
+        except Exception as error:  # nothing ends the spin
+            response.success, response.message = False, f"internal error: {type(error).__name__}: {error}"
+        if not response.success:
+            node.get_logger().warning(response.message)
+        if then is not None:
+            guarded(node, then)()
+        return response
+
+    return callback
