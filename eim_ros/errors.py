@@ -10,6 +10,7 @@ from typing import Any
 
 __all__ = [
     "ConfigurationError",
+    "ConstraintError",
     "DataError",
     "DistributionError",
     "EimError",
@@ -39,6 +40,10 @@ class EimError(Exception):
 
 class ConfigurationError(EimError):
     """A setting is unknown, of a wrong type, or out of its bounds."""
+
+
+class ConstraintError(EimError):
+    """Constraints of a request name what the robot has not, are malformed, or contradict each other."""
 
 
 class DataError(EimError):

@@ -1,6 +1,7 @@
 """Inverse kinematics as sampling: models of all the ways an arm can reach a pose, and the sampler that serves them."""
 
 from eim_ros.ik.collection import collect
+from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.evaluation import evaluate
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
@@ -13,6 +14,7 @@ from eim_ros.ik.training import Training, TrainingRun
 
 __all__ = [
     "NO_EXPERT",
+    "Constraints",
     "ErrorCode",
     "IKModel",
     "JointPath",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import Robot
 
 __all__ = ["Goal", "Pool"]
@@ -56,22 +57,47 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What a request asks of each configuration: a pose, and how close to it."""
+    """What a request asks of each configuration: a pose, how close to it, and constraints.
+
+    Here alone it is decided what is valid. `lower` and `upper` (dof,) are the limits of the request [rad] or [m].
+    """
 
     robot: Robot
     pose: FloatArray
     position_only: bool
     position_tolerance: float
     orientation_tolerance: float
+    constraints: Constraints = field(default_factory=Constraints)
+    lower: FloatArray = field(init=False)
+    upper: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        lower, upper = self.constraints.bounds(self.robot)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the limits are narrower than the robot's."""
+        return self.lower is not self.robot.lower
+
+    def uniform(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Configurations (n, dof), uniform within the limits."""
+        return rng.uniform(self.lower, self.upper, (n, self.robot.dof))
 
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations moved onto the pose, and verified."""
+        if self.narrows:  # before they are clamped: a narrowed joint that turns endlessly does not wrap by itself
+            turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
+            positions = np.where(self.robot.continuous, turned, positions)
         result = self.robot.refine(
             positions,
             self.pose,
             position_only=self.position_only,
             position_tolerance=self.position_tolerance,
             orientation_tolerance=self.orientation_tolerance,
+            lower=self.lower if self.narrows else None,
+            upper=self.upper if self.narrows else None,
         )
         return self.verified(result.positions, expert)
 
@@ -83,6 +109,6 @@ class Goal:
         valid = (
             (position_error <= self.position_tolerance)
             & (orientation_error <= self.orientation_tolerance)
-            & self.robot.within_limits(positions)
+            & ((positions >= self.lower) & (positions <= self.upper)).all(axis=1)
         )
         return Pool(positions, position_error, orientation_error, valid, expert)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, JointStateError
+from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.model import IKModel
@@ -83,6 +84,7 @@ class Sampler:
         position_tolerance: float = 1e-6,
         orientation_tolerance: float = 1e-6,
         timeout: float = 1.0,
+        constraints: Constraints | None = None,
     ) -> Samples:
         """Sample configurations for one pose.
 
@@ -109,6 +111,8 @@ class Sampler:
             Largest errors of a valid configuration [m], [rad].
         timeout : float
             [s].
+        constraints : Constraints, optional
+            Narrower limits and fixed joints.
 
         Returns
         -------
@@ -117,7 +121,7 @@ class Sampler:
 
         Raises
         ------
-        PoseError, JointStateError, ConfigurationError
+        PoseError, JointStateError, ConfigurationError, ConstraintError
             If an argument is malformed. Not finding a solution is no exception, see `Samples.error_code`.
         """
         started = time.perf_counter()
@@ -129,7 +133,9 @@ class Sampler:
         ranking = Ranking(order or ("density" if reference is None else "distance"), reference, position_only)
         rng = np.random.default_rng(seed)
         conditional = self._proposal.condition(self._contexts(wanted, position_only, rng))
-        goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance)
+        goal = Goal(
+            self.robot, wanted, position_only, position_tolerance, orientation_tolerance, constraints or Constraints()
+        )
         if refine:
             pool, out_of_time = self._search(goal, conditional, n, distinct, started + timeout, rng, reference)
         else:
@@ -182,7 +188,7 @@ class Sampler:
             n_uniform = int(uniform_share * round_size)
             positions, expert = conditional.sample(round_size - n_uniform, rng)
             if n_uniform:
-                positions = np.concatenate([positions, self.robot.sample_configurations(n_uniform, rng)])
+                positions = np.concatenate([positions, goal.uniform(n_uniform, rng)])
                 expert = np.concatenate([expert, np.full(n_uniform, NO_EXPERT, dtype=np.uint32)])
             if near is not None and not len(best):
                 positions, expert = np.concatenate([near[None], positions]), np.append([NO_EXPERT], expert)

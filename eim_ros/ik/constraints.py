@@ -1,0 +1,81 @@
+"""What a request asks of every configuration beside the pose: narrower limits and fixed joints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConstraintError
+from eim_ros.kinematics import Robot
+
+__all__ = ["Constraints"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Constraints of one request; the default asks for nothing.
+
+    Attributes
+    ----------
+    limits : mapping of str to (float, float)
+        Lower and upper limit of joints by name [rad] or [m], within the robot's own; an infinite end is the robot's.
+    fixed : mapping of str to float
+        Value of joints that must not move [rad] or [m], within their limits. A joint that turns endlessly may be given
+        any number of turns.
+    """
+
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
+
+    def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
+
+        Raises
+        ------
+        ConstraintError
+            If a joint is unknown, or its limits are empty, go beyond the robot's, or exclude its fixed value.
+        """
+        if not self.limits and not self.fixed:
+            return robot.lower, robot.upper
+        index = {name: i for i, name in enumerate(robot.joint_names)}
+        if unknown := [name for name in (*self.limits, *self.fixed) if name not in index]:
+            known = ", ".join(robot.joint_names)
+            raise ConstraintError(f"the robot has no joint {unknown[0]!r} to constrain; its joints: {known}", unknown)
+        lower, upper = robot.lower.copy(), robot.upper.copy()
+        for name, ends in self.limits.items():
+            lower[index[name]], upper[index[name]] = _narrowed(
+                name, ends, float(lower[index[name]]), float(upper[index[name]])
+            )
+        for name, value in self.fixed.items():
+            i = index[name]
+            if robot.continuous[i] and math.isfinite(value):
+                value = (value + math.pi) % (2.0 * math.pi) - math.pi
+            if not lower[i] <= value <= upper[i]:
+                raise ConstraintError(
+                    f"joint {name!r} is to be fixed at {value:.6g}, outside of its limits {lower[i]:.6g} to "
+                    f"{upper[i]:.6g}; fix it within them",
+                    value,
+                )
+            lower[i] = upper[i] = value
+        return lower, upper
+
+
+def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:
+    """Limits of a joint, which are to lie within its own."""
+    low, high = (float(end) for end in ends)
+    low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
+    if not low <= high:
+        raise ConstraintError(f"the limits of joint {name!r} are empty: {low:.6g} to {high:.6g}", ends)
+    if low < lower or high > upper:
+        raise ConstraintError(
+            f"the limits of joint {name!r}, {low:.6g} to {high:.6g}, go beyond its own, {lower:.6g} to {upper:.6g}; "
+            "narrow them, or give an infinite end for its own",
+            ends,
+        )
+    return low, high
