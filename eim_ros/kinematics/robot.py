@@ -130,7 +130,7 @@ class Robot:
 
     @classmethod
     def load(cls, name_or_path: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
-        """A shipped robot by name (iiwa14, panda, planar3, planar5, planar10), or any URDF by path."""
+        """A shipped robot by name (iiwa14, panda, planar3, planar5, planar10, ur5), or any URDF by path."""
         if str(name_or_path) in SHIPPED_ROBOTS:
             return cls.from_urdf(shipped_urdf(str(name_or_path)), base, tip)
         try:

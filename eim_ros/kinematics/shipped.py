@@ -10,7 +10,7 @@ from eim_ros.errors import RobotError
 
 __all__ = ["SHIPPED_ROBOTS", "share_path", "shipped_urdf"]
 
-SHIPPED_ROBOTS = ("iiwa14", "panda", "planar3", "planar5", "planar10")
+SHIPPED_ROBOTS = ("iiwa14", "panda", "planar3", "planar5", "planar10", "ur5")
 
 
 def share_path(relative: str) -> Path:

@@ -49,6 +49,26 @@ def test_panda_follows_its_denavit_hartenberg_table() -> None:
     assert (robot.lower[3], robot.upper[3], robot.upper[5]) == (-3.0718, -0.0698, 3.7525)
 
 
+def test_ur5_follows_its_denavit_hartenberg_table() -> None:
+    robot = Robot.load("ur5")
+    a, d = [0, -0.425, -0.39225, 0, 0, 0], [0.089159, 0, 0, 0.10915, 0.09465, 0.0823]
+    alpha = np.array([1, 0, 0, 1, -1, 0]) * np.pi / 2
+    for q in robot.sample_configurations(20, np.random.default_rng(0)):
+        pose = np.eye(4)
+        for i in range(6):
+            (ct, st), (ca, sa) = ((np.cos(x), np.sin(x)) for x in (q[i], alpha[i]))
+            pose = pose @ [
+                [ct, -st * ca, st * sa, a[i] * ct],
+                [st, ct * ca, -ct * sa, a[i] * st],
+                [0, sa, ca, d[i]],
+                [0, 0, 0, 1],
+            ]
+        np.testing.assert_allclose(robot.forward(q), pose, rtol=0, atol=1e-14)
+    assert robot.tip_link == "tool0"
+    np.testing.assert_array_equal(robot.upper, np.pi)
+    np.testing.assert_array_equal(robot.lower, -np.pi)
+
+
 @pytest.mark.parametrize("n", [3, 5, 10])
 def test_planar_files_are_what_the_generator_writes(n: int) -> None:
     assert share_path(f"urdf/planar{n}.urdf").read_text() == planar_urdf(n)

@@ -14,7 +14,7 @@ from eim_ros.ik import NO_EXPERT
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, pose_from
 from eim_ros.viz import draw_solutions
 
-TARGETS = {"iiwa14": (0.45, 0.25, 0.65), "panda": (0.4, -0.2, 0.5)}
+TARGETS = {"iiwa14": (0.45, 0.25, 0.65), "panda": (0.4, -0.2, 0.5), "ur5": (0.45, 0.25, 0.35)}
 SCENE, PANEL = np.s_[120:740, 20:920], np.s_[200:590, 1040:1560]  # pixels: rows, columns
 
 

@@ -1,0 +1,163 @@
+"""A URDF of one's own becomes configurations by the command line alone: collect, train, sample, whatever its joints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli.command import Command
+from ik.arms import ENDLESS, ONE_JOINT
+from kinematics.descriptions import chain_urdf, joint
+from kinematics.oracle import Oracle
+
+from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
+
+HALF_TURN, TURN = "3.141592653589793", "6.283185307179586"
+WIDE = '<limit lower="-2.9" upper="2.9" effort="1" velocity="1"/>'
+SMALL = ("--quiet", "--experts", 8, "--iterations", 4, "--initial-em-iterations", 3, "--n-contexts", 300)
+WRONG_ANGLE = 2e-8  # [rad]: the oracle's logarithm near zero is exact to about this
+
+
+def _hinge(i: int, axis: str, xyz: str = "0 0 0") -> str:
+    return joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", f'<origin xyz="{xyz}"/><axis xyz="{axis}"/>{WIDE}')
+
+
+def ur5() -> str:
+    """With the limits of the robot itself, a turn both ways."""
+    return share_path("urdf/ur5.urdf").read_text().replace(HALF_TURN, TURN)
+
+
+def sliding() -> str:
+    """Stanford's arm: shoulder, a telescope, a wrist; the third joint slides."""
+    travel = '<limit lower="0.2" upper="0.9" effort="1" velocity="1"/>'
+    return chain_urdf(
+        _hinge(0, "0 0 1", "0 0 0.41"),
+        _hinge(1, "0 1 0", "0 0.154 0"),
+        joint("telescope", "prismatic", "l2", "l3", f'<axis xyz="0 0 1"/>{travel}'),
+        _hinge(3, "0 0 1"),
+        _hinge(4, "0 1 0"),
+        _hinge(5, "0 0 1"),
+        joint("tool", "fixed", "l6", "l7", '<origin xyz="0 0 0.26"/>'),
+        name="stanford",
+    )
+
+
+def snake() -> str:
+    """Fifty joints, about y and z by turns."""
+    return chain_urdf(*(_hinge(i, "0 1 0" if i % 2 else "0 0 1", "0 0 0.05") for i in range(50)), name="snake")
+
+
+ROBOTS = {"ur5": ur5(), "sliding": sliding(), "endless": ENDLESS, "one_joint": ONE_JOINT, "snake": snake()}
+
+
+class UserRobot:
+    """A URDF file, trained on by the command line, and pinocchio's view of it."""
+
+    def __init__(self, eim: Command, folder: Path, urdf: str, context: str) -> None:
+        self._eim, self.context = eim, context
+        path, data, self.model = folder / "arm.urdf", folder / "d.npz", folder / "m.safetensors"
+        path.write_text(urdf)
+        words = ("collect", "--robot", path, "--samples", 400, "--context", context, "--output", data)
+        assert eim(*words).code == 0
+        words = ("train", "--robot", path, "--data", data, "--algorithm", "known-density", "--output", self.model)
+        outcome = eim(*words, *SMALL)
+        assert (outcome.code, outcome.err) == (0, "")
+        self.robot = Robot.load(path)
+        self.oracle = Oracle(urdf, self.robot)
+
+    def words_of(self, pose: np.ndarray) -> tuple[object, ...]:
+        quaternion = quaternion_from_matrix(pose) if self.context == "pose" else ()
+        return ("--pose", *pose[:3, 3], *quaternion)
+
+    def sample(self, pose: np.ndarray, *words: object) -> Any:
+        """The answer of `eim sample`, of which all that is called valid is so by pinocchio and by the limits."""
+        outcome = self._eim("sample", "--model", self.model, *self.words_of(pose), "--timeout", 60, "--json", *words)
+        assert outcome.code == 0, outcome.err
+        answer = outcome.json
+        assert answer["joint_names"] == list(self.robot.joint_names)
+        positions = np.array(answer["positions"])
+        assert len(positions) == len(answer["valid"])
+        assert all(answer["valid"])
+        assert ((positions >= self.robot.lower) & (positions <= self.robot.upper)).all()
+        for q in positions:
+            distance, angle = self.oracle.errors(q, pose)
+            assert distance <= 1e-6 + 1e-12
+            assert angle <= 1e-6 + WRONG_ANGLE or self.context == "position"
+        return answer
+
+
+def reached(robot: Robot, seed: int) -> np.ndarray:
+    """Pose (4, 4) of a random configuration."""
+    return robot.forward(robot.sample_configurations(1, np.random.default_rng(seed))[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "context"),
+    [
+        (name, context)
+        for name in ROBOTS
+        for context in ("position", "pose")
+        if (name, context) != ("one_joint", "pose")
+    ],
+)
+def test_a_users_urdf_is_trained_and_sampled(eim: Command, tmp_path: Path, name: str, context: str) -> None:
+    user = UserRobot(eim, tmp_path, ROBOTS[name], context)
+    for seed in range(3):
+        assert len(user.sample(reached(user.robot, seed), "-n", 20, "--seed", 1)["positions"]) == 20
+
+
+def test_joints_of_a_ur5_use_their_whole_range(eim: Command, tmp_path: Path) -> None:
+    user = UserRobot(eim, tmp_path, ROBOTS["ur5"], "pose")
+    found = np.array(user.sample(reached(user.robot, 0), "-n", 200, "--seed", 1)["positions"])
+    assert (np.abs(found).max(axis=0) > np.pi).all()
+
+
+def test_a_telescope_stays_within_its_travel_and_uses_it(eim: Command, tmp_path: Path) -> None:
+    user = UserRobot(eim, tmp_path, ROBOTS["sliding"], "position")
+    travel = np.array(user.sample(reached(user.robot, 0), "-n", 100, "--seed", 1)["positions"])[:, 2]
+    assert travel.min() >= 0.2
+    assert travel.max() <= 0.9
+    assert np.ptp(travel) > 0.1
+
+
+def test_near_is_measured_on_the_circle_for_continuous_joints(eim: Command, tmp_path: Path) -> None:
+    """A solution at -3.1 is nearer to 3.1 than one at 2.9."""
+    user = UserRobot(eim, tmp_path, ROBOTS["endless"], "position")
+    wanted = user.robot.forward(np.array([-3.1, 0.4, -0.7]))
+    answer = user.sample(wanted, "-n", 50, "--seed", 1, "--near", 3.1, 0.4, -0.7)
+    difference = np.abs(np.array(answer["positions"]) - [3.1, 0.4, -0.7])
+    distance = np.linalg.norm(np.minimum(difference, 2.0 * np.pi - difference), axis=1)
+    assert distance[0] < 0.1
+    assert (np.diff(distance) >= 0.0).all()
+
+
+def test_one_joint_has_one_solution_on_its_circle_and_none_beside_it(eim: Command, tmp_path: Path) -> None:
+    user = UserRobot(eim, tmp_path, ROBOTS["one_joint"], "position")
+    angle = 0.7
+    wanted = user.robot.forward(np.array([angle]))
+    np.testing.assert_allclose(user.sample(wanted, "-n", 5, "--distinct")["positions"], [[angle]], rtol=0, atol=1e-5)
+    outcome = eim("sample", "--model", user.model, "--pose", 0.3, 0.0, 0.1, "-n", 5, "--json")
+    assert outcome.code == 1
+    assert "NO_IK_SOLUTION: no valid configuration found; the best is off by 0.2 m" in outcome.err
+    assert outcome.json["valid"] == [False]
+
+
+@pytest.mark.parametrize(
+    ("urdf", "reason"),
+    [
+        (ROBOTS["sliding"].replace('type="prismatic"', 'type="floating"'), "of type 'floating'; supported are"),
+        (ROBOTS["sliding"].replace('lower="0.2"', 'lower="1.2"'), "lower limit 1.2 above its upper limit 0.9"),
+        (ROBOTS["sliding"].replace('<limit lower="0.2" upper="0.9" effort="1" velocity="1"/>', ""), "has no <limit>"),
+        (ROBOTS["ur5"].replace("</robot>", ""), "is no well-formed XML"),
+        (chain_urdf(joint("weld", "fixed", "l0", "l1")), "no movable joint between"),
+    ],
+)
+def test_a_urdf_that_cannot_be_used_is_one_line_with_its_cause(
+    eim: Command, tmp_path: Path, urdf: str, reason: str
+) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(urdf)
+    eim("collect", "--robot", path, "--output", tmp_path / "d.npz").refused(reason)
+    assert not (tmp_path / "d.npz").exists()
