@@ -1,16 +1,17 @@
-"""What a request asks of every configuration beside the pose: narrower limits and fixed joints."""
+"""What a request asks of every configuration beside the pose: narrower limits, fixed joints, no collision."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, Shape
+from eim_ros.kinematics.collision import CollisionScene, collision_model
 
 __all__ = ["Constraints"]
 
@@ -28,10 +29,16 @@ class Constraints:
     fixed : mapping of str to float
         Value of joints that must not move [rad] or [m], within their limits. A joint that turns endlessly may be given
         any number of turns.
+    self_collision : bool
+        Whether the robot must not collide with itself, by the primitive collision shapes of its description.
+    obstacles : sequence of Box, Sphere, Cylinder or Capsule
+        What the moving links must not collide with, posed in the base frame.
     """
 
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     fixed: Mapping[str, float] = field(default_factory=dict)
+    self_collision: bool = False
+    obstacles: Sequence[Shape] = ()
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
@@ -64,6 +71,18 @@ class Constraints:
                 )
             lower[i] = upper[i] = value
         return lower, upper
+
+    def scene(self, robot: Robot) -> CollisionScene | None:
+        """What configurations are checked for collisions with; None where they need not be.
+
+        Raises
+        ------
+        ConstraintError
+            If the robot has no shapes to check.
+        """
+        if not self.self_collision and not self.obstacles:
+            return None
+        return collision_model(robot).scene(self.self_collision, self.obstacles)
 
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:

@@ -14,6 +14,7 @@ class ErrorCode(IntEnum):
     FAILURE = 99999
     TIMED_OUT = -6
     BUSY = -7  # MoveIt's PREEMPTED: the request was not served, ask again
+    GOAL_IN_COLLISION = -12
     INVALID_GROUP_NAME = -15
     INVALID_GOAL_CONSTRAINTS = -16
     INVALID_ROBOT_STATE = -17

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.collision import CollisionScene
 
 __all__ = ["Goal", "Pool"]
 
@@ -70,16 +71,23 @@ class Goal:
     constraints: Constraints = field(default_factory=Constraints)
     lower: FloatArray = field(init=False)
     upper: FloatArray = field(init=False)
+    _scene: CollisionScene | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         lower, upper = self.constraints.bounds(self.robot)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
+        object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
 
     @property
     def narrows(self) -> bool:
         """Whether the limits are narrower than the robot's."""
         return self.lower is not self.robot.lower
+
+    @property
+    def n_colliding(self) -> int:
+        """How many configurations were met that reach the pose, but collide."""
+        return 0 if self._scene is None else self._scene.n_colliding
 
     def uniform(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Configurations (n, dof), uniform within the limits."""
@@ -111,4 +119,7 @@ class Goal:
             & (orientation_error <= self.orientation_tolerance)
             & ((positions >= self.lower) & (positions <= self.upper)).all(axis=1)
         )
+        if self._scene is not None:
+            reaching = np.flatnonzero(valid)
+            valid[reaching] = ~self._scene.colliding(positions[reaching])
         return Pool(positions, position_error, orientation_error, valid, expert)

@@ -7,13 +7,14 @@ that uniform restarts would solve.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, JointStateError
+from eim_ros.errors import ConfigurationError, JointStateError, RobotError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal, Pool
@@ -23,6 +24,7 @@ from eim_ros.ik.ranking import Order, Ranking
 from eim_ros.ik.samples import NO_EXPERT, Samples
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import check_pose
 
 __all__ = ["Sampler"]
@@ -66,6 +68,8 @@ class Sampler:
     def compile(self) -> None:
         """Compile everything a request needs, so that none has to wait for it."""
         self.robot.compile()
+        with contextlib.suppress(RobotError):  # of a shape that cannot be read: told to those who ask for collisions
+            collision_model(self.robot)
         reachable = self.robot.forward(0.5 * (self.robot.lower + self.robot.upper))
         self.sample(reachable, 2, seed=0, distinct=True)
         self.sample(reachable, 2, seed=0, position_only=True, refine=False)
@@ -112,7 +116,7 @@ class Sampler:
         timeout : float
             [s].
         constraints : Constraints, optional
-            Narrower limits and fixed joints.
+            Narrower limits, fixed joints, no collision.
 
         Returns
         -------
@@ -148,7 +152,7 @@ class Sampler:
         costs = ranking.costs(self.robot, pool.positions, lambda: conditional.log_prob(pool.positions))
         ranks = np.argsort(costs, kind="stable")
         chosen = ranks[np.argsort(~pool.valid[ranks], kind="stable")][:n]
-        code, message = _outcome(pool, n, refine, out_of_time)
+        code, message = _outcome(pool, n, refine, out_of_time, goal.n_colliding)
         picked = pool.pick(chosen)
         return Samples(
             self.robot.joint_names,
@@ -239,7 +243,7 @@ def _check(n: int, seed: int | None, position_tolerance: float, orientation_tole
         raise ConfigurationError(f"the timeout must not be negative, got {timeout}", timeout)
 
 
-def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool) -> tuple[ErrorCode, str]:
+def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool, n_colliding: int) -> tuple[ErrorCode, str]:
     n_valid = min(int(pool.valid.sum()), n)
     if out_of_time:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
@@ -249,7 +253,11 @@ def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool) -> tuple[Error
         if not refine:
             return code, f"{n_valid} of {n} raw configurations are valid"
         rest = "" if n_valid == n or out_of_time else "; the search ended without more"
+        rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
         return code, f"{reason}{n_valid} of {n} configurations are valid{rest}"
+    if n_colliding:
+        code = code if out_of_time else ErrorCode.GOAL_IN_COLLISION
+        return code, f"{reason}all of the {n_colliding} configurations found that reach the pose collide"
     best = pool.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
     return code, f"{reason}no valid configuration found; the best is off by {error}"

@@ -32,12 +32,12 @@ class Samples:
     orientation_error : (n,)
         Angle to the pose's orientation by forward kinematics [rad]; 0 where only the position was asked for.
     valid : (n,) of bool
-        Whether the errors are within the tolerances and the joints within their limits.
+        Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
     expert : (n,) of uint32
         Expert that proposed each; `NO_EXPERT` for a uniform seed.
     error_code : ErrorCode
-        SUCCESS; TIMED_OUT when time ended before n valid ones were found; NO_IK_SOLUTION when the search ended with
-        none.
+        SUCCESS; TIMED_OUT when time ended before n valid ones were found; when the search ended with none,
+        GOAL_IN_COLLISION if there were some that only collide, else NO_IK_SOLUTION.
     message : str
         In words.
     elapsed : float

@@ -10,13 +10,19 @@ from eim_ros.kinematics.pose import (
     quaternion_from_matrix,
 )
 from eim_ros.kinematics.robot import Refinement, Robot
+from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, share_path
 
 __all__ = [
     "CONTEXT_KINDS",
     "SHIPPED_ROBOTS",
+    "Box",
+    "Capsule",
+    "Cylinder",
     "Refinement",
     "Robot",
+    "Shape",
+    "Sphere",
     "context_from_pose",
     "pose_from",
     "pose_from_context",

@@ -1,0 +1,126 @@
+"""Where the collision shapes of a robot's links are: read from the URDF, attached to the bodies of the chain.
+
+Body i of a chain moves with its joint i - 1, body 0 is the base; links joined to one by fixed joints are part of it.
+Joints that are not of the chain (fingers, another arm) stand at zero, or at the limit nearest to it.
+A capsule is a cylinder and two spheres in a URDF, which knows none; those three are read as one shape.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import EimError, RobotError
+from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere, finite_numbers
+from eim_ros.kinematics.urdf import UrdfJoint, UrdfTree
+
+__all__ = ["link_placements", "link_shapes"]
+
+FloatArray = npt.NDArray[np.float64]
+
+CAPSULE_TOLERANCE = 1e-6  # [m] of the ends of a cylinder and the centres of its spheres
+
+
+def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int, FloatArray]]:
+    """Body of each link, and its pose (4, 4) in the base frame while all joints of the chain are at zero."""
+    chain = [joint.name for joint in tree.chain(base, tip)[2] if joint.moves]
+    children: dict[str, list[UrdfJoint]] = {}
+    for joint in tree.joints:
+        children.setdefault(joint.parent, []).append(joint)
+    root = tree.root()
+    found = {root: (0, np.eye(4))}
+    open_links = [root]
+    while open_links:
+        link = open_links.pop()
+        body, pose = found[link]
+        for joint in children.get(link, []):
+            value = 0.0 if joint.name in chain else min(max(0.0, joint.lower), joint.upper)
+            child = chain.index(joint.name) + 1 if joint.name in chain else body
+            found[joint.child] = child, pose @ _transform(joint.origin_xyz, joint.origin_rpy) @ _motion(joint, value)
+            open_links.append(joint.child)
+    to_base = np.linalg.inv(found[base][1])
+    return {link: (body, to_base @ pose) for link, (body, pose) in found.items()}
+
+
+def link_shapes(urdf: str) -> dict[str, list[Shape]]:
+    """Collision primitives of each link, posed in the link's frame, from the text that `Robot.urdf` holds."""
+    shapes: dict[str, list[Shape]] = {}
+    for link in ElementTree.fromstring(urdf).findall("link"):
+        name = link.get("name", "")
+        try:
+            shapes[name] = _with_capsules([_shape(collision) for collision in link.findall("collision")])
+        except EimError as error:
+            raise RobotError(f"a collision shape of link {name!r}: {error}", name) from error
+    return shapes
+
+
+def _shape(collision: Element) -> Shape:
+    origin, geometry = collision.find("origin"), collision.find("geometry")
+    assert geometry is not None
+    xyz, rpy = (_words("0 0 0" if origin is None else origin.get(key, "0 0 0"), 3) for key in ("xyz", "rpy"))
+    pose = _transform(xyz, rpy)
+    solid = next(child for child in geometry if child.tag in ("box", "sphere", "cylinder", "capsule"))
+    if solid.tag == "box":
+        return Box(pose, _words(solid.get("size", ""), 3))
+    radius = float(_words(solid.get("radius", ""), 1)[0])
+    if solid.tag == "sphere":
+        return Sphere(xyz, radius)
+    length = float(_words(solid.get("length", ""), 1)[0])
+    return Cylinder(pose, radius, length) if solid.tag == "cylinder" else Capsule(pose, radius, length)
+
+
+def _with_capsules(shapes: list[Shape]) -> list[Shape]:
+    """The same, each cylinder that has a sphere of its radius at either end with these as one capsule."""
+    result: list[Shape] = []
+    merged: set[int] = set()
+    for shape in shapes:
+        ends = _end_spheres(shape, shapes) if isinstance(shape, Cylinder) else []
+        if isinstance(shape, Cylinder) and len(ends) == 2:
+            merged |= {id(end) for end in ends}
+            shape = Capsule(shape.pose, shape.radius, shape.length)
+        result.append(shape)
+    return [shape for shape in result if id(shape) not in merged]
+
+
+def _end_spheres(cylinder: Cylinder, shapes: list[Shape]) -> list[Sphere]:
+    pose, found = np.asarray(cylinder.pose), []
+    alike = [
+        shape
+        for shape in shapes
+        if isinstance(shape, Sphere) and abs(shape.radius - cylinder.radius) < CAPSULE_TOLERANCE
+    ]
+    for side in (-0.5, 0.5):
+        end = pose[:3, 3] + side * cylinder.length * pose[:3, 2]
+        found += [shape for shape in alike if np.abs(np.asarray(shape.centre) - end).max() < CAPSULE_TOLERANCE][:1]
+    return found
+
+
+def _transform(xyz: npt.ArrayLike, rpy: npt.ArrayLike) -> FloatArray:
+    """Of an <origin>: rotations about the fixed axes x, y, z in this order."""
+    import pinocchio  # deferred: a slow import
+
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = pinocchio.rpy.rpyToMatrix(np.asarray(rpy, dtype=np.float64)), xyz
+    return pose
+
+
+def _motion(joint: UrdfJoint, value: float) -> FloatArray:
+    """Of a joint that stands at a value [rad] or [m]."""
+    import pinocchio
+
+    pose = np.eye(4)
+    if value != 0.0:
+        along = value * np.asarray(joint.axis) / np.linalg.norm(joint.axis)
+        if joint.kind == "prismatic":
+            pose[:3, 3] = along
+        else:
+            pose[:3, :3] = pinocchio.exp3(along)
+    return pose
+
+
+def _words(text: str, n: int) -> FloatArray:
+    """So many numbers of an attribute."""
+    return finite_numbers(text.split(), n)

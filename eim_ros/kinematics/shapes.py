@@ -1,0 +1,90 @@
+"""Solid primitives: the collision shapes of a robot's links, and obstacles. Lengths in [m]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConstraintError
+from eim_ros.kinematics.pose import check_pose, pose_from
+
+__all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "finite_numbers"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A box with its centre at the origin of `pose` (4, 4) and edges `size` (3,) [m] along its axes."""
+
+    pose: npt.ArrayLike
+    size: npt.ArrayLike
+
+    def __post_init__(self) -> None:
+        _check(self, *finite_numbers(self.size, 3))
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere:
+    """A ball about `centre` (3,) [m]."""
+
+    centre: npt.ArrayLike
+    radius: float
+
+    def __post_init__(self) -> None:
+        _check(self, self.radius)
+
+    @property
+    def pose(self) -> FloatArray:
+        return pose_from(self.centre)
+
+
+@dataclass(frozen=True, eq=False)
+class Cylinder:
+    """A cylinder along the z axis of `pose` (4, 4), with its centre at the origin."""
+
+    pose: npt.ArrayLike
+    radius: float
+    length: float
+
+    def __post_init__(self) -> None:
+        _check(self, self.radius, self.length)
+
+
+@dataclass(frozen=True, eq=False)
+class Capsule:
+    """All points within `radius` of a segment of `length` along the z axis of `pose` (4, 4)."""
+
+    pose: npt.ArrayLike
+    radius: float
+    length: float
+
+    def __post_init__(self) -> None:
+        _check(self, self.radius, self.length)
+
+
+Shape: TypeAlias = Box | Sphere | Cylinder | Capsule
+
+
+def _check(shape: Shape, *lengths: float) -> None:
+    """`PoseError` or `ConstraintError` unless the pose is a transform and all lengths are positive and finite."""
+    check_pose(shape.pose)
+    for length in lengths:
+        if not 0.0 < length < np.inf:
+            raise ConstraintError(
+                f"the size of a {type(shape).__name__.lower()} must be positive and finite, got {length}", length
+            )
+
+
+def finite_numbers(values: npt.ArrayLike, n: int) -> FloatArray:
+    """So many numbers (n,); `ConstraintError` if there are others, or some are not finite."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.shape != (n,) or not np.isfinite(numbers).all():
+        raise ConstraintError(f"expected {n} finite number(s), got {values!r}", values)
+    return numbers

@@ -1,0 +1,84 @@
+"""Requests that exclude collisions: what is valid is free, and what only collides is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ik.arms import arm_of, reachable_pose, sampler_of
+
+from eim_ros.errors import ConstraintError
+from eim_ros.ik import Constraints, ErrorCode
+from eim_ros.kinematics import Sphere
+from eim_ros.kinematics.collision import collision_model
+
+ENOUGH = 60.0  # [s]
+
+
+def elbow(name: str, positions: np.ndarray) -> np.ndarray:
+    """Origin (n, 3) of the fourth moving joint."""
+    return arm_of(name).skeleton(positions)[:, 4]
+
+
+def test_self_collisions_are_not_returned() -> None:
+    robot = arm_of("planar10")
+    pose = robot.forward(np.full(10, 0.55))  # curled: many ways to it cross themselves
+    free = Constraints(self_collision=True)
+    plain = sampler_of("planar10", "position").sample(pose, 200, 0, timeout=ENOUGH)
+    checked = sampler_of("planar10", "position").sample(pose, 200, 0, constraints=free, timeout=ENOUGH)
+    scene = collision_model(robot).scene(True)
+    assert scene.colliding(plain.positions).mean() > 0.2
+    assert checked.valid.all()
+    assert len(checked) == 200
+    assert not scene.colliding(checked.positions).any()
+
+
+def test_elbow_goes_where_no_sphere_is() -> None:
+    robot = arm_of("iiwa14")
+    pose = robot.forward(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
+    sampler = sampler_of("iiwa14", "pose")
+    left = elbow("iiwa14", sampler.sample(pose, 300, 0, timeout=ENOUGH).positions)
+    assert (left[:, 1] > 0.1).any()
+    side = left[np.argmax(left[:, 1])]
+    constraints = Constraints(self_collision=True, obstacles=(Sphere(side, 0.15),))
+    samples = sampler.sample(pose, 100, 0, constraints=constraints, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.SUCCESS, samples.message
+    assert samples.valid.all()
+    distance = np.linalg.norm(elbow("iiwa14", samples.positions) - side, axis=1)
+    assert distance.min() > 0.15 + 0.08  # the elbow's capsule begins at the joint, with this radius
+    assert (elbow("iiwa14", samples.positions)[:, 1] < 0.0).any()
+
+
+def test_collision_everywhere_ends_with_its_code_and_tells_how_many() -> None:
+    pose = reachable_pose(arm_of("panda"))
+    constraints = Constraints(obstacles=(Sphere(pose[:3, 3], 0.3),))
+    samples = sampler_of("panda", "pose").sample(pose, 5, 0, constraints=constraints, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.GOAL_IN_COLLISION == -12
+    assert not samples.valid.any()
+    assert len(samples) == 1
+    assert "configurations found that reach the pose collide" in samples.message
+
+
+def test_out_of_reach_is_told_apart_from_collision() -> None:
+    pose = np.eye(4)
+    pose[0, 3] = 5.0
+    constraints = Constraints(self_collision=True, obstacles=(Sphere((0.0, 0.0, 0.0), 3.0),))
+    samples = sampler_of("panda", "pose").sample(pose, 5, 0, constraints=constraints, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.NO_IK_SOLUTION
+    assert "off by" in samples.message
+
+
+def test_raw_samples_are_checked_too() -> None:
+    robot = arm_of("planar10")
+    constraints = Constraints(self_collision=True)
+    raw = sampler_of("planar10", "position").sample(
+        reachable_pose(robot), 500, 0, refine=False, position_tolerance=20.0, constraints=constraints
+    )
+    inside = robot.within_limits(raw.positions)
+    colliding = collision_model(robot).scene(True).colliding(raw.positions)
+    assert colliding[inside].any()
+    assert np.array_equal(raw.valid, inside & ~colliding)
+
+
+def test_robot_without_shapes_is_refused() -> None:
+    with pytest.raises(ConstraintError, match="no collision shape"):
+        sampler_of("six_joints", "pose").sample(np.eye(4), 5, 0, constraints=Constraints(self_collision=True))
