@@ -23,8 +23,9 @@ import pinocchio as pin
 from eim_ros.ik import IKModel, Sampler
 from eim_ros.kinematics import Robot, quaternion_from_matrix
 
-__all__ = ["PEERS", "Case", "Solver", "Unsupported", "self_motion_charts", "ssik_artifact"]
+__all__ = ["OURS", "PEERS", "Case", "Solver", "Unsupported", "self_motion_charts", "ssik_artifact"]
 
+OURS = "eim_ros"  # begins the names of our solvers
 TRAC_IK_TIMEOUT = 0.02  # [s] of wall time
 MOST_RESTARTS = 100  # of solvers that know no restarts of their own
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # where python3-pykdl is, which no index of wheels has
@@ -286,7 +287,9 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
     kept = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
     configuration = package.Configuration(mujoco.MjModel.from_xml_string(text.replace("</robot>", kept)))
     orientation_cost = 0.0 if case.position_only else 1.0
-    task = package.FrameTask(case.robot.tip_link, "body", position_cost=1.0, orientation_cost=orientation_cost, lm_damping=0.1)
+    task = package.FrameTask(
+        case.robot.tip_link, "body", position_cost=1.0, orientation_cost=orientation_cost, lm_damping=0.1
+    )
     limits = [package.ConfigurationLimit(configuration.model)]
     rows = slice(0, 3) if case.position_only else slice(0, 6)
 
@@ -302,7 +305,10 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
                 if not np.linalg.norm(error) < 0.7 * reference:
                     return None
                 reference = np.linalg.norm(error)
-            velocity = package.solve_ik(configuration, [task], 1.0, "daqp", damping=1e-6, limits=limits)
+            try:
+                velocity = package.solve_ik(configuration, [task], 1.0, "daqp", damping=1e-6, limits=limits)
+            except package.NoSolutionFound:
+                return None
             configuration.integrate_inplace(velocity, 1.0)
         return None
 
@@ -310,8 +316,8 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
 
 
 PEERS: dict[str, Callable[[Case, np.random.Generator], Solver]] = {
-    "eim_ros, learned sampler": learned_sampler,
-    "eim_ros, uniform seeds": uniform_seeds,
+    f"{OURS}, learned sampler": learned_sampler,
+    f"{OURS}, uniform seeds": uniform_seeds,
     "ssik": ssik,
     "roboticstoolbox, C++ LM (chan)": roboticstoolbox,
     "optik": optik,

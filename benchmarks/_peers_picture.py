@@ -1,0 +1,110 @@
+"""Picture of the peers: time and reliability of one solution, coverage over time of many."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from _peers import OURS, PEERS
+from _peers_report import Many, Singles
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from eim_ros.numerics import write_atomically
+from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
+
+__all__ = ["draw"]
+
+MARKERS = "s^vDPXh"  # of the other peers
+COLOURS = {f"{OURS}, learned": GROUP_COLOURS[0], f"{OURS}, uniform": GROUP_COLOURS[1], "ssik": GROUP_COLOURS[2]}
+
+
+def draw(one: dict[str, dict[str, Singles]], many: dict[str, dict[str, Many]], path: Path) -> None:
+    """Write a PNG: above, a panel per robot of median and 99th percentile; below, coverage over time."""
+    columns = max(len(one), len(many), 1)
+    figure = Figure(figsize=(3.0 * columns + 1.6, 7.2), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(2, columns, height_ratios=(1.0, 1.15))
+    for column, (robot, found) in enumerate(one.items()):
+        _draw_times(figure.add_subplot(grid[0, column]), robot, found, names=column == 0)
+    for column, (robot, ways) in enumerate(many.items()):
+        _draw_coverage(figure.add_subplot(grid[1, column]), robot, ways, labels=column == 0)
+    if len(many) < columns:
+        _draw_key(figure.add_subplot(grid[1, len(many) :]))
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    write_atomically(path, buffer.getvalue())
+
+
+def _colour(name: str) -> str:
+    return next((colour for start, colour in COLOURS.items() if name.startswith(start)), NO_GROUP_COLOUR)
+
+
+def _draw_times(axes: Axes, robot: str, found: dict[str, Singles], names: bool) -> None:
+    shown = [name for name in found if not name.endswith("1e-6")]
+    for row, name in enumerate(shown):
+        result = found[name]
+        if result.note:
+            axes.text(
+                0.5, row, "no figures", transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=MUTED
+            )
+            continue
+        median, late = result.milliseconds
+        axes.plot([median, late], [row, row], color=_colour(name), linewidth=2.0, solid_capstyle="butt")
+        axes.plot(median, row, "o", color=_colour(name), markersize=6)
+        if result.share < 99.95:
+            axes.text(late * 1.2, row, f"{result.share:.1f} %", va="center", fontsize=7, color=MUTED)
+    axes.set_xscale("log")
+    axes.set_xlim(3e-3, 3e2)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_yticks(range(len(shown)), shown if names else [""] * len(shown), fontsize=8, color=INK)
+    axes.grid(axis="x", color=FAINT, linewidth=0.5)
+    axes.set_title(robot, fontsize=10, color=INK)
+    axes.set_xlabel("CPU ms per solution", fontsize=8)
+    axes.tick_params(axis="x", labelsize=7)
+
+
+def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) -> None:
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for name, result in ways.items():
+        if not result.note:
+            milliseconds, _, _, coverage = result.summary
+            curves.setdefault(_way(name), []).append((milliseconds, coverage))
+    for name, points in curves.items():
+        x, y = zip(*points, strict=True)
+        axes.plot(x, y, marker=_marker(name), markersize=6, color=_colour(name), linewidth=1.5)
+    axes.set_xscale("log")
+    axes.set_xlim(1e-2, 3e3)
+    axes.set_ylim(0.0, 103.0)
+    axes.grid(color=FAINT, linewidth=0.5)
+    axes.set_title(f"{robot}: many solutions", fontsize=10, color=INK)
+    axes.set_xlabel("CPU ms per pose", fontsize=8)
+    axes.tick_params(labelsize=7)
+    if labels:
+        axes.set_ylabel("coverage of all solutions [%]", fontsize=8)
+
+
+def _way(name: str) -> str:
+    """What is one curve: ours by budgets, each peer for itself."""
+    return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name
+
+
+def _marker(name: str) -> str:
+    others = [peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR]
+    if name in others:
+        return MARKERS[others.index(name)]
+    return "*" if "charts" in name else "o"
+
+
+def _draw_key(axes: Axes) -> None:
+    axes.axis("off")
+    names = [f"{OURS}, learned sampler", f"{OURS}, uniform seeds", "ssik, one call", "ssik, self-motion charts"]
+    for name in [*names, *(peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR)]:
+        axes.plot([], [], marker=_marker(name), markersize=6, color=_colour(name), label=name)
+    axes.legend(loc="upper left", fontsize=8, frameon=False)
+    text = (
+        "above: dot the median, line to the 99th percentile;\nshare of solved poses where below 100 %\n\n"
+        "below: ours at 50, 200 and 1000 seeds or solutions,\npeers of one solution called 50 times"
+    )
+    axes.text(0.03, 0.28, text, transform=axes.transAxes, fontsize=8, color=MUTED, va="top")

@@ -1,0 +1,131 @@
+"""What was measured of the peers of inverse kinematics, and its tables: as text, and as Markdown for the README."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from _peers import PEERS
+
+from eim_ros.numerics import write_atomically
+
+__all__ = ["Many", "Singles", "many_table", "readme_tables", "singles_table", "write_readme"]
+
+MARKS = ("<!-- peers: written by benchmarks/ik_peers.py --readme -->\n", "<!-- /peers -->\n")
+
+
+@dataclass
+class Singles:
+    """One solution of each pose by one solver; `note` tells why there is none."""
+
+    seconds: list[float] = field(default_factory=list)
+    right: int = 0
+    wrong: int = 0
+    note: str = ""
+
+    @property
+    def share(self) -> float:
+        return 100.0 * self.right / len(self.seconds)
+
+    @property
+    def milliseconds(self) -> tuple[float, float]:
+        """Median and 99th percentile."""
+        return 1e3 * float(np.median(self.seconds)), 1e3 * float(np.percentile(self.seconds, 99))
+
+
+@dataclass
+class Many:
+    """Many solutions of each pose in one way: columns are seconds, solutions, families, coverage."""
+
+    rows: list[tuple[float, float, float, float]] = field(default_factory=list)
+    wrong: int = 0
+    note: str = ""
+
+    @property
+    def summary(self) -> tuple[float, float, float, float]:
+        """Median milliseconds and solutions, mean percentages of families and coverage."""
+        columns = np.array(self.rows).T
+        return 1e3 * float(np.median(columns[0])), float(np.median(columns[1])), *(100.0 * columns[2:].mean(axis=1))
+
+
+def singles_table(found: dict[str, Singles]) -> list[str]:
+    lines = [f"  {'solver':36}{'ok %':>8}{'median ms':>11}{'p99 ms':>9}{'no answer':>11}{'wrong':>7}"]
+    for name, result in found.items():
+        if result.note:
+            lines.append(f"  {name:36}{result.note}")
+            continue
+        median, late = result.milliseconds
+        silent = len(result.seconds) - result.right - result.wrong
+        lines.append(f"  {name:36}{result.share:8.2f}{median:11.4f}{late:9.3f}{silent:11d}{result.wrong:7d}")
+    return lines
+
+
+def many_table(found: dict[str, Many], n_families: list[int]) -> list[str]:
+    lines = [
+        f"  many solutions of {len(n_families)} poses with {min(n_families)} to {max(n_families)} families each",
+        f"  {'way':44}{'median ms':>11}{'solutions':>11}{'families %':>12}{'coverage %':>12}{'wrong':>7}",
+    ]
+    for name, result in found.items():
+        if result.note:
+            lines.append(f"  {name:44}{result.note}")
+            continue
+        milliseconds, n, share, coverage = result.summary
+        lines.append(f"  {name:44}{milliseconds:11.3f}{n:11.0f}{share:12.1f}{coverage:12.1f}{result.wrong:7d}")
+    return lines
+
+
+def readme_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, Many]]) -> list[str]:
+    """Two tables of Markdown; bold: the fastest of those that solve the most, the best coverage."""
+    lines = [_row(["one solution: ok %, median / p99 ms", *one]), "|---" * (1 + len(one)) + "|"]
+    best = {robot: _fastest(found) for robot, found in one.items()}
+    for name in PEERS:
+        cells = []
+        for robot, found in one.items():
+            result = found[name]
+            text = "-" if result.note else f"{result.share:.4g}, {_digits(result.milliseconds)}"
+            wrong = f", {result.wrong} wrong" if result.wrong else ""
+            cells.append(f"**{text}**" if name == best[robot] else text + wrong)
+        lines.append(_row([name, *cells]))
+    lines += ["", _row(["many solutions: ms, families % / coverage %", *all_]), "|---" * (1 + len(all_)) + "|"]
+    for name in next(iter(all_.values())):
+        results = [found[name] for found in all_.values()]
+        cells = [
+            "-" if r.note else f"{r.summary[0]:.3g}, {r.summary[2]:.0f} / {r.summary[3]:.0f}"
+            + (f", {r.wrong} wrong" if r.wrong else "")
+            for r in results
+        ]  # fmt: skip
+        lines.append(_row([name, *cells]))
+    return [*lines, "", "Not asked: " + "; ".join(_notes(one)) + "."]
+
+
+def _notes(one: dict[str, dict[str, Singles]]) -> list[str]:
+    """Why which solver has no figures, in words."""
+    robots: dict[tuple[str, str], list[str]] = {}
+    for robot, found in one.items():
+        for name in PEERS:
+            if found[name].note:
+                robots.setdefault((name, found[name].note), []).append(robot)
+    return [f"{name} of {', '.join(where)} ({note})" for (name, note), where in robots.items()] or ["none"]
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _digits(values: tuple[float, float]) -> str:
+    return " / ".join(f"{value:.3f}" if value < 1.0 else f"{value:.3g}" for value in values)
+
+
+def _fastest(found: dict[str, Singles]) -> str:
+    ran = {name: found[name] for name in PEERS if not found[name].note}
+    most = max(result.share for result in ran.values())
+    return min((name for name in ran if ran[name].share == most), key=lambda name: ran[name].milliseconds[0])
+
+
+def write_readme(path: Path, tables: list[str]) -> None:
+    before, _, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
+    _, mark, after = rest.partition(MARKS[1])
+    if not mark:
+        raise SystemExit(f"{path} has no lines {MARKS[0]!r} and {MARKS[1]!r} to write between")
+    write_atomically(path, (before + MARKS[0] + "\n".join(tables) + "\n" + MARKS[1] + after).encode())
