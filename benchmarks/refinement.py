@@ -26,17 +26,15 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
+from _peers import Case, Solver, pinocchio_loop, roboticstoolbox, trac_ik, uniform_seeds
 
-from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
+from eim_ros.kinematics import Robot, share_path
 
 ROBOTS = ("panda", "iiwa14")
 TOLERANCES = {"1e-6 m, 1e-6 rad": (1e-6, 1e-6), "1 mm, 0.1 deg": (1e-3, np.radians(0.1))}
 TURN = 100
 WARM_UP = 20
-TRAC_IK_TIMEOUT = 0.02  # [s] of wall time
 LIMIT_ROUNDING = 1e-6  # [rad] granted to the peers: TRAC-IK keeps its limits in single precision
-
-Solver = Callable[[np.ndarray], "np.ndarray | None"]  # pose (4, 4) -> configuration it claims solves it, or nothing
 
 
 @dataclass
@@ -46,95 +44,10 @@ class Record:
     wrong: int = 0
 
 
-def ours(robot: Robot, tolerances: tuple[float, float], rng: np.random.Generator) -> Solver:
-    position, orientation = tolerances
-
-    def solve(pose: np.ndarray) -> np.ndarray | None:
-        result = robot.solve(pose, rng, position_tolerance=position, orientation_tolerance=orientation)
-        return result.positions[0] if result.converged[0] else None
-
-    return solve
-
-
-def pinocchio_loop(robot: Robot, tolerances: tuple[float, float], rng: np.random.Generator) -> Solver:
-    """The same algorithm as ours, damping, patience and restarts included, in Python around pinocchio."""
-    model = pin.buildModelFromUrdf(str(share_path(f"urdf/{robot.name}.urdf")))
-    data, frame = model.createData(), model.getFrameId(robot.tip_link)
-    identity = np.eye(6)
-
-    def attempt(pose: np.ndarray) -> np.ndarray | None:
-        q = rng.uniform(robot.lower, robot.upper)
-        least = reference = np.inf
-        for iteration in range(61):
-            jacobian = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)
-            reached = pin.updateFramePlacement(model, data, frame)
-            rotation = reached.rotation
-            error = np.concatenate([pose[:3, 3] - reached.translation, pin.log3(pose[:3, :3] @ rotation.T)])
-            if np.linalg.norm(error[:3]) <= tolerances[0] and np.linalg.norm(error[3:]) <= tolerances[1]:
-                return q
-            square = error @ error
-            least = min(least, square)
-            if iteration % 3 == 0:
-                if not least < 0.5 * reference:
-                    return None
-                reference = least
-            push = jacobian.T @ error
-            jacobian[:, ((q <= robot.lower) & (push < 0)) | ((q >= robot.upper) & (push > 0))] = 0.0
-            damping = (3e-2 * square + 1e-10) * identity
-            q = q + jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + damping, error)
-            q = np.minimum(np.maximum(q, robot.lower), robot.upper)
-        return None
-
-    def solve(pose: np.ndarray) -> np.ndarray | None:
-        for _ in range(1000):
-            q = attempt(pose)
-            if q is not None:
-                return q
-        return None
-
-    return solve
-
-
-def roboticstoolbox(robot: Robot, tolerances: tuple[float, float], rng: np.random.Generator) -> Solver:
-    """Its compiled Levenberg-Marquardt after Chan, on the same constants; residual = |error|^2 / 2."""
-    from roboticstoolbox import ET, ETS
-
-    transforms = []
-    for row in robot.links:
-        transform = np.eye(4)
-        transform[:3, :3], transform[:3, 3] = row[:9].reshape(3, 3), row[9:12]
-        transforms.append(ET.SE3(transform))
-    chain = ETS(transforms[:1])
-    for i in range(robot.dof):
-        chain = chain * ET.Rz(jindex=i, qlim=[robot.lower[i], robot.upper[i]]) * transforms[i + 1]
-    residual = 0.5 * min(tolerances) ** 2
-
-    def solve(pose: np.ndarray) -> np.ndarray | None:
-        solution = chain.ik_LM(pose, tol=residual, joint_limits=True, method="chan", k=1.0)
-        return solution.q if solution.success else None
-
-    return solve
-
-
-def trac_ik(robot: Robot, tolerances: tuple[float, float], rng: np.random.Generator) -> Solver:
-    import pytracik
-
-    urdf = share_path(f"urdf/{robot.name}.urdf").read_text()
-    epsilon = min(tolerances) / np.sqrt(3)  # it bounds each component, we the lengths
-    solver = pytracik.TRAC_IK(robot.base_link, robot.tip_link, urdf, TRAC_IK_TIMEOUT, epsilon, pytracik.SolveType.Speed)
-
-    def solve(pose: np.ndarray) -> np.ndarray | None:
-        seed = rng.uniform(robot.lower, robot.upper)
-        answer = pytracik.ik(solver, seed, *pose[:3, 3], *quaternion_from_matrix(pose))
-        return np.asarray(answer[1:]) if answer[0] >= 0 else None
-
-    return solve
-
-
-SOLVERS = {
-    "eim_ros": ours,
+SOLVERS: dict[str, Callable[[Case, np.random.Generator], Solver]] = {
+    "eim_ros": uniform_seeds,
     "roboticstoolbox C++ LM (chan)": roboticstoolbox,
-    "pytracik (TRAC-IK, 20 ms)": trac_ik,
+    "pytracik (TRAC-IK, 100 ms)": trac_ik,
     "pinocchio, Python loop": pinocchio_loop,
 }
 
@@ -162,25 +75,27 @@ def pinocchio_agrees(robot: Robot, q: np.ndarray, pose: np.ndarray, tolerances: 
 def compare(robot: Robot, tolerances: tuple[float, float], poses: np.ndarray) -> dict[str, Record | str]:
     """A record for each solver, or why it could not run."""
     rng = np.random.default_rng(1)
+    case = Case(robot, share_path(f"urdf/{robot.name}.urdf"), False, tolerances)
     solvers: dict[str, Solver] = {}
     records: dict[str, Record | str] = {}
     for name, make in SOLVERS.items():
         try:
-            solvers[name] = make(robot, tolerances, rng)
+            solvers[name] = make(case, rng)
             records[name] = Record()
         except ImportError as error:
             records[name] = f"not run: {error} (make bench installs requirements/bench.txt)"
     for solve in solvers.values():
         for pose in poses[:WARM_UP]:
-            solve(pose)
+            solve(pose)()
     for start in range(0, len(poses), TURN):
         for name, solve in solvers.items():
             record = records[name]
             assert isinstance(record, Record)
             answers = []
             for pose in poses[start : start + TURN]:
+                attempt = solve(pose)
                 before = time.process_time_ns()
-                q = solve(pose)
+                q = attempt()
                 record.seconds.append((time.process_time_ns() - before) * 1e-9)
                 answers.append(q)
             for q, pose in zip(answers, poses[start : start + TURN], strict=True):
