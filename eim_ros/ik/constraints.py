@@ -1,4 +1,4 @@
-"""What a request asks of every configuration beside the pose: narrower limits, fixed joints, no collision."""
+"""What a request asks of every configuration beside the pose: tolerances per axis, narrower limits, no collision."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics import Robot, Shape
 from eim_ros.kinematics.collision import CollisionScene, collision_model
+from eim_ros.kinematics.robot import checked_tolerances
 
 __all__ = ["Constraints"]
 
@@ -24,6 +25,9 @@ class Constraints:
 
     Attributes
     ----------
+    tolerances : (6,) array_like, optional
+        How far the tip may be off along x, y, z [m], and turned about x, y, z [rad], of the wanted pose's frame,
+        infinite where it is free; see `Robot.refine`. Errors of configurations are then what is beyond the tolerances.
     limits : mapping of str to (float, float)
         Lower and upper limit of joints by name [rad] or [m], within the robot's own; an infinite end is the robot's.
     fixed : mapping of str to float
@@ -39,6 +43,7 @@ class Constraints:
     fixed: Mapping[str, float] = field(default_factory=dict)
     self_collision: bool = False
     obstacles: Sequence[Shape] = ()
+    tolerances: npt.ArrayLike | None = None
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
@@ -71,6 +76,11 @@ class Constraints:
                 )
             lower[i] = upper[i] = value
         return lower, upper
+
+    @property
+    def slack(self) -> float:
+        """How far the tip may be from the wanted position by the tolerances per axis [m]."""
+        return 0.0 if self.tolerances is None else float(np.linalg.norm(checked_tolerances(self.tolerances)[:3]))
 
     def scene(self, robot: Robot) -> CollisionScene | None:
         """What configurations are checked for collisions with; None where they need not be.

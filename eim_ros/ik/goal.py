@@ -106,12 +106,13 @@ class Goal:
             orientation_tolerance=self.orientation_tolerance,
             lower=self.lower if self.narrows else None,
             upper=self.upper if self.narrows else None,
+            tolerances=self.constraints.tolerances,
         )
         return self.verified(result.positions, expert)
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations as they are, measured by forward kinematics."""
-        position_error, orientation_error = self.robot.pose_errors(positions, self.pose)
+        position_error, orientation_error = self.robot.pose_errors(positions, self.pose, self.constraints.tolerances)
         if self.position_only:
             orientation_error = np.zeros_like(orientation_error)
         valid = (

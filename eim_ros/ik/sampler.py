@@ -116,7 +116,7 @@ class Sampler:
         timeout : float
             [s].
         constraints : Constraints, optional
-            Narrower limits, fixed joints, no collision.
+            Tolerances per axis, narrower limits, fixed joints, no collision.
 
         Returns
         -------

@@ -28,9 +28,10 @@ class Samples:
     positions : (n, dof)
         [rad] or [m].
     position_error : (n,)
-        Distance of the tip from the pose by forward kinematics [m].
+        Distance of the tip from the pose by forward kinematics [m], beyond the tolerances per axis if there are any.
     orientation_error : (n,)
-        Angle to the pose's orientation by forward kinematics [rad]; 0 where only the position was asked for.
+        Angle to the pose's orientation by forward kinematics [rad], beyond the tolerances per axis if there are any; 0
+        where only the position was asked for.
     valid : (n,) of bool
         Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
     expert : (n,) of uint32

@@ -15,9 +15,11 @@ returned.
 
 Arguments named alike throughout:
 links (m + 1, 16): the chain, see `chain.py`; bounds (3, dof): lower limits, upper limits, 1 where a joint wraps else 0;
+tolerances (6,), or (0,) for none: see `task_difference`;
 trigonometry (3, m rounded up to a multiple of 8): values, sines and cosines of the joints; frames (m, 6): origin and
 axis of each moving joint in the base frame; tip (3, 4) or (4, 4): pose of the tip; jacobian (dof, 6): transposed;
-vectors (2, 6): error and y; errors (2, n): position [m] and orientation [rad] errors.
+vectors (2, 6): error and y; axes (3, 3): see `task_difference`; errors (2, n): position [m] and orientation [rad]
+errors.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ __all__ = [
     "refine_many",
     "skeleton_many",
     "solve_many",
+    "task_difference",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -178,6 +181,85 @@ def pose_difference(
 
 
 @compiled
+def task_difference(
+    tip: FloatArray, target: FloatArray, tolerances: FloatArray, vectors: FloatArray, axes: FloatArray
+) -> tuple[float, float]:
+    """As `pose_difference`, but in the frame of the target, and only what is beyond the tolerances (6,) of its axes.
+
+    The rotation of the tip in that frame is taken apart into a twist about its axis k of the largest tolerance, and
+    after it the shortest rotation that takes this axis to the tip's, its swing, whose rotation vector lies in the plane
+    of the two other axes. Their components are what the tolerances are for. So where the twist is free, what remains
+    is exactly the angle between the two axes k, however far the tip is twisted, which a rotation vector's components
+    are not.
+
+    Fills axes (3, 3): in its rows, in the base frame, the axes of the target after the swing. The swing has the same
+    components along these, and a turn about the tip's axis k has none along the two others.
+    """
+    for a in range(3):
+        off = 0.0
+        for b in range(3):
+            off += target[b, a] * (target[b, 3] - tip[b, 3])
+        vectors[0, a] = _beyond(off, tolerances[a])
+    k = 2
+    for a in range(1, -1, -1):
+        if tolerances[3 + a] > tolerances[3 + k]:
+            k = a
+    i, j = (k + 1) % 3, (k + 2) % 3
+    ik = jk = kk = ii = ij = ji = jj = 0.0  # of the tip's rotation in the target's frame
+    for b in range(3):
+        ik, jk, kk = ik + target[b, i] * tip[b, k], jk + target[b, j] * tip[b, k], kk + target[b, k] * tip[b, k]
+        ii, ij = ii + target[b, i] * tip[b, i], ij + target[b, i] * tip[b, j]
+        ji, jj = ji + target[b, j] * tip[b, i], jj + target[b, j] * tip[b, j]
+    sine = math.sqrt(ik * ik + jk * jk)
+    swing = math.atan2(sine, kk)
+    if sine > 1e-12:
+        about_i, about_j = swing / sine * jk, -swing / sine * ik
+        share = 1.0 / (1.0 + kk) if kk > 0.0 else (1.0 - kk) / (sine * sine)
+        for b in range(3):
+            common = share * (ik * target[b, i] + jk * target[b, j]) + target[b, k]
+            axes[i, b], axes[j, b] = target[b, i] - ik * common, target[b, j] - jk * common
+    else:  # none, or half a turn, about whichever axis
+        about_i, about_j = (swing, 0.0) if tolerances[3 + i] >= tolerances[3 + j] else (0.0, swing)
+        for b in range(3):
+            axes[i, b] = target[b, i] if kk > 0.0 or about_i > 0.0 else -target[b, i]
+            axes[j, b] = target[b, j] if kk > 0.0 or about_j > 0.0 else -target[b, j]
+    for b in range(3):
+        axes[k, b] = tip[b, k]
+    vectors[0, 3 + i] = _beyond(about_i, tolerances[3 + i])
+    vectors[0, 3 + j] = _beyond(about_j, tolerances[3 + j])
+    vectors[0, 3 + k] = _beyond(-math.atan2(ji - ij, ii + jj), tolerances[3 + k])
+    distance = angle = 0.0
+    for a in range(3):
+        distance += vectors[0, a] * vectors[0, a]
+        angle += vectors[0, 3 + a] * vectors[0, 3 + a]
+    return math.sqrt(distance), math.sqrt(angle)
+
+
+@compiled
+def _beyond(value: float, tolerance: float) -> float:
+    """What is left of a value when the tolerance is taken off."""
+    if value > tolerance:
+        return value - tolerance
+    return value + tolerance if value < -tolerance else 0.0
+
+
+@compiled
+def task_rows(
+    target: FloatArray, tolerances: FloatArray, vectors: FloatArray, axes: FloatArray, jacobian: FloatArray
+) -> None:
+    """Turn the transposed Jacobian into the axes of the error; components within their tolerances are left out."""
+    for j in range(jacobian.shape[0]):
+        x, y, z = jacobian[j, 0], jacobian[j, 1], jacobian[j, 2]
+        u, v, w = jacobian[j, 3], jacobian[j, 4], jacobian[j, 5]
+        for a in range(3):
+            jacobian[j, a] = target[0, a] * x + target[1, a] * y + target[2, a] * z
+            jacobian[j, 3 + a] = axes[a, 0] * u + axes[a, 1] * v + axes[a, 2] * w
+        for a in range(6):
+            if tolerances[a] > 0.0 and vectors[0, a] == 0.0:
+                jacobian[j, a] = 0.0
+
+
+@compiled
 def solve_damped(jacobian: FloatArray, position_only: bool, damping: float, vectors: FloatArray) -> None:
     """Solve (J J^T + damping I) y = error by Cholesky, with error in vectors[0] and y in vectors[1].
 
@@ -277,6 +359,7 @@ def refine_one(
     q: FloatArray,
     target: FloatArray,
     position_only: bool,
+    tolerances: FloatArray,
     position_tolerance: float,
     orientation_tolerance: float,
     max_iterations: int,
@@ -286,13 +369,14 @@ def refine_one(
     tip: FloatArray,
     jacobian: FloatArray,
     vectors: FloatArray,
+    axes: FloatArray,
     best: FloatArray,
 ) -> tuple[bool, int, float, float]:
     """Damped least squares from q, in place; q ends as the best configuration met.
 
     Returns whether both errors are within tolerance, the number of steps, and the errors of q.
     """
-    dof = q.shape[0]
+    dof, partial = q.shape[0], tolerances.shape[0] > 0
     for j in range(dof):
         q[j] = _inside(q[j], bounds[0, j], bounds[1, j], bounds[2, j])
         best[j] = q[j]
@@ -301,7 +385,10 @@ def refine_one(
     iteration = 0
     while True:
         forward(links, q, trigonometry, frames, tip)
-        distance, angle = pose_difference(tip, target, position_only, vectors)
+        if partial:
+            distance, angle = task_difference(tip, target, tolerances, vectors, axes)
+        else:
+            distance, angle = pose_difference(tip, target, position_only, vectors)
         if distance <= position_tolerance and angle <= orientation_tolerance:
             return True, iteration, distance, angle
         square = distance * distance + angle * angle
@@ -318,6 +405,8 @@ def refine_one(
                 break
             reference = least
         columns(links, frames, tip, jacobian)
+        if partial:
+            task_rows(target, tolerances, vectors, axes, jacobian)
         for j in range(dof):
             if bounds[2, j] == 0.0 and (q[j] <= bounds[0, j] or q[j] >= bounds[1, j]):
                 push = 0.0
@@ -376,6 +465,7 @@ def refine_many(
     q: FloatArray,
     target: FloatArray,
     position_only: bool,
+    tolerances: FloatArray,
     position_tolerance: float,
     orientation_tolerance: float,
     max_iterations: int,
@@ -387,16 +477,16 @@ def refine_many(
     """`refine_one` for each row of q (n, dof), in place; target and rows were checked."""
     m, dof = links.shape[0] - 1, q.shape[1]
     trigonometry, frames, tip = np.zeros((3, (m + 7) // 8 * 8)), np.empty((m, 6)), np.empty((3, 4))
-    jacobian, vectors, best = np.empty((dof, 6)), np.empty((2, 6)), np.empty(dof)
+    jacobian, vectors, axes, best = np.empty((dof, 6)), np.empty((2, 6)), np.empty((3, 3)), np.empty(dof)
     for i in range(q.shape[0]):
         converged[i], iterations[i], errors[0, i], errors[1, i] = refine_one(
-            links, bounds, q[i], target, position_only, position_tolerance, orientation_tolerance, max_iterations,
-            patience, trigonometry, frames, tip, jacobian, vectors, best,
+            links, bounds, q[i], target, position_only, tolerances, position_tolerance, orientation_tolerance,
+            max_iterations, patience, trigonometry, frames, tip, jacobian, vectors, axes, best,
         )  # fmt: skip
 
 
 @compiled
-def _next_uniform(state: np.uint64) -> tuple[np.uint64, float]:
+def next_uniform(state: np.uint64) -> tuple[np.uint64, float]:
     """splitmix64 (Steele, Lea and Flood 2014): next state and a number in [0, 1)."""
     state = np.uint64(state + np.uint64(0x9E3779B97F4A7C15))
     z = state
@@ -413,6 +503,7 @@ def solve_many(
     q: FloatArray,
     targets: FloatArray,
     position_only: bool,
+    tolerances: FloatArray,
     position_tolerance: float,
     orientation_tolerance: float,
     max_iterations: int,
@@ -432,18 +523,20 @@ def solve_many(
             return BAD_POSE
     m, dof = links.shape[0] - 1, q.shape[1]
     trigonometry, frames, tip = np.zeros((3, (m + 7) // 8 * 8)), np.empty((m, 6)), np.empty((3, 4))
-    jacobian, vectors, best, attempt = np.empty((dof, 6)), np.empty((2, 6)), np.empty(dof), np.empty(dof)
+    jacobian, vectors, axes = np.empty((dof, 6)), np.empty((2, 6)), np.empty((3, 3))
+    best, attempt = np.empty(dof), np.empty(dof)
     state = np.uint64(seed * 9007199254740992.0)
     for i in range(q.shape[0]):
         least = math.inf
         iterations[i] = 0
         for _ in range(max_restarts):
             for j in range(dof):
-                state, uniform = _next_uniform(state)
+                state, uniform = next_uniform(state)
                 attempt[j] = bounds[0, j] + uniform * (bounds[1, j] - bounds[0, j])
             success, steps, distance, angle = refine_one(
-                links, bounds, attempt, targets[i], position_only, position_tolerance, orientation_tolerance,
-                max_iterations, patience, trigonometry, frames, tip, jacobian, vectors, best,
+                links, bounds, attempt, targets[i], position_only, tolerances, position_tolerance,
+                orientation_tolerance, max_iterations, patience, trigonometry, frames, tip, jacobian, vectors, axes,
+                best,
             )  # fmt: skip
             iterations[i] += steps
             square = distance * distance + angle * angle
@@ -455,8 +548,9 @@ def solve_many(
                 break
         if not converged[i]:  # without hurry, for the least error of a pose that may be out of reach
             converged[i], steps, errors[0, i], errors[1, i] = refine_one(
-                links, bounds, q[i], targets[i], position_only, position_tolerance, orientation_tolerance,
-                max_iterations, max_iterations + 1, trigonometry, frames, tip, jacobian, vectors, best,
+                links, bounds, q[i], targets[i], position_only, tolerances, position_tolerance,
+                orientation_tolerance, max_iterations, max_iterations + 1, trigonometry, frames, tip, jacobian, vectors,
+                axes, best,
             )  # fmt: skip
             iterations[i] += steps
     return DONE
@@ -502,11 +596,16 @@ def skeleton_many(links: FloatArray, q: FloatArray, points: FloatArray) -> None:
 
 
 @compiled
-def errors_many(links: FloatArray, q: FloatArray, target: FloatArray, errors: FloatArray) -> None:
+def errors_many(
+    links: FloatArray, q: FloatArray, target: FloatArray, tolerances: FloatArray, errors: FloatArray
+) -> None:
     """Errors of configurations (n, dof) against one transform (4, 4)."""
     m = links.shape[0] - 1
     trigonometry, frames, tip = np.zeros((3, (m + 7) // 8 * 8)), np.empty((m, 6)), np.empty((3, 4))
-    vectors = np.empty((2, 6))
+    vectors, axes = np.empty((2, 6)), np.empty((3, 3))
     for i in range(q.shape[0]):
         forward(links, q[i], trigonometry, frames, tip)
-        errors[0, i], errors[1, i] = pose_difference(tip, target, False, vectors)
+        if tolerances.shape[0] > 0:
+            errors[0, i], errors[1, i] = task_difference(tip, target, tolerances, vectors, axes)
+        else:
+            errors[0, i], errors[1, i] = pose_difference(tip, target, False, vectors)

@@ -2,15 +2,15 @@
 
 The same algorithm as `kernels.refine_one`, its plain version, but every quantity is a row of LANES numbers, one for
 each seed, and every inner loop runs over a row. A lane whose seed has ended takes the next one. All in one file because
-numba's disk cache notices a change of a kernel's own file only (so touch this one, too, when a constant that it takes
-from `kernels.py` changes). Arrays are flat, rows at constant offsets of LANES: so
+numba's disk cache notices a change of a kernel's own file only (so touch this one, too, when a constant or
+`task_difference`, which it takes from `kernels.py`, changes). Arrays are flat, rows at constant offsets of LANES: so
 the compiler can prove that rows do not overlap.
 
 Arguments named alike throughout, beside those of `kernels.py`:
 q (dof,): rows, one for each joint; sine, cosine, value (m,): rows, one for each link; state (12,): x, y and z axis and
 origin of the frame that is carried along the chain, in the end the tip; frames (6 m,): origin and z axis of each link's
 frame; jacobian (6 dof,): transposed; error (8,): error vector, distance [m], angle [rad]; gram (21,): lower triangle of
-J J^T, row by row; solution (6,): y.
+J J^T, row by row; axes (9,): see `kernels.task_difference`; solution (6,): y.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from eim_ros.kinematics.kernels import (
     STALL_RATIO,
     TWO_BY_PI,
     TWO_PI,
+    task_difference,
 )
 from eim_ros.numerics.compiled import compiled, compiled_exactly
 
@@ -194,6 +195,60 @@ def pose_difference(state: FloatArray, target: FloatArray, position_only: bool, 
 
 
 @compiled
+def task_differences(
+    state: FloatArray,
+    target: FloatArray,
+    tolerances: FloatArray,
+    tip: FloatArray,
+    vectors: FloatArray,
+    frame: FloatArray,
+    error: FloatArray,
+    axes: FloatArray,
+) -> None:
+    """`kernels.task_difference` lane by lane: it branches too much to gain from lanes."""
+    for lane in range(LANES):
+        for k in range(3):
+            for column in range(4):
+                tip[k, column] = state[(3 * column + k) * LANES + lane]
+        error[6 * LANES + lane], error[7 * LANES + lane] = task_difference(tip, target, tolerances, vectors, frame)
+        for k in range(6):
+            error[k * LANES + lane] = vectors[0, k]
+        for a in range(3):
+            for b in range(3):
+                axes[(3 * a + b) * LANES + lane] = frame[a, b]
+
+
+@compiled
+def task_rows(
+    target: FloatArray, tolerances: FloatArray, error: FloatArray, axes: FloatArray, jacobian: FloatArray
+) -> None:
+    """As `kernels.task_rows`."""
+    xx, xy, xz = target[0, 0], target[1, 0], target[2, 0]
+    yx, yy, yz = target[0, 1], target[1, 1], target[2, 1]
+    zx, zy, zz = target[0, 2], target[1, 2], target[2, 2]
+    for joint in range(jacobian.shape[0] // (6 * LANES)):
+        row = 6 * joint * LANES
+        for lane in range(LANES):
+            x, y, z = jacobian[row + lane], jacobian[row + LANES + lane], jacobian[row + 2 * LANES + lane]
+            jacobian[row + lane] = xx * x + xy * y + xz * z
+            jacobian[row + LANES + lane] = yx * x + yy * y + yz * z
+            jacobian[row + 2 * LANES + lane] = zx * x + zy * y + zz * z
+            x, y, z = (
+                jacobian[row + 3 * LANES + lane],
+                jacobian[row + 4 * LANES + lane],
+                jacobian[row + 5 * LANES + lane],
+            )
+            for a in range(3):
+                turn = axes[3 * a * LANES + lane] * x + axes[(3 * a + 1) * LANES + lane] * y
+                jacobian[row + (3 + a) * LANES + lane] = turn + axes[(3 * a + 2) * LANES + lane] * z
+        for a in range(6):
+            if tolerances[a] > 0.0:
+                for lane in range(LANES):
+                    beyond = 1.0 if error[a * LANES + lane] != 0.0 else 0.0
+                    jacobian[row + a * LANES + lane] *= beyond
+
+
+@compiled
 def release_limits(bounds: FloatArray, q: FloatArray, error: FloatArray, jacobian: FloatArray) -> None:
     """Leave out joints that stand at a limit and would be pushed further out."""
     for j in range(bounds.shape[1]):
@@ -325,6 +380,7 @@ def refine_lanes(
     positions: FloatArray,
     target: FloatArray,
     position_only: bool,
+    tolerances: FloatArray,
     position_tolerance: float,
     orientation_tolerance: float,
     max_iterations: int,
@@ -335,6 +391,8 @@ def refine_lanes(
 ) -> None:
     """`kernels.refine_one` for each row of positions (n, dof), in place; rows and target were checked."""
     n, dof, m = positions.shape[0], positions.shape[1], links.shape[0] - 1
+    partial, tip, vectors, frame = tolerances.shape[0] > 0, np.empty((3, 4)), np.empty((2, 6)), np.empty((3, 3))
+    axes = np.zeros(9 * LANES)
     value, sine, cosine = np.zeros(m * LANES), np.zeros(m * LANES), np.zeros(m * LANES)
     state, frames, jacobian = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(6 * dof * LANES)
     error, gram, solution, damping = (
@@ -352,7 +410,10 @@ def refine_lanes(
             n_active += 1
     while n_active > 0:
         forward(links, q, value, sine, cosine, state, frames)
-        pose_difference(state, target, position_only, error)
+        if partial:
+            task_differences(state, target, tolerances, tip, vectors, frame, error, axes)
+        else:
+            pose_difference(state, target, position_only, error)
         for lane in range(LANES):
             row = row_of[lane]
             if row < 0:
@@ -381,6 +442,8 @@ def refine_lanes(
             row_of[lane] = -1
             n_active -= 1
         columns(links, state, frames, jacobian)
+        if partial:
+            task_rows(target, tolerances, error, axes, jacobian)
         release_limits(bounds, q, error, jacobian)
         products(jacobian, damping, gram)
         solve_damped(gram, error, position_only, solution)

@@ -5,6 +5,7 @@ Frames: poses and Jacobians are of the tip link in the base link's frame. Angles
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import PoseError, RobotError
+from eim_ros.errors import ConstraintError, PoseError, RobotError
 from eim_ros.kinematics import kernels
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
 from eim_ros.kinematics.lanes import refine_lanes
@@ -20,7 +21,7 @@ from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
 
-__all__ = ["Refinement", "Robot"]
+__all__ = ["Refinement", "Robot", "checked_tolerances"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -29,6 +30,7 @@ MAX_ITERATIONS = 60
 REFINE_PATIENCE = 6
 RESTART_PATIENCE = 3
 MAX_RESTARTS = 1000
+NO_TOLERANCES = np.empty(0)
 FEWEST_FOR_LANES = 6  # seeds from which on refining them side by side is the faster way
 
 
@@ -147,7 +149,7 @@ class Robot:
         """Number of independent joints."""
         return len(self.joint_names)
 
-    @property
+    @functools.cached_property
     def reach(self) -> float:
         """Upper bound of the distance from base to tip [m]: link lengths and prismatic travel, summed."""
         sliding = self.links[self.links[:, PRISMATIC] != 0.0]
@@ -182,11 +184,16 @@ class Robot:
         inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
 
-    def pose_errors(self, q: npt.ArrayLike, pose: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Position errors (n,) [m] and orientation errors (n,) [rad] of configurations against one pose (4, 4)."""
+    def pose_errors(
+        self, q: npt.ArrayLike, pose: npt.ArrayLike, tolerances: npt.ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Position errors (n,) [m] and orientation errors (n,) [rad] of configurations against one pose (4, 4).
+
+        With tolerances (6,), see `refine`: only what is beyond them.
+        """
         rows, _ = self._rows(q)
         errors = np.empty((2, len(rows)))
-        kernels.errors_many(self.links, rows, check_pose(pose), errors)
+        kernels.errors_many(self.links, rows, check_pose(pose), checked_tolerances(tolerances), errors)
         return errors[0], errors[1]
 
     def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -205,6 +212,7 @@ class Robot:
         patience: int = REFINE_PATIENCE,
         lower: npt.ArrayLike | None = None,
         upper: npt.ArrayLike | None = None,
+        tolerances: npt.ArrayLike | None = None,
     ) -> Refinement:
         """Move each seed onto the pose by damped least squares, within limits.
 
@@ -224,11 +232,18 @@ class Robot:
             A seed is given up when its squared error does not halve within so many steps (1 or more).
         lower, upper : (dof,) array_like, optional
             Narrower limits for this call.
+        tolerances : (6,) array_like, optional
+            How far the tip may be off along x, y, z [m], and turned about x, y, z [rad], of the wanted pose's frame;
+            infinite where it is free. Errors are then what is beyond. The turn is measured as a twist about the axis of
+            the largest tolerance (of equal ones the last), and the shortest rotation that takes this axis to where it
+            is: a free turn about one axis and none about the others asks for the direction of that axis, exactly.
 
         Raises
         ------
         RobotError
             If seeds are not finite or of a wrong shape, or the limits are empty or wider than the robot's.
+        ConstraintError
+            If the tolerances are not six numbers of at least 0.
         PoseError
             If the pose is not a finite rigid transform.
         """
@@ -244,9 +259,11 @@ class Robot:
         if outcome == kernels.BAD_SEED:
             raise RobotError("seeds must be finite", seeds)
         refiner = refine_lanes if n >= FEWEST_FOR_LANES else kernels.refine_many
+        task = checked_tolerances(tolerances, position_only)
         refiner(
-            self.links, self._bounds(lower, upper), positions, target, position_only, float(position_tolerance),
-            float(orientation_tolerance), max_iterations, patience, converged, iterations, errors,
+            self.links, self._bounds(lower, upper), positions, target, position_only and not len(task), task,
+            float(position_tolerance), float(orientation_tolerance), max_iterations, patience, converged, iterations,
+            errors,
         )  # fmt: skip
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
@@ -294,9 +311,9 @@ class Robot:
         positions, converged = np.empty((n, self.dof)), np.zeros(n, dtype=np.bool_)
         iterations, errors = np.zeros(n, dtype=np.int64), np.empty((2, n))
         outcome = kernels.solve_many(
-            self.links, self._bounds(lower, upper), positions, targets, position_only, float(position_tolerance),
-            float(orientation_tolerance), MAX_ITERATIONS, RESTART_PATIENCE, converged, iterations, errors,
-            max_restarts, rng.random(),
+            self.links, self._bounds(lower, upper), positions, targets, position_only, NO_TOLERANCES,
+            float(position_tolerance), float(orientation_tolerance), MAX_ITERATIONS, RESTART_PATIENCE, converged,
+            iterations, errors, max_restarts, rng.random(),
         )  # fmt: skip
         if outcome == kernels.BAD_POSE:
             raise _bad_pose(targets)
@@ -353,6 +370,25 @@ def _bad_pose(poses: FloatArray) -> PoseError:
     except PoseError as error:
         return error
     return PoseError("a pose is out of the range of numbers", poses)
+
+
+def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = False) -> FloatArray:
+    """Tolerances (6,) for the kernels, those of the rotation infinite with `position_only`; (0,) for none."""
+    if tolerances is None:
+        return NO_TOLERANCES
+    try:
+        values = np.array(tolerances, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (6,) or not (values >= 0.0).all():
+        raise ConstraintError(
+            "tolerances need six numbers of at least 0, for x, y, z [m] and rotations about x, y, z [rad], got "
+            f"{tolerances!r}",
+            tolerances,
+        )
+    if position_only:
+        values[3:] = np.inf
+    return values
 
 
 def _transforms(poses: npt.ArrayLike, ndim: int) -> FloatArray:

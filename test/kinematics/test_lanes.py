@@ -13,13 +13,21 @@ Result = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 def refined(refiner, robot: Robot, seeds: np.ndarray, pose: np.ndarray, bounds=None, **changed) -> Result:
     """Configurations, whether they converged, steps, errors."""
-    settings = {"position_only": False, "tolerance": 1e-6, "max_iterations": 60, "patience": 6, **changed}
+    settings = {
+        "position_only": False,
+        "tolerances": np.empty(0),
+        "tolerance": 1e-6,
+        "max_iterations": 60,
+        "patience": 6,
+        **changed,
+    }
     n, q = len(seeds), seeds.copy()
     converged, iterations, errors = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64), np.empty((2, n))
     limits = np.array([robot.lower, robot.upper, robot.continuous]) if bounds is None else bounds
     refiner(
-        robot.links, limits.astype(float), q, pose, settings["position_only"], settings["tolerance"],
-        settings["tolerance"], settings["max_iterations"], settings["patience"], converged, iterations, errors,
+        robot.links, limits.astype(float), q, pose, settings["position_only"], settings["tolerances"],
+        settings["tolerance"], settings["tolerance"], settings["max_iterations"], settings["patience"], converged,
+        iterations, errors,
     )  # fmt: skip
     return q, converged, iterations, errors
 

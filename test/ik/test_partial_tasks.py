@@ -1,0 +1,89 @@
+"""Partly constrained tasks: what the tolerances of a request free is used, and no more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ik.arms import arm_and_oracle, arm_of, reachable_pose, sampler_of
+
+from eim_ros.errors import ConstraintError
+from eim_ros.ik import Constraints, ErrorCode
+
+ENOUGH = 60.0  # [s]
+FREE = np.inf
+ABOUT_TOOL = Constraints(tolerances=(0.0, 0.0, 0.0, 0.0, 0.0, FREE))
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "six_joints"])
+def test_free_turn_about_the_tool_points_it_exactly(name: str) -> None:
+    robot, oracle = arm_and_oracle(name)
+    pose = reachable_pose(robot)
+    samples = sampler_of(name, "pose").sample(pose, 100, 0, constraints=ABOUT_TOOL, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.SUCCESS, samples.message
+    assert samples.valid.all()
+    turns = []
+    for q in samples.positions:
+        reached = np.linalg.inv(pose) @ oracle.forward(q)
+        assert np.linalg.norm(reached[:3, 3]) <= 1.001e-6
+        assert np.hypot(reached[0, 2], reached[1, 2]) <= 1.001e-6
+        assert reached[2, 2] > 0.0
+        turns.append(np.arctan2(reached[1, 0], reached[0, 0]))
+    assert np.ptp(turns) > 1.0
+
+
+def test_free_turn_reaches_what_the_full_pose_cannot() -> None:
+    """The last joint of the wrist may not turn that far: the whole pose is out of its limits."""
+    robot = arm_of("six_joints")
+    pose = robot.forward(np.array([0.3, 0.5, 0.8, 0.2, 0.6, 2.5]))
+    spin = np.eye(4)
+    spin[:2, :2] = [[np.cos(0.6), -np.sin(0.6)], [np.sin(0.6), np.cos(0.6)]]
+    beyond = pose @ spin  # needs 3.1 of at most 2.5
+    limits = {name: (value - 0.4, value + 0.4) for name, value in (("j0", 0.3), ("j1", 0.5), ("j2", 0.8), ("j3", 0.2))}
+    sampler = sampler_of("six_joints", "pose")
+    full = sampler.sample(beyond, 5, 0, constraints=Constraints(limits=limits), timeout=ENOUGH)
+    free = sampler.sample(
+        beyond, 5, 0, constraints=Constraints(limits=limits, tolerances=ABOUT_TOOL.tolerances), timeout=ENOUGH
+    )
+    assert full.error_code == ErrorCode.NO_IK_SOLUTION
+    assert free.valid.all()
+    assert free.valid.any()
+
+
+def test_tolerances_of_position_are_along_the_axes_of_the_wanted_frame() -> None:
+    robot, oracle = arm_and_oracle("iiwa14")
+    pose = reachable_pose(robot, 2)
+    constraints = Constraints(tolerances=(0.05, 0.0, 0.2, 0.1, 0.1, 0.1))
+    samples = sampler_of("iiwa14", "pose").sample(pose, 200, 0, constraints=constraints, timeout=ENOUGH)
+    offsets = np.array([(np.linalg.inv(pose) @ oracle.forward(q))[:3, 3] for q in samples.positions])
+    assert samples.valid.all()
+    assert (np.abs(offsets) <= np.array([0.05, 0.0, 0.2]) + 1.001e-6).all()
+    assert np.abs(offsets[:, 2]).max() > 0.05
+
+
+def test_out_of_reach_but_within_tolerance_is_reached() -> None:
+    robot = arm_of("planar3")
+    pose = robot.forward(np.zeros(3))
+    pose[0, 3] = 3.5
+    sampler = sampler_of("planar3", "position")
+    assert sampler.sample(pose, 5, 0, timeout=ENOUGH).error_code == ErrorCode.NO_IK_SOLUTION
+    near = sampler.sample(pose, 5, 0, constraints=Constraints(tolerances=(0.6, 0, 0, 0, 0, 0)), timeout=ENOUGH)
+    assert near.valid.all()
+    assert not near.position_error[near.valid].max() > 1e-6
+    far = sampler.sample(pose, 5, 0, constraints=Constraints(tolerances=(0.4, 0, 0, 0, 0, 0)), timeout=ENOUGH)
+    assert far.error_code == ErrorCode.NO_IK_SOLUTION
+    assert far.position_error[0] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_raw_samples_are_measured_by_the_same_tolerances() -> None:
+    robot, pose = arm_of("planar3"), reachable_pose(arm_of("planar3"))
+    constraints = Constraints(tolerances=(1.0, 1.0, 0.0, FREE, FREE, FREE))
+    raw = sampler_of("planar3", "pose").sample(pose, 500, 0, refine=False, constraints=constraints)
+    offsets = np.abs((robot.forward(raw.positions) - pose)[:, :3, 3] @ pose[:3, :3])
+    expected = (offsets <= [1.0, 1.0, 1e-6]).all(axis=1) & robot.within_limits(raw.positions)
+    assert 0 < expected.sum() < 500
+    assert np.array_equal(raw.valid, expected)
+
+
+def test_malformed_tolerances_are_refused() -> None:
+    with pytest.raises(ConstraintError, match="six numbers of at least 0"):
+        sampler_of("panda", "pose").sample(np.eye(4), 5, 0, constraints=Constraints(tolerances=(0.1, 0.1)))

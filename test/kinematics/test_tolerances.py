@@ -1,0 +1,168 @@
+"""Tolerances per axis: measured in the wanted pose's frame, exact for one free axis, refined to and verified alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from kinematics.robots import every_robot, robot_and_oracle
+from kinematics.test_lanes import assert_alike, refined
+
+from eim_ros.errors import ConstraintError
+from eim_ros.kinematics import Robot, kernels, lanes
+
+FREE = np.inf
+TASKS = [
+    [0, 0, 0, 0, 0, FREE],
+    [0, 0, 0, FREE, 0, 0],
+    [0.02, 0.02, FREE, 0, 0, 0],
+    [0.05, 0.0, 0.01, 0.3, 0.1, 0.2],
+    [0, 0, 0, FREE, FREE, FREE],
+    [FREE, FREE, 0, 0, 0, 1.0],
+]
+
+
+def turned(*rotation_vectors: list[float]) -> np.ndarray:
+    """A transform that turns by these rotation vectors, the last one first."""
+    pose = np.eye(4)
+    for vector in rotation_vectors:
+        pose[:3, :3] = pose[:3, :3] @ pin.exp3(np.array(vector))
+    return pose
+
+
+def difference(tip: np.ndarray, target: np.ndarray, tolerances: list[float]) -> tuple[float, float, np.ndarray]:
+    """Both lengths, and the error of `kernels.task_difference`."""
+    vectors = np.zeros((2, 6))
+    lengths = kernels.task_difference(
+        np.ascontiguousarray(tip[:3]),
+        np.ascontiguousarray(target),
+        np.array(tolerances, dtype=float),
+        vectors,
+        np.empty((3, 3)),
+    )
+    return (*lengths, vectors[0])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("twist", [0.0, 1.0, -3.0, np.pi])
+def test_free_rotation_about_one_axis_leaves_the_angle_between_the_axes(axis: int, twist: float) -> None:
+    rng, along = np.random.default_rng(axis), np.eye(3)[axis]
+    for angle in (0.0, 1e-7, 0.3, 3.0, np.pi):
+        target = turned(rng.standard_normal(3).tolist())
+        aside = np.cross(along, rng.standard_normal(3))
+        tip = target @ turned((angle * aside / np.linalg.norm(aside)).tolist(), (twist * along).tolist())
+        tolerances = [0.0] * 6
+        tolerances[3 + axis] = FREE
+        distance, error, vector = difference(tip, target, tolerances)
+        assert distance == 0.0
+        assert error == pytest.approx(angle, abs=1e-12)
+        assert vector[3 + axis] == 0.0
+
+
+def test_components_are_those_of_the_target_frame_beyond_their_tolerances() -> None:
+    target = turned([0.3, -0.8, 1.1])
+    target[:3, 3] = [1.0, 2.0, 3.0]
+    offset = np.eye(4)
+    offset[:3, 3] = [0.1, -0.2, 0.05]
+    tip = target @ offset @ turned([0.0, 0.4, 0.0], [0.0, 0.0, -0.7])
+    _, _, vector = difference(tip, target, [0.03, 0.15, 0.06, 0.0, 0.1, 0.5])
+    np.testing.assert_allclose(vector, [-0.07, 0.05, 0.0, 0.0, -0.3, 0.2], rtol=0, atol=1e-12)
+
+
+def test_half_a_turn_of_an_axis_that_may_not_turn_is_an_error() -> None:
+    target = np.eye(4)
+    for rotation in ([np.pi, 0, 0], [0, np.pi, 0]):
+        assert difference(turned(rotation), target, [0, 0, 0, 0.1, 0, FREE])[1] == pytest.approx(np.pi - 0.1)
+    assert difference(turned([np.pi, 0, 0]), target, [0, 0, 0, 0, 0.2, FREE])[1] == pytest.approx(np.pi - 0.2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_tolerance_small_errors_are_those_of_the_pose(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    target, small = turned(rng.standard_normal(3).tolist()), 1e-3 * rng.standard_normal(3)
+    tip = target @ turned(small.tolist())
+    _, error, vector = difference(tip, target, [0.0] * 6)
+    np.testing.assert_allclose(vector[3:], -small, rtol=0, atol=5e-6)  # they differ by the square
+    assert error == pytest.approx(np.linalg.norm(small), abs=5e-6)
+
+
+@every_robot
+@pytest.mark.parametrize("tolerances", TASKS, ids=str)
+def test_side_by_side_is_one_by_one(name: str, tolerances: list[float]) -> None:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(0)
+    pose = robot.forward(robot.sample_configurations(1, rng)[0])
+    seeds = robot.sample_configurations(2 * lanes.LANES + 3, rng)
+    task = np.array(tolerances, dtype=float)
+    # 15 steps: where limits and tolerances take turns, later ones would magnify the rounding
+    results = [
+        refined(refiner, robot, seeds, pose, tolerances=task, max_iterations=15)
+        for refiner in (kernels.refine_many, lanes.refine_lanes)
+    ]
+    assert_alike(*results)
+
+
+@every_robot
+@pytest.mark.parametrize("tolerances", TASKS, ids=str)
+def test_what_converged_is_within_the_tolerances_by_pinocchio(name: str, tolerances: list[float]) -> None:
+    robot, oracle = robot_and_oracle(name)
+    rng = np.random.default_rng(1)
+    pose = robot.forward(robot.sample_configurations(1, rng)[0])
+    result = robot.refine(robot.sample_configurations(60, rng), pose, tolerances=tolerances)
+    assert result.converged.any()
+    np.testing.assert_allclose(
+        robot.pose_errors(result.positions, pose, tolerances),
+        [result.position_error, result.orientation_error],
+        rtol=1e-9, atol=1e-12,
+    )  # fmt: skip
+    task = np.array(tolerances, dtype=float)
+    for q in result.positions[result.converged]:
+        offset = np.linalg.inv(pose) @ oracle.forward(q)
+        assert (np.abs(offset[:3, 3]) <= task[:3] + 1e-6 + 1e-9).all()
+        if task[3:].tolist() == [0, 0, FREE]:
+            assert np.arccos(np.clip(offset[2, 2], -1, 1)) < 1e-4  # of a cosine: the root of its rounding
+        if task[3:].tolist() == [0, 0, 0]:
+            assert np.linalg.norm(pin.log3(offset[:3, :3])) <= 2e-6
+    assert robot.within_limits(result.positions).all()
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14"])
+def test_freedom_makes_more_seeds_converge(name: str) -> None:
+    robot, rng = Robot.load(name), np.random.default_rng(2)
+    seeds = robot.sample_configurations(300, rng)
+    shares = []
+    for tolerances in (None, [0, 0, 0, 0, 0, FREE], [0.1, 0.1, 0.1, 0.3, 0.3, FREE]):
+        solved = [
+            robot.refine(seeds, pose, tolerances=tolerances).converged.mean()
+            for pose in robot.forward(robot.sample_configurations(10, rng))
+        ]
+        shares.append(np.mean(solved))
+    assert shares[0] < shares[1] < shares[2]
+    assert shares[2] > 0.7
+
+
+def test_all_free_converges_at_once() -> None:
+    robot = Robot.load("panda")
+    seeds = robot.sample_configurations(20, np.random.default_rng(0))
+    result = robot.refine(seeds, np.eye(4), tolerances=np.full(6, FREE))
+    assert result.converged.all()
+    assert not result.iterations.any()
+    assert np.array_equal(result.positions, seeds)
+
+
+def test_position_only_frees_every_rotation() -> None:
+    robot, rng = Robot.load("panda"), np.random.default_rng(0)
+    pose, seeds = robot.forward(robot.sample_configurations(1, rng)[0]), robot.sample_configurations(40, rng)
+    kept = robot.refine(seeds, pose, tolerances=[0.1, 0, 0, 0, 0, 0], position_only=True)
+    freed = robot.refine(seeds, pose, tolerances=[0.1, 0, 0, FREE, FREE, FREE])
+    assert np.array_equal(kept.positions, freed.positions)
+    assert not kept.orientation_error.any()
+
+
+@pytest.mark.parametrize("tolerances", [[0.0] * 5, np.zeros((1, 6)), [0, 0, 0, 0, 0, -1e-9], [np.nan] * 6, "wide", 1.0])
+def test_malformed_tolerances_are_refused(tolerances: object) -> None:
+    robot = Robot.load("planar3")
+    with pytest.raises(ConstraintError, match="six numbers of at least 0"):
+        robot.refine(np.zeros((1, 3)), np.eye(4), tolerances=tolerances)
+    with pytest.raises(ConstraintError, match="six numbers of at least 0"):
+        robot.pose_errors(np.zeros((1, 3)), np.eye(4), tolerances)
