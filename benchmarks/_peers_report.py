@@ -96,7 +96,7 @@ def readme_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, 
             for r in results
         ]  # fmt: skip
         lines.append(_row([name, *cells]))
-    return [*lines, "", "Not asked: " + "; ".join(_notes(one)) + "."]
+    return [*lines, "", "No figures: " + "; ".join(_notes(one)) + "."]
 
 
 def _notes(one: dict[str, dict[str, Singles]]) -> list[str]:

@@ -48,7 +48,7 @@ from eim_ros.numerics import write_atomically
 ROBOTS = ("panda", "iiwa14", "ur5", "planar10", "planar20")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]
 ROUNDING = (1e-12, 2e-8)  # [m], [rad]: the logarithm near zero is exact to about this
-LIMIT_ROUNDING = 1e-6  # [rad]: TRAC-IK keeps its limits in single precision
+LIMIT_ROUNDING = 1e-5  # [rad]: TRAC-IK keeps its limits in single precision, charts of ssik end at them within 2e-6
 TURN, WARM_UP = 50, 10
 CALLS, BUDGETS, N_CHART = 50, (50, 200, 1000), 40
 PACKAGES = ("numba", "pin", "ssik", "roboticstoolbox-python", "optik-py", "pytracik", "mink", "mujoco")

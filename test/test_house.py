@@ -179,6 +179,17 @@ def test_no_registry_host_and_no_path_of_one_machine_in_the_tree():
     assert found == []
 
 
+def test_tables_of_the_readme_are_those_of_the_committed_benchmark():
+    results = (ROOT / "benchmarks/results/ik_peers.txt").read_text(encoding="utf-8").splitlines()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    begin, end = (
+        next(i for i, line in enumerate(readme) if line.startswith(f"<!-- {word}")) for word in ("peers", "/peers")
+    )
+    rows = [line for line in results if line.startswith("|")]
+    assert len(rows) > 20
+    assert [line for line in readme[begin:end] if line.startswith("|")] == rows
+
+
 def test_ci_runs_what_a_developer_runs():
     assert "\nmake test\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
