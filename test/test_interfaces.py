@@ -14,7 +14,9 @@ REQUEST = """
     geometry_msgs/PoseStamped pose; uint32 n_samples; string tip_link; sensor_msgs/JointState seed; string[] order;
     float64[] order_weights; int64 random_seed;
     float64 timeout; float64 position_tolerance; float64 orientation_tolerance; bool position_only; bool refine;
-    bool distinct"""
+    bool distinct; float64[] tolerances; string[] limited_joints; float64[] lower_limits; float64[] upper_limits;
+    sensor_msgs/JointState fixed_joints; bool avoid_self_collision; shape_msgs/SolidPrimitive[] obstacles;
+    geometry_msgs/Pose[] obstacle_poses"""
 RESPONSE = """
     int32 error_code; string message; string[] joint_names; uint32 n; float64[] positions; float64[] log_prob;
     float64[] position_error; float64[] orientation_error; bool[] valid; uint32[] expert; float64 elapsed"""
@@ -24,6 +26,7 @@ ERROR_CODES = {
     "FAILURE": 99999,
     "TIMED_OUT": -6,
     "BUSY": -7,
+    "GOAL_IN_COLLISION": -12,
     "INVALID_GROUP_NAME": -15,
     "INVALID_GOAL_CONSTRAINTS": -16,
     "INVALID_ROBOT_STATE": -17,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.cli.configurations import print_configurations
+from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
 
@@ -33,6 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Ask a running ik_server for joint configurations of a pose of the tip link.",
     )
     add_query_flags(parser)
+    add_constraint_flags(parser)
     add = parser.add_argument
     add("--seed", type=int, default=-1, help="seed of the random numbers; negative: a fresh one (default)")
     add(
@@ -82,6 +84,8 @@ def _check(args: argparse.Namespace) -> None:
     if not -(2**63) <= args.seed < 2**63:
         raise ConfigurationError(f"--seed must fit in 64 bits, got {args.seed}", args.seed)
     _near(args.near or [])
+    constraints_from(args)
+    order_from(args)
     for name in ("timeout", "position_tolerance", "orientation_tolerance", "wait"):
         value = getattr(args, name)
         if not (math.isfinite(value) and value >= 0.0):
@@ -119,6 +123,13 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     request.position_only = wants_position_only(args)
     request.refine = args.refine
     request.distinct = args.distinct
+    order = order_from(args) or {}
+    request.order, request.order_weights = list(order), list(order.values())
+    constraints = constraints_from(args)
+    if constraints is not None:
+        from eim_ros.nodes.constraint_messages import fill_constraints  # here: it takes seconds to import
+
+        fill_constraints(request, constraints)
     return request
 
 

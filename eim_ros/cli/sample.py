@@ -12,6 +12,7 @@ import sys
 import numpy as np
 
 from eim_ros.cli.configurations import print_configurations
+from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.cli.whole_numbers import seed_or_fresh
 from eim_ros.errors import JointStateError
@@ -27,6 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("sample", help="configurations for a pose, from a model file", description=__doc__)
     add = parser.add_argument
     add_query_flags(parser)
+    add_constraint_flags(parser)
     add("--model", required=True, metavar="FILE", help="model of eim train")
     add("--seed", type=seed_or_fresh, default=None, help="random seed; negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
@@ -40,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     check_pose_length(args)
     pose = pose_from(args.pose[:3], args.pose[3:] or None)
+    constraints, order = constraints_from(args), order_from(args)
     sampler = Sampler.load(args.model)
     if args.near is not None and len(args.near) != sampler.robot.dof:
         names = " ".join(sampler.robot.joint_names)
@@ -56,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         position_tolerance=args.position_tolerance,
         orientation_tolerance=args.orientation_tolerance,
         timeout=args.timeout,
+        order=order,
+        constraints=constraints,
     )
     answer = to_mapping(samples)
     if args.json:

@@ -77,6 +77,12 @@ class Constraints:
             lower[i] = upper[i] = value
         return lower, upper
 
+    def check(self, robot: Robot) -> None:
+        """Raise now what a request with these constraints would: `ConstraintError`, or `RobotError` of a bad shape."""
+        self.bounds(robot)
+        checked_tolerances(self.tolerances)
+        self.scene(robot)
+
     @property
     def slack(self) -> float:
         """How far the tip may be from the wanted position by the tolerances per axis [m]."""

@@ -14,10 +14,11 @@ from geometry_msgs.msg import Pose
 from sensor_msgs.msg import JointState
 
 from eim_ros.errors import ConfigurationError, EimError, PoseError
-from eim_ros.ik import ErrorCode, Samples
+from eim_ros.ik import Constraints, ErrorCode, Samples
 from eim_ros.ik.ranking import Ranking
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import pose_from
+from eim_ros.nodes.constraint_messages import constraints_of
 from eim_ros.nodes.interfaces import SampleIK
 from eim_ros.nodes.settings import IkServerSettings
 
@@ -61,6 +62,7 @@ class Query:
     position_tolerance: float
     orientation_tolerance: float
     timeout: float
+    constraints: Constraints
 
 
 def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -> Query:
@@ -99,6 +101,7 @@ def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
         timeout=timeout_of(request.timeout, settings),
+        constraints=_constraints(request, robot),
     )
 
 
@@ -164,6 +167,16 @@ def _order(request: SampleIK.Request, has_seed: bool) -> str | dict[str, float] 
     except ConfigurationError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"order: {error}", names) from error
     return order
+
+
+def _constraints(request: SampleIK.Request, robot: Robot) -> Constraints:
+    """Constraints that this robot can be asked for."""
+    try:
+        constraints = constraints_of(request)
+        constraints.check(robot)
+    except EimError as error:
+        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
+    return constraints
 
 
 def count_of(n: int, maximum: int) -> int:

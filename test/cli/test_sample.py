@@ -179,3 +179,51 @@ def test_real_process_prints_json_and_refuses_in_one_line(model: Path) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.json["valid"] == [True] * 4
     eim_process("sample", "--model", model, "--pose", 1, 0, 0, 0, 0, 0, 0).refused("quaternion is zero")
+
+
+def test_constraints_by_flags_hold(eim: Command, model: Path) -> None:
+    words = ("--fix", "joint_1=0.4", "--limit", "joint_2=-2:", "--self-collision", "--sphere", 9, 9, 9, 0.1)
+    answer = eim("sample", "--model", model, *POSE, "-n", 20, "--seed", 1, "--json", "--distinct", *words).json
+    positions = np.array(answer["positions"])
+    assert all(answer["valid"])
+    assert (positions[:, 0] == 0.4).all()
+    assert (positions[:, 1] >= -2.0).all()
+
+
+def test_tolerance_and_order_by_flags(eim: Command, model: Path) -> None:
+    words = ("--tolerance", "0.2", "0.1", "0", "inf", "inf", "inf", "--order", "limits=2", "manipulability")
+    answer = eim("sample", "--model", model, *POSE, "-n", 50, "--seed", 1, "--json", *words).json
+    robot, _ = robot_and_oracle("planar3")
+    offsets = np.abs(robot.forward(answer["positions"])[:, :2, 3] - [1.5, 0.5])
+    assert all(answer["valid"])
+    assert (offsets <= [0.2 + 1e-6, 0.1 + 1e-6]).all()
+    assert offsets.max() > 0.05
+
+
+def test_everything_in_collision_ends_with_its_code(eim: Command, model: Path) -> None:
+    outcome = eim("sample", "--model", model, *POSE, "--seed", 1, "--box", 1.5, 0.5, 0, 0.2, 0.2, 0.2)
+    assert outcome.code == 1
+    assert "GOAL_IN_COLLISION" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--fix", "joint_1"), "--fix needs JOINT=VALUE"),
+        (("--fix", "joint_1=a"), "--fix needs JOINT=VALUE"),
+        (("--fix", "joint_1=0", "--fix", "joint_1=1"), "each name once"),
+        (("--limit", "joint_1=0"), "--limit needs JOINT=LOWER:UPPER"),
+        (("--limit", "joint_1=1:0"), "empty"),
+        (("--limit", "elbow=0:1"), "no joint 'elbow'"),
+        (("--box", 1, 2, 3), "--box needs 6 or 10 numbers"),
+        (("--sphere", 1, 2, 3, -1), "must be positive"),
+        (("--order", "beauty"), "unknown order 'beauty'"),
+        (("--order", "limits=-1"), "weight"),
+        (("--tolerance", 0, 0, 0, 0, 0, -1), "six numbers"),
+    ],
+)  # fmt: skip
+def test_malformed_constraints_are_refused_in_one_line(eim: Command, model: Path, words: tuple, reason: str) -> None:
+    outcome = eim("sample", "--model", model, *POSE, *words)
+    assert outcome.code == 2
+    assert reason in outcome.err
+    assert outcome.err.count("\n") == 1

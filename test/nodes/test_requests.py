@@ -11,6 +11,7 @@ import pytest
 from nodes.client_node import ClientNode, request
 from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
+from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import pose_from, quaternion_from_matrix
@@ -231,3 +232,33 @@ def test_seed_is_matched_by_name_not_by_order(client: ClientNode, server: Server
     shuffled: Any = JointState(name=[robot.joint_names[i] for i in order], position=[float(values[i]) for i in order])
     answers = [client.sample(server, request(seed=state)) for state in (ordered, shuffled)]
     assert answers[0].positions == answers[1].positions
+
+
+def test_constraints_of_a_request_hold_in_its_answer(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    q = np.array([0.2, 0.6, 0.1, 1.2, 0.3, 0.8, 0.0])
+    message = set_pose(request((0.0, 0.0, 0.0), n_samples=50, position_only=False), robot.forward(q))
+    message.fixed_joints = JointState(name=["joint_a3"], position=[0.1])
+    message.limited_joints, message.lower_limits, message.upper_limits = ["joint_a1"], [-1.0], [math.inf]
+    message.tolerances = [0.0] * 5 + [math.inf]
+    message.avoid_self_collision = True
+    answer = client.sample(server, message)
+    assert answer.error_code == Response.SUCCESS, answer.message
+    positions = joint_positions(answer)
+    assert all(answer.valid)
+    assert (positions[:, 2] == 0.1).all()
+    assert (positions[:, 0] >= -1.0).all()
+    for row in positions:
+        offset = np.linalg.inv(robot.forward(q)) @ tip_pose(robot, row)
+        assert np.linalg.norm(offset[:3, 3]) <= 1e-6 + ROUNDING
+        assert np.linalg.norm(offset[:2, 2]) <= 1e-6 + ROUNDING
+
+
+def test_obstacle_around_the_goal_is_told(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    pose = robot.forward(np.full(7, 0.4))
+    message = set_pose(request((0.0, 0.0, 0.0), n_samples=5, position_only=False), pose)
+    message.obstacles = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.3])]
+    message.obstacle_poses = [message.pose.pose]
+    answer = client.sample(server, message)
+    assert answer.error_code == Response.GOAL_IN_COLLISION
+    assert not any(answer.valid)
+    assert "collide" in answer.message

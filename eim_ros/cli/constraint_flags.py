@@ -1,0 +1,115 @@
+"""Flags for what a request asks of every configuration beside the pose, and for the order of the answer."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from eim_ros.errors import ConstraintError
+
+if TYPE_CHECKING:
+    from eim_ros.ik import Constraints
+    from eim_ros.kinematics import Box
+
+__all__ = ["add_constraint_flags", "constraints_from", "order_from"]
+
+T = TypeVar("T")
+
+
+def add_constraint_flags(parser: argparse.ArgumentParser) -> None:
+    """Add --limit, --fix, --tolerance, --self-collision, --box, --sphere and --order."""
+    add = parser.add_argument
+    add(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="JOINT=LOWER:UPPER",
+        help="narrower limits of a joint [rad or m], an end left out: its own; may be repeated",
+    )
+    add("--fix", action="append", default=[], metavar="JOINT=VALUE", help="joint that must not move; may be repeated")
+    add(
+        "--tolerance",
+        nargs=6,
+        type=float,
+        metavar=("X", "Y", "Z", "RX", "RY", "RZ"),
+        help="how far the tip may be off along [m] and turned about [rad] the axes of the wanted frame; inf: free",
+    )
+    add("--self-collision", action="store_true", help="drop configurations in which the robot collides with itself")
+    add(
+        "--box",
+        nargs="+",
+        action="append",
+        default=[],
+        type=float,
+        metavar="VALUE",
+        help="obstacle: centre X Y Z, edges SX SY SZ [m], optionally QX QY QZ QW; may be repeated",
+    )
+    add(
+        "--sphere",
+        nargs=4,
+        action="append",
+        default=[],
+        type=float,
+        metavar=("X", "Y", "Z", "RADIUS"),
+        help="obstacle [m]; may be repeated",
+    )
+    add(
+        "--order",
+        nargs="+",
+        metavar="NAME[=WEIGHT]",
+        help="best first by density, distance (to --near), manipulability, limits, several of them weighted, or none",
+    )
+
+
+def constraints_from(args: argparse.Namespace) -> Constraints | None:
+    """What the flags ask for, None for nothing; `ConstraintError` or `PoseError` if one is malformed."""
+    if not (args.limit or args.fix or args.tolerance or args.self_collision or args.box or args.sphere):
+        return None
+    from eim_ros.ik import Constraints  # here: it takes seconds to import, which a plain request need not wait for
+    from eim_ros.kinematics import Sphere
+
+    return Constraints(
+        limits=_named("--limit", args.limit, "JOINT=LOWER:UPPER", _ends),
+        fixed=_named("--fix", args.fix, "JOINT=VALUE", float),
+        self_collision=args.self_collision,
+        obstacles=(*map(_box, args.box), *(Sphere(values[:3], values[3]) for values in args.sphere)),
+        tolerances=args.tolerance,
+    )
+
+
+def order_from(args: argparse.Namespace) -> dict[str, float] | None:
+    """Criteria of --order and their weights; None where it is not given."""
+    if args.order is None:
+        return None
+    words = [word if "=" in word else f"{word}=1" for word in args.order]
+    return _named("--order", words, "NAME or NAME=WEIGHT", float)
+
+
+def _named(flag: str, words: Sequence[str], form: str, read: Callable[[str], T]) -> dict[str, T]:
+    """Values by name, each name once."""
+    values: dict[str, T] = {}
+    for word in words:
+        name, separator, value = word.partition("=")
+        wrong = ConstraintError(f"{flag} needs {form}, each name once, got {word!r}", word)
+        if not name or not separator or name in values:
+            raise wrong
+        try:
+            values[name] = read(value)
+        except ValueError as error:
+            raise wrong from error
+    return values
+
+
+def _ends(text: str) -> tuple[float, float]:
+    lower, upper = text.split(":")
+    return float(lower or -math.inf), float(upper or math.inf)
+
+
+def _box(values: Sequence[float]) -> Box:
+    from eim_ros.kinematics import Box, pose_from
+
+    if len(values) not in (6, 10):
+        raise ConstraintError(f"--box needs 6 or 10 numbers (X Y Z SX SY SZ [QX QY QZ QW]), got {len(values)}", values)
+    return Box(pose_from(values[:3], values[6:] or None), values[3:6])
