@@ -12,6 +12,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics import Robot, Shape
 from eim_ros.kinematics.collision import CollisionScene, collision_model
+from eim_ros.kinematics.pose import rotations_from
 from eim_ros.kinematics.robot import checked_tolerances
 
 __all__ = ["Constraints"]
@@ -76,6 +77,23 @@ class Constraints:
                 )
             lower[i] = upper[i] = value
         return lower, upper
+
+    def wanted(self, pose: FloatArray, robot: Robot, n: int, rng: np.random.Generator) -> FloatArray:
+        """Poses (n, 4, 4) drawn from those that the tolerances leave around a wanted one, the first of them itself.
+
+        Uniform along each axis and about each, in the decomposition of `Robot.refine`; what is free, within reach.
+        """
+        tolerances = checked_tolerances(self.tolerances)
+        widest = np.minimum(tolerances, [robot.reach] * 3 + [np.pi] * 3)
+        offsets = rng.uniform(-widest, widest, (n, 6))
+        offsets[0] = 0.0
+        twist_axis = 5 - int(np.argmax(tolerances[:2:-1]))
+        swing, twist = offsets[:, 3:].copy(), np.zeros((n, 3))
+        swing[:, twist_axis - 3], twist[:, twist_axis - 3] = 0.0, offsets[:, twist_axis]
+        poses = np.tile(np.eye(4), (n, 1, 1))
+        poses[:, :3, :3] = pose[:3, :3] @ rotations_from(swing) @ rotations_from(twist)
+        poses[:, :3, 3] = pose[:3, 3] + offsets[:, :3] @ pose[:3, :3].T
+        return poses
 
     def check(self, robot: Robot) -> None:
         """Raise now what a request with these constraints would: `ConstraintError`, or `RobotError` of a bad shape."""

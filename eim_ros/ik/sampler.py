@@ -34,7 +34,7 @@ FloatArray = npt.NDArray[np.float64]
 DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in every joint are near-duplicates
 FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
-FREE_ORIENTATIONS = 16  # orientations over which a pose model is averaged when only the position is asked for
+FREE_ORIENTATIONS = 16  # poses over which a model is averaged where the task leaves some of it free
 
 
 class Sampler:
@@ -106,7 +106,8 @@ class Sampler:
             How the answer is ordered, see `Ranking`; default: by the distance to `near` where that is given, by density
             otherwise. By "none" is fastest: no density is computed.
         position_only : bool, optional
-            Whether any orientation will do; default: as the model's context is a position or a pose.
+            Whether any orientation will do; default: as the model's context is a position or a pose; with
+            tolerances per axis these decide.
         refine : bool
             Whether samples are moved onto the pose. If not, raw samples are returned and marked valid or not.
         distinct : bool
@@ -129,17 +130,15 @@ class Sampler:
             If an argument is malformed. Not finding a solution is no exception, see `Samples.error_code`.
         """
         started = time.perf_counter()
-        wanted = check_pose(pose)
+        wanted, asked = check_pose(pose), constraints or Constraints()
         if position_only is None:
-            position_only = self.context_kind == "position"
+            position_only = self.context_kind == "position" and asked.tolerances is None
         _check(n, seed, position_tolerance, orientation_tolerance, timeout)
         reference = None if near is None else self.checked_configuration(near)
         ranking = Ranking(order or ("density" if reference is None else "distance"), reference, position_only)
         rng = np.random.default_rng(seed)
-        conditional = self._proposal.condition(self._contexts(wanted, position_only, rng))
-        goal = Goal(
-            self.robot, wanted, position_only, position_tolerance, orientation_tolerance, constraints or Constraints()
-        )
+        conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, rng))
+        goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
         if refine:
             pool, out_of_time = self._search(goal, conditional, n, distinct, started + timeout, rng, reference)
         else:
@@ -209,11 +208,15 @@ class Sampler:
             round_size = min(max(2 * (n - len(pool)), 32), MOST_SEEDS_PER_ROUND)
         return (pool if len(pool) else best), False
 
-    def _contexts(self, pose: FloatArray, position_only: bool, rng: np.random.Generator) -> FloatArray:
+    def _contexts(
+        self, pose: FloatArray, position_only: bool, constraints: Constraints, rng: np.random.Generator
+    ) -> FloatArray:
         """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
         poses = pose[None]
+        if constraints.tolerances is not None:
+            poses = constraints.wanted(pose, self.robot, FREE_ORIENTATIONS, rng)
         if self.context_kind == "pose" and position_only:
-            poses = np.repeat(poses, FREE_ORIENTATIONS, axis=0)
+            poses = np.repeat(poses, FREE_ORIENTATIONS // len(poses), axis=0)
             poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
         return context_from_pose(poses, self.context_kind)
 

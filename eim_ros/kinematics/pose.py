@@ -21,6 +21,7 @@ __all__ = [
     "pose_from",
     "pose_from_context",
     "quaternion_from_matrix",
+    "rotations_from",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -81,6 +82,16 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     )
     quaternion = products[largest] / np.linalg.norm(products[largest])
     return np.asarray(-quaternion if quaternion[3] < 0 else quaternion, dtype=np.float64)
+
+
+def rotations_from(vectors: FloatArray) -> FloatArray:
+    """Rotations (n, 3, 3) by rotation vectors (n, 3) [rad]: Rodrigues' formula."""
+    angles = np.linalg.norm(vectors, axis=1)
+    x, y, z = (vectors / np.where(angles > 0.0, angles, 1.0)[:, None]).T
+    zero = np.zeros_like(x)
+    across = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(-1, 3, 3)
+    sine, versine = np.sin(angles)[:, None, None], (1.0 - np.cos(angles))[:, None, None]
+    return np.asarray(np.eye(3) + sine * across + versine * (across @ across))
 
 
 def check_pose(transform: npt.ArrayLike) -> FloatArray:

@@ -8,6 +8,7 @@ from ik.arms import arm_and_oracle, arm_of, reachable_pose, sampler_of
 
 from eim_ros.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode
+from eim_ros.kinematics import kernels
 
 ENOUGH = 60.0  # [s]
 FREE = np.inf
@@ -87,3 +88,21 @@ def test_raw_samples_are_measured_by_the_same_tolerances() -> None:
 def test_malformed_tolerances_are_refused() -> None:
     with pytest.raises(ConstraintError, match="six numbers of at least 0"):
         sampler_of("panda", "pose").sample(np.eye(4), 5, 0, constraints=Constraints(tolerances=(0.1, 0.1)))
+
+
+@pytest.mark.parametrize(
+    "tolerances", [ABOUT_TOOL.tolerances, (0.1, 0.0, FREE, 0.3, 0.2, 0.1), (0, 0, 0, 2.0, 0, FREE)]
+)
+def test_poses_for_the_model_are_within_the_tolerances(tolerances: tuple[float, ...]) -> None:
+    robot = arm_of("panda")
+    q = np.array([0.3, 0.2, -0.4, -1.5, 0.6, 1.2, 0.1])
+    constraints = Constraints(tolerances=tolerances)
+    poses = constraints.wanted(robot.forward(q), robot, 200, np.random.default_rng(0))
+    assert np.allclose(poses[0], robot.forward(q), rtol=0, atol=1e-15)
+    for pose in poses:
+        beyond = kernels.task_difference(
+            np.ascontiguousarray(pose[:3]), poses[0], np.array(tolerances), np.zeros((2, 6)), np.empty((3, 3))
+        )
+        assert max(beyond) < 1e-12
+    turns = np.linalg.inv(poses[0]) @ poses
+    assert np.ptp(np.arctan2(turns[:, 1, 0], turns[:, 0, 0])) > min(tolerances[5], 3.0)

@@ -43,6 +43,7 @@ def test_error_codes_are_those_of_moveit_and_of_the_service() -> None:
         "FAILURE": 99999,
         "TIMED_OUT": -6,
         "BUSY": -7,  # MoveIt's PREEMPTED
+        "GOAL_IN_COLLISION": -12,
         "INVALID_GROUP_NAME": -15,
         "INVALID_GOAL_CONSTRAINTS": -16,
         "INVALID_ROBOT_STATE": -17,
