@@ -9,7 +9,10 @@ from eim_ros.errors import DataError, ModelFileError
 from eim_ros.ik.model import describe_robot, robot_from_description
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
 
-__all__ = ["collect", "context_kind_of", "robot_of"]
+__all__ = ["UNIFORM_CONFIGURATIONS", "collect", "context_kind_of", "robot_of"]
+
+UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limits"
+"""Source of a data set that prefers no configuration to another."""
 
 
 def collect(robot: Robot, n_samples: int, context_kind: str, seed: int) -> DataSet:
@@ -37,7 +40,7 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int) -> DataS
     configurations = robot.sample_configurations(n_samples, np.random.default_rng(seed))
     context = context_from_pose(robot.forward(configurations), context_kind)
     description = {
-        "source": "forward kinematics, configurations uniform within limits",
+        "source": UNIFORM_CONFIGURATIONS,
         "robot": describe_robot(robot),
         "context_kind": context_kind,
         "seed": seed,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 
 __all__ = ["Goal", "Pool"]
 
 FloatArray = npt.NDArray[np.float64]
+
+PATIENCE = 3  # of the refiner: another seed is cheaper than a longer attempt
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +33,12 @@ class Pool:
     def __len__(self) -> int:
         return len(self.positions)
 
+    @classmethod
+    def empty(cls, dof: int) -> Pool:
+        """Without configurations."""
+        none = np.empty(0)
+        return cls(np.empty((0, dof)), none, none, np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32))
+
     def pick(self, rows: npt.NDArray[np.int64]) -> Pool:
         return Pool(
             self.positions[rows],
@@ -38,9 +48,13 @@ class Pool:
             self.expert[rows],
         )
 
+    def chosen(self) -> Pool:
+        """The valid rows."""
+        return self if self.valid.all() else self.pick(np.flatnonzero(self.valid))
+
     def joined(self, other: Pool) -> Pool:
-        if not len(self):
-            return other
+        if not len(self) or not len(other):
+            return other if len(other) else self
         return Pool(
             np.concatenate([self.positions, other.positions]),
             np.concatenate([self.position_error, other.position_error]),
@@ -85,6 +99,12 @@ class Goal:
         return self.lower is not self.robot.lower
 
     @property
+    def is_within_reach(self) -> bool:
+        """Whether the arm is as long as the wanted position is away; it may be out of reach nevertheless."""
+        away = math.hypot(*self.pose[:3, 3].tolist())
+        return away <= self.robot.reach + self.position_tolerance + self.constraints.slack
+
+    @property
     def n_colliding(self) -> int:
         """How many configurations were met that reach the pose, but collide."""
         return 0 if self._scene is None else self._scene.n_colliding
@@ -93,7 +113,7 @@ class Goal:
         """Configurations (n, dof), uniform within the limits."""
         return rng.uniform(self.lower, self.upper, (n, self.robot.dof))
 
-    def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
+    def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
         """Configurations moved onto the pose, and verified."""
         if self.narrows:  # before they are clamped: a narrowed joint that turns endlessly does not wrap by itself
             turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
@@ -104,11 +124,32 @@ class Goal:
             position_only=self.position_only,
             position_tolerance=self.position_tolerance,
             orientation_tolerance=self.orientation_tolerance,
+            patience=patience,
             lower=self.lower if self.narrows else None,
             upper=self.upper if self.narrows else None,
             tolerances=self.constraints.tolerances,
         )
         return self.verified(result.positions, expert)
+
+    def walked(self, pool: Pool, n: int, rng: np.random.Generator) -> Pool:
+        """At most n further configurations, by walks along the self-motion from valid ones, see `Robot.spread`.
+
+        None with tolerances per axis: then solutions are no self-motion of one pose.
+        """
+        if self.constraints.tolerances is not None:
+            return Pool.empty(self.robot.dof)
+        positions = self.robot.spread(
+            pool.positions,
+            self.pose,
+            n,
+            rng,
+            position_only=self.position_only,
+            position_tolerance=self.position_tolerance,
+            orientation_tolerance=self.orientation_tolerance,
+            lower=self.lower if self.narrows else None,
+            upper=self.upper if self.narrows else None,
+        )
+        return self.verified(positions, np.full(len(positions), NO_EXPERT, dtype=np.uint32))
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations as they are, measured by forward kinematics."""

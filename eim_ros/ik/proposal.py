@@ -6,7 +6,9 @@ arithmetic.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
-from eim_ros.ik.proposal_kernels import draw, log_densities
+from eim_ros.ik.proposal_kernels import draw, log_densities, log_gate
 
 __all__ = ["ConditionalMixture", "Proposal"]
 
@@ -27,53 +29,83 @@ class ConditionalMixture:
 
     Attributes
     ----------
-    log_weights : (n_components,)
-    means : (n_components, n_dims)
-    parts : Factors
-        Shared by all contexts, or of each component.
-    n_experts : int
-        Component c is of expert c modulo n_experts.
+    log_weights : (n_contexts * n_experts,)
+    contexts : (n_contexts, n_context)
+    experts : Experts
     """
 
     log_weights: FloatArray
-    means: FloatArray
-    parts: Factors
-    n_experts: int
+    contexts: FloatArray
+    experts: Experts
 
-    def sample(self, n_samples: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
-        """Samples (n_samples, n_dims) and the expert (n_samples,) each came from."""
-        cumulative = np.cumsum(np.exp(self.log_weights))
-        uniform, noise = rng.random(n_samples), rng.standard_normal((n_samples, self.means.shape[1]))
+    def sample(
+        self, n_samples: int, rng: np.random.Generator, tempering: float = 1.0
+    ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
+        """Samples (n_samples, n_dims) and the expert (n_samples,) each came from.
+
+        With a tempering below 1 they come from the mixture with weights in proportion to weight^tempering.
+        """
+        experts = self.experts
+        uniform, noise = rng.random(n_samples), rng.standard_normal((n_samples, experts.biases.shape[1]))
         positions, components = np.empty_like(noise), np.empty(n_samples, dtype=np.int64)
-        draw(cumulative, self.means, self.parts.scale_trils, uniform, noise, positions, components)
-        return positions, (components % self.n_experts).astype(np.uint32)
+        draw(
+            self.log_weights, tempering, self.contexts, experts.weights, experts.biases, experts.scale_trils, uniform,
+            noise, positions, components,
+        )  # fmt: skip
+        return positions, (components % experts.n_reported).astype(np.uint32)
+
+    @functools.cached_property
+    def means(self) -> FloatArray:
+        """Of the components (n_contexts * n_experts, n_dims)."""
+        experts = self.experts
+        k, d, dy = experts.weights.shape
+        means = self.contexts @ experts.weights.reshape(k * d, dy).T + experts.biases.reshape(k * d)
+        return np.asarray(means.reshape(-1, d))
 
     def log_prob(self, samples: FloatArray) -> FloatArray:
         """Log density (n_samples,) [nat]."""
-        repeats = len(self.means) // len(self.parts.log_normalisers)
-        height = self.log_weights + np.tile(self.parts.log_normalisers, repeats)
+        height = self.log_weights + np.tile(self.experts.log_normalisers, len(self.contexts))
         result = np.empty(len(samples))
         columns = np.ascontiguousarray(samples.T, dtype=np.float64)
-        log_densities(np.argsort(-height), height, self.means, self.parts.inverse_scale, columns, result)
+        log_densities(np.argsort(-height), height, self.means, self.experts.inverse_scale, columns, result)
         return result
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
-    """Cholesky factors (m, d, d), their inverses (m, d, d), and log normalisers (m,) of m Gaussians."""
+class Experts:
+    """Linear Gaussian experts, prepared: mean weights y + bias.
 
+    Attributes
+    ----------
+    weights, biases : (k, d, dy), (k, d)
+    scale_trils, inverse_scale : (k, d, d)
+        Cholesky factors and their inverses.
+    log_normalisers : (k,)
+    n_reported : int
+        Expert c is reported as number c modulo n_reported.
+    """
+
+    weights: FloatArray
+    biases: FloatArray
     scale_trils: FloatArray
     inverse_scale: FloatArray
     log_normalisers: FloatArray
+    n_reported: int
 
     @classmethod
-    def of(cls, scale_trils: torch.Tensor) -> Factors:
+    def of(cls, weights: FloatArray, biases: FloatArray, scale_trils: torch.Tensor, n_reported: int) -> Experts:
         identity = torch.eye(scale_trils.shape[-1], dtype=scale_trils.dtype).expand_as(scale_trils)
         inverse = torch.linalg.solve_triangular(scale_trils, identity, upper=False)
         diagonal = scale_trils.diagonal(dim1=-2, dim2=-1)
         log_normalisers = -diagonal.log().sum(-1) - 0.5 * scale_trils.shape[-1] * math.log(2.0 * math.pi)
-        arrays = (scale_trils, inverse, log_normalisers)
-        return cls(*(np.ascontiguousarray(array.numpy()) for array in arrays))
+        return cls(
+            np.ascontiguousarray(weights),
+            np.ascontiguousarray(biases),
+            np.ascontiguousarray(scale_trils.numpy()),
+            np.ascontiguousarray(inverse.numpy()),
+            np.ascontiguousarray(log_normalisers.numpy()),
+            n_reported,
+        )
 
 
 class Proposal:
@@ -88,47 +120,41 @@ class Proposal:
         mixture = mixture.to(device="cpu", dtype=torch.float64)
         self.n_experts, self.n_dims, self.n_context = mixture.n_components, mixture.n_dims, mixture.n_context
         linear = isinstance(mixture.experts, LinearExperts) and isinstance(mixture.gating, SoftmaxGating)
-        self._prepared = _LinearParts(mixture) if linear else _AnyParts(mixture)
-
-    def condition(self, contexts: FloatArray) -> ConditionalMixture:
+        self.condition: Callable[[FloatArray], ConditionalMixture] = _linear(mixture) if linear else _any(mixture)
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
-        log_gate, means, factors = self._prepared(contexts)
-        log_weights = (log_gate - np.log(len(contexts))).reshape(-1)
-        return ConditionalMixture(log_weights, means.reshape(-1, self.n_dims), factors, self.n_experts)
 
 
-class _LinearParts:
-    """Log gate (n, k), means (n, k, d) and factors of linear parts at contexts (n, dy)."""
+def _linear(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
+    """Of linear parts: only the gate has to be evaluated, experts where they are drawn."""
+    tensors = mixture.tensors()
+    gating_weights = np.ascontiguousarray(tensors["gating.weights"].numpy().T)
+    gating_biases = tensors["gating.biases"].numpy()
+    experts = Experts.of(
+        tensors["experts.weights"].numpy(),
+        tensors["experts.biases"].numpy(),
+        tensors["experts.scale_trils"],
+        mixture.n_components,
+    )
 
-    def __init__(self, mixture: MixtureOfExperts) -> None:
-        tensors = mixture.tensors()
-        parameters = {name: value.numpy() for name, value in tensors.items()}
-        self._gating_weights, self._gating_biases = parameters["gating.weights"], parameters["gating.biases"]
-        weights, self._biases = parameters["experts.weights"], parameters["experts.biases"]
-        self._weights = np.ascontiguousarray(weights.reshape(-1, weights.shape[-1]).T)
-        self._factors = Factors.of(tensors["experts.scale_trils"])
+    def condition(contexts: FloatArray) -> ConditionalMixture:
+        log_weights = np.empty((len(contexts), len(gating_biases)))
+        log_gate(contexts, gating_weights, gating_biases, log_weights)
+        return ConditionalMixture(log_weights.reshape(-1), contexts, experts)
 
-    def __call__(self, contexts: FloatArray) -> tuple[FloatArray, FloatArray, Factors]:
-        logits = contexts @ self._gating_weights.T + self._gating_biases
-        means = (contexts @ self._weights).reshape(-1, *self._biases.shape) + self._biases
-        return logits - _logsumexp(logits)[:, None], means, self._factors
+    return condition
 
 
-class _AnyParts:
-    """The same of any gating and experts, by their own calls."""
+def _any(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
+    """Of any gating and experts, by their own calls: an expert for each context, of which it is independent."""
 
-    def __init__(self, mixture: MixtureOfExperts) -> None:
-        self._mixture = mixture
-
-    def __call__(self, contexts: FloatArray) -> tuple[FloatArray, FloatArray, Factors]:
+    def condition(contexts: FloatArray) -> ConditionalMixture:
         context = torch.from_numpy(np.ascontiguousarray(contexts, dtype=np.float64))
         with torch.no_grad():
-            log_gate, experts = self._mixture.gating(context), self._mixture.experts(context)
-            factors = experts.scale_tril.expand(*experts.mean.shape, experts.n_dims).flatten(0, 1).contiguous()
-        return log_gate.numpy(), experts.mean.numpy(), Factors.of(factors)
+            gate, gaussians = mixture.gating(context), mixture.experts(context)
+            factors = gaussians.scale_tril.expand(*gaussians.mean.shape, gaussians.n_dims).flatten(0, 1)
+        means = gaussians.mean.flatten(0, 1).numpy()
+        experts = Experts.of(np.empty((*means.shape, 0)), means, factors, mixture.n_components)
+        log_weights = gate.numpy() - math.log(len(contexts))
+        return ConditionalMixture(log_weights.reshape(-1), np.empty((1, 0)), experts)
 
-
-def _logsumexp(values: FloatArray) -> FloatArray:
-    """Over the last axis of a matrix of finite values; SciPy's takes longer than all the rest of a request."""
-    largest = values.max(axis=1)
-    return np.asarray(largest + np.log(np.exp(values - largest[:, None]).sum(axis=1)))
+    return condition

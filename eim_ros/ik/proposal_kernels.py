@@ -1,7 +1,6 @@
 """Compiled loops of `proposal.py`: draw from a mixture of many Gaussians, and evaluate its density.
 
-Component c of a mixture has mean means[c] and the factors of part c modulo the number of factors: a component is a pair
-of a context and an expert, and factors may be shared by all contexts.
+Component c of a mixture is a pair of a context and an expert: context c // n_experts and expert c modulo n_experts.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from eim_ros.numerics.compiled import compiled
 
-__all__ = ["draw", "log_densities"]
+__all__ = ["draw", "log_densities", "log_gate"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -22,24 +21,54 @@ NEGLIGIBLE = 40.0  # [nat]: exp(-40) of a sum is below its rounding
 
 
 @compiled
+def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray, result: FloatArray) -> None:
+    """Fill result (n_contexts, k) with log softmax(weights y + biases) - log n_contexts, of weights (dy, k)."""
+    n_contexts, n_experts = result.shape
+    for i in range(n_contexts):
+        for e in range(n_experts):
+            result[i, e] = biases[e]
+        for b in range(contexts.shape[1]):
+            for e in range(n_experts):
+                result[i, e] += contexts[i, b] * weights[b, e]
+        largest, total = -math.inf, 0.0
+        for e in range(n_experts):
+            largest = max(largest, result[i, e])
+        for e in range(n_experts):
+            total += math.exp(result[i, e] - largest)
+        shift = largest + math.log(total * n_contexts)
+        for e in range(n_experts):
+            result[i, e] -= shift
+
+
+@compiled
 def draw(
-    cumulative: FloatArray,
-    means: FloatArray,
+    log_weights: FloatArray,
+    tempering: float,
+    contexts: FloatArray,
+    weights: FloatArray,
+    biases: FloatArray,
     scale_trils: FloatArray,
     uniform: FloatArray,
     noise: FloatArray,
     samples: FloatArray,
     components: IntArray,
 ) -> None:
-    """Fill samples (n, d) and components (n,).
+    """Fill samples (n, d) and components (n,), drawn with weights in proportion to exp(tempering log_weights).
 
-    From cumulative weights (c,), means (c, d), Cholesky factors (m, d, d), uniform numbers (n,) and standard normal
-    ones (n, d).
+    From log weights (c,), contexts (n_contexts, dy), experts' weights (k, d, dy), biases (k, d) and Cholesky factors
+    (k, d, d), uniform numbers (n,) and standard normal ones (n, d). Only experts that are drawn are looked at.
     """
-    n_dims, last = means.shape[1], len(cumulative) - 1
+    n_experts, n_dims, n_context = weights.shape
+    cumulative = np.empty(len(log_weights))
+    largest, total = -math.inf, 0.0
+    for c in range(len(log_weights)):
+        largest = max(largest, log_weights[c])
+    for c in range(len(log_weights)):
+        total += math.exp(tempering * (log_weights[c] - largest))
+        cumulative[c] = total
     for i in range(len(samples)):
-        level = uniform[i] * cumulative[last]
-        low, high = 0, last
+        level = uniform[i] * total
+        low, high = 0, len(log_weights) - 1
         while low < high:  # the first component whose cumulative weight exceeds the level
             middle = (low + high) // 2
             if cumulative[middle] > level:
@@ -47,11 +76,13 @@ def draw(
             else:
                 low = middle + 1
         components[i] = low
-        part = low % len(scale_trils)
+        row, expert = low // n_experts, low % n_experts
         for a in range(n_dims):
-            value = means[low, a]
+            value = biases[expert, a]
+            for b in range(n_context):
+                value += weights[expert, a, b] * contexts[row, b]
             for b in range(a + 1):
-                value += scale_trils[part, a, b] * noise[i, b]
+                value += scale_trils[expert, a, b] * noise[i, b]
             samples[i, a] = value
 
 

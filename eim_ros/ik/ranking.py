@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
+from eim_ros.ik.goal import Pool
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
 
@@ -62,9 +63,23 @@ class Ranking:
         """Whether the first solutions found are to be kept whatever their rank: else the sample would be biased."""
         return set(self.weights) <= {"density", UNORDERED}
 
+    def ranked(self, robot: Robot, pool: Pool, n: int, log_prob: Callable[[FloatArray], FloatArray]) -> Pool:
+        """The best n of a pool, best first, those that are not valid last."""
+        if self.is_fair and len(pool) > n:
+            pool = pool.pick(np.arange(n))
+        if not self._criteria and pool.valid.all():
+            return pool
+        ranks = np.argsort(self.costs(robot, pool.positions, lambda: log_prob(pool.positions)), kind="stable")
+        return pool.pick(ranks[np.argsort(~pool.valid[ranks], kind="stable")][:n])
+
+    @property
+    def _criteria(self) -> dict[str, float]:
+        """Those that count, with their weights."""
+        return {name: weight for name, weight in self.weights.items() if name != UNORDERED and weight > 0.0}
+
     def costs(self, robot: Robot, positions: FloatArray, log_prob: Callable[[], FloatArray]) -> FloatArray:
         """Cost (n,) of configurations (n, dof), best lowest; the log densities (n,) are asked for only where needed."""
-        weights = {name: weight for name, weight in self.weights.items() if name != UNORDERED and weight > 0.0}
+        weights = self._criteria
         parts = [weight * self._cost(name, robot, positions, log_prob) for name, weight in weights.items()]
         if len(parts) == 1:
             return parts[0]

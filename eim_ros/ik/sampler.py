@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, JointStateError, RobotError
+from eim_ros.ik.collection import UNIFORM_CONFIGURATIONS
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.model import IKModel
-from eim_ros.ik.proposal import ConditionalMixture, Proposal
+from eim_ros.ik.proposal import Proposal
 from eim_ros.ik.ranking import Order, Ranking
-from eim_ros.ik.samples import NO_EXPERT, Samples
+from eim_ros.ik.samples import Samples
+from eim_ros.ik.search import DISTINCT_TOLERANCE, Search
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.kinematics.collision import collision_model
@@ -31,9 +33,8 @@ __all__ = ["Sampler"]
 
 FloatArray = npt.NDArray[np.float64]
 
-DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in every joint are near-duplicates
-FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
-MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
+EXPLORE = 0.5  # unless a request says otherwise, with models of uniform configurations and n of at least
+FEWEST_TO_EXPLORE = 16
 FREE_ORIENTATIONS = 16  # poses over which a model is averaged where the task leaves some of it free
 
 
@@ -88,6 +89,7 @@ class Sampler:
         position_tolerance: float = 1e-6,
         orientation_tolerance: float = 1e-6,
         timeout: float = 1.0,
+        explore: float | None = None,
         constraints: Constraints | None = None,
     ) -> Samples:
         """Sample configurations for one pose.
@@ -116,6 +118,10 @@ class Sampler:
             Largest errors of a valid configuration [m], [rad].
         timeout : float
             [s].
+        explore : float, optional
+            How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer
+            that may come from walks along the self-motion, and how much the weights of the experts are levelled, see
+            `Search`. Default: 0.5 for 16 and more samples of a model of uniformly sampled configurations, else 0.
         constraints : Constraints, optional
             Tolerances per axis, narrower limits, fixed joints, no collision.
 
@@ -133,26 +139,22 @@ class Sampler:
         wanted, asked = check_pose(pose), constraints or Constraints()
         if position_only is None:
             position_only = self.context_kind == "position" and asked.tolerances is None
-        _check(n, seed, position_tolerance, orientation_tolerance, timeout)
+        _check(n, seed, position_tolerance, orientation_tolerance, timeout, explore)
         reference = None if near is None else self.checked_configuration(near)
         ranking = Ranking(order or ("density" if reference is None else "distance"), reference, position_only)
         rng = np.random.default_rng(seed)
         conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, rng))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
         if refine:
-            pool, out_of_time = self._search(goal, conditional, n, distinct, started + timeout, rng, reference)
+            search = Search(goal, conditional, rng, distinct, reference, self._explore(explore, n))
+            pool, out_of_time = search.run(n, started + timeout)
         else:
             positions, expert = conditional.sample(n, rng)
             pool, out_of_time = goal.verified(positions, expert), False
             if distinct:
                 pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
-        if ranking.is_fair and len(pool) > n:
-            pool = pool.pick(np.arange(n))
-        costs = ranking.costs(self.robot, pool.positions, lambda: conditional.log_prob(pool.positions))
-        ranks = np.argsort(costs, kind="stable")
-        chosen = ranks[np.argsort(~pool.valid[ranks], kind="stable")][:n]
         code, message = _outcome(pool, n, refine, out_of_time, goal.n_colliding)
-        picked = pool.pick(chosen)
+        picked = ranking.ranked(self.robot, pool, n, conditional.log_prob)
         return Samples(
             self.robot.joint_names,
             picked.positions,
@@ -166,47 +168,11 @@ class Sampler:
             conditional,
         )
 
-    def _search(
-        self,
-        goal: Goal,
-        conditional: ConditionalMixture,
-        n: int,
-        distinct: bool,
-        deadline: float,
-        rng: np.random.Generator,
-        near: FloatArray | None,
-    ) -> tuple[Pool, bool]:
-        """Rounds of proposing and refining until n are found, the search is fruitless, or time is up.
-
-        The first round begins with the configuration that solutions should be near: what it is moved to is near it.
-        """
-        pool = goal.verified(*conditional.sample(0, rng))
-        best = pool
-        fruitless = 0
-        round_size = min(n + n // 8 + 4, MOST_SEEDS_PER_ROUND)
-        uniform_share = 0.0
-        while len(pool) < n and fruitless < FRUITLESS_SEEDS:
-            if time.perf_counter() >= deadline and len(best):
-                return (pool if len(pool) else best), True
-            n_uniform = int(uniform_share * round_size)
-            positions, expert = conditional.sample(round_size - n_uniform, rng)
-            if n_uniform:
-                positions = np.concatenate([positions, goal.uniform(n_uniform, rng)])
-                expert = np.concatenate([expert, np.full(n_uniform, NO_EXPERT, dtype=np.uint32)])
-            if near is not None and not len(best):
-                positions, expert = np.concatenate([near[None], positions]), np.append([NO_EXPERT], expert)
-            refined = goal.refined(positions, expert.astype(np.uint32))
-            best = best.joined(refined).best()
-            fresh = refined.pick(np.flatnonzero(refined.valid))
-            merged = pool.joined(fresh)
-            if distinct:
-                merged = merged.pick(distinct_rows(self.robot, merged.positions, DISTINCT_TOLERANCE))
-            gained = len(merged) - len(pool)
-            fruitless = 0 if gained else fruitless + round_size
-            uniform_share = 0.0 if gained > 0.5 * round_size else 0.5
-            pool = merged
-            round_size = min(max(2 * (n - len(pool)), 32), MOST_SEEDS_PER_ROUND)
-        return (pool if len(pool) else best), False
+    def _explore(self, explore: float | None, n: int) -> float:
+        if explore is not None:
+            return float(explore)
+        uniform = self.training.get("data_source") == UNIFORM_CONFIGURATIONS
+        return EXPLORE if uniform and n >= FEWEST_TO_EXPLORE else 0.0
 
     def _contexts(
         self, pose: FloatArray, position_only: bool, constraints: Constraints, rng: np.random.Generator
@@ -233,7 +199,14 @@ class Sampler:
         return reference
 
 
-def _check(n: int, seed: int | None, position_tolerance: float, orientation_tolerance: float, timeout: float) -> None:
+def _check(
+    n: int,
+    seed: int | None,
+    position_tolerance: float,
+    orientation_tolerance: float,
+    timeout: float,
+    explore: float | None,
+) -> None:
     """Refuse arguments out of their bounds; the comparisons are also false for NaN."""
     if not n >= 1:
         raise ConfigurationError(f"n must be at least 1, got {n}", n)
@@ -244,6 +217,8 @@ def _check(n: int, seed: int | None, position_tolerance: float, orientation_tole
             raise ConfigurationError(f"the {name} tolerance must be positive, got {tolerance}", tolerance)
     if not timeout >= 0.0:
         raise ConfigurationError(f"the timeout must not be negative, got {timeout}", timeout)
+    if explore is not None and not 0.0 <= explore <= 1.0:
+        raise ConfigurationError(f"explore must be from 0 to 1, got {explore}", explore)
 
 
 def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool, n_colliding: int) -> tuple[ErrorCode, str]:

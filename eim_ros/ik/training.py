@@ -109,6 +109,7 @@ class Training:
         result, record = fit.run(context, sample, inputs, start, target)
         mixture = result.mixture_of_experts.to(device="cpu")
         record["data_seed"] = data_set.description.get("seed")
+        record["data_source"] = data_set.description.get("source")
         return TrainingRun(IKModel(mixture, robot, kind, record), result)
 
     def _by_em(self, context: Tensor, sample: Tensor) -> MixtureOfExperts:

@@ -35,7 +35,7 @@ from eim_ros.kinematics.kernels import (
 )
 from eim_ros.numerics.compiled import compiled, compiled_exactly
 
-__all__ = ["LANES", "refine_lanes"]
+__all__ = ["LANES", "errors_lanes", "refine_lanes"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -453,6 +453,29 @@ def refine_lanes(
                 _load(bounds, positions, following, lane, q, best, row_of, step_of, least, reference, previous, caution)
                 following += 1
                 n_active += 1
+
+
+@compiled
+def errors_lanes(
+    links: FloatArray, positions: FloatArray, target: FloatArray, tolerances: FloatArray, errors: FloatArray
+) -> None:
+    """As `kernels.errors_many`."""
+    n, dof, m = positions.shape[0], positions.shape[1], links.shape[0] - 1
+    tip, vectors, frame, axes = np.empty((3, 4)), np.empty((2, 6)), np.empty((3, 3)), np.zeros(9 * LANES)
+    value, sine, cosine = np.zeros(m * LANES), np.zeros(m * LANES), np.zeros(m * LANES)
+    state, frames, error, q = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(8 * LANES), np.zeros(dof * LANES)
+    for first in range(0, n, LANES):
+        n_rows = min(LANES, n - first)
+        for lane in range(n_rows):
+            for j in range(dof):
+                q[j * LANES + lane] = positions[first + lane, j]
+        forward(links, q, value, sine, cosine, state, frames)
+        if tolerances.shape[0] > 0:
+            task_differences(state, target, tolerances, tip, vectors, frame, error, axes)
+        else:
+            pose_difference(state, target, False, error)
+        for lane in range(n_rows):
+            errors[0, first + lane], errors[1, first + lane] = error[6 * LANES + lane], error[7 * LANES + lane]
 
 
 @compiled

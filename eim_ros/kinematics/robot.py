@@ -16,8 +16,9 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError, PoseError, RobotError
 from eim_ros.kinematics import kernels
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
-from eim_ros.kinematics.lanes import refine_lanes
+from eim_ros.kinematics.lanes import errors_lanes, refine_lanes
 from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.self_motion import grow
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
 
@@ -193,7 +194,8 @@ class Robot:
         """
         rows, _ = self._rows(q)
         errors = np.empty((2, len(rows)))
-        kernels.errors_many(self.links, rows, check_pose(pose), checked_tolerances(tolerances), errors)
+        measure = errors_lanes if len(rows) >= FEWEST_FOR_LANES else kernels.errors_many
+        measure(self.links, rows, check_pose(pose), checked_tolerances(tolerances), errors)
         return errors[0], errors[1]
 
     def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -267,6 +269,61 @@ class Robot:
         )  # fmt: skip
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
+    def spread(
+        self,
+        solutions: npt.ArrayLike,
+        pose: npt.ArrayLike,
+        n: int,
+        rng: np.random.Generator,
+        *,
+        position_only: bool = False,
+        tolerances: npt.ArrayLike | None = None,
+        position_tolerance: float = 1e-6,
+        orientation_tolerance: float = 1e-6,
+        step: float = 0.4,
+        lower: npt.ArrayLike | None = None,
+        upper: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """Further solutions of a pose, by walks along the self-motion of a redundant arm from known ones.
+
+        Parameters
+        ----------
+        solutions : (m, dof) array_like
+            Configurations that reach the pose, within the limits.
+        pose : (4, 4) array_like
+        n : int
+            Most solutions wanted.
+        rng : numpy Generator
+        position_only, tolerances, position_tolerance, orientation_tolerance, lower, upper
+            As in `refine`.
+        step : float
+            Length of a step [rad, m]. New solutions are at least 0.75 of it from all others, in Euclidean distance.
+
+        Returns
+        -------
+        (k, dof) array
+            k <= n; fewer, where steps from all solutions lead to no more.
+        """
+        known = self._rows(solutions)[0]
+        target = _transforms(pose, 2)
+        outcome = kernels.check_request(target, known)
+        if outcome == kernels.BAD_POSE:
+            raise _bad_pose(target[None])
+        if outcome == kernels.BAD_SEED:
+            raise RobotError("solutions must be finite", solutions)
+        redundancy = self.dof - (3 if position_only else 6)
+        if not len(known) or n < 1 or redundancy < 1:
+            return np.empty((0, self.dof))
+        points = np.empty((len(known) + n, self.dof))
+        points[: len(known)] = known
+        task = checked_tolerances(tolerances, position_only)
+        n_points = grow(
+            self.links, self._bounds(lower, upper), points, len(known), target, position_only and not len(task), task,
+            float(position_tolerance), float(orientation_tolerance), float(step), redundancy,
+            rng.random(),
+        )  # fmt: skip
+        return points[len(known) : n_points]
+
     def solve(
         self,
         pose: npt.ArrayLike,
@@ -325,9 +382,10 @@ class Robot:
         pose = self.forward(q[0])
         self.jacobian(q)
         self.skeleton(q)
-        self.pose_errors(q, pose)
-        self.refine(q, pose)
-        self.refine(np.repeat(q, FEWEST_FOR_LANES, axis=0), pose)
+        for rows in (q, np.repeat(q, FEWEST_FOR_LANES, axis=0)):
+            self.pose_errors(rows, pose)
+            self.refine(rows, pose)
+        self.spread(q, pose, 1, np.random.default_rng(0), position_only=True)
         self.solve(pose, np.random.default_rng(0), max_restarts=1)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:

@@ -56,7 +56,7 @@ def test_a_system_of_no_joints_that_can_move_has_a_finite_answer() -> None:
 def test_random_numbers_of_the_restarts_are_uniform() -> None:
     state, values = np.uint64(1), []
     for _ in range(20000):
-        state, value = kernels._next_uniform(np.uint64(state))
+        state, value = kernels.next_uniform(np.uint64(state))
         values.append(value)
     counts, _ = np.histogram(values, bins=20, range=(0, 1))
     # chi-squared with 19 degrees of freedom: 43.8 is exceeded once in a thousand; the seed is fixed

@@ -60,11 +60,23 @@ def test_errors_and_limits_of_what_is_returned_are_true(name: str) -> None:
     rng = np.random.default_rng(1)
     pose = robot.forward(robot.sample_configurations(1, rng)[0])
     q, converged, _, errors = refined(lanes.refine_lanes, robot, robot.sample_configurations(40, rng), pose)
-    position, orientation = robot.pose_errors(q, pose)
+    position, orientation = (np.concatenate(e) for e in zip(*(robot.pose_errors(row, pose) for row in q), strict=True))
     np.testing.assert_allclose(errors[0], position, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(errors[1], orientation, rtol=1e-7, atol=1e-9)  # the angle's series is good to 1e-10
     assert robot.within_limits(q).all()
     assert (converged == ((errors <= 1e-6).all(axis=0))).all()
+
+
+@every_robot
+@pytest.mark.parametrize("tolerances", [[], [0.0, 0.1, 0.0, 0.0, 0.0, np.inf]])
+def test_errors_side_by_side_are_those_one_by_one(name: str, tolerances: list[float]) -> None:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(3)
+    pose, q = robot.forward(robot.sample_configurations(1, rng)[0]), robot.sample_configurations(37, rng)
+    results = np.full((2, 2, 37), np.nan)
+    for measure, errors in zip((kernels.errors_many, lanes.errors_lanes), results, strict=True):
+        measure(robot.links, q, pose, np.array(tolerances), errors)
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, lanes.LANES - 1, lanes.LANES, lanes.LANES + 1, 100])
