@@ -8,6 +8,7 @@ from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs, Smo
 from eim_ros.ik.kinematic_target import KinematicTarget, KnownKinematicsConfig
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.path import JointPath, sample_path
+from eim_ros.ik.posture import Posture
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, Samples
 from eim_ros.ik.training import Training, TrainingRun
@@ -22,6 +23,7 @@ __all__ = [
     "KinematicInputs",
     "KinematicTarget",
     "KnownKinematicsConfig",
+    "Posture",
     "Sampler",
     "Samples",
     "SmoothingConfig",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.posture import Posture
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
@@ -18,6 +20,7 @@ __all__ = ["Goal", "Pool"]
 FloatArray = npt.NDArray[np.float64]
 
 PATIENCE = 3  # of the refiner: another seed is cheaper than a longer attempt
+SETTLED_AT_ONCE = 64  # configurations moved between two looks at the clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +153,36 @@ class Goal:
             upper=self.upper if self.narrows else None,
         )
         return self.verified(positions, np.full(len(positions), NO_EXPERT, dtype=np.uint32))
+
+    def settled(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
+        """Valid configurations moved towards a posture, see `Robot.settle`, and whether time was up before the last.
+
+        One that would not be valid where it is moved to, or whose cost would be higher, stays where it is. The deadline
+        is a time of `perf_counter` [s].
+        """
+        preferred, weights = posture.of(self.robot)
+        positions, valid = pool.positions.copy(), np.flatnonzero(pool.valid)
+        n_moved = 0
+        while n_moved < len(valid) and time.perf_counter() < deadline:
+            rows = valid[n_moved : n_moved + SETTLED_AT_ONCE]
+            n_moved += len(rows)
+            positions[rows] = self.robot.settle(
+                positions[rows],
+                self.pose,
+                preferred,
+                weights,
+                position_only=self.position_only,
+                tolerances=self.constraints.tolerances,
+                position_tolerance=self.position_tolerance,
+                orientation_tolerance=self.orientation_tolerance,
+                lower=self.lower if self.narrows else None,
+                upper=self.upper if self.narrows else None,
+            )
+        moved = self.verified(positions, pool.expert)
+        costs = posture.costs(self.robot, np.concatenate([positions, pool.positions])).reshape(2, -1)
+        stays = pool.valid & ~(moved.valid & (costs[0] <= costs[1]))
+        rows = np.arange(len(pool)) + len(pool) * stays
+        return moved.joined(pool).pick(rows), n_moved < len(valid)
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations as they are, measured by forward kinematics."""

@@ -1,4 +1,4 @@
-"""In which order solutions come: by density, distance, manipulability, distance to the limits, or a mix of these."""
+"""In which order solutions come: by density, distance, posture, manipulability, limits, or a mix of these."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik.goal import Pool
+from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
 
@@ -20,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 Order: TypeAlias = str | Mapping[str, float]
 
 UNORDERED = "none"
-ORDERS = ("density", "distance", "manipulability", "limits", UNORDERED)
+ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,19 +31,22 @@ class Ranking:
     Attributes
     ----------
     order : str or mapping of str to float
-        "density": likeliest under the model first; "distance": nearest to `reference` first; "manipulability": farthest
-        from singular first; "limits": farthest from a joint limit first; "none": as they were found, a fair sample of
-        what the search finds. A mapping weighs several of them: each is scaled to 0 (best) to 1 (worst) among the
-        configurations at hand, and the weighted sum decides.
+        "density": likeliest under the model first; "distance": nearest to `reference` first; "posture": least cost of
+        `posture` first; "manipulability": farthest from singular first; "limits": farthest from a joint limit first;
+        "none": as they were found, a fair sample of what the search finds. A mapping weighs several of them: each is
+        scaled to 0 (best) to 1 (worst) among the configurations at hand, and the weighted sum decides.
     reference : (dof,), optional
         Configuration for "distance".
     position_only : bool
         Whether manipulability is that of the position alone.
+    posture : Posture, optional
+        For "posture".
     """
 
     order: Order
     reference: FloatArray | None = None
     position_only: bool = False
+    posture: Posture | None = None
 
     def __post_init__(self) -> None:
         for name, weight in self.weights.items():
@@ -52,6 +56,8 @@ class Ranking:
                 raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
         if "distance" in self.weights and self.reference is None:
             raise ConfigurationError("ordering by distance needs a configuration to be near", self.order)
+        if "posture" in self.weights and self.posture is None:
+            raise ConfigurationError("ordering by posture needs a preferred posture", self.order)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -95,6 +101,9 @@ class Ranking:
         if name == "distance":
             assert self.reference is not None
             return distance_to(robot, positions, self.reference)
+        if name == "posture":
+            assert self.posture is not None
+            return self.posture.costs(robot, positions)
         if name == "manipulability":
             return -manipulability(robot, positions, self.position_only)
         return -limit_margin(robot, positions)

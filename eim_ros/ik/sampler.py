@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.model import IKModel
+from eim_ros.ik.posture import Posture
 from eim_ros.ik.proposal import Proposal
 from eim_ros.ik.ranking import Order, Ranking
 from eim_ros.ik.samples import Samples
@@ -91,6 +93,7 @@ class Sampler:
         timeout: float = 1.0,
         explore: float | None = None,
         constraints: Constraints | None = None,
+        posture: Posture | Mapping[str, float] | None = None,
     ) -> Samples:
         """Sample configurations for one pose.
 
@@ -105,8 +108,8 @@ class Sampler:
         near : (dof,) array_like, optional
             Configuration to which solutions should be near [rad or m].
         order : str or mapping of str to float, optional
-            How the answer is ordered, see `Ranking`; default: by the distance to `near` where that is given, by density
-            otherwise. By "none" is fastest: no density is computed.
+            How the answer is ordered, see `Ranking`; default: by `posture` where that is given, else by the distance to
+            `near` where that is given, else by density. By "none" is fastest: no density is computed.
         position_only : bool, optional
             Whether any orientation will do; default: as the model's context is a position or a pose; with
             tolerances per axis these decide.
@@ -124,6 +127,10 @@ class Sampler:
             `Search`. Default: 0.5 for 16 and more samples of a model of uniformly sampled configurations, else 0.
         constraints : Constraints, optional
             Tolerances per axis, narrower limits, fixed joints, no collision.
+        posture : Posture, or mapping of str to float, optional
+            Preferred values of joints by name [rad] or [m], with equal weights where it is a mapping. With `refine`
+            each solution is moved along the self-motion of the arm to the nearest local minimum of the posture's cost,
+            as far as limits allow and nothing collides there; never to a higher cost.
 
         Returns
         -------
@@ -141,7 +148,12 @@ class Sampler:
             position_only = self.context_kind == "position" and asked.tolerances is None
         _check(n, seed, position_tolerance, orientation_tolerance, timeout, explore)
         reference = None if near is None else self.checked_configuration(near)
-        ranking = Ranking(order or ("density" if reference is None else "distance"), reference, position_only)
+        liked = posture if posture is None or isinstance(posture, Posture) else Posture(posture)
+        if liked is not None:
+            liked.of(self.robot)
+        natural = "density" if reference is None else "distance"
+        order = order or (natural if liked is None else "posture")
+        ranking = Ranking(order, reference, position_only, liked)
         rng = np.random.default_rng(seed)
         conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, rng))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
@@ -151,9 +163,13 @@ class Sampler:
         else:
             positions, expert = conditional.sample(n, rng)
             pool, out_of_time = goal.verified(positions, expert), False
-            if distinct:
-                pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
-        code, message = _outcome(pool, n, refine, out_of_time, goal.n_colliding)
+        n_colliding, is_cut_short = goal.n_colliding, False
+        if liked is not None and refine:
+            pool, is_cut_short = goal.settled(pool, liked, started + timeout)
+        if distinct and (liked is not None or not refine):
+            pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
+        code, message = _outcome(pool, n, refine, out_of_time or is_cut_short, n_colliding)
+        message += "; not all were moved towards the posture" if is_cut_short else ""
         picked = ranking.ranked(self.robot, pool, n, conditional.log_prob)
         return Samples(
             self.robot.joint_names,

@@ -18,7 +18,7 @@ from eim_ros.kinematics import kernels
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
 from eim_ros.kinematics.lanes import errors_lanes, refine_lanes
 from eim_ros.kinematics.pose import check_pose
-from eim_ros.kinematics.self_motion import grow
+from eim_ros.kinematics.self_motion import grow, settle
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
 
@@ -304,13 +304,7 @@ class Robot:
         (k, dof) array
             k <= n; fewer, where steps from all solutions lead to no more.
         """
-        known = self._rows(solutions)[0]
-        target = _transforms(pose, 2)
-        outcome = kernels.check_request(target, known)
-        if outcome == kernels.BAD_POSE:
-            raise _bad_pose(target[None])
-        if outcome == kernels.BAD_SEED:
-            raise RobotError("solutions must be finite", solutions)
+        known, target = self._solutions(solutions, pose)
         redundancy = self.dof - (3 if position_only else 6)
         if not len(known) or n < 1 or redundancy < 1:
             return np.empty((0, self.dof))
@@ -323,6 +317,56 @@ class Robot:
             rng.random(),
         )  # fmt: skip
         return points[len(known) : n_points]
+
+    def settle(
+        self,
+        solutions: npt.ArrayLike,
+        pose: npt.ArrayLike,
+        preferred: npt.ArrayLike,
+        weights: npt.ArrayLike,
+        *,
+        position_only: bool = False,
+        tolerances: npt.ArrayLike | None = None,
+        position_tolerance: float = 1e-6,
+        orientation_tolerance: float = 1e-6,
+        lower: npt.ArrayLike | None = None,
+        upper: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """Solutions of a pose, moved along the self-motion to a local minimum of sum_j w_j (q_j - p_j)^2.
+
+        Differences are on the circle where a joint turns endlessly. The cost of none is higher than before; of an arm
+        without redundancy they stay where they are.
+
+        Parameters
+        ----------
+        solutions : (n, dof) array_like
+            Configurations that reach the pose, within the limits.
+        pose : (4, 4) array_like
+        preferred : (dof,) array_like
+            p [rad] or [m].
+        weights : (dof,) array_like
+            w >= 0.
+        position_only, tolerances, position_tolerance, orientation_tolerance, lower, upper
+            As in `refine`.
+
+        Returns
+        -------
+        (n, dof) array
+        """
+        known, target = self._solutions(solutions, pose)
+        cost = np.array([self._rows(preferred)[0][0], self._rows(weights)[0][0], self.continuous])
+        if not np.isfinite(cost).all() or (cost[1] < 0.0).any():
+            raise RobotError("a cost needs finite joint values, and finite weights of at least 0", (preferred, weights))
+        positions: FloatArray = known.copy()
+        if not cost[1].any():
+            return positions
+        cost[1] /= cost[1].max()
+        task = checked_tolerances(tolerances, position_only)
+        settle(
+            self.links, self._bounds(lower, upper), positions, cost, target, position_only and not len(task), task,
+            float(position_tolerance), float(orientation_tolerance),
+        )  # fmt: skip
+        return positions
 
     def solve(
         self,
@@ -386,6 +430,7 @@ class Robot:
             self.pose_errors(rows, pose)
             self.refine(rows, pose)
         self.spread(q, pose, 1, np.random.default_rng(0), position_only=True)
+        self.settle(q, pose, q[0], np.ones(self.dof))
         self.solve(pose, np.random.default_rng(0), max_restarts=1)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
@@ -404,6 +449,16 @@ class Robot:
                 f"configurations of robot {self.name!r} must have shape (n, {self.dof}), got {np.shape(q)}", q
             )
         return rows, single
+
+    def _solutions(self, solutions: npt.ArrayLike, pose: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Checked solutions (n, dof) and their pose (4, 4)."""
+        known, target = self._rows(solutions)[0], _transforms(pose, 2)
+        outcome = kernels.check_request(target, known)
+        if outcome == kernels.BAD_POSE:
+            raise _bad_pose(target[None])
+        if outcome == kernels.BAD_SEED:
+            raise RobotError("solutions must be finite", solutions)
+        return known, target
 
     def _bounds(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> FloatArray:
         """Limits of a call and which joints wrap (3, dof): a continuous joint narrowed to less than a turn does not."""

@@ -7,6 +7,7 @@ import pytest
 from ik.arms import arm_of
 
 from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Posture
 from eim_ros.ik.ranking import ORDERS, Ranking, limit_margin, manipulability
 
 
@@ -73,17 +74,18 @@ def test_weights_mix_what_each_order_says() -> None:
 @pytest.mark.parametrize("order", [*ORDERS, {"limits": 1, "distance": 1}])
 def test_no_configurations_have_no_costs(order: object) -> None:
     robot = arm_of("panda")
-    empty = np.empty((0, robot.dof))
-    assert Ranking(order, np.zeros(robot.dof)).costs(robot, empty, lambda: np.empty(0)).shape == (0,)
+    empty, liked = np.empty((0, robot.dof)), Posture({robot.joint_names[0]: 0.0})
+    assert Ranking(order, np.zeros(robot.dof), posture=liked).costs(robot, empty, lambda: np.empty(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(
     ("order", "reason"),
     [
-        ("beauty", "unknown order 'beauty'; known: density, distance, manipulability, limits, none"),
+        ("beauty", "unknown order 'beauty'; known: density, distance, posture, manipulability, limits, none"),
         ({"limits": -1.0}, "the weight of order 'limits' must be finite and not negative"),
         ({"limits": float("nan")}, "must be finite"),
         ("distance", "needs a configuration to be near"),
+        ("posture", "needs a preferred posture"),
     ],
 )
 def test_bad_orders_are_refused(order: object, reason: str) -> None:

@@ -1,0 +1,126 @@
+"""Requests with a preferred posture: solutions go where it costs least, stay valid, and come in its order."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from ik.arms import arm_and_oracle, arm_of, reachable_pose, sampler_of
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Constraints, ErrorCode, Posture
+from eim_ros.ik.goal import Goal
+from eim_ros.kinematics import Sphere
+
+ENOUGH = 60.0  # [s]
+POSE = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])  # of a Panda: upright, its elbow in the middle
+
+
+def elbow_side(positions: np.ndarray) -> np.ndarray:
+    """y (n,) of a Panda's elbow [m]."""
+    return arm_of("panda").skeleton(positions)[:, 4, 1]
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_elbow_goes_to_the_preferred_side(side: float) -> None:
+    """Joint 1 turns the upper arm: where it is positive the elbow is on the left of an arm that reaches forward."""
+    robot, oracle = arm_and_oracle("panda")
+    pose, sampler = robot.forward(POSE), sampler_of("panda", "pose")
+    preferred = {"panda_joint1": 0.9 * side, "panda_joint3": -0.9 * side}
+    assert set(preferred) <= set(robot.joint_names), robot.joint_names
+    plain = sampler.sample(pose, 60, 0, timeout=ENOUGH)
+    samples = sampler.sample(pose, 60, 0, posture=preferred, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.SUCCESS
+    assert samples.valid.all()
+    for q in samples.positions:
+        np.testing.assert_allclose(oracle.forward(q), pose, atol=2e-6)
+    assert (np.sign(elbow_side(samples.positions[:5])) == side).all()
+    assert (side * elbow_side(samples.positions) > 0.05).mean() > (side * elbow_side(plain.positions) > 0.05).mean()
+    costs = Posture(preferred).costs(robot, samples.positions)
+    assert (np.diff(costs) >= 0.0).all()
+    assert costs[0] < Posture(preferred).costs(robot, plain.positions).min() + 1e-6
+
+
+@pytest.mark.parametrize(("name", "kind"), [("iiwa14", "pose"), ("panda", "position"), ("planar10", "position")])
+def test_cost_of_no_solution_rises(name: str, kind: str) -> None:
+    robot = arm_of(name)
+    posture = Posture({robot.joint_names[0]: 0.3, robot.joint_names[2]: -0.4}, {robot.joint_names[2]: 2.5})
+    goal = Goal(robot, reachable_pose(robot), kind == "position", 1e-6, 1e-6)
+    seeds = robot.sample_configurations(100, np.random.default_rng(0))
+    pool = goal.refined(seeds, np.arange(100, dtype=np.uint32))
+    moved, is_cut_short = goal.settled(pool, posture, time.perf_counter() + ENOUGH)
+    assert not is_cut_short
+    before, after = posture.costs(robot, pool.positions), posture.costs(robot, moved.positions)
+    assert (after <= before).all()
+    assert after[pool.valid].mean() < 0.9 * before[pool.valid].mean()
+    np.testing.assert_array_equal(moved.valid, pool.valid)
+    np.testing.assert_array_equal(moved.expert, pool.expert)
+    np.testing.assert_array_equal(moved.positions[~pool.valid], pool.positions[~pool.valid])
+
+
+def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
+    robot = arm_of("iiwa14")
+    goal = Goal(robot, reachable_pose(robot), True, 1e-6, 1e-6)
+    pool = goal.refined(robot.sample_configurations(10, np.random.default_rng(0)), np.zeros(10, dtype=np.uint32))
+    moved, is_cut_short = goal.settled(pool, Posture({robot.joint_names[0]: 0.3}), 0.0)
+    assert is_cut_short
+    np.testing.assert_array_equal(moved.positions, pool.positions)
+    late = sampler_of("iiwa14", "position").sample(goal.pose, 5, 0, posture={robot.joint_names[0]: 0.3}, timeout=0.0)
+    assert late.error_code == ErrorCode.TIMED_OUT
+    assert late.valid.all()
+    assert late.message.endswith("not all were moved towards the posture")
+
+
+def test_constraints_stay_kept() -> None:
+    robot = arm_of("iiwa14")
+    pose = robot.forward(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
+    first, third = robot.joint_names[0], robot.joint_names[2]
+    in_the_way = robot.skeleton(sampler_of("iiwa14", "pose").sample(
+        pose, 20, 0, posture={first: 1.0}, timeout=ENOUGH
+    ).positions[:1])[0, 4]  # fmt: skip
+    constraints = Constraints(limits={first: (-0.5, 0.7)}, self_collision=True, obstacles=(Sphere(in_the_way, 0.1),))
+    samples = sampler_of("iiwa14", "pose").sample(
+        pose, 50, 0, posture={first: 1.0, third: -2.0}, constraints=constraints, timeout=ENOUGH
+    )
+    assert samples.error_code == ErrorCode.SUCCESS, samples.message
+    assert samples.valid.all()
+    assert (samples.positions[:, 0] <= 0.7).all()
+    assert not constraints.scene(robot).colliding(samples.positions).any()
+    assert samples.positions[0, 0] > 0.3
+
+
+def test_near_duplicates_that_arise_are_dropped() -> None:
+    robot, sampler = arm_of("panda"), sampler_of("panda", "pose")
+    preferred = dict.fromkeys(robot.joint_names, 0.0)
+    samples = sampler.sample(robot.forward(POSE), 100, 0, posture=preferred, distinct=True, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.SUCCESS
+    assert 1 <= len(samples) < 80
+    distances = np.abs(samples.positions[:, None] - samples.positions[None]).max(axis=-1) + np.eye(len(samples))
+    assert distances.min() > 0.01
+
+
+def test_raw_samples_are_ordered_but_not_moved() -> None:
+    robot, sampler = arm_of("panda"), sampler_of("panda", "pose")
+    name, pose = robot.joint_names[0], reachable_pose(robot)
+    raw = sampler.sample(pose, 30, 0, refine=False, order="none")
+    samples = sampler.sample(pose, 30, 0, refine=False, posture={name: 0.5})
+    assert sorted(samples.positions.tolist()) == sorted(raw.positions.tolist())
+    assert (np.diff(np.abs(samples.positions[:, 0] - 0.5)) >= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("posture", "reason"),
+    [
+        ({"nose": 0.0}, "no joint 'nose'"),
+        ({"joint_1": np.nan}, "finite"),
+        ({}, "no joint has a weight"),
+        (Posture({"joint_1": 0.0}, {"joint_1": 0.0}), "no joint has a weight"),
+        (Posture({"joint_1": 0.0}, {"joint_1": -1.0}), ">= 0"),
+        (Posture({"joint_1": 0.0}, {"joint_2": 1.0}), "no preferred value"),
+    ],
+)
+def test_bad_postures_are_refused(posture: Posture | dict[str, float], reason: str) -> None:
+    assert arm_of("planar3").joint_names[:2] == ("joint_1", "joint_2")
+    with pytest.raises(ConfigurationError, match=reason):
+        sampler_of("planar3", "position").sample(np.eye(4), 3, 0, posture=posture)
