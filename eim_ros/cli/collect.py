@@ -30,6 +30,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="position",
         help="what a model is to be conditioned on: the tip's position, or its full pose (default %(default)s)",
     )
+    parser.add_argument(
+        "--solutions-per-pose",
+        type=int,
+        default=0,
+        metavar="N",
+        help="draw so many from all solutions of each pose, evenly; 0: uniform configurations (default)",
+    )
     parser.add_argument("--output", required=True, metavar="FILE", help="data set to write (.npz)")
     parser.add_argument("--seed", type=seed, default=0, help="random seed (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -40,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     robot = robot_from(args)
     check_output(args.output)
-    data_set = collect(robot, args.samples, args.context, args.seed)
+    data_set = collect(robot, args.samples, args.context, args.seed, args.solutions_per_pose)
     save_data_set(args.output, data_set)
     if args.json:
         answer = {

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import numpy.typing as npt
 
 from eim_ros.data import DataSet
 from eim_ros.errors import DataError, ModelFileError
 from eim_ros.ik.model import describe_robot, robot_from_description
+from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
 
-__all__ = ["UNIFORM_CONFIGURATIONS", "collect", "context_kind_of", "robot_of"]
+__all__ = ["EVEN_SOLUTIONS", "UNIFORM_CONFIGURATIONS", "collect", "context_kind_of", "robot_of"]
 
 UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limits"
-"""Source of a data set that prefers no configuration to another."""
+EVEN_SOLUTIONS = "forward kinematics, all solutions of each pose evenly"
+"""Sources of data sets that prefer no configuration to another."""
+
+FloatArray = npt.NDArray[np.float64]
+
+SEEDS_PER_POSE = 100  # from which the solutions of a pose are sought
+APART = 0.3  # [rad, m]: least distance of the solutions of a pose
+MOST_SOLUTIONS = 1000
 
 
-def collect(robot: Robot, n_samples: int, context_kind: str, seed: int) -> DataSet:
+def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
     """Sample configurations and compute what they reach.
+
+    Uniform configurations seldom show what can be reached in few ways only, and show some ways to reach a pose more
+    often than others. With `solutions_per_pose` the poses are the same, but each comes with so many of its solutions,
+    drawn from all of them: solutions from uniform seeds, and from walks along the self-motion, at least 0.3 rad apart.
 
     Parameters
     ----------
@@ -27,25 +42,56 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int) -> DataS
         "position" (3 numbers [m]) or "pose" (9: position and the first two columns of the rotation).
     seed : int
         Random seed, >= 0.
+    solutions_per_pose : int
+        0: the uniform configurations themselves, one for each pose.
 
     Returns
     -------
     DataSet
         Context (n_samples, 3 or 9), sample (n_samples, dof), and a description of the robot.
     """
-    if n_samples < 1:
-        raise DataError(f"the number of samples must be at least 1, got {n_samples}", n_samples)
+    for name, number, least in (("number of samples", n_samples, 1), ("number of solutions", solutions_per_pose, 0)):
+        if number < least:
+            raise DataError(f"the {name} must be at least {least}, got {number}", number)
     if seed < 0:
         raise DataError(f"the random seed must be at least 0, got {seed}", seed)
-    configurations = robot.sample_configurations(n_samples, np.random.default_rng(seed))
-    context = context_from_pose(robot.forward(configurations), context_kind)
+    rng = np.random.default_rng(seed)
+    n_poses = math.ceil(n_samples / max(solutions_per_pose, 1))
+    configurations = robot.sample_configurations(n_poses, rng)
+    poses = robot.forward(configurations)
+    if solutions_per_pose:
+        pairs = zip(poses, configurations, strict=True)
+        drawn = [_even_solutions(robot, *pair, context_kind == "position", solutions_per_pose, rng) for pair in pairs]
+        order = rng.permutation(n_poses * solutions_per_pose)[:n_samples]
+        configurations = np.concatenate(drawn)[order]
+        poses = np.repeat(poses, solutions_per_pose, axis=0)[order]
     description = {
-        "source": UNIFORM_CONFIGURATIONS,
+        "source": EVEN_SOLUTIONS if solutions_per_pose else UNIFORM_CONFIGURATIONS,
         "robot": describe_robot(robot),
         "context_kind": context_kind,
         "seed": seed,
     }
-    return DataSet(context, configurations, description)
+    return DataSet(context_from_pose(poses, context_kind), configurations, description)
+
+
+def _even_solutions(
+    robot: Robot, pose: FloatArray, known: FloatArray, position_only: bool, n: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draws (n, dof) from the solutions of a pose (4, 4), of which one (dof,) is known; repeated where there are fewer.
+
+    Solutions are as good as the refiner leaves them, within 1e-6 m and rad.
+    """
+    seeds = np.concatenate([known[None], robot.sample_configurations(SEEDS_PER_POSE, rng)])
+    refined = robot.refine(seeds, pose, position_only=position_only, patience=3)
+    found = refined.positions[refined.converged]
+    apart: list[FloatArray] = []
+    while len(found):
+        apart.append(found[:1])
+        found = found[distance_to(robot, found, found[0]) >= APART]
+    roots = np.concatenate(apart)
+    walked = robot.spread(roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / 0.75)
+    solutions = np.concatenate([roots, walked])
+    return np.asarray(solutions[rng.choice(len(solutions), n, replace=len(solutions) < n)])
 
 
 def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:

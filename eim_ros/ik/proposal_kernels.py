@@ -10,9 +10,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.kinematics.self_motion import is_near
 from eim_ros.numerics.compiled import compiled
 
-__all__ = ["draw", "log_densities", "log_gate"]
+__all__ = ["draw", "log_densities", "log_gate", "spread_out"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -134,3 +135,27 @@ def log_densities(
                 total[i] += math.exp(value - largest[i])
     for i in range(n):
         result[i] = largest[i] + math.log(total[i])
+
+
+@compiled
+def spread_out(bounds: FloatArray, points: FloatArray, radius: float, n: int) -> IntArray:
+    """Indices of n of the points (m, d), n <= m: first those in turn that are a radius from all before, then others.
+
+    bounds (3, d) as in the kernels of kinematics.
+    """
+    chosen, rest = np.empty(n, dtype=np.int64), np.empty(len(points), dtype=np.int64)
+    apart = np.empty((n, points.shape[1]))
+    n_apart = n_rest = 0
+    for i in range(len(points)):
+        if n_apart == n:
+            break
+        if is_near(bounds, apart, n_apart, points[i], radius):
+            rest[n_rest] = i
+            n_rest += 1
+        else:
+            apart[n_apart] = points[i]
+            chosen[n_apart] = i
+            n_apart += 1
+    for i in range(n - n_apart):
+        chosen[n_apart + i] = rest[i]
+    return chosen

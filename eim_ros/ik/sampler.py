@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, JointStateError, RobotError
-from eim_ros.ik.collection import UNIFORM_CONFIGURATIONS
+from eim_ros.ik.collection import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal, Pool
@@ -35,8 +35,7 @@ __all__ = ["Sampler"]
 
 FloatArray = npt.NDArray[np.float64]
 
-EXPLORE = 0.5  # unless a request says otherwise, with models of uniform configurations and n of at least
-FEWEST_TO_EXPLORE = 16
+EXPLORE, FEWEST_TO_EXPLORE = 0.5, 16  # where distinct samples are asked of a model that prefers none, and so many
 FREE_ORIENTATIONS = 16  # poses over which a model is averaged where the task leaves some of it free
 
 
@@ -124,7 +123,7 @@ class Sampler:
         explore : float, optional
             How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer
             that may come from walks along the self-motion, and how much the weights of the experts are levelled, see
-            `Search`. Default: 0.5 for 16 and more samples of a model of uniformly sampled configurations, else 0.
+            `Search`. Default: 0.5 for 16 and more distinct samples of a model of `collect`, else 0.
         constraints : Constraints, optional
             Tolerances per axis, narrower limits, fixed joints, no collision.
         posture : Posture, or mapping of str to float, optional
@@ -158,7 +157,7 @@ class Sampler:
         conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, rng))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
         if refine:
-            search = Search(goal, conditional, rng, distinct, reference, self._explore(explore, n))
+            search = Search(goal, conditional, rng, distinct, reference, self._explore(explore, n, distinct))
             pool, out_of_time = search.run(n, started + timeout)
         else:
             positions, expert = conditional.sample(n, rng)
@@ -184,11 +183,11 @@ class Sampler:
             conditional,
         )
 
-    def _explore(self, explore: float | None, n: int) -> float:
+    def _explore(self, explore: float | None, n: int, distinct: bool) -> float:
         if explore is not None:
             return float(explore)
-        uniform = self.training.get("data_source") == UNIFORM_CONFIGURATIONS
-        return EXPLORE if uniform and n >= FEWEST_TO_EXPLORE else 0.0
+        prefers_none = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
+        return EXPLORE if prefers_none and distinct and n >= FEWEST_TO_EXPLORE else 0.0
 
     def _contexts(
         self, pose: FloatArray, position_only: bool, constraints: Constraints, rng: np.random.Generator

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.proposal import ConditionalMixture
+from eim_ros.ik.proposal_kernels import spread_out
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.selection import distinct_rows
 
@@ -23,6 +24,8 @@ FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search
 OUT_OF_REACH_SEEDS = 256  # the same, where the pose is farther away than the arm is long
 FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which the size of a round follows
 SPARE_SEEDS = 4
+OVERDRAW = 3  # seeds drawn for each that is refined when exploring
+APART = 0.11  # distance of such seeds, as a share of the diagonal of the box of joint limits
 UNHURRIED = 100  # the refiner's patience with the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
 
@@ -34,8 +37,9 @@ class Search:
     A round takes seeds from the mixture, refines them and keeps what is valid. Where most of a round brings nothing
     new, uniform seeds are blended into the next one, so that no pose is lost that uniform restarts would solve.
 
-    With `explore` > 0 experts are drawn with weights in proportion to weight^(1 - explore / 2), and up to that share of
-    the configurations come from walks along the self-motion that end where no more of it is to be discovered.
+    With `explore` > 0 experts are drawn with weights in proportion to weight^(1 - explore / 2), seeds are the most
+    different ones of several times as many, and up to that share of the configurations come from walks along the
+    self-motion, which end where no more of it is to be discovered.
 
     Attributes
     ----------
@@ -89,7 +93,7 @@ class Search:
     def _seeds(self, n: int, uniform_share: float, first: bool) -> tuple[FloatArray, ExpertArray]:
         """Seeds (n, dof) and their experts; the first ones begin with the configuration to be near."""
         n_uniform = int(uniform_share * n)
-        seeds, expert = self.conditional.sample(n - n_uniform, self.rng, 1.0 - 0.5 * self.explore)
+        seeds, expert = self._drawn(n - n_uniform)
         others = [self.near[None]] if first and self.near is not None else []
         if n_uniform:
             others.append(self.goal.uniform(n_uniform, self.rng))
@@ -97,6 +101,14 @@ class Search:
             return seeds, expert
         n_others = sum(map(len, others))
         return np.concatenate([*others, seeds]), np.append(np.full(n_others, NO_EXPERT, dtype=np.uint32), expert)
+
+    def _drawn(self, n: int) -> tuple[FloatArray, ExpertArray]:
+        """Samples (n, dof) of the mixture and their experts; for exploring the most different ones of more."""
+        if not self.explore:
+            return self.conditional.sample(n, self.rng)
+        seeds, expert = self.conditional.sample(OVERDRAW * n, self.rng, 1.0 - 0.5 * self.explore)
+        chosen = spread_out(self.goal.robot.bounds, seeds, APART * self.goal.robot.extent, n)
+        return seeds[chosen], expert[chosen]
 
     def _merged(self, pool: Pool, fresh: Pool) -> Pool:
         merged = pool.joined(fresh)

@@ -80,6 +80,8 @@ class Robot:
         SHA-256 of the kinematics: equal for equal robots, whatever their links are called.
     links : (m + 1, 16)
         The chain in the form the compiled kernels work on, see `chain.py`.
+    bounds : (3, dof)
+        Lower limits, upper limits, and 1 where a joint is continuous, else 0; also for the kernels.
     """
 
     name: str
@@ -92,12 +94,12 @@ class Robot:
     continuous: BoolArray
     fingerprint: str
     links: FloatArray = field(repr=False)
-    _full_bounds: FloatArray = field(init=False, repr=False)
+    bounds: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         bounds = np.array([self.lower, self.upper, self.continuous.astype(np.float64)])
         bounds.flags.writeable = False
-        object.__setattr__(self, "_full_bounds", bounds)
+        object.__setattr__(self, "bounds", bounds)
 
     @classmethod
     def from_urdf(cls, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
@@ -157,6 +159,11 @@ class Robot:
         source = sliding[:, SOURCE].astype(np.int64)
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
+
+    @functools.cached_property
+    def extent(self) -> float:
+        """Length of the diagonal of the box of joint limits [rad, m]."""
+        return float(np.linalg.norm(self.upper - self.lower))
 
     def forward(self, q: npt.ArrayLike) -> FloatArray:
         """Poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one (dof,)."""
@@ -463,7 +470,7 @@ class Robot:
     def _bounds(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> FloatArray:
         """Limits of a call and which joints wrap (3, dof): a continuous joint narrowed to less than a turn does not."""
         if lower is None and upper is None:
-            return self._full_bounds
+            return self.bounds
         low = np.array(self.lower if lower is None else lower, dtype=np.float64)
         high = np.array(self.upper if upper is None else upper, dtype=np.float64)
         if low.shape != (self.dof,) or high.shape != (self.dof,):

@@ -19,6 +19,7 @@ from std_srvs.srv import Trigger
 
 from eim_ros.data import save_data_set
 from eim_ros.errors import ConfigurationError, DataError
+from eim_ros.ik.collection import UNIFORM_CONFIGURATIONS
 from eim_ros.ik.gathering import PairGatherer
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.callbacks import answered, guarded
@@ -119,7 +120,7 @@ class FkCollector(Node):
         path = Path(request.path or self.settings.output).expanduser()
         about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
         if self._source == "sampling":
-            about["seed"] = self.settings.seed
+            about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.seed}
         data_set = self._gatherer.data_set(about)
         try:
             save_data_set(path, data_set)

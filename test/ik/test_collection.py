@@ -12,6 +12,7 @@ from eim_ros.data import DataSet, load_data_set, save_data_set
 from eim_ros.errors import DataError, PoseError
 from eim_ros.ik import collect
 from eim_ros.ik.collection import context_kind_of, robot_of
+from eim_ros.kinematics import Robot, context_from_pose
 
 
 @pytest.mark.parametrize("kind", ["position", "pose"])
@@ -89,3 +90,28 @@ def test_data_with_columns_of_another_robot_are_refused() -> None:
 def test_data_whose_contexts_are_not_what_they_are_called_are_refused(kind: object) -> None:
     with pytest.raises(DataError, match=r"3 columns of context kind .*, expected 'position' \(3 columns\), 'pose'"):
         context_kind_of(described(context_kind=kind))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("iiwa14", "position"), ("ur5", "pose")])
+def test_solutions_of_a_pose_reach_it_and_are_several(name: str, kind: str) -> None:
+    robot = Robot.load(name)
+    data = collect(robot, 120, kind, 3, solutions_per_pose=6)
+    assert len(data) == 120
+    assert robot.within_limits(data.sample).all()
+    np.testing.assert_allclose(context_from_pose(robot.forward(data.sample), kind), data.context, atol=3e-6)
+    poses = np.unique(data.context.round(9), axis=0)
+    assert len(poses) == 20
+    for pose in poses:
+        solutions = data.sample[np.abs(data.context - pose).max(axis=1) < 1e-6]
+        assert len(solutions) == 6
+        assert np.ptp(solutions, axis=0).max() > 0.3
+
+
+def test_solutions_are_drawn_the_same_way_for_a_seed() -> None:
+    first, again = (collect(Robot.load("panda"), 24, "pose", 5, solutions_per_pose=4) for _ in range(2))
+    np.testing.assert_array_equal(first.sample, again.sample)
+
+
+def test_number_of_solutions_must_not_be_negative() -> None:
+    with pytest.raises(DataError, match="solutions"):
+        collect(Robot.load("panda"), 24, "pose", 5, solutions_per_pose=-1)
