@@ -1,20 +1,17 @@
 """What the learned sampler is worth: our proposals against uniform seeds, with the same refiner, in one run.
 
-    python benchmarks/ik_sampling.py [--models panda=FILE iiwa14=FILE] [--output FILE]
+    python benchmarks/ik_sampling.py [--models FILE|NAME ...] [--poses 10000] [--output FILE]
 
-Without files the models are trained first, some minutes each: 1000 experts by inference with known kinematics, as by
+Full poses, forward kinematics of uniform random configurations, with other seeds than training; one thread, CPU time,
+of each call the shortest of several, all ways in turn. "6" and "3" are the refiner's patience: its default, and what
+the sampler uses, the faster one where another seed is at hand.
 
-    eim collect --robot panda --context pose --samples 50000 --seed 0 --output panda.npz
-    eim train --robot panda --data panda.npz --algorithm known-density --iterations 120 --output panda.safetensors
-
-Full poses, forward kinematics of uniform random configurations, with other seeds than training; one thread, CPU time.
-
-1. Cost of a solution: time for 200 seeds (proposals, refinement to 1e-6 m and 1e-6 rad within limits, verification) by
-   the number of distinct seeds that became valid solutions. "Sampler" is the whole public call for 200 solutions,
-   ordered by nothing; the other two are the same loop with seeds of the mixture and with uniform ones.
+1. Cost of a solution, 200 at a time, by the number of valid ones: seeds of the mixture and uniform ones (200 seeds,
+   refined to 1e-6 m and 1e-6 rad within limits, verified), and the whole public call, ordered by nothing, as it is and
+   exploring.
 2. Coverage of all solutions of 20 poses, over time. All solutions: 20000 uniform seeds refined; families by single
    linkage at .35 rad of at least 10 members; coverage: share of each family within .3 rad of a solution returned, mean
-   over families. Budgets grow by factors of 1.4; each is solved 3 times from other random seeds.
+   over families. "n" are seeds where seeds are uniform, solutions asked for otherwise.
 3. 10000 reachable poses, one solution asked of each; poses out of reach.
 """
 
@@ -28,94 +25,114 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _machine import processor
 
-from eim_ros.ik import ErrorCode, IKModel, KnownKinematicsConfig, Sampler, Training, collect
-from eim_ros.ik.metrics import coverage_curve, exact_solutions
+from eim_ros.ik import ErrorCode, IKModel, Sampler
+from eim_ros.ik.metrics import exact_solutions
 from eim_ros.ik.proposal import Proposal
 from eim_ros.kinematics import Robot, context_from_pose
 
 N = 200
 TOLERANCE = 1e-6
-BUDGETS = [int(round(4 * 1.4**i)) for i in range(19)]
+BUDGETS = (31, 43, 60, 84, 118, 165, 231, 324, 454, 635)
 EARLY = 0.5e-3  # [s]
 ENOUGH = 0.93  # coverage
+REPEATS = 7
+MODELS = ("panda_pose", "iiwa14_pose")
 
-Solve = Callable[[np.ndarray, int], np.ndarray]  # pose, number of seeds -> valid solutions
-
-
-def trained(name: str) -> IKModel:
-    data_set = collect(Robot.load(name), 50_000, "pose", 0)
-    return Training(KnownKinematicsConfig(n_iterations=120)).run(data_set).model
+Solve = Callable[[np.ndarray, int], np.ndarray]  # pose, number of seeds or solutions -> valid solutions
 
 
-def solvers(sampler: Sampler, model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
+def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
+    """Refined seeds of the mixture, and uniform ones."""
     robot, proposal = model.robot, Proposal(model.mixture)
 
-    def refined(seeds: np.ndarray, pose: np.ndarray) -> np.ndarray:
-        result = robot.refine(seeds, pose)
-        positions = result.positions[result.converged]
+    def refined(seeds: np.ndarray, pose: np.ndarray, patience: int) -> np.ndarray:
+        positions = robot.refine(seeds, pose, patience=patience).positions
         distance, angle = robot.pose_errors(positions, pose)
         return positions[(distance <= TOLERANCE) & (angle <= TOLERANCE) & robot.within_limits(positions)]
 
-    def learned(pose: np.ndarray, n: int) -> np.ndarray:
-        seeds, _ = proposal.condition(context_from_pose(pose[None], "pose")).sample(n, rng)
-        return refined(seeds, pose)
+    def learned(patience: int) -> Solve:
+        def solve(pose: np.ndarray, n: int) -> np.ndarray:
+            seeds, _ = proposal.condition(context_from_pose(pose[None], "pose")).sample(n, rng)
+            return refined(seeds, pose, patience)
 
-    return {"mixture": learned, "uniform": lambda pose, n: refined(robot.sample_configurations(n, rng), pose)}
+        return solve
+
+    def uniform(patience: int) -> Solve:
+        return lambda pose, n: refined(robot.sample_configurations(n, rng), pose, patience)
+
+    return {"uniform 6": uniform(6), "uniform 3": uniform(3), "mixture 6": learned(6), "mixture 3": learned(3)}
 
 
-def cost(robot: Robot, sampler: Sampler, ways: dict[str, Solve], poses: np.ndarray) -> list[str]:
-    seconds, solutions = dict.fromkeys([*ways, "Sampler"], 0.0), dict.fromkeys([*ways, "Sampler"], 0)
-    for index, pose in enumerate(poses):
+def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
+    """The public call."""
+
+    def call(explore: float) -> Solve:
+        def solve(pose: np.ndarray, n: int) -> np.ndarray:
+            answer = sampler.sample(pose, n, seed=int(rng.integers(1 << 30)), order="none", explore=explore)
+            return answer.positions[answer.valid]
+
+        return solve
+
+    return {"Sampler": call(0.0), "exploring": call(0.5)}
+
+
+def shortest(ways: dict[str, Solve], pose: np.ndarray, n: int) -> dict[str, tuple[float, list[np.ndarray]]]:
+    """Shortest time [s] of each way, and the solutions of the first runs."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in ways}
+    for _ in range(REPEATS):
         for name, solve in ways.items():
             began = time.process_time()
-            found = len(solve(pose, N))
-            seconds[name], solutions[name] = seconds[name] + time.process_time() - began, solutions[name] + found
-        began = time.process_time()
-        answer = sampler.sample(pose, N, seed=index, order="none")
-        seconds["Sampler"] += time.process_time() - began
-        solutions["Sampler"] += int(answer.valid.sum())
+            solutions = solve(pose, n)
+            seconds[name].append(time.process_time() - began)
+            found[name].append(solutions)
+    return {name: (min(seconds[name]), found[name][:3]) for name in ways}
+
+
+def cost(ways: dict[str, Solve], poses: np.ndarray) -> list[str]:
+    seconds, solutions = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
+    for pose in poses:
+        for name, (least, found) in shortest(ways, pose, N).items():
+            seconds[name] += least
+            solutions[name] += float(np.mean([len(each) for each in found]))
     per = {name: 1e6 * seconds[name] / solutions[name] for name in seconds}
-    lines = [f"  {'seeds':10} {'us/solution':>12} {'to uniform':>11} {'became solutions':>17}"]
+    lines = [f"  {'':10} {'us/solution':>12} {'to uniform 6':>13} {'to uniform 3':>13} {'solutions':>10}"]
     for name in per:
-        share = "" if name == "Sampler" else f"{100.0 * solutions[name] / N / len(poses):16.1f}%"
-        lines.append(f"  {name:10} {per[name]:>12.2f} {per[name] / per['uniform']:>11.2f} {share:>17}")
+        ratios = "".join(f"{per[name] / per[base]:>14.2f}" for base in ("uniform 6", "uniform 3"))
+        lines.append(f"  {name:10} {per[name]:>12.2f}{ratios} {solutions[name] / len(poses):>10.0f}")
     return lines
 
 
 def coverage(robot: Robot, ways: dict[str, Solve], poses: np.ndarray, rng: np.random.Generator) -> list[str]:
-    curves = {name: np.zeros((len(BUDGETS), 3)) for name in ways}
-    n_families = []
-    for pose in poses:
-        truth = exact_solutions(robot, pose, 20_000, rng)
-        n_families.append(truth.n_families)
-        for name, solve in ways.items():
-
-            def timed(budget: int, solve: Solve = solve, pose: np.ndarray = pose) -> tuple[np.ndarray, float]:
-                began = time.process_time()
-                found = solve(pose, budget)
-                return found, time.process_time() - began
-
-            for _ in range(3):
-                curves[name] += np.array(coverage_curve(truth, timed, BUDGETS)) / (3 * len(poses))
+    curves = {name: np.zeros((len(BUDGETS), 3)) for name in ways}  # time, coverage, families
+    truths = [exact_solutions(robot, pose, 20_000, rng) for pose in poses]
+    for row, budget in enumerate(BUDGETS):
+        for pose, truth in zip(poses, truths, strict=True):
+            for name, (least, found) in shortest(ways, pose, budget).items():
+                covered = np.mean([(truth.coverage(each), truth.share_of_families(each)) for each in found], axis=0)
+                curves[name][row] += np.array([least, *covered]) / len(poses)
+    n_families = [truth.n_families for truth in truths]
     lines = [f"  families per pose: {min(n_families)} to {max(n_families)}"]
-    lines.append(f"  {'seeds':10} {'ms to 93 % coverage':>20} {'coverage, families at .5 ms':>30}")
+    lines.append(f"  {'':10} {'ms to 93 % coverage':>20} {'to uniform 6':>13} {'coverage, families at .5 ms':>30}")
+    reached = {name: np.interp(ENOUGH, curve[:, 1], curve[:, 0], right=np.inf) for name, curve in curves.items()}
     for name, curve in curves.items():
-        reached = np.interp(ENOUGH, curve[:, 1], curve[:, 0], right=np.inf)
         early = [np.interp(EARLY, curve[:, 0], curve[:, column]) for column in (1, 2)]
-        lines.append(f"  {name:10} {1e3 * reached:>20.2f} {100 * early[0]:>21.1f} %{100 * early[1]:>5.1f} %")
-    lines.append("  time [ms], coverage, families by seeds: " + ", ".join(curves))
+        ratio = reached[name] / reached["uniform 6"]
+        times = f"{1e3 * reached[name]:>20.2f} {ratio:>13.2f}"
+        lines.append(f"  {name:10} {times} {100 * early[0]:>21.1f} %{100 * early[1]:>5.1f} %")
+    lines.append("  n: ms, coverage, families by " + ", ".join(curves))
     for index, budget in enumerate(BUDGETS):
         values = "   ".join(
-            "{:7.3f} {:.3f} {:.3f}".format(1e3 * row[index, 0], *row[index, 1:]) for row in curves.values()
+            "{:6.3f} {:.3f} {:.3f}".format(1e3 * row[index, 0], *row[index, 1:]) for row in curves.values()
         )
-        lines.append(f"  {budget:>6} {values}")
+        lines.append(f"  {budget:>4} {values}")
     return lines
 
 
 def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Generator) -> list[str]:
     solved = wrong = 0
-    times = []
     for index, pose in enumerate(robot.forward(robot.sample_configurations(n_poses, rng))):
         answer = sampler.sample(pose, 1, seed=index)
         valid = answer.positions[answer.valid]
@@ -123,40 +140,45 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
         distance, angle = robot.pose_errors(valid, pose)
         good = (distance <= TOLERANCE) & (angle <= TOLERANCE) & robot.within_limits(valid)
         wrong += int((~good).sum())
-    for index in range(100):
-        pose = robot.forward(robot.sample_configurations(1, rng)[0])
-        pose[:3, 3] *= (robot.reach + rng.uniform(0.05, 1.0)) / np.linalg.norm(pose[:3, 3])
-        began = time.process_time()
-        answer = sampler.sample(pose, 10, seed=index)
-        times.append(time.process_time() - began)
-        wrong += int(answer.error_code != ErrorCode.NO_IK_SOLUTION)
-    return [
-        f"  {n_poses} reachable poses: {100.0 * solved / n_poses:.2f} % solved, {wrong} wrong claims",
-        f"  100 poses out of reach: refused in {1e3 * np.median(times):.1f} ms, {1e3 * max(times):.1f} ms at most",
-    ]
+    refusals = []
+    for label, low, high in (("farther away than the arm is long", 1.05, 2.0), ("closer than that", 0.9, 1.0)):
+        times = []
+        for index in range(100):
+            pose = robot.forward(robot.sample_configurations(1, rng)[0])
+            pose[:3, 3] *= robot.reach * rng.uniform(low, high) / np.linalg.norm(pose[:3, 3])
+            began = time.process_time()
+            answer = sampler.sample(pose, 10, seed=index)
+            seconds = time.process_time() - began
+            distance, angle = robot.pose_errors(answer.positions[answer.valid], pose)
+            wrong += int((distance > TOLERANCE).sum() + (angle > TOLERANCE).sum())
+            if answer.error_code == ErrorCode.NO_IK_SOLUTION:
+                times.append(seconds)
+        median, longest = 1e3 * np.median(times), 1e3 * max(times)
+        refusals.append(f"  100 poses {label}: {len(times)} refused, in {median:.1f} ms, {longest:.1f} ms at most")
+    return [f"  {n_poses} reachable poses: {100.0 * solved / n_poses:.2f} % solved, {wrong} wrong claims", *refusals]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=["panda=", "iiwa14="], metavar="ROBOT=FILE")
+    parser.add_argument("--models", nargs="+", default=MODELS, metavar="FILE|NAME")
     parser.add_argument("--poses", type=int, default=10_000, help="reachable poses of part 3")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
     lines = [
-        "learned proposals against uniform seeds, the same refiner, full poses, one thread, CPU time, seed "
-        f"{args.seed}; Python {platform.python_version()}, {platform.machine()}"
+        "learned proposals against uniform seeds, the same refiner, full poses, one thread, CPU time",
+        f"seed {args.seed}, Python {platform.python_version()}, {processor()}",
     ]
-    for entry in args.models:
-        name, _, path = entry.partition("=")
-        model = IKModel.load(path) if path else trained(name)
+    for path in args.models:
+        model = IKModel.load(path)
         robot, sampler, rng = model.robot, Sampler(model), np.random.default_rng(args.seed)
         sampler.compile()
-        ways = solvers(sampler, model, rng)
-        poses = robot.forward(robot.sample_configurations(100, rng))
-        lines += ["", f"{name}, {model.mixture.n_components} experts", *cost(robot, sampler, ways, poses)]
-        lines += coverage(robot, ways, poses[:20], rng)
+        seeds, calls = seeds_of(model, rng), calls_of(sampler, rng)
+        poses = robot.forward(robot.sample_configurations(60, rng))
+        lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**seeds, **calls}, poses)]
+        uniform = {name: solve for name, solve in seeds.items() if name.startswith("uniform")}
+        lines += coverage(robot, {**uniform, **calls}, poses[:20], rng)
         lines += reliability(robot, sampler, args.poses, rng)
         print("\n".join(lines), flush=True)
     if args.output:

@@ -33,10 +33,9 @@ def save_reversed(path: Path) -> None:
     """The shipped model, its experts in another order: equally good, told apart by its answers to a seed."""
     from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
     from eim_ros.ik import IKModel
-    from eim_ros.kinematics.shipped import share_path
-    from eim_ros.nodes.loading import SHIPPED_MODEL
+    from eim_ros.ik.model import DEFAULT_MODEL
 
-    model = IKModel.load(share_path(SHIPPED_MODEL))
+    model = IKModel.load(DEFAULT_MODEL)
     gating, experts = model.mixture.gating, model.mixture.experts
     assert isinstance(gating, SoftmaxGating) and isinstance(experts, LinearExperts)
     turned = MixtureOfExperts(
@@ -50,15 +49,14 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
     """Send requests and exchange models; returns the report."""
     import rclpy
 
+    from eim_ros.ik.model import DEFAULT_MODEL, model_path
     from eim_ros.kinematics import Robot
-    from eim_ros.kinematics.shipped import share_path
     from eim_ros.nodes.interfaces import LoadModel, SampleIK
-    from eim_ros.nodes.loading import SHIPPED_MODEL
     from eim_ros.nodes.qos import SERVICE_QOS
 
     other = folder / "reversed.safetensors"
     save_reversed(other)
-    paths = [str(other), str(share_path(SHIPPED_MODEL))]
+    paths = [str(other), str(model_path(DEFAULT_MODEL))]
     robot = Robot.load("iiwa14")
     n = round(RATE * PAUSE * (n_swaps + 1))
     targets = robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))[:, :3, 3]

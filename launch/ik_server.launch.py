@@ -19,7 +19,7 @@ PARAMETERS = Path(__file__).resolve().parents[1] / "config" / "ik_server.yaml"
 ARGUMENTS = [
     DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
     DeclareLaunchArgument("params_file", default_value=str(PARAMETERS), description="YAML file of its parameters."),
-    DeclareLaunchArgument("model", default_value="", description="Model file; empty: as in params_file."),
+    DeclareLaunchArgument("model", default_value="", description="Model, by file or name; empty: as in params_file."),
     DeclareLaunchArgument(
         "robot", default_value="", description="Shipped robot's name or path of a URDF; empty: as in params_file."
     ),

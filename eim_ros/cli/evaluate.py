@@ -18,7 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "evaluate", help="errors, limits, entropies and likelihood of a model's raw samples", description=__doc__
     )
-    parser.add_argument("--model", required=True, metavar="FILE", help="model of eim train")
+    parser.add_argument("--model", required=True, metavar="FILE|NAME", help="model of eim train, or a shipped one")
     parser.add_argument("--data", required=True, metavar="FILE", help="test data of eim collect")
     parser.add_argument("--seed", type=seed, default=0, help="random seed of the samples (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -8,9 +8,19 @@ from typing import Any
 
 from eim_ros.distributions import MixtureOfExperts, load_mixture_of_experts, save_mixture_of_experts
 from eim_ros.errors import ModelFileError, RobotError
-from eim_ros.kinematics import CONTEXT_KINDS, Robot
+from eim_ros.kinematics import CONTEXT_KINDS, Robot, share_path
 
-__all__ = ["IKModel", "describe_robot", "robot_from_description"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "SHIPPED_MODELS",
+    "IKModel",
+    "describe_robot",
+    "model_path",
+    "robot_from_description",
+]
+
+SHIPPED_MODELS = ("iiwa14_pose", "iiwa14_position", "panda_pose", "panda_position")
+DEFAULT_MODEL = "iiwa14_pose"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +59,7 @@ class IKModel:
         Parameters
         ----------
         path : str or Path
+            Or the name of a shipped one, see `SHIPPED_MODELS`.
         robot : Robot, optional
             The robot it is to be used with; the one described in the file if missing.
 
@@ -57,6 +68,7 @@ class IKModel:
         ModelFileError
             Truncated, a pickle, of another schema, damaged, or trained for another robot.
         """
+        path = model_path(path)
         mixture, document = load_mixture_of_experts(path)
         kind = document.get("context_kind")
         if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
@@ -74,6 +86,16 @@ class IKModel:
         if shape != (stored.dof, CONTEXT_KINDS[kind]):
             raise ModelFileError(f"{path} has (joints, context) {shape}, its robot needs {stored.dof} joints", shape)
         return cls(mixture, robot or stored, kind, document.get("training") or {})
+
+
+def model_path(name_or_path: str | Path) -> Path:
+    """Path of a model, given as such or by the name of a shipped one."""
+    if str(name_or_path) not in SHIPPED_MODELS:
+        return Path(name_or_path)
+    try:
+        return share_path(f"config/models/{name_or_path}.safetensors")
+    except FileNotFoundError as error:
+        raise ModelFileError(f"the shipped model is missing: {error}", str(name_or_path)) from error
 
 
 def describe_robot(robot: Robot) -> dict[str, Any]:

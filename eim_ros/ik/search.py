@@ -24,7 +24,8 @@ FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search
 OUT_OF_REACH_SEEDS = 256  # the same, where the pose is farther away than the arm is long
 FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which the size of a round follows
 SPARE_SEEDS = 4
-OVERDRAW = 3  # seeds drawn for each that is refined when exploring
+OVERDRAW = 2  # seeds drawn for each that is refined when exploring
+EXPLORING_UNIFORM = 0.4  # share of uniform seeds at explore = 1
 APART = 0.11  # distance of such seeds, as a share of the diagonal of the box of joint limits
 UNHURRIED = 100  # the refiner's patience with the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
@@ -38,8 +39,8 @@ class Search:
     new, uniform seeds are blended into the next one, so that no pose is lost that uniform restarts would solve.
 
     With `explore` > 0 experts are drawn with weights in proportion to weight^(1 - explore / 2), seeds are the most
-    different ones of several times as many, and up to that share of the configurations come from walks along the
-    self-motion, which end where no more of it is to be discovered.
+    different ones of more, some of them uniform in any case, and up to that share of the configurations come from walks
+    along the self-motion, which end where hardly more of it is to be discovered.
 
     Attributes
     ----------
@@ -66,11 +67,12 @@ class Search:
         pool = best = Pool.empty(self.goal.robot.dof)
         patience = FRUITLESS_SEEDS if self.goal.is_within_reach else OUT_OF_REACH_SEEDS
         to_walk = int(self.explore * n)
-        n_missing, yields, uniform_share, fruitless, is_first = n - to_walk, FIRST_YIELD, 0.0, 0, True
+        least_uniform = EXPLORING_UNIFORM * self.explore
+        n_missing, yields, uniform_share, fruitless, is_first = n - to_walk, FIRST_YIELD, least_uniform, 0, True
         while len(pool) < n and fruitless < patience:
             if time.perf_counter() >= deadline and not is_first:
                 return self._outcome(pool, best), True
-            round_size = min(int(n_missing / yields) + SPARE_SEEDS, MOST_SEEDS_PER_ROUND)
+            round_size = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * fruitless), MOST_SEEDS_PER_ROUND)
             refined = self.goal.refined(*self._seeds(round_size, uniform_share, is_first))
             n_before = len(pool)
             pool = self._merged(pool, refined.chosen())
@@ -82,7 +84,7 @@ class Search:
                 to_walk = 0
             fruitless = 0 if gained else fruitless + round_size
             yields = max(gained / round_size, LEAST_YIELD)
-            uniform_share = 0.0 if yields > 0.5 else 0.5
+            uniform_share = least_uniform if yields > 0.5 else 0.5
             n_missing, is_first = n - len(pool), False
         return self._outcome(pool, best), False
 

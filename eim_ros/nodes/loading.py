@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from eim_ros.errors import ModelFileError, RobotError
 from eim_ros.ik import Sampler
+from eim_ros.ik.model import DEFAULT_MODEL
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.shipped import share_path
 from eim_ros.nodes.settings import IkServerSettings
 
-__all__ = ["SHIPPED_MODEL", "load_replacement", "load_sampler"]
-
-SHIPPED_MODEL = "config/models/iiwa14_position.safetensors"
+__all__ = ["load_replacement", "load_sampler"]
 
 
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
@@ -28,7 +26,7 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     EimError
         With the reason: model file missing, truncated, of another schema or format, or for another robot.
     """
-    path = settings.model or _shipped_model()
+    path = settings.model or DEFAULT_MODEL
     sampler = Sampler.load(path, device=settings.device)
     if settings.robot or description or settings.base_link or settings.tip_link:
         robot = _given_robot(settings, description, sampler.robot, path)
@@ -50,13 +48,6 @@ def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sample
     sampler = Sampler.load(path, robot=present.robot, device=device)
     sampler.compile()
     return sampler
-
-
-def _shipped_model() -> str:
-    try:
-        return str(share_path(SHIPPED_MODEL))
-    except FileNotFoundError as error:
-        raise ModelFileError(f"no model given and the shipped one is missing: {error}") from error
 
 
 def _given_robot(settings: IkServerSettings, description: str, stored: Robot, path: str) -> Robot:

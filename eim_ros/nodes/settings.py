@@ -14,7 +14,9 @@ __all__ = ["IkServerSettings"]
 class IkServerSettings(Settings):
     """What `ik_server` can be told, by a parameter file, by `-p name:=value`, or (not read-only ones) while it runs."""
 
-    model: str = option("", "Model file (.safetensors) made by 'eim train'; empty: the shipped iiwa 14 model.")
+    model: str = option(
+        "", "Model file (.safetensors) made by 'eim train', or the name of a shipped one; empty: iiwa14_pose."
+    )
     robot: str = option(
         "", "Robot as a shipped name or the path of a URDF file; empty: robot_description, else the one in the model."
     )

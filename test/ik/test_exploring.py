@@ -1,0 +1,81 @@
+"""Exploring: more of all solutions in as many samples, none of them wrong, and off where the model has preferences."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from kinematics.robots import robot_and_oracle
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import IKModel, Sampler
+from eim_ros.ik.metrics import exact_solutions
+from eim_ros.ik.samples import NO_EXPERT
+
+MODELS = ("panda_pose", "iiwa14_pose")
+
+
+def poses_of(sampler: Sampler, n: int, seed: int) -> np.ndarray:
+    return sampler.robot.forward(sampler.robot.sample_configurations(n, np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_covers_more_with_as_many_solutions(name: str) -> None:
+    sampler = Sampler.load(name)
+    rng = np.random.default_rng(0)
+    coverage = {0.0: 0.0, 0.5: 0.0}
+    for pose in poses_of(sampler, 6, 1):
+        truth = exact_solutions(sampler.robot, pose, 5000, rng)
+        for explore in coverage:
+            answer = sampler.sample(pose, 100, seed=2, order="none", explore=explore)
+            assert answer.valid.all() and len(answer) == 100
+            coverage[explore] += truth.coverage(answer.positions) / 6
+    assert coverage[0.5] > coverage[0.0] + 0.05
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("explore", [0.3, 1.0])
+def test_every_solution_reaches_the_pose(name: str, explore: float) -> None:
+    sampler = Sampler.load(name)
+    robot, oracle = robot_and_oracle(name.removesuffix("_pose"))
+    for pose in poses_of(sampler, 5, 3):
+        answer = sampler.sample(pose, 60, seed=0, explore=explore)
+        assert answer.valid.all()
+        assert robot.within_limits(answer.positions).all()
+        for configuration in answer.positions:
+            np.testing.assert_allclose(oracle.forward(configuration), pose, atol=2e-6)
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    sampler = Sampler.load("panda_pose")
+    pose = poses_of(sampler, 1, 4)[0]
+    first, again = (sampler.sample(pose, 80, seed=5, explore=0.7) for _ in range(2))
+    np.testing.assert_array_equal(first.positions, again.positions)
+
+
+def test_walked_and_uniform_configurations_have_no_expert() -> None:
+    sampler = Sampler.load("iiwa14_pose")
+    answer = sampler.sample(poses_of(sampler, 1, 6)[0], 100, seed=0, explore=0.6)
+    walked = (answer.expert == NO_EXPERT).sum()
+    assert 10 < walked < 90
+
+
+def test_distinct_samples_explore_by_default_where_the_model_prefers_nothing() -> None:
+    model = IKModel.load("panda_pose")
+    preferring = Sampler(dataclasses.replace(model, training={**model.training, "data_source": "demonstrations"}))
+    pose = poses_of(preferring, 1, 7)[0]
+    answers = {
+        "plain": preferring.sample(pose, 40, seed=0, distinct=True),
+        "explored": Sampler(model).sample(pose, 40, seed=0, distinct=True),
+        "asked for": preferring.sample(pose, 40, seed=0, distinct=True, explore=0.5),
+    }
+    np.testing.assert_array_equal(answers["explored"].positions, answers["asked for"].positions)
+    assert not np.array_equal(answers["plain"].positions, answers["explored"].positions)
+
+
+@pytest.mark.parametrize("explore", [-0.1, 1.1, np.nan])
+def test_shares_only(explore: float) -> None:
+    sampler = Sampler.load("panda_pose")
+    with pytest.raises(ConfigurationError, match="explore"):
+        sampler.sample(poses_of(sampler, 1, 8)[0], 3, explore=explore)
