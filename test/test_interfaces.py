@@ -7,7 +7,7 @@ import pytest
 
 DEFINITION = Path(__file__).resolve().parents[1] / "eim_ros_interfaces/srv/SampleIK.srv"
 FIELD = re.compile(
-    r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>[a-zA-Z_0-9]+)(=(?P<value>-?[0-9]+)| (?P<default>[a-z]+))?"
+    r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>[a-zA-Z_0-9]+)(=(?P<value>-?[0-9]+)| (?P<default>[a-z]+|-?[0-9]+))?"
 )
 
 REQUEST = """
@@ -16,7 +16,7 @@ REQUEST = """
     float64 timeout; float64 position_tolerance; float64 orientation_tolerance; bool position_only; bool refine;
     bool distinct; float64[] tolerances; string[] limited_joints; float64[] lower_limits; float64[] upper_limits;
     sensor_msgs/JointState fixed_joints; bool avoid_self_collision; shape_msgs/SolidPrimitive[] obstacles;
-    geometry_msgs/Pose[] obstacle_poses"""
+    geometry_msgs/Pose[] obstacle_poses; sensor_msgs/JointState posture; float64[] posture_weights; float64 explore"""
 RESPONSE = """
     int32 error_code; string message; string[] joint_names; uint32 n; float64[] positions; float64[] log_prob;
     float64[] position_error; float64[] orientation_error; bool[] valid; uint32[] expert; float64 elapsed"""
@@ -58,8 +58,19 @@ def test_error_codes_have_the_values_of_moveit():
     assert constants == {**ERROR_CODES, "NO_EXPERT": 2**32 - 1}
 
 
-def test_only_refine_has_a_default_other_than_zero():
-    assert {match["name"]: match["default"] for match in entries(parts()[0]) if match["default"]} == {"refine": "true"}
+def test_only_refine_and_explore_have_a_default_other_than_zero():
+    defaults = {match["name"]: match["default"] for match in entries(parts()[0]) if match["default"]}
+    assert defaults == {"refine": "true", "explore": "-1"}
+
+
+def test_batch_asks_what_a_single_request_asks():
+    """All fields of a request but its pose, with their types and defaults."""
+    single, batch = (
+        [line for line in path.read_text(encoding="utf-8").split("\n---\n")[0].splitlines() if line and line[0] != "#"]
+        for path in (DEFINITION, DEFINITION.with_name("SampleIKBatch.srv"))
+    )
+    assert batch[:2] == ["std_msgs/Header header", "geometry_msgs/Pose[] poses"]
+    assert batch[2:] == single[1:]
 
 
 def test_each_field_and_constant_has_a_comment_above():

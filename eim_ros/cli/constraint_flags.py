@@ -1,4 +1,4 @@
-"""Flags for what a request asks of every configuration beside the pose, and for the order of the answer."""
+"""Flags for what a request asks of every configuration beside the pose, for a posture, and for the answer's order."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, TypeVar
 from eim_ros.errors import ConstraintError
 
 if TYPE_CHECKING:
-    from eim_ros.ik import Constraints
+    from eim_ros.ik import Constraints, Posture
     from eim_ros.kinematics import Box
 
-__all__ = ["add_constraint_flags", "constraints_from", "order_from"]
+__all__ = ["add_constraint_flags", "constraints_from", "order_from", "posture_from"]
 
 T = TypeVar("T")
 
 
 def add_constraint_flags(parser: argparse.ArgumentParser) -> None:
-    """Add --limit, --fix, --tolerance, --self-collision, --box, --sphere and --order."""
+    """Add --limit, --fix, --tolerance, --self-collision, --box, --sphere, --posture and --order."""
     add = parser.add_argument
     add(
         "--limit",
@@ -56,10 +56,16 @@ def add_constraint_flags(parser: argparse.ArgumentParser) -> None:
         help="obstacle [m]; may be repeated",
     )
     add(
+        "--posture",
+        nargs="+",
+        metavar="JOINT=VALUE[:WEIGHT]",
+        help="preferred values of joints [rad or m], to which solutions are moved as near as the pose allows",
+    )
+    add(
         "--order",
         nargs="+",
         metavar="NAME[=WEIGHT]",
-        help="best first by density, distance (to --near), manipulability, limits, several of them weighted, or none",
+        help="best first by density, distance (to --near), posture, manipulability, limits, several weighted, or none",
     )
 
 
@@ -87,6 +93,17 @@ def order_from(args: argparse.Namespace) -> dict[str, float] | None:
     return _named("--order", words, "NAME or NAME=WEIGHT", float)
 
 
+def posture_from(args: argparse.Namespace) -> Posture | None:
+    """What --posture prefers; None where it is not given."""
+    if args.posture is None:
+        return None
+    from eim_ros.ik import Posture  # here as above
+
+    preferred = _named("--posture", args.posture, "JOINT=VALUE[:WEIGHT]", _weighted)
+    values, weights = ({name: pair[which] for name, pair in preferred.items()} for which in (0, 1))
+    return Posture(values, weights)
+
+
 def _named(flag: str, words: Sequence[str], form: str, read: Callable[[str], T]) -> dict[str, T]:
     """Values by name, each name once."""
     values: dict[str, T] = {}
@@ -105,6 +122,11 @@ def _named(flag: str, words: Sequence[str], form: str, read: Callable[[str], T])
 def _ends(text: str) -> tuple[float, float]:
     lower, upper = text.split(":")
     return float(lower or -math.inf), float(upper or math.inf)
+
+
+def _weighted(text: str) -> tuple[float, float]:
+    value, separator, weight = text.partition(":")
+    return float(value), float(weight) if separator else 1.0
 
 
 def _box(values: Sequence[float]) -> Box:

@@ -11,7 +11,7 @@ __all__ = ["add_query_flags", "check_pose_length", "wants_position_only"]
 
 
 def add_query_flags(parser: argparse.ArgumentParser) -> None:
-    """Add --pose, -n, --position-only, --refine, --distinct and --json."""
+    """Add --pose, -n, --position-only, --refine, --distinct, --explore and --json."""
     add = parser.add_argument
     add(
         "--pose",
@@ -30,6 +30,12 @@ def add_query_flags(parser: argparse.ArgumentParser) -> None:
     )
     add("--refine", action=argparse.BooleanOptionalAction, default=True, help="refine and keep the valid (default)")
     add("--distinct", action="store_true", help="drop near-duplicates")
+    add(
+        "--explore",
+        type=float,
+        metavar="SHARE",
+        help="how much all solutions matter, not those alone that the model prefers, 0 to 1 (default: the model's)",
+    )
     add("--json", action="store_true", help="print one JSON object")
 
 

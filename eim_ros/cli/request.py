@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.cli.configurations import print_configurations
-from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from
+from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
 
@@ -86,6 +86,9 @@ def _check(args: argparse.Namespace) -> None:
     _near(args.near or [])
     constraints_from(args)
     order_from(args)
+    posture_from(args)
+    if args.explore is not None and not 0.0 <= args.explore <= 1.0:
+        raise ConfigurationError(f"--explore must be from 0 to 1, got {args.explore}", args.explore)
     for name in ("timeout", "position_tolerance", "orientation_tolerance", "wait"):
         value = getattr(args, name)
         if not (math.isfinite(value) and value >= 0.0):
@@ -125,6 +128,13 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     request.distinct = args.distinct
     order = order_from(args) or {}
     request.order, request.order_weights = list(order), list(order.values())
+    if args.explore is not None:
+        request.explore = args.explore
+    posture = posture_from(args)
+    if posture is not None:
+        request.posture.name = list(posture.positions)
+        request.posture.position = list(posture.positions.values())
+        request.posture_weights = list(posture.weights.values())
     constraints = constraints_from(args)
     if constraints is not None:
         from eim_ros.nodes.constraint_messages import fill_constraints  # here: it takes seconds to import

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from eim_ros.cli.configurations import print_configurations
-from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from
+from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.cli.whole_numbers import seed_or_fresh
 from eim_ros.errors import JointStateError
@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add = parser.add_argument
     add_query_flags(parser)
     add_constraint_flags(parser)
-    add("--model", required=True, metavar="FILE", help="model of eim train")
+    add("--model", required=True, metavar="FILE|NAME", help="model of eim train, or a shipped one")
     add("--seed", type=seed_or_fresh, default=None, help="random seed; negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     check_pose_length(args)
     pose = pose_from(args.pose[:3], args.pose[3:] or None)
-    constraints, order = constraints_from(args), order_from(args)
+    constraints, order, posture = constraints_from(args), order_from(args), posture_from(args)
     sampler = Sampler.load(args.model)
     if args.near is not None and len(args.near) != sampler.robot.dof:
         names = " ".join(sampler.robot.joint_names)
@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
         orientation_tolerance=args.orientation_tolerance,
         timeout=args.timeout,
         order=order,
+        explore=args.explore,
         constraints=constraints,
+        posture=posture,
     )
     answer = to_mapping(samples)
     if args.json:

@@ -1,5 +1,6 @@
 """Inverse kinematics as sampling: models of all the ways an arm can reach a pose, and the sampler that serves them."""
 
+from eim_ros.ik.batch import sample_batch
 from eim_ros.ik.collection import collect
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
@@ -31,5 +32,6 @@ __all__ = [
     "TrainingRun",
     "collect",
     "evaluate",
+    "sample_batch",
     "sample_path",
 ]

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, PoseError
+from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.sampler import Sampler
@@ -42,7 +43,7 @@ class JointPath:
     position_error, orientation_error : (n_poses,)
         By forward kinematics [m], [rad]; infinite where there is none.
     valid : (n_poses,) of bool
-        Whether the errors are within the tolerances and the joints within their limits.
+        Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
     largest_step : float
         Largest motion of a joint from one pose to the next, on the circle where it turns endlessly [rad] or [m].
     error_code : ErrorCode
@@ -75,6 +76,7 @@ def sample_path(
     position_tolerance: float = 1e-6,
     orientation_tolerance: float = 1e-6,
     timeout: float = 5.0,
+    constraints: Constraints | None = None,
 ) -> JointPath:
     """Follow a path of poses.
 
@@ -95,10 +97,12 @@ def sample_path(
         As in `Sampler.sample`.
     timeout : float
         [s].
+    constraints : Constraints, optional
+        What is asked of every configuration; between the poses nothing is checked for collisions.
 
     Raises
     ------
-    PoseError, JointStateError, ConfigurationError
+    PoseError, JointStateError, ConfigurationError, ConstraintError
         If an argument is malformed.
     """
     began = time.perf_counter()
@@ -107,9 +111,12 @@ def sample_path(
         raise PoseError(f"a path needs poses of shape (n, 4, 4), n >= 1, got {wanted.shape}", wanted.shape)
     if not largest_step > 0.0:
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
+    asked = constraints or Constraints()
     if position_only is None:
-        position_only = sampler.context_kind == "position"
-    goals = [Goal(sampler.robot, pose, position_only, position_tolerance, orientation_tolerance) for pose in wanted]
+        position_only = sampler.context_kind == "position" and asked.tolerances is None
+    goals = [
+        Goal(sampler.robot, pose, position_only, position_tolerance, orientation_tolerance, asked) for pose in wanted
+    ]
     search = _Search(sampler, goals, largest_step, np.random.default_rng(seed), n, began + timeout)
     origin = None if start is None else sampler.checked_configuration(start)
     own = [np.empty((0, sampler.robot.dof))] * len(goals)
@@ -152,6 +159,7 @@ class _Search:
                 position_tolerance=goal.position_tolerance,
                 orientation_tolerance=goal.orientation_tolerance,
                 timeout=max(0.0, self.deadline - time.perf_counter()),
+                constraints=goal.constraints,
             )
             own[index] = samples.positions[samples.valid]
 

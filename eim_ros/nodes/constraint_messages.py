@@ -1,4 +1,4 @@
-"""Between the fields of a `SampleIK` request and the constraints of the sampler, in both directions."""
+"""Between the fields of a request and the constraints of the sampler, in both directions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from shape_msgs.msg import SolidPrimitive
 from eim_ros.errors import ConstraintError
 from eim_ros.ik import Constraints
 from eim_ros.kinematics import Box, Capsule, Cylinder, Shape, Sphere, pose_from, quaternion_from_matrix
-from eim_ros.nodes.interfaces import SampleIK
+from eim_ros.nodes.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 
 __all__ = ["constraints_of", "fill_constraints"]
 
 
-def constraints_of(request: SampleIK.Request) -> Constraints:
+def constraints_of(request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request) -> Constraints:
     """Constraints of a request.
 
     Raises

@@ -1,8 +1,9 @@
 """The services of `ik_server` that need its sampler: what each asks, and how it is answered.
 
-~/sample_ik       many configurations for one pose
-~/sample_ik_path  one configuration for each pose of a path
-~/compute_ik      one configuration, the nearest to a state; the shape of MoveIt's GetPositionIK
+~/sample_ik        many configurations for one pose
+~/sample_ik_batch  many configurations for each of several poses
+~/sample_ik_path   one configuration for each pose of a path
+~/compute_ik       one configuration, the nearest to a state; the shape of MoveIt's GetPositionIK
 """
 
 from __future__ import annotations
@@ -13,19 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from eim_ros.ik import ErrorCode, Sampler, sample_path
+from eim_ros.errors import RobotError
+from eim_ros.ik import Constraints, ErrorCode, Sampler, sample_batch, sample_path
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.interfaces import GetPositionIK, SampleIK, SampleIKPath
+from eim_ros.kinematics.collision import collision_model
+from eim_ros.nodes.interfaces import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.messages import (
     RequestError,
     check_frame,
     check_tip,
     configuration_of,
+    constraints_for,
     count_of,
     fill,
+    fill_batch,
     float64_bytes,
     parse,
+    parse_batch,
     pose_of,
+    poses_of,
     positive,
     random_seed_of,
     timeout_of,
@@ -66,17 +73,22 @@ def prepare_samples(request: Any, response: Any, robot: Robot, settings: IkServe
     return Prepared(query.timeout, solve)
 
 
+def prepare_batch(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+    """Of `SampleIKBatch`."""
+    poses, query = parse_batch(request, robot, settings)
+    arguments = {field.name: getattr(query, field.name) for field in dataclasses.fields(query) if field.name != "pose"}
+
+    def solve(sampler: Sampler, left: float) -> None:
+        fill_batch(response, sample_batch(sampler, poses, **{**arguments, "timeout": left}))
+
+    return Prepared(query.timeout, solve)
+
+
 def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
     """Of `SampleIKPath`."""
     check_frame(request.header.frame_id, robot, "header.frame_id")
     check_tip(request.tip_link, robot)
-    if not 1 <= len(request.poses) <= settings.max_samples:
-        raise RequestError(
-            ErrorCode.INVALID_GOAL_CONSTRAINTS,
-            f"the path has {len(request.poses)} poses, expected 1 to {settings.max_samples} (parameter max_samples)",
-            len(request.poses),
-        )
-    poses = np.array([pose_of(pose, f"pose {index}") for index, pose in enumerate(request.poses)])
+    poses = poses_of(request.poses, settings)
     seed = random_seed_of(request.random_seed)
     n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
     options: dict[str, Any] = {
@@ -89,6 +101,7 @@ def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSe
         "orientation_tolerance": positive(
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
+        "constraints": constraints_for(request, robot),
     }
 
     def solve(sampler: Sampler, left: float) -> None:
@@ -111,6 +124,7 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
     pose = pose_of(wanted.pose_stamped.pose, "pose_stamped")
     near = configuration_of(wanted.robot_state.joint_state, robot.joint_names, others_allowed=True)
     timeout = timeout_of(wanted.timeout.sec + 1e-9 * wanted.timeout.nanosec, settings)
+    constraints = Constraints(self_collision=bool(wanted.avoid_collisions) and _has_shapes(robot))
 
     def solve(sampler: Sampler, left: float) -> None:
         found = sampler.sample(
@@ -122,6 +136,7 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
             position_tolerance=settings.default_position_tolerance,
             orientation_tolerance=settings.default_orientation_tolerance,
             timeout=left,
+            constraints=constraints,
         )
         if not found.valid.any():
             code = ErrorCode.NO_IK_SOLUTION if found.error_code == ErrorCode.SUCCESS else found.error_code
@@ -134,8 +149,17 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
     return Prepared(timeout, solve)
 
 
+def _has_shapes(robot: Robot) -> bool:
+    """Whether the robot's description has shapes that can be checked for collisions."""
+    try:
+        return collision_model(robot).n_shapes > 0
+    except RobotError as error:
+        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"avoid_collisions: {error}", error.value) from error
+
+
 CALLS: dict[str, tuple[Any, Callable[[Any, Any, Robot, IkServerSettings], Prepared]]] = {
     "~/sample_ik": (SampleIK, prepare_samples),
+    "~/sample_ik_batch": (SampleIKBatch, prepare_batch),
     "~/sample_ik_path": (SampleIKPath, prepare_path),
     "~/compute_ik": (GetPositionIK, prepare_nearest),
 }

@@ -1,4 +1,4 @@
-"""Between `SampleIK` messages and the sampler: parse a request into a query, fill a response from samples.
+"""Between messages and the sampler: parse a request into a query, fill a response from samples.
 
 Pure functions of messages. Everything a client may have got wrong is refused here, with an error code and a message
 that names the cause and what was expected.
@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from geometry_msgs.msg import Pose
 from sensor_msgs.msg import JointState
 
 from eim_ros.errors import ConfigurationError, EimError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, Samples
+from eim_ros.ik import Constraints, ErrorCode, Posture, Samples
 from eim_ros.ik.ranking import Ranking
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import pose_from
 from eim_ros.nodes.constraint_messages import constraints_of
-from eim_ros.nodes.interfaces import SampleIK
+from eim_ros.nodes.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.settings import IkServerSettings
 
 __all__ = [
@@ -28,11 +29,15 @@ __all__ = [
     "check_frame",
     "check_tip",
     "configuration_of",
+    "constraints_for",
     "count_of",
     "fill",
+    "fill_batch",
     "float64_bytes",
     "parse",
+    "parse_batch",
     "pose_of",
+    "poses_of",
     "positive",
     "random_seed_of",
     "timeout_of",
@@ -62,7 +67,9 @@ class Query:
     position_tolerance: float
     orientation_tolerance: float
     timeout: float
+    explore: float | None
     constraints: Constraints
+    posture: Posture | None
 
 
 def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -> Query:
@@ -84,13 +91,35 @@ def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -
     """
     check_frame(request.pose.header.frame_id, robot, "pose.header.frame_id")
     check_tip(request.tip_link, robot)
-    near = configuration_of(request.seed, robot.joint_names)
+    return _query(request, pose_of(request.pose.pose, "pose"), robot, settings)
+
+
+def parse_batch(request: SampleIKBatch.Request, robot: Robot, settings: IkServerSettings) -> tuple[np.ndarray, Query]:
+    """Poses (n_poses, 4, 4) of a request, and its query with the first of them; raises as `parse`."""
+    check_frame(request.header.frame_id, robot, "header.frame_id")
+    check_tip(request.tip_link, robot)
+    poses = poses_of(request.poses, settings)
+    n = count_of(request.n_samples, settings.max_samples)
+    if n * len(poses) > settings.max_samples:
+        raise RequestError(
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
+            f"{n} configurations for each of {len(poses)} poses are {n * len(poses)}, expected at most "
+            f"{settings.max_samples} (parameter max_samples)",
+            n * len(poses),
+        )
+    return poses, _query(request, poses[0], robot, settings)
+
+
+def _query(
+    request: SampleIK.Request | SampleIKBatch.Request, pose: np.ndarray, robot: Robot, settings: IkServerSettings
+) -> Query:
+    near, posture = configuration_of(request.seed, robot.joint_names), _posture(request, robot)
     return Query(
-        pose=pose_of(request.pose.pose, "pose"),
+        pose=pose,
         n=count_of(request.n_samples, settings.max_samples),
         seed=random_seed_of(request.random_seed),
         near=near,
-        order=_order(request, near is not None),
+        order=_order(request, near is not None, posture),
         position_only=bool(request.position_only),
         refine=bool(request.refine),
         distinct=bool(request.distinct),
@@ -101,7 +130,9 @@ def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
         timeout=timeout_of(request.timeout, settings),
-        constraints=_constraints(request, robot),
+        explore=_explore(request.explore),
+        constraints=constraints_for(request, robot),
+        posture=posture,
     )
 
 
@@ -109,14 +140,28 @@ def fill(response: SampleIK.Response, samples: Samples) -> None:
     """Copy samples into a response as flat row-major arrays (a list per sample would cost milliseconds)."""
     response.error_code = int(samples.error_code)
     response.message = samples.message
-    response.joint_names = list(samples.joint_names)
-    response.n = len(samples.positions)
-    response.positions.frombytes(float64_bytes(samples.positions))
-    response.log_prob.frombytes(float64_bytes(samples.log_prob))
-    response.position_error.frombytes(float64_bytes(samples.position_error))
-    response.orientation_error.frombytes(float64_bytes(samples.orientation_error))
-    response.valid = samples.valid.tolist()
-    response.expert.frombytes(np.ascontiguousarray(samples.expert, dtype=np.uint32).tobytes())
+    _write(response, [samples])
+
+
+def fill_batch(response: SampleIKBatch.Response, answers: Sequence[Samples]) -> None:
+    """Copy the samples of each pose into a response, one after the other."""
+    failed = [index for index, samples in enumerate(answers) if samples.error_code != ErrorCode.SUCCESS]
+    first = failed[0] if failed else 0
+    response.error_code, response.message = int(answers[first].error_code), answers[first].message
+    if failed:
+        response.message = f"{len(failed)} of {len(answers)} poses, the first of them pose {first}: {response.message}"
+    response.n_per_pose = [len(samples) for samples in answers]
+    response.error_codes = [int(samples.error_code) for samples in answers]
+    _write(response, answers)
+
+
+def _write(response: SampleIK.Response | SampleIKBatch.Response, answers: Sequence[Samples]) -> None:
+    response.joint_names = list(answers[0].joint_names)
+    response.n = sum(map(len, answers))
+    for name in ("positions", "log_prob", "position_error", "orientation_error"):
+        getattr(response, name).frombytes(b"".join(float64_bytes(getattr(samples, name)) for samples in answers))
+    response.valid = [valid for samples in answers for valid in samples.valid.tolist()]
+    response.expert.frombytes(np.concatenate([samples.expert for samples in answers], dtype=np.uint32).tobytes())
 
 
 def check_frame(frame: str, robot: Robot, name: str) -> None:
@@ -144,12 +189,25 @@ def pose_of(pose: Pose, name: str) -> np.ndarray:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"{name}: {error}", error.value) from error
 
 
+def poses_of(poses: Sequence[Pose], settings: IkServerSettings) -> np.ndarray:
+    """Transforms (n, 4, 4) of as many messages as are allowed."""
+    if not 1 <= len(poses) <= settings.max_samples:
+        raise RequestError(
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
+            f"there are {len(poses)} poses, expected 1 to {settings.max_samples} (parameter max_samples)",
+            len(poses),
+        )
+    return np.array([pose_of(pose, f"pose {index}") for index, pose in enumerate(poses)])
+
+
 def random_seed_of(value: int) -> int | None:
     """None where it is negative."""
     return int(value) if value >= 0 else None
 
 
-def _order(request: SampleIK.Request, has_seed: bool) -> str | dict[str, float] | None:
+def _order(
+    request: SampleIK.Request | SampleIKBatch.Request, has_seed: bool, posture: Posture | None
+) -> str | dict[str, float] | None:
     """Order of the request; None for the sampler's own."""
     names, weights = list(request.order), list(request.order_weights)
     if not names and not weights:
@@ -163,13 +221,47 @@ def _order(request: SampleIK.Request, has_seed: bool) -> str | dict[str, float] 
         )
     order: str | dict[str, float] = names[0] if len(names) == 1 else dict(zip(names, weights, strict=True))
     try:
-        Ranking(order, np.zeros(0) if has_seed else None)
+        Ranking(order, np.zeros(0) if has_seed else None, posture=posture)
     except ConfigurationError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"order: {error}", names) from error
     return order
 
 
-def _constraints(request: SampleIK.Request, robot: Robot) -> Constraints:
+def _posture(request: SampleIK.Request | SampleIKBatch.Request, robot: Robot) -> Posture | None:
+    """Preferred posture of the request, if it has one."""
+    names, values, weights = list(request.posture.name), list(request.posture.position), list(request.posture_weights)
+    if not names and not values and not weights:
+        return None
+    weights = weights or [1.0] * len(names)
+    if not len(names) == len(values) == len(weights) or len(set(names)) != len(names):
+        raise RequestError(
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
+            f"posture has {len(names)} names and {len(values)} positions, and there are {len(weights)} "
+            "posture_weights; expected as many of each, each joint once, or no posture_weights",
+            names,
+        )
+    posture = Posture(dict(zip(names, values, strict=True)), dict(zip(names, weights, strict=True)))
+    try:
+        posture.of(robot)
+    except ConfigurationError as error:
+        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
+    return posture
+
+
+def _explore(value: float) -> float | None:
+    """None where it is negative."""
+    if not value <= 1.0:
+        raise RequestError(
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
+            f"explore is {value}, expected 0 to 1, or a negative number for the model's default",
+            value,
+        )
+    return float(value) if value >= 0.0 else None
+
+
+def constraints_for(
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot
+) -> Constraints:
     """Constraints that this robot can be asked for."""
     try:
         constraints = constraints_of(request)

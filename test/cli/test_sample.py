@@ -200,6 +200,18 @@ def test_tolerance_and_order_by_flags(eim: Command, model: Path) -> None:
     assert offsets.max() > 0.05
 
 
+def test_posture_and_explore_by_flags(eim: Command, model: Path) -> None:
+    words = ("--posture", "joint_1=0.4", "joint_3=-0.2:0.5", "--explore", 1.0)
+    answer = eim("sample", "--model", model, *POSE, "-n", 30, "--seed", 1, "--json", *words).json
+    positions = np.array(answer["positions"])
+    costs = (positions[:, 0] - 0.4) ** 2 + 0.5 * (positions[:, 2] + 0.2) ** 2
+    assert all(answer["valid"])
+    assert (np.diff(costs) >= 0.0).all()
+    plain = eim("sample", "--model", model, *POSE, "-n", 30, "--seed", 1, "--json").json
+    others = np.array(plain["positions"])
+    assert costs[0] < ((others[:, 0] - 0.4) ** 2 + 0.5 * (others[:, 2] + 0.2) ** 2).min()
+
+
 def test_everything_in_collision_ends_with_its_code(eim: Command, model: Path) -> None:
     outcome = eim("sample", "--model", model, *POSE, "--seed", 1, "--box", 1.5, 0.5, 0, 0.2, 0.2, 0.2)
     assert outcome.code == 1
@@ -217,6 +229,12 @@ def test_everything_in_collision_ends_with_its_code(eim: Command, model: Path) -
         (("--limit", "elbow=0:1"), "no joint 'elbow'"),
         (("--box", 1, 2, 3), "--box needs 6 or 10 numbers"),
         (("--sphere", 1, 2, 3, -1), "must be positive"),
+        (("--posture", "joint_1"), "--posture needs JOINT=VALUE[:WEIGHT]"),
+        (("--posture", "joint_1=0:a"), "--posture needs JOINT=VALUE[:WEIGHT]"),
+        (("--posture", "elbow=0"), "no joint 'elbow'"),
+        (("--posture", "joint_1=0:-1"), "weight"),
+        (("--explore", 2), "explore must be from 0 to 1"),
+        (("--order", "posture"), "needs a preferred posture"),
         (("--order", "beauty"), "unknown order 'beauty'"),
         (("--order", "limits=-1"), "weight"),
         (("--tolerance", 0, 0, 0, 0, 0, -1), "six numbers"),

@@ -7,8 +7,8 @@ import pytest
 from ik.arms import arm_of, sampler_of
 
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
-from eim_ros.ik import ErrorCode, JointPath, sample_path
-from eim_ros.kinematics import Robot
+from eim_ros.ik import Constraints, ErrorCode, JointPath, sample_path
+from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]
 
@@ -108,3 +108,42 @@ def test_bad_arguments_are_refused() -> None:
         sample_path(sampler, pose[None], largest_step=0.0)
     with pytest.raises(JointStateError):
         sample_path(sampler, pose[None], start=np.zeros(3))
+
+
+def test_constraints_hold_along_the_path() -> None:
+    robot = arm_of("iiwa14")
+    name = robot.joint_names[2]
+    q = motion(robot, 3, 15)
+    q[:, 2] = 0.2
+    poses = robot.forward(q)
+    clear = Sphere(robot.forward(q[7])[:3, 3] + [0.0, 0.0, 0.5], 0.05)
+    constraints = Constraints(fixed={name: 0.2}, self_collision=True, obstacles=(clear,))
+    path = sample_path(
+        sampler_of("iiwa14", "position"), poses, seed=0, timeout=ENOUGH, position_only=True, constraints=constraints
+    )
+    assert path.valid.all(), path.message
+    assert (path.positions[:, 2] == 0.2).all()
+    assert not constraints.scene(robot).colliding(path.positions).any()
+    assert_verified(robot, path, poses, position_only=True)
+
+
+def test_obstacle_around_a_pose_makes_a_gap() -> None:
+    robot = arm_of("panda")
+    poses = robot.forward(motion(robot, 6, 6))
+    constraints = Constraints(obstacles=(Sphere(poses[3, :3, 3], 0.02),))
+    path = sample_path(sampler_of("panda", "pose"), poses, n=16, seed=0, timeout=ENOUGH, constraints=constraints)
+    assert path.error_code == ErrorCode.NO_IK_SOLUTION
+    assert not path.valid[3]
+
+
+def test_free_turn_about_the_tool_is_used_along_the_path() -> None:
+    robot = arm_of("ur5")
+    poses = robot.forward(motion(robot, 2, 10))
+    turned = poses.copy()
+    turned[5:, :3, :2] = np.array([-poses[5:, :3, 1], poses[5:, :3, 0]]).transpose(1, 2, 0)  # by a quarter, at once
+    tolerances = np.array([0.0] * 5 + [np.inf])
+    sampler = sampler_of("ur5", "pose")
+    path = sample_path(sampler, turned, seed=0, timeout=ENOUGH, constraints=Constraints(tolerances=tolerances))
+    assert path.error_code == ErrorCode.SUCCESS, path.message
+    for q, pose in zip(path.positions, turned, strict=True):
+        assert np.max(robot.pose_errors(q, pose, tolerances)) <= 1e-6

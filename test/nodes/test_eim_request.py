@@ -70,6 +70,19 @@ def test_near_ranks_by_distance(server: ServerProcess, named: bool) -> None:
     assert (np.diff(distances) >= -1e-9).all()
 
 
+def test_posture_and_explore_reach_the_server(server: ServerProcess) -> None:
+    names = Robot.load("iiwa14").joint_names
+    words = ("--posture", f"{names[0]}=0.5", f"{names[3]}=-1:0.3", "--explore", "0.5")
+    answer = asked(server, "--pose", *POSITION, "-n", "20", *words)
+    plain = asked(server, "--pose", *POSITION, "-n", "20")
+    costs, others = (
+        (positions[:, 0] - 0.5) ** 2 + 0.3 * (positions[:, 3] + 1.0) ** 2
+        for positions in (np.array(answer["positions"]), np.array(plain["positions"]))
+    )
+    assert (np.diff(costs) >= 0.0).all()
+    assert costs[0] < others.min()
+
+
 def test_table_is_printed_without_json(server: ServerProcess) -> None:
     result = eim_request("--pose", *POSITION, "-n", "20", "--wait", "60")
     assert (result.returncode, result.stderr) == (0, "")
@@ -101,6 +114,8 @@ def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list
         (["--pose", *POSITION, "0", "0", "0", "0"], "length 1"),
         (["--pose", *POSITION, "-n", "0"], "must be between 1"),
         (["--pose", *POSITION, "--timeout", "-1"], "--timeout"),
+        (["--pose", *POSITION, "--explore", "2"], "--explore must be from 0 to 1"),
+        (["--pose", *POSITION, "--posture", "a"], "--posture needs JOINT=VALUE[:WEIGHT]"),
         (["--pose", *POSITION, "--near", "here"], "--near needs numbers"),
         (["--pose", *POSITION, "--near", "a=1", "2"], "--near needs a name for each joint"),
         (["--pose", *POSITION, "--service", "/nobody/sample_ik", "--wait", "0.2"], "did not appear within 0.2 s"),
