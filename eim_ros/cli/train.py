@@ -58,6 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="show the density ratio of EIM the robot's forward kinematics (default)",
     )
     add("--initial", metavar="FILE", help="model of eim train to start from (task ik)")
+    add("--prior", metavar="FILE", help="model of demonstrations that multiplies the target of known-density (task ik)")
     add("--seed", type=seed, default=0, help="random seed (default %(default)s)")
     add("--device", default="cpu", help="where EIM runs: cpu, cuda (default %(default)s)")
     add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
@@ -127,10 +128,11 @@ def _trained(
     options: dict[str, Any],
 ) -> TrainingRun | MotionTrainingRun:
     if args.task == "ik":
-        initial = IKModel.load(args.initial) if args.initial else None
-        return Training(config, args.seed, device).run(data_set, robot, initial=initial, **options)
-    if args.initial:
-        raise ConfigurationError("--initial is for task ik", args.initial)
+        initial, prior = (IKModel.load(path) if path else None for path in (args.initial, args.prior))
+        return Training(config, args.seed, device).run(data_set, robot, initial=initial, prior=prior, **options)
+    for flag, path in (("--initial", args.initial), ("--prior", args.prior)):
+        if path:
+            raise ConfigurationError(f"{flag} is for task ik", path)
     if robot is not None:
         _check_joints(Demonstrations.from_data_set(data_set), robot)
     return MotionTraining(config, args.seed, device).run(data_set, **options)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """Inverse kinematics as inference with a known density: log p(q | y) up to a constant, annealed (thesis 5.5, 4.3.1).
 
-    log p(q | y) = -1/2 |FK(q) - y|^2 / sigma^2 + soft joint limits + log prior(q)
+    log p(q | y) = -1/2 |FK(q) - y|^2 / sigma^2 + soft joint limits + log prior(q | y)
 
 No samples of solutions are needed, only contexts y that can be reached. Sigma falls from iteration to iteration, as in
 `KinematicInputs`, which measures errors and limits: a wide target is easy to cover, and each narrower one is close to
@@ -53,12 +53,12 @@ class KinematicTarget:
     inputs : KinematicInputs
         Measures errors and limits.
     log_prior : callable, optional
-        Maps configurations (n, dof) to log densities (n,) [nat], written with torch operations: demonstrated
-        preferences, a user's cost with negative sign. Uniform within the limits if missing.
+        Maps contexts (n, n_context) and configurations (n, dof) to log densities (n,) [nat], written with torch
+        operations: a model of demonstrations, a user's cost with negative sign. Uniform within the limits if missing.
     """
 
     inputs: KinematicInputs
-    log_prior: Callable[[Tensor], Tensor] | None = None
+    log_prior: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def at(self, iteration: int) -> Callable[[Tensor, Tensor], Tensor]:
         """The target at an iteration, a function of contexts (n, n_context) and configurations (n, dof)."""
@@ -66,6 +66,6 @@ class KinematicTarget:
         def log_density(context: Tensor, sample: Tensor) -> Tensor:
             value = self.inputs.known_log_density(context, sample, iteration)
             assert value is not None
-            return value if self.log_prior is None else value + self.log_prior(sample)
+            return value if self.log_prior is None else value + self.log_prior(context, sample)
 
         return log_density

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from eim_ros.data import DataSet
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.errors import DataError, ModelFileError
+from eim_ros.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik.collection import context_kind_of, robot_of
 from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
 from eim_ros.ik.kinematic_target import KinematicTarget, KnownKinematicsConfig
@@ -73,6 +73,7 @@ class Training:
         checkpoint_every: int = 10,
         resume: bool = False,
         initial: IKModel | None = None,
+        prior: IKModel | None = None,
     ) -> TrainingRun:
         """Train.
 
@@ -87,6 +88,9 @@ class Training:
             File for checkpoints every `checkpoint_every` iterations; `resume` continues from it.
         initial : IKModel, optional
             Start, a model of the same robot and context; the learner's own if missing.
+        prior : IKModel, optional
+            Only with known kinematics: a model of demonstrations, of the same robot and context, whose density the
+            target is multiplied by. So preferences and accuracy come together.
 
         Returns
         -------
@@ -97,12 +101,15 @@ class Training:
             raise DataError("the data set is empty", 0)
         context = torch.from_numpy(data_set.context).to(self.device)
         sample = torch.from_numpy(data_set.sample).to(self.device)
-        start = None if initial is None else _start(initial, robot, kind)
+        start = None if initial is None else _mixture_of(initial, "initial model", robot, kind)
+        if prior is not None and not isinstance(self.config, KnownKinematicsConfig):
+            raise ConfigurationError(f"a prior is for known-density, not for {self.algorithm}", self.algorithm)
         inputs = target = None
         if isinstance(self.config, SmoothingConfig):
             inputs = KinematicInputs.from_data(robot, kind, context, self.config)
         if isinstance(self.config, KnownKinematicsConfig) and inputs is not None:
-            target = KinematicTarget(inputs)
+            demonstrated = None if prior is None else _mixture_of(prior, "prior", robot, kind).to(device=self.device)
+            target = KinematicTarget(inputs, None if demonstrated is None else demonstrated.log_prob)
             if start is None:
                 start = self._by_em(context, sample)
         fit = RecordedFit(self.config, self.seed, self.algorithm, callbacks, checkpoint, checkpoint_every, resume)
@@ -125,11 +132,12 @@ class Training:
         return result.mixture_of_experts
 
 
-def _start(initial: IKModel, robot: Robot, kind: str) -> MixtureOfExperts:
-    if initial.robot.fingerprint != robot.fingerprint or initial.context_kind != kind:
+def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOfExperts:
+    """The mixture of a model that has to be of the robot and context of the data."""
+    if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(
-            f"the initial model is of robot '{initial.robot.name}' and context {initial.context_kind}, the data are of "
+            f"the {role} is of robot '{model.robot.name}' and context {model.context_kind}, the data are of "
             f"'{robot.name}' and {kind}",
-            initial.robot.name,
+            model.robot.name,
         )
-    return initial.mixture
+    return model.mixture

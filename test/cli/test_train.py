@@ -217,3 +217,15 @@ def test_ctrl_c_before_the_first_iteration_ends_the_command(
         outcome = eim(*planar, "--output", tmp_path / "m", kinematics, *FAST_EIM)
         assert (outcome.code, outcome.err) == (130, "eim train: interrupted\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_model_of_demonstrations_is_a_prior_of_known_kinematics_alone(
+    eim: Command, tmp_path: Path, planar: tuple
+) -> None:
+    shown = tmp_path / "shown.safetensors"
+    assert eim(*planar, "--output", shown, "--algorithm", "em", *FAST, "--quiet").code == 0
+    words = (*planar, "--prior", shown, "--output", tmp_path / "m", "--experts", 3, "--iterations", 1, "--quiet")
+    assert eim(*words, "--algorithm", "known-density", "--initial-em-iterations", 2).code == 0
+    refused = eim(*words, "--algorithm", "em")
+    assert refused.code == 2
+    assert "prior is for known-density" in refused.err

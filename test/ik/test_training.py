@@ -12,7 +12,7 @@ import torch
 from ik.arms import arm_of
 
 from eim_ros.data import DataSet
-from eim_ros.errors import DataError, ModelFileError
+from eim_ros.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
 from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
 from eim_ros.numerics import Status
@@ -93,6 +93,32 @@ def test_training_starts_from_a_model_of_the_same_robot_and_context() -> None:
     for other in (data_of(kind="pose"), data_of("planar5")):
         with pytest.raises(ModelFileError, match="the initial model is of robot 'planar3'"):
             Training(CONFIGS["known-density"]).run(other, initial=em)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_the_accuracy(side: float) -> None:
+    """Of planar3's two ways to bend, demonstrations show one: joint_2 of one sign."""
+    every, test = data_of(n=1500), data_of(n=500, seed=1000)
+    shown = every.sample[:, 1] * side > 0.0
+    demonstrations = DataSet(every.context[shown], every.sample[shown], every.description)
+    prior = Training(EMConfig(n_components=4, n_iterations=30)).run(demonstrations).model
+    config = KnownKinematicsConfig(n_components=8, n_iterations=60)
+    runs = {name: Training(config).run(every, prior=given).model for name, given in (("free", None), ("mixed", prior))}
+    share, rmse = {}, {}
+    for name, model in [*runs.items(), ("prior", prior)]:
+        drawn = model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0))[0].numpy()
+        share[name], rmse[name] = float((drawn[:, 1] * side > 0.0).mean()), evaluate(model, test)["rmse_position"]
+    assert 0.3 < share["free"] < 0.7
+    assert share["mixed"] > 0.9
+    assert rmse["mixed"] < 0.4 * rmse["prior"]
+
+
+def test_prior_is_refused_where_it_cannot_serve() -> None:
+    prior = Training(CONFIGS["em"]).run(data_of()).model
+    with pytest.raises(ConfigurationError, match="prior is for known-density, not for em"):
+        Training(CONFIGS["em"]).run(data_of(), prior=prior)
+    with pytest.raises(ModelFileError, match="the prior is of robot 'planar3'"):
+        Training(CONFIGS["known-density"]).run(data_of("planar5"), prior=prior)
 
 
 @every_algorithm
