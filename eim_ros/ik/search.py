@@ -23,6 +23,7 @@ DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in ever
 FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
 OUT_OF_REACH_SEEDS = 256  # the same, where the pose is farther away than the arm is long
 FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which the size of a round follows
+HELPLESS = 0.2  # yield below which the model is taken to be of little help
 SPARE_SEEDS = 4
 OVERDRAW = 2  # seeds drawn for each that is refined when exploring
 EXPLORING_UNIFORM = 0.4  # share of uniform seeds at explore = 1
@@ -35,8 +36,8 @@ MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds h
 class Search:
     """Finds configurations that satisfy a goal.
 
-    A round takes seeds from the mixture, refines them and keeps what is valid. Where most of a round brings nothing
-    new, uniform seeds are blended into the next one, so that no pose is lost that uniform restarts would solve.
+    A round takes seeds from the mixture, refines them and keeps what is valid. Where little of a round is new, half of
+    the next seeds are uniform, so that no pose is lost that uniform restarts would solve.
 
     With `explore` > 0 experts are drawn with weights in proportion to weight^(1 - explore / 2), seeds are the most
     different ones of more, some of them uniform in any case, and up to that share of the configurations come from walks
@@ -84,7 +85,7 @@ class Search:
                 to_walk = 0
             fruitless = 0 if gained else fruitless + round_size
             yields = max(gained / round_size, LEAST_YIELD)
-            uniform_share = least_uniform if yields > 0.5 else 0.5
+            uniform_share = 0.5 if yields < HELPLESS else least_uniform
             n_missing, is_first = n - len(pool), False
         return self._outcome(pool, best), False
 

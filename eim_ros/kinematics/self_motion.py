@@ -36,13 +36,13 @@ __all__ = ["grow", "settle"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-BATCH = 2 * LANES  # steps that are led back to the pose side by side
+BATCH = 6 * LANES  # steps that are led back to the pose side by side
 PROJECTION_DAMPING = 1e-9
 LEAST_SHARE = 1e-3  # of a direction that has to be in the null space to be followed
 STEPS_BACK = 10  # of the refiner after a step along the null space, at most
 PATIENCE = 3
 FORESIGHT = 0.7  # a step that is predicted to end closer than this share of the spacing to a known point is not taken
-MOST_ANCHORS = 3 * LANES  # points from which steps are tried for a batch
+MOST_HEADS = 6 * LANES  # points from which steps are tried for a batch
 LEAST_YIELD = 0.08  # new points per step tried, below which all that can be reached is about known
 SPACING = 0.75  # of solutions, as a share of the step
 
@@ -75,36 +75,47 @@ def grow(
     """Append solutions to the first n_points rows of points (capacity, dof), all of them solutions of the target.
 
     A step of length `step` [rad, m] is tried from every point forth and back along each of n_directions random
-    directions; its end is kept when it is at least SPACING steps from all points. Ends when hardly any step leads to a
-    new point, or the capacity is used up. The seed is in [0, 1). Returns the number of points.
+    directions; its end is kept when it is at least SPACING steps from all points. On a curve (n_directions 1) a walk goes
+    on ahead only. Ends when hardly any step leads to a new point, or the capacity is used up. The seed is in [0, 1).
+    Returns the number of points.
     """
     m, dof, capacity = links.shape[0] - 1, points.shape[1], points.shape[0]
     trigonometry, frames, tip = np.zeros((3, (m + 7) // 8 * 8)), np.empty((m, 6)), np.empty((3, 4))
     jacobian, masked, vectors = np.empty((dof, 6)), np.empty((dof, 6)), np.empty((2, 6))
-    direction, tangent, anchors = np.empty(dof), np.empty(dof), np.empty((capacity, dof))
+    direction, tangent, anchors = np.empty(dof), np.empty(dof), np.empty((n_points, dof))
     batch = BATCH + 2 * n_directions
-    ends, errors = np.empty((batch, dof)), np.empty((2, batch))
+    ends, errors, source = np.empty((batch, dof)), np.empty((2, batch)), np.empty(batch, dtype=np.int64)
     converged, iterations = np.zeros(batch, dtype=np.bool_), np.zeros(batch, dtype=np.int64)
+    parent = np.empty(capacity, dtype=np.int64)
     state = np.uint64(seed * 9007199254740992.0)
     spacing, n_known = SPACING * step, n_points
-    head = n_anchors = 0
-    while head < n_points < capacity and n_points - n_known >= LEAST_YIELD * (2 * n_directions * n_anchors):
-        n_ends, n_anchors_before = 0, n_anchors
-        while head < n_points and n_ends < BATCH and n_anchors - n_anchors_before < MOST_ANCHORS:
-            if not is_near(bounds, anchors, n_anchors, points[head], spacing):
-                for j in range(dof):
-                    anchors[n_anchors, j] = points[head, j]
-                n_anchors += 1
+    head = n_anchors = n_tried = 0
+    while head < n_points < capacity and n_points - n_known >= LEAST_YIELD * n_tried:
+        n_ends = n_heads = 0
+        while head < n_points and n_ends < BATCH and n_heads < MOST_HEADS:
+            is_walked = head >= n_known  # and so apart from all others
+            if is_walked or not is_near(bounds, anchors, n_anchors, points[head], spacing):
+                n_heads += 1
+                if not is_walked:
+                    for j in range(dof):
+                        anchors[n_anchors, j] = points[head, j]
+                    n_anchors += 1
                 forward(links, points[head], trigonometry, frames, tip)
                 columns(links, frames, tip, jacobian)
+                n_ways = 1 if is_walked and n_directions == 1 else 2
                 for _ in range(n_directions):
                     for j in range(dof):
                         state, uniform = next_uniform(state)
                         direction[j] = 2.0 * uniform - 1.0
-                    n_ends = _both_ways(
-                        bounds, points, n_points, head, jacobian, direction, position_only, step, masked, vectors,
-                        tangent, ends, n_ends,
+                        if n_ways == 1:
+                            direction[j] = _difference(points[head, j], points[parent[head], j], bounds[2, j])
+                    n_before = n_ends
+                    n_ends = _append_steps(
+                        bounds, points, n_points, head, jacobian, direction, n_ways, position_only, step, masked,
+                        vectors, tangent, ends, n_ends,
                     )  # fmt: skip
+                    source[n_before:n_ends] = head
+                    n_tried += n_ways
             head += 1
         if n_ends > 0:
             refine_lanes(
@@ -115,18 +126,20 @@ def grow(
             if n_points < capacity and converged[i] and not is_near(bounds, points, n_points, ends[i], spacing):
                 for j in range(dof):
                     points[n_points, j] = ends[i, j]
+                parent[n_points] = source[i]
                 n_points += 1
     return n_points
 
 
 @compiled
-def _both_ways(
+def _append_steps(
     bounds: FloatArray,
     points: FloatArray,
     n_points: int,
     head: int,
     jacobian: FloatArray,
     direction: FloatArray,
+    n_ways: int,
     position_only: bool,
     step: float,
     masked: FloatArray,
@@ -135,13 +148,13 @@ def _both_ways(
     ends: FloatArray,
     n_ends: int,
 ) -> int:
-    """Append to ends the steps from a point along a direction, forth and back, that lead away from all that is known.
+    """Append to ends the steps from a point along a direction that lead away from all that is known.
 
-    Returns the number of ends. An end is clamped to the limits.
+    Forth, or with 2 ways forth and back. Returns the number of ends. An end is clamped to the limits.
     """
     dof, foreseen = direction.shape[0], FORESIGHT * SPACING * step
     has_tangent = False
-    for way in range(2):
+    for way in range(n_ways):
         if way == 1:
             for j in range(dof):
                 direction[j], tangent[j] = -direction[j], -tangent[j]
