@@ -75,9 +75,9 @@ def grow(
     """Append solutions to the first n_points rows of points (capacity, dof), all of them solutions of the target.
 
     A step of length `step` [rad, m] is tried from every point forth and back along each of n_directions random
-    directions; its end is kept when it is at least SPACING steps from all points. On a curve (n_directions 1) a walk goes
-    on ahead only. Ends when hardly any step leads to a new point, or the capacity is used up. The seed is in [0, 1).
-    Returns the number of points.
+    directions; its end is kept when it is at least SPACING steps from all points. On a curve (n_directions 1) a walk
+    goes on ahead only. Ends when hardly any step leads to a new point, or the capacity is used up. The seed is in
+    [0, 1). Returns the number of points.
     """
     m, dof, capacity = links.shape[0] - 1, points.shape[1], points.shape[0]
     trigonometry, frames, tip = np.zeros((3, (m + 7) // 8 * 8)), np.empty((m, 6)), np.empty((3, 4))
