@@ -17,7 +17,8 @@ from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOU
 __all__ = ["draw"]
 
 MARKERS = "s^vDPXh"  # of the other peers
-COLOURS = {f"{OURS}, learned": GROUP_COLOURS[0], f"{OURS}, uniform": GROUP_COLOURS[1], "ssik": GROUP_COLOURS[2]}
+GROUPS = (f"{OURS}, learned", f"{OURS}, uniform", "ssik", f"{OURS}, exploring")
+COLOURS = dict(zip(GROUPS, GROUP_COLOURS, strict=False))
 
 
 def draw(one: dict[str, dict[str, Singles]], many: dict[str, dict[str, Many]], path: Path) -> None:
@@ -99,7 +100,8 @@ def _marker(name: str) -> str:
 
 def _draw_key(axes: Axes) -> None:
     axes.axis("off")
-    names = [f"{OURS}, learned sampler", f"{OURS}, uniform seeds", "ssik, one call", "ssik, self-motion charts"]
+    ours = [f"{OURS}, {way}" for way in ("learned sampler", "exploring", "uniform seeds")]
+    names = [*ours, "ssik, one call", "ssik, self-motion charts"]
     for name in [*names, *(peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR)]:
         axes.plot([], [], marker=_marker(name), markersize=6, color=_colour(name), label=name)
     axes.legend(loc="upper left", fontsize=8, frameon=False)

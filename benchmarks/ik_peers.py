@@ -148,12 +148,13 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
     robot = case.robot
     options = {"position_tolerance": case.tolerances[0], "orientation_tolerance": case.tolerances[1]}
 
-    def learned(n: int) -> Way:
+    def learned(n: int, explore: float) -> Way:
         sampler = Sampler(case.model)
         sampler.compile()
 
         def solve(pose: np.ndarray) -> np.ndarray:
-            answer = sampler.sample(pose, n, int(rng.integers(2**31)), order="none", position_only=False, **options)
+            seed = int(rng.integers(2**31))
+            answer = sampler.sample(pose, n, seed, order="none", position_only=False, explore=explore, **options)
             return answer.positions[answer.valid]
 
         return timed(solve)
@@ -170,7 +171,8 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
         return timed(lambda pose: np.array([solution.q for solution in arm.solve(pose)]))
 
     ways: dict[str, Callable[[], Way]] = {}
-    ways |= {f"{OURS}, learned sampler, {n} solutions": lambda n=n: learned(n) for n in BUDGETS}
+    for name, explore in (("learned sampler", 0.0), ("exploring", 0.5)):
+        ways |= {f"{OURS}, {name}, {n} solutions": lambda n=n, share=explore: learned(n, share) for n in BUDGETS}
     ways |= {f"{OURS}, uniform seeds, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
     ways["ssik, all of one call"] = closed_form
     ways[f"ssik, self-motion charts, {N_CHART} each"] = lambda: timed(self_motion_charts(case, N_CHART))

@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import PoseError
 from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.sampler import Sampler
+from eim_ros.ik.sampler import Sampler, check_numbers
 from eim_ros.ik.samples import Samples
+from eim_ros.kinematics.pose import check_poses
 
 __all__ = ["sample_batch"]
 
@@ -58,10 +57,9 @@ def sample_batch(
     EimError
         As `Sampler.sample`.
     """
-    deadline = time.perf_counter() + timeout
-    wanted = np.asarray(poses, dtype=np.float64)
-    if wanted.ndim != 3 or wanted.shape[1:] != (4, 4) or not len(wanted):
-        raise PoseError(f"expected poses of shape (n, 4, 4), n >= 1, got {wanted.shape}", wanted.shape)
+    began = time.perf_counter()
+    check_numbers(n, seed, timeout=timeout)
+    deadline, wanted = began + timeout, check_poses(poses)
 
     def sampled(index: int, n_left: int) -> Samples:
         left = max(0.0, deadline - time.perf_counter())

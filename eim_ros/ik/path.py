@@ -16,11 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, PoseError
+from eim_ros.errors import ConfigurationError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
-from eim_ros.ik.sampler import Sampler
+from eim_ros.ik.sampler import Sampler, check_numbers
+from eim_ros.kinematics.pose import check_poses
 
 __all__ = ["JointPath", "sample_path"]
 
@@ -106,9 +107,8 @@ def sample_path(
         If an argument is malformed.
     """
     began = time.perf_counter()
-    wanted = np.asarray(poses, dtype=np.float64)
-    if wanted.ndim != 3 or wanted.shape[1:] != (4, 4) or not len(wanted):
-        raise PoseError(f"a path needs poses of shape (n, 4, 4), n >= 1, got {wanted.shape}", wanted.shape)
+    wanted = check_poses(poses)
+    check_numbers(n, seed, position_tolerance, orientation_tolerance, timeout)
     if not largest_step > 0.0:
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
     asked = constraints or Constraints()
@@ -224,6 +224,7 @@ class _Search:
             code = ErrorCode.TIMED_OUT if self.out_of_time else ErrorCode.NO_IK_SOLUTION
             first = int((~valid).argmax())
             message = f"{n_missing} of {len(chosen)} poses have no solution, the first of them is pose {first}"
+            message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
         elif n_jumps:
             code, message = ErrorCode.NO_IK_SOLUTION, f"the path jumps {n_jumps} times, by up to {largest:.3g}"
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import check_pose
 
-__all__ = ["Sampler"]
+__all__ = ["Sampler", "check_numbers"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -73,7 +74,7 @@ class Sampler:
         with contextlib.suppress(RobotError):  # of a shape that cannot be read: told to those who ask for collisions
             collision_model(self.robot)
         reachable = self.robot.forward(0.5 * (self.robot.lower + self.robot.upper))
-        self.sample(reachable, 2, seed=0, distinct=True)
+        self.sample(reachable, 2, seed=0, distinct=True, explore=1.0)
         self.sample(reachable, 2, seed=0, position_only=True, refine=False)
 
     def sample(
@@ -145,7 +146,8 @@ class Sampler:
         wanted, asked = check_pose(pose), constraints or Constraints()
         if position_only is None:
             position_only = self.context_kind == "position" and asked.tolerances is None
-        _check(n, seed, position_tolerance, orientation_tolerance, timeout, explore)
+        check_numbers(n, seed, position_tolerance, orientation_tolerance, timeout, explore)
+        n = int(n)  # of numpy's integers some are too narrow to reckon with
         reference = None if near is None else self.checked_configuration(near)
         liked = posture if posture is None or isinstance(posture, Posture) else Posture(posture)
         if liked is not None:
@@ -214,15 +216,26 @@ class Sampler:
         return reference
 
 
-def _check(
+def check_numbers(
     n: int,
     seed: int | None,
-    position_tolerance: float,
-    orientation_tolerance: float,
-    timeout: float,
-    explore: float | None,
+    position_tolerance: float = 1.0,
+    orientation_tolerance: float = 1.0,
+    timeout: float = 1.0,
+    explore: float | None = None,
 ) -> None:
-    """Refuse arguments out of their bounds; the comparisons are also false for NaN."""
+    """Refuse what is no number or out of its bounds; the comparisons are also false for NaN."""
+    for name, whole in (("n", n), ("the random seed", 0 if seed is None else seed)):
+        if not isinstance(whole, Integral):
+            raise ConfigurationError(f"{name} must be a whole number, got {whole!r}", whole)
+    for name, number in (
+        ("the position tolerance", position_tolerance),
+        ("the orientation tolerance", orientation_tolerance),
+        ("the timeout", timeout),
+        ("explore", 0.0 if explore is None else explore),
+    ):
+        if not isinstance(number, Real):
+            raise ConfigurationError(f"{name} must be a number, got {number!r}", number)
     if not n >= 1:
         raise ConfigurationError(f"n must be at least 1, got {n}", n)
     if seed is not None and not seed >= 0:

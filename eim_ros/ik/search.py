@@ -28,6 +28,7 @@ SPARE_SEEDS = 4
 OVERDRAW = 2  # seeds drawn for each that is refined when exploring
 EXPLORING_UNIFORM = 0.4  # share of uniform seeds at explore = 1
 APART = 0.11  # distance of such seeds, as a share of the diagonal of the box of joint limits
+MOST_WALKED = 1000  # configurations found by walks, which are not interrupted either; their cost grows as the square
 UNHURRIED = 100  # the refiner's patience with the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
 
@@ -67,7 +68,7 @@ class Search:
         """Up to n valid configurations, or the best attempt, and whether time was up: a time of `perf_counter` [s]."""
         pool = best = Pool.empty(self.goal.robot.dof)
         patience = FRUITLESS_SEEDS if self.goal.is_within_reach else OUT_OF_REACH_SEEDS
-        to_walk = int(self.explore * n)
+        to_walk = min(int(self.explore * n), MOST_WALKED)
         least_uniform = EXPLORING_UNIFORM * self.explore
         n_missing, yields, uniform_share, fruitless, is_first = n - to_walk, FIRST_YIELD, least_uniform, 0, True
         while len(pool) < n and fruitless < patience:

@@ -95,8 +95,11 @@ def rotations_from(vectors: FloatArray) -> FloatArray:
 
 
 def check_pose(transform: npt.ArrayLike) -> FloatArray:
-    """The transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-3."""
-    pose = np.ascontiguousarray(transform, dtype=np.float64)
+    """A copy of the transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-3."""
+    try:
+        pose = np.array(transform, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
     if pose.shape != (4, 4):
         raise PoseError(f"a pose must be a (4, 4) transform, got shape {pose.shape}", transform)
     # plain floats: this runs once per request, where a dozen small numpy calls would cost more than the solution
@@ -111,6 +114,17 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     if max(abs(value) for value in products) > 2 * NORM_TOLERANCE or determinant < 0 or bottom != [0.0, 0.0, 0.0, 1.0]:
         raise PoseError("the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1", transform)
     return pose
+
+
+def check_poses(transforms: npt.ArrayLike) -> FloatArray:
+    """At least one transform, (n, 4, 4), each as `check_pose` returns it."""
+    try:
+        poses = np.array(transforms, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", transforms) from error
+    if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
+        raise PoseError(f"expected poses of shape (n, 4, 4), n >= 1, got {poses.shape}", transforms)
+    return np.array([check_pose(pose) for pose in poses])
 
 
 def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:

@@ -446,6 +446,7 @@ class Robot:
             rows = np.ascontiguousarray(q, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
+        rows = rows if rows.flags.writeable else rows.copy()  # as in `_bounds`
         single = rows.ndim == 1 and rows.size == self.dof
         if single:
             rows = rows[None]
@@ -479,7 +480,9 @@ class Robot:
             raise RobotError("lower limits must not exceed upper limits", (lower, upper))
         if np.any(low < self.lower) or np.any(high > self.upper):
             raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
-        return np.array([low, high, self.continuous & (low <= -math.pi) & (high >= math.pi)])
+        bounds = np.array([low, high, self.continuous & (low <= -math.pi) & (high >= math.pi)])
+        bounds.flags.writeable = False  # as the robot's: the kernels would be compiled anew for another kind of array
+        return bounds
 
 
 def _bad_pose(poses: FloatArray) -> PoseError:
@@ -514,7 +517,7 @@ def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = F
 def _transforms(poses: npt.ArrayLike, ndim: int) -> FloatArray:
     """Contiguous float64 transforms (4, 4) or (n, 4, 4); the kernels check their content."""
     try:
-        array = np.ascontiguousarray(poses, dtype=np.float64)
+        array = np.array(poses, dtype=np.float64, order="C")  # a copy: a read-only one would be another kind of array
     except (TypeError, ValueError) as error:
         raise PoseError("a pose must be a (4, 4) transform", poses) from error
     if array.ndim != ndim or array.shape[-2:] != (4, 4):

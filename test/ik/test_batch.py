@@ -71,6 +71,12 @@ def test_bad_poses_are_refused(poses: np.ndarray) -> None:
         sample_batch(sampler_of("panda", "pose"), poses, 3, 0)
 
 
+@pytest.mark.parametrize("timeout", [np.nan, -1.0, "1"])
+def test_bad_timeout_is_refused(timeout: float) -> None:
+    with pytest.raises(ConfigurationError, match="timeout must"):
+        sample_batch(sampler_of("panda", "pose"), poses_of("panda", 1), 4, 0, timeout=timeout)
+
+
 def test_bad_options_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="n must be at least 1"):
         sample_batch(sampler_of("panda", "pose"), poses_of("panda", 2), 0, 0)

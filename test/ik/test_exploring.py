@@ -9,9 +9,10 @@ import pytest
 from kinematics.robots import robot_and_oracle
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik import IKModel, Sampler
+from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.metrics import exact_solutions
 from eim_ros.ik.samples import NO_EXPERT
+from eim_ros.ik.search import MOST_SEEDS_PER_ROUND, MOST_WALKED
 
 MODELS = ("panda_pose", "iiwa14_pose")
 
@@ -79,3 +80,13 @@ def test_shares_only(explore: float) -> None:
     sampler = Sampler.load("panda_pose")
     with pytest.raises(ConfigurationError, match="explore"):
         sampler.sample(poses_of(sampler, 1, 8)[0], 3, explore=explore)
+
+
+@pytest.mark.parametrize("n", [5000, 10**13])
+def test_without_time_many_samples_are_not_walked_for(n: int) -> None:
+    """Nor is memory taken for all that are asked for."""
+    sampler = Sampler.load("iiwa14_position")
+    answer = sampler.sample(poses_of(sampler, 1, 9)[0], n, seed=0, explore=1.0, timeout=0.0, order="none")
+    assert answer.error_code == ErrorCode.TIMED_OUT
+    assert len(answer) <= MOST_WALKED + MOST_SEEDS_PER_ROUND
+    assert answer.valid.all()

@@ -90,17 +90,32 @@ def test_seed_decides_the_path() -> None:
     np.testing.assert_array_equal(first.positions, again.positions)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"seed": -1}, "random seed must be at least 0"),
+        ({"n": 0}, "n must be at least 1"),
+        ({"timeout": np.nan}, "timeout must not be negative"),
+        ({"position_tolerance": np.nan}, "position tolerance must be positive"),
+    ],
+)
+def test_bad_numbers_are_refused_without_time_too(arguments: dict[str, float], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        sample_path(sampler_of("gantry", "position"), np.eye(4)[None], **{"timeout": 0.0, **arguments})
+
+
 def test_no_time_is_an_answer_too() -> None:
     robot = arm_of("panda")
     path = sample_path(sampler_of("panda", "pose"), robot.forward(motion(robot, 8, 15)), seed=0, timeout=0.0)
     assert path.error_code == ErrorCode.TIMED_OUT
+    assert path.message == "timed out: 15 of 15 poses have no solution, the first of them is pose 0"
     assert not path.valid.any()
 
 
 def test_bad_arguments_are_refused() -> None:
     sampler, pose = sampler_of("panda", "pose"), np.eye(4)
     for poses in (pose, np.empty((0, 4, 4)), np.zeros((2, 3, 4))):
-        with pytest.raises(PoseError, match="a path needs poses"):
+        with pytest.raises(PoseError, match="expected poses of shape"):
             sample_path(sampler, poses)
     with pytest.raises(PoseError):
         sample_path(sampler, np.full((1, 4, 4), np.nan))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ def spoiled(row: int, column: int, value: float) -> np.ndarray:
         np.zeros((4, 4)),
         np.eye(3),
         np.zeros(3),
+        "no numbers",
+        [[1.0], [2.0, 3.0]],
     ],
 )
 def test_what_is_no_pose_is_refused(pose: np.ndarray) -> None:
@@ -40,6 +43,11 @@ def test_what_is_no_pose_is_refused(pose: np.ndarray) -> None:
     ("arguments", "reason"),
     [
         ({"n": 0}, "n must be at least 1, got 0"),
+        ({"n": 1.5}, "n must be a whole number, got 1.5"),
+        ({"n": math.inf}, "n must be a whole number, got inf"),
+        ({"seed": 1.5}, "random seed must be a whole number"),
+        ({"timeout": "1"}, "timeout must be a number, got '1'"),
+        ({"position_tolerance": None}, "position tolerance must be a number"),
         ({"n": -3}, "n must be at least 1, got -3"),
         ({"seed": -1}, "random seed must be at least 0, got -1"),
         ({"position_tolerance": 0.0}, "position tolerance must be positive, got 0.0"),
