@@ -225,15 +225,17 @@ def check_numbers(
     explore: float | None = None,
 ) -> None:
     """Refuse what is no number or out of its bounds; the comparisons are also false for NaN."""
-    for name, whole in (("n", n), ("the random seed", 0 if seed is None else seed)):
+    wholes: dict[str, object] = {"n": n, "the random seed": 0 if seed is None else seed}
+    for name, whole in wholes.items():
         if not isinstance(whole, Integral):
             raise ConfigurationError(f"{name} must be a whole number, got {whole!r}", whole)
-    for name, number in (
-        ("the position tolerance", position_tolerance),
-        ("the orientation tolerance", orientation_tolerance),
-        ("the timeout", timeout),
-        ("explore", 0.0 if explore is None else explore),
-    ):
+    numbers: dict[str, object] = {
+        "the position tolerance": position_tolerance,
+        "the orientation tolerance": orientation_tolerance,
+        "the timeout": timeout,
+        "explore": 0.0 if explore is None else explore,
+    }
+    for name, number in numbers.items():
         if not isinstance(number, Real):
             raise ConfigurationError(f"{name} must be a number, got {number!r}", number)
     if not n >= 1:
