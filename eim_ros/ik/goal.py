@@ -20,7 +20,7 @@ __all__ = ["Goal", "Pool"]
 FloatArray = npt.NDArray[np.float64]
 
 PATIENCE = 3  # of the refiner: another seed is cheaper than a longer attempt
-SETTLED_AT_ONCE = 64  # configurations moved between two looks at the clock
+SETTLED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
 
 
 @dataclass(frozen=True, eq=False)
