@@ -239,7 +239,9 @@ class _Search:
         return np.asarray(np.abs(self._differences(np.array(rows[:-1]), np.array(rows[1:]))).max(axis=1))
 
     def _worth_following(self, costs: FloatArray) -> npt.NDArray[np.int64]:
-        """The best ones, and some of the others."""
+        """The best ones, and some of the others; once time is up the best one alone."""
+        if self.out_of_time:
+            return np.argsort(costs, kind="stable")[:1]
         if len(costs) <= self.n:
             return np.arange(len(costs))
         order = np.argsort(costs, kind="stable")

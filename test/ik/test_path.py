@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ik.arms import arm_of, sampler_of
 
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, sample_path
+from eim_ros.ik.goal import Goal, Pool
+from eim_ros.ik.path import _Search
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]
@@ -110,6 +114,27 @@ def test_no_time_is_an_answer_too() -> None:
     assert path.error_code == ErrorCode.TIMED_OUT
     assert path.message == "timed out: 15 of 15 poses have no solution, the first of them is pose 0"
     assert not path.valid.any()
+
+
+def test_path_is_followed_by_one_candidate_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot, n_followed = arm_of("panda"), []
+    followed = Goal.refined
+
+    def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Pool:
+        n_followed.append(len(positions))
+        return followed(goal, positions, *others)
+
+    def worth_following(search: Any, costs: np.ndarray) -> np.ndarray:
+        monkeypatch.setattr("eim_ros.ik.path.time.perf_counter", lambda: np.inf)  # after the samples were taken
+        monkeypatch.setattr(Goal, "refined", noted)
+        return worth(search, costs)
+
+    worth = _Search._worth_following
+    monkeypatch.setattr(_Search, "_worth_following", worth_following)
+    poses = robot.forward(motion(robot, 8, 15))
+    path = sample_path(sampler_of("panda", "pose"), poses, seed=0, timeout=ENOUGH)
+    assert n_followed == [0] + [1] * 14
+    assert_verified(robot, path, poses)
 
 
 def test_bad_arguments_are_refused() -> None:
