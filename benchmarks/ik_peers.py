@@ -7,8 +7,8 @@ Poses are forward kinematics of uniform random configurations, so each is reacha
 Planar arms are asked for positions, the others for whole poses. Every answer is measured by pinocchio on the URDF: it
 is right within 1 mm and 0.1 degree (where a row says so, 1e-6 m and 1e-6 rad) and within the limits; an answer that is
 not is a wrong claim. Times are CPU times of the process (all its threads) of one call from Python, failures included;
-solvers take turns, so that all see the same machine. Robots without a model file have a small model trained first: 100
-experts by inference with known kinematics.
+solvers take turns, so that all see the same machine. Robots without a model file have a small model trained first: 300
+experts by truncated EM on all solutions of poses, for planar arms 100 by inference with known kinematics.
 
 Many solutions: solutions of 20 poses. All solutions of a pose: 20000 uniform seeds refined; families by single linkage
 at .35 rad of at least 10 members; coverage: share of each family within .3 rad of a solution returned, mean over
@@ -41,6 +41,7 @@ from _peers_report import Many, Singles, many_table, readme_tables, singles_tabl
 
 from eim_ros.ik import IKModel, KnownKinematicsConfig, Sampler, Training, collect
 from eim_ros.ik.metrics import exact_solutions
+from eim_ros.inference import TruncatedEMConfig
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
 from eim_ros.kinematics.planar import planar_urdf
 from eim_ros.numerics import write_atomically
@@ -216,9 +217,12 @@ def case_of(name: str, folder: Path, path: str) -> Case:
     robot = Robot.from_urdf(urdf)
     if path:
         model = IKModel.load(path, robot)
-    else:
-        data_set = collect(robot, 10_000, "position" if planar else "pose", 0)
+    elif planar:
+        data_set = collect(robot, 10_000, "position", 0)
         model = Training(KnownKinematicsConfig(n_components=100, n_iterations=40)).run(data_set).model
+    else:
+        data_set = collect(robot, 60_000, "pose", 0, solutions_per_pose=6)
+        model = Training(TruncatedEMConfig(n_components=300, n_iterations=20)).run(data_set).model
     return Case(robot, urdf, planar, COARSE, model)
 
 
