@@ -64,10 +64,12 @@ class ConditionalMixture:
 
     def log_prob(self, samples: FloatArray) -> FloatArray:
         """Log density (n_samples,) [nat]."""
-        height = self.log_weights + np.tile(self.experts.log_normalisers, len(self.contexts))
+        n_contexts = len(self.contexts)
+        height = self.log_weights.reshape(n_contexts, -1) + self.experts.log_normalisers
         result = np.empty(len(samples))
         columns = np.ascontiguousarray(samples.T, dtype=np.float64)
-        log_densities(np.argsort(-height), height, self.means, self.experts.inverse_scale, columns, result)
+        means = self.means.reshape(*height.shape, -1)
+        log_densities(np.argsort(-height.max(axis=0)), height, means, self.experts.inverse_scale, columns, result)
         return result
 
 

@@ -98,41 +98,47 @@ def log_densities(
 ) -> None:
     """Log density (n,) of samples, given as columns (d, n); exact to rounding.
 
-    Components are taken by their height (c,), log weight and log normaliser, in falling order (c,): once a height is
-    negligible at all samples, later ones are. The inner loops run over the samples and are vector code. inverse_scale
-    (m, d, d).
+    Experts are taken by their greatest height over the contexts, in falling order (k,): once that is negligible at all
+    samples, later ones are. height (n_contexts, k): log weight and log normaliser; means (n_contexts, k, d);
+    inverse_scale (k, d, d). Samples are whitened once for each expert, all contexts share that. The inner loops run
+    over the samples and are vector code.
     """
     n_dims, n = columns.shape
-    largest, total, square, white = np.full(n, -math.inf), np.zeros(n), np.empty(n), np.empty(n)
-    for c in order:
-        top = height[c]
-        least = math.inf
+    largest, total, square = np.full(n, -math.inf), np.zeros(n), np.empty(n)
+    white = np.empty((n_dims, n))
+    for k in order:
+        least, top = math.inf, -math.inf
         for i in range(n):
             least = min(least, largest[i])
+        for c in range(height.shape[0]):
+            top = max(top, height[c, k])
         if not top > least - NEGLIGIBLE:
             break
-        part = c % len(inverse_scale)
-        for i in range(n):
-            square[i] = 0.0
         for a in range(n_dims):
-            shift = 0.0
-            for b in range(a + 1):
-                shift += inverse_scale[part, a, b] * means[c, b]
             for i in range(n):
-                white[i] = -shift
+                white[a, i] = 0.0
             for b in range(a + 1):
-                factor = inverse_scale[part, a, b]
+                factor = inverse_scale[k, a, b]
                 for i in range(n):
-                    white[i] += factor * columns[b, i]
+                    white[a, i] += factor * columns[b, i]
+        for c in range(height.shape[0]):
+            if not height[c, k] > least - NEGLIGIBLE:
+                continue
             for i in range(n):
-                square[i] += white[i] * white[i]
-        for i in range(n):
-            value = top - 0.5 * square[i]
-            if value > largest[i]:
-                total[i] = total[i] * math.exp(largest[i] - value) + 1.0
-                largest[i] = value
-            elif value > largest[i] - NEGLIGIBLE:
-                total[i] += math.exp(value - largest[i])
+                square[i] = 0.0
+            for a in range(n_dims):
+                shift = 0.0
+                for b in range(a + 1):
+                    shift += inverse_scale[k, a, b] * means[c, k, b]
+                for i in range(n):
+                    square[i] += (white[a, i] - shift) * (white[a, i] - shift)
+            for i in range(n):
+                value = height[c, k] - 0.5 * square[i]
+                if value > largest[i]:
+                    total[i] = total[i] * math.exp(largest[i] - value) + 1.0
+                    largest[i] = value
+                elif value > largest[i] - NEGLIGIBLE:
+                    total[i] += math.exp(value - largest[i])
     for i in range(n):
         result[i] = largest[i] + math.log(total[i])
 

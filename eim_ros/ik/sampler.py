@@ -37,7 +37,7 @@ __all__ = ["Sampler", "check_numbers"]
 FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.5, 16  # where distinct samples are asked of a model that prefers none, and so many
-FREE_ORIENTATIONS = 16  # poses over which a model is averaged where the task leaves some of it free
+FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
 
 class Sampler:
