@@ -37,6 +37,7 @@ __all__ = ["Sampler", "check_numbers"]
 FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.5, 16  # where distinct samples are asked of a model that prefers none, and so many
+POSE_DIMENSIONS = 6
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
 
@@ -124,7 +125,8 @@ class Sampler:
         explore : float, optional
             How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer
             that may come from walks along the self-motion, and how much the weights of the experts are levelled, see
-            `Search`. Default: 0.5 for 16 and more distinct samples of a model of `collect`, else 0.
+            `Search`. Default: 0.5 for 16 and more distinct samples of a model of `collect` for whole poses of at most 7
+            joints, whose solutions are points or curves, else 0.
         constraints : Constraints, optional
             Tolerances per axis, narrower limits, fixed joints, no collision.
         posture : Posture, or mapping of str to float, optional
@@ -159,7 +161,8 @@ class Sampler:
         conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, rng))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
         if refine:
-            search = Search(goal, conditional, rng, distinct, reference, self._explore(explore, n, distinct))
+            share = self._explore(explore, n, distinct and not position_only)
+            search = Search(goal, conditional, rng, distinct, reference, share)
             pool, out_of_time = search.run(n, started + timeout)
         else:
             positions, expert = conditional.sample(n, rng)
@@ -185,11 +188,12 @@ class Sampler:
             conditional,
         )
 
-    def _explore(self, explore: float | None, n: int, distinct: bool) -> float:
+    def _explore(self, explore: float | None, n: int, distinct_whole_pose: bool) -> float:
         if explore is not None:
             return float(explore)
         prefers_none = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
-        return EXPLORE if prefers_none and distinct and n >= FEWEST_TO_EXPLORE else 0.0
+        curves = distinct_whole_pose and self.robot.dof <= POSE_DIMENSIONS + 1
+        return EXPLORE if prefers_none and curves and n >= FEWEST_TO_EXPLORE else 0.0
 
     def _contexts(
         self, pose: FloatArray, position_only: bool, constraints: Constraints, rng: np.random.Generator

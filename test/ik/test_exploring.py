@@ -75,6 +75,14 @@ def test_distinct_samples_explore_by_default_where_the_model_prefers_nothing() -
     assert not np.array_equal(answers["plain"].positions, answers["explored"].positions)
 
 
+def test_distinct_samples_for_a_position_alone_do_not_explore_by_default() -> None:
+    sampler = Sampler.load("iiwa14_position")
+    pose = poses_of(sampler, 1, 9)[0]
+    default = sampler.sample(pose, 40, seed=0, distinct=True)
+    plain = sampler.sample(pose, 40, seed=0, distinct=True, explore=0.0)
+    np.testing.assert_array_equal(default.positions, plain.positions)
+
+
 @pytest.mark.parametrize("explore", [-0.1, 1.1, np.nan])
 def test_shares_only(explore: float) -> None:
     sampler = Sampler.load("panda_pose")
