@@ -8,10 +8,11 @@ import platform
 import random
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["isolate", "processor", "running"]
+__all__ = ["isolate", "processor", "running", "versions"]
 
 PATIENCE = 20.0  # [s] for a clean end
 
@@ -24,6 +25,17 @@ def processor() -> str:
         return platform.machine()
     names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def versions(packages: Iterable[str]) -> str:
+    """Versions of distributions, in one line."""
+    found = []
+    for package in packages:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} missing")
+    return ", ".join(found)
 
 
 def isolate() -> None:

@@ -28,13 +28,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
 import torch
-from _machine import processor
+from _machine import processor, versions
 from _peers import OURS, PEERS, Case, Solver, Unsupported, self_motion_charts, ssik_artifact
 from _peers_picture import draw
 from _peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
@@ -227,15 +226,9 @@ def case_of(name: str, folder: Path, path: str) -> Case:
 
 
 def header(n_poses: int, seed: int) -> list[str]:
-    versions = []
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            versions.append(f"{package} missing")
     return [
         f"inverse kinematics without a seed, CPU time of a call, one thread, {n_poses} poses per robot, seed {seed}",
-        f"{processor()}; Python {platform.python_version()}; {', '.join(versions)}",
+        f"{processor()}; Python {platform.python_version()}; {versions(PACKAGES)}",
     ]
 
 

@@ -21,11 +21,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
+from _machine import versions
 from _peers import Case, Solver, pinocchio_loop, roboticstoolbox, trac_ik, uniform_seeds
 
 from eim_ros.kinematics import Robot, share_path
@@ -152,16 +152,10 @@ def batches(robot: Robot, poses: np.ndarray) -> list[str]:
 
 def header(n_poses: int) -> list[str]:
     packages = ["numpy", "numba", "pin", "roboticstoolbox-python", "pytracik"]
-    versions = []
-    for package in packages:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except ImportError:
-            versions.append(f"{package} missing")
     return [
         "Inverse kinematics of random reachable 6-d poses from uniform seeds, CPU time per call, one thread",
         f"{n_poses} poses for each robot; Python {platform.python_version()} on {platform.machine()}",
-        ", ".join(versions),
+        versions(packages),
     ]
 
 

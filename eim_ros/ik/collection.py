@@ -12,6 +12,7 @@ from eim_ros.errors import DataError, ModelFileError
 from eim_ros.ik.model import describe_robot, robot_from_description
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
+from eim_ros.kinematics.self_motion import SPACING
 
 __all__ = ["EVEN_SOLUTIONS", "UNIFORM_CONFIGURATIONS", "collect", "context_kind_of", "robot_of"]
 
@@ -89,7 +90,7 @@ def _even_solutions(
         apart.append(found[:1])
         found = found[distance_to(robot, found, found[0]) >= APART]
     roots = np.concatenate(apart)
-    walked = robot.spread(roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / 0.75)
+    walked = robot.spread(roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / SPACING)
     solutions = np.concatenate([roots, walked])
     return np.asarray(solutions[rng.choice(len(solutions), n, replace=len(solutions) < n)])
 

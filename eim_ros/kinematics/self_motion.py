@@ -9,6 +9,9 @@ Growing from all solutions at once, and keeping only points that are at least a 
 the solutions evenly: Poisson-disk sampling (Bridson 2007) on the manifold of solutions.
 
 `settle` goes along the part of minus a gradient that is in the null space, down to where nothing is left of it.
+
+numba's disk cache notices a change of this file only: touch it when what it takes from `kernels.py` or `lanes.py`
+changes, and `ik/proposal_kernels.py` when `is_near` does.
 """
 
 from __future__ import annotations
@@ -31,10 +34,9 @@ from eim_ros.kinematics.kernels import (
 from eim_ros.kinematics.lanes import LANES, refine_lanes
 from eim_ros.numerics.compiled import compiled
 
-__all__ = ["grow", "settle"]
+__all__ = ["SPACING", "grow", "is_near", "settle"]
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 BATCH = 6 * LANES  # steps that are led back to the pose side by side
 PROJECTION_DAMPING = 1e-9
