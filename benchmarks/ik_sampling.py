@@ -68,14 +68,14 @@ def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
 def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
     """The public call."""
 
-    def call(explore: float) -> Solve:
+    def call(distinct: bool) -> Solve:
         def solve(pose: np.ndarray, n: int) -> np.ndarray:
-            answer = sampler.sample(pose, n, seed=int(rng.integers(1 << 30)), order="none", explore=explore)
+            answer = sampler.sample(pose, n, seed=int(rng.integers(1 << 30)), order="none", distinct=distinct)
             return answer.positions[answer.valid]
 
         return solve
 
-    return {"Sampler": call(0.0), "exploring": call(0.5)}
+    return {"samples": call(False), "distinct": call(True)}
 
 
 def shortest(ways: dict[str, Solve], pose: np.ndarray, n: int) -> dict[str, tuple[float, list[np.ndarray]]]:

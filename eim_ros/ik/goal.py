@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
-from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 
-__all__ = ["Goal", "Pool"]
+__all__ = ["PATIENCE", "Goal", "Pool"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,7 +43,7 @@ class Pool:
         none = np.empty(0)
         return cls(np.empty((0, dof)), none, none, np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32))
 
-    def pick(self, rows: npt.NDArray[np.int64]) -> Pool:
+    def pick(self, rows: npt.NDArray[np.int64] | slice) -> Pool:
         return Pool(
             self.positions[rows],
             self.position_error[rows],
@@ -89,17 +90,37 @@ class Goal:
     lower: FloatArray = field(init=False)
     upper: FloatArray = field(init=False)
     _scene: CollisionScene | None = field(init=False, repr=False)
+    _asked: dict[str, Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         lower, upper = self.constraints.bounds(self.robot)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
+        asked = {
+            "position_only": self.position_only,
+            "tolerances": self.constraints.tolerances,
+            "position_tolerance": self.position_tolerance,
+            "orientation_tolerance": self.orientation_tolerance,
+            "lower": lower if self.narrows else None,
+            "upper": upper if self.narrows else None,
+        }
+        object.__setattr__(self, "_asked", asked)
 
     @property
     def narrows(self) -> bool:
         """Whether the limits are narrower than the robot's."""
         return self.lower is not self.robot.lower
+
+    @functools.cached_property
+    def bounds(self) -> FloatArray:
+        """Limits for the kernels (3, dof), see `Robot.bounds`."""
+        return self.robot.narrowed(self.lower, self.upper) if self.narrows else self.robot.bounds
+
+    @property
+    def can_collide(self) -> bool:
+        """Whether configurations are checked for collisions."""
+        return self._scene is not None
 
     @property
     def is_within_reach(self) -> bool:
@@ -114,45 +135,16 @@ class Goal:
 
     def uniform(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Configurations (n, dof), uniform within the limits."""
-        return rng.uniform(self.lower, self.upper, (n, self.robot.dof))
+        return self.lower + (self.upper - self.lower) * rng.random((n, self.robot.dof))
 
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
-        """Configurations moved onto the pose, and verified."""
+        """Configurations moved onto the pose, with the refiner's word for it."""
         if self.narrows:  # before they are clamped: a narrowed joint that turns endlessly does not wrap by itself
             turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
             positions = np.where(self.robot.continuous, turned, positions)
-        result = self.robot.refine(
-            positions,
-            self.pose,
-            position_only=self.position_only,
-            position_tolerance=self.position_tolerance,
-            orientation_tolerance=self.orientation_tolerance,
-            patience=patience,
-            lower=self.lower if self.narrows else None,
-            upper=self.upper if self.narrows else None,
-            tolerances=self.constraints.tolerances,
-        )
-        return self.verified(result.positions, expert)
-
-    def walked(self, pool: Pool, n: int, rng: np.random.Generator) -> Pool:
-        """At most n further configurations, by walks along the self-motion from valid ones, see `Robot.spread`.
-
-        None with tolerances per axis: then solutions are no self-motion of one pose.
-        """
-        if self.constraints.tolerances is not None:
-            return Pool.empty(self.robot.dof)
-        positions = self.robot.spread(
-            pool.positions,
-            self.pose,
-            n,
-            rng,
-            position_only=self.position_only,
-            position_tolerance=self.position_tolerance,
-            orientation_tolerance=self.orientation_tolerance,
-            lower=self.lower if self.narrows else None,
-            upper=self.upper if self.narrows else None,
-        )
-        return self.verified(positions, np.full(len(positions), NO_EXPERT, dtype=np.uint32))
+        result = self.robot.refine(positions, self.pose, patience=patience, **self._asked)
+        valid = self._free(result.positions, result.converged)
+        return Pool(result.positions, result.position_error, result.orientation_error, valid, expert)
 
     def settled(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
         """Valid configurations moved towards a posture, see `Robot.settle`, and whether time was up before the last.
@@ -171,12 +163,7 @@ class Goal:
                 self.pose,
                 preferred,
                 weights,
-                position_only=self.position_only,
-                tolerances=self.constraints.tolerances,
-                position_tolerance=self.position_tolerance,
-                orientation_tolerance=self.orientation_tolerance,
-                lower=self.lower if self.narrows else None,
-                upper=self.upper if self.narrows else None,
+                **self._asked,
             )
         moved = self.verified(positions, pool.expert)
         costs = posture.costs(self.robot, np.concatenate([positions, pool.positions])).reshape(2, -1)
@@ -185,16 +172,25 @@ class Goal:
         return moved.joined(pool).pick(rows), n_moved < len(valid)
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
-        """Configurations as they are, measured by forward kinematics."""
-        position_error, orientation_error = self.robot.pose_errors(positions, self.pose, self.constraints.tolerances)
-        if self.position_only:
-            orientation_error = np.zeros_like(orientation_error)
-        valid = (
-            (position_error <= self.position_tolerance)
-            & (orientation_error <= self.orientation_tolerance)
-            & ((positions >= self.lower) & (positions <= self.upper)).all(axis=1)
-        )
-        if self._scene is not None:
-            reaching = np.flatnonzero(valid)
-            valid[reaching] = ~self._scene.colliding(positions[reaching])
-        return Pool(positions, position_error, orientation_error, valid, expert)
+        """Configurations as they are, measured by forward kinematics, and checked."""
+        errors, valid = self.robot.verify(positions, self.pose, **self._asked)
+        return Pool(positions, errors[0], errors[1], self._free(positions, valid), expert)
+
+    def measured(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
+        """As `verified`, of configurations that do not collide."""
+        errors, valid = self.robot.verify(positions, self.pose, **self._asked)
+        return Pool(positions, errors[0], errors[1], valid, expert)
+
+    def free(self, positions: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which of the configurations (n, dof), which reach the pose, do not collide."""
+        if self._scene is None:
+            return np.ones(len(positions), dtype=np.bool_)
+        return ~self._scene.colliding(positions)
+
+    def _free(self, positions: FloatArray, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which of the configurations are valid and do not collide; others are not looked at."""
+        if self._scene is None:
+            return valid
+        reaching, free = np.flatnonzero(valid), np.zeros_like(valid)
+        free[reaching] = self.free(positions[reaching])
+        return free

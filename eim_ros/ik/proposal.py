@@ -38,18 +38,13 @@ class ConditionalMixture:
     contexts: FloatArray
     experts: Experts
 
-    def sample(
-        self, n_samples: int, rng: np.random.Generator, tempering: float = 1.0
-    ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
-        """Samples (n_samples, n_dims) and the expert (n_samples,) each came from.
-
-        With a tempering below 1 they come from the mixture with weights in proportion to weight^tempering.
-        """
+    def sample(self, n_samples: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
+        """Samples (n_samples, n_dims) and the expert (n_samples,) each came from."""
         experts = self.experts
         uniform, noise = rng.random(n_samples), rng.standard_normal((n_samples, experts.biases.shape[1]))
         positions, components = np.empty_like(noise), np.empty(n_samples, dtype=np.int64)
         draw(
-            self.log_weights, tempering, self.contexts, experts.weights, experts.biases, experts.scale_trils, uniform,
+            self.log_weights, 1.0, self.contexts, experts.weights, experts.biases, experts.scale_trils, uniform,
             noise, positions, components,
         )  # fmt: skip
         return positions, (components % experts.n_reported).astype(np.uint32)

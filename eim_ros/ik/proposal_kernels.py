@@ -10,10 +10,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.kinematics.self_motion import is_near
 from eim_ros.numerics.compiled import compiled
 
-__all__ = ["draw", "log_densities", "log_gate", "spread_out"]
+__all__ = ["draw", "log_densities", "log_gate"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -35,7 +34,8 @@ def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray, resu
         for e in range(n_experts):
             largest = max(largest, result[i, e])
         for e in range(n_experts):
-            total += math.exp(result[i, e] - largest)
+            if result[i, e] > largest - NEGLIGIBLE:
+                total += math.exp(result[i, e] - largest)
         shift = largest + math.log(total * n_contexts)
         for e in range(n_experts):
             result[i, e] -= shift
@@ -65,7 +65,8 @@ def draw(
     for c in range(len(log_weights)):
         largest = max(largest, log_weights[c])
     for c in range(len(log_weights)):
-        total += math.exp(tempering * (log_weights[c] - largest))
+        height = tempering * (log_weights[c] - largest)
+        total += math.exp(height) if height > -NEGLIGIBLE else 0.0
         cumulative[c] = total
     for i in range(len(samples)):
         level = uniform[i] * total
@@ -141,27 +142,3 @@ def log_densities(
                     total[i] += math.exp(value - largest[i])
     for i in range(n):
         result[i] = largest[i] + math.log(total[i])
-
-
-@compiled
-def spread_out(bounds: FloatArray, points: FloatArray, radius: float, n: int) -> IntArray:
-    """Indices of n of the points (m, d), n <= m: first those in turn that are a radius from all before, then others.
-
-    bounds (3, d) as in the kernels of kinematics.
-    """
-    chosen, rest = np.empty(n, dtype=np.int64), np.empty(len(points), dtype=np.int64)
-    apart = np.empty((n, points.shape[1]))
-    n_apart = n_rest = 0
-    for i in range(len(points)):
-        if n_apart == n:
-            break
-        if is_near(bounds, apart, n_apart, points[i], radius):
-            rest[n_rest] = i
-            n_rest += 1
-        else:
-            apart[n_apart] = points[i]
-            chosen[n_apart] = i
-            n_apart += 1
-    for i in range(n - n_apart):
-        chosen[n_apart + i] = rest[i]
-    return chosen

@@ -72,7 +72,7 @@ class Ranking:
     def ranked(self, robot: Robot, pool: Pool, n: int, log_prob: Callable[[FloatArray], FloatArray]) -> Pool:
         """The best n of a pool, best first, those that are not valid last."""
         if self.is_fair and len(pool) > n:
-            pool = pool.pick(np.arange(n))
+            pool = pool.pick(slice(n))
         if not self._criteria and pool.valid.all():
             return pool
         ranks = np.argsort(self.costs(robot, pool.positions, lambda: log_prob(pool.positions)), kind="stable")

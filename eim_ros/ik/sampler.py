@@ -31,12 +31,13 @@ from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import check_pose
+from eim_ros.numerics.random import quick_generator
 
 __all__ = ["Sampler", "check_numbers"]
 
 FloatArray = npt.NDArray[np.float64]
 
-EXPLORE, FEWEST_TO_EXPLORE = 0.5, 16  # where distinct samples are asked of a model that prefers none, and so many
+EXPLORE, FEWEST_TO_EXPLORE = 0.75, 16  # where distinct samples are asked of a model that prefers none, and so many
 POSE_DIMENSIONS = 6
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
@@ -157,7 +158,7 @@ class Sampler:
         natural = "density" if reference is None else "distance"
         order = order or (natural if liked is None else "posture")
         ranking = Ranking(order, reference, position_only, liked)
-        rng = np.random.default_rng(seed)
+        rng = quick_generator(None if seed is None else int(seed))
         conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, rng))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
         if refine:

@@ -1,33 +1,36 @@
-"""The search for solutions of one pose: rounds of proposing, refining, walking and verifying."""
+"""The search for solutions of one pose: rounds of proposing, refining and walking, in the end verified."""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.ik.goal import Goal, Pool
+from eim_ros.ik.goal import PATIENCE, Goal, Pool
 from eim_ros.ik.proposal import ConditionalMixture
-from eim_ros.ik.proposal_kernels import spread_out
 from eim_ros.ik.samples import NO_EXPERT
-from eim_ros.ik.selection import distinct_rows
+from eim_ros.ik.search_kernels import GIVEN, search_round
+from eim_ros.kinematics.curves import empty_blocks
+from eim_ros.kinematics.robot import checked_tolerances, redundancy
 
 __all__ = ["DISTINCT_TOLERANCE", "Search"]
 
 FloatArray = npt.NDArray[np.float64]
-ExpertArray = npt.NDArray[np.uint32]
+IntArray = npt.NDArray[np.int64]
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in every joint are near-duplicates
+STEP = 0.4  # [rad, m] of walks
+SHORTEST_STEP = 1.7 * DISTINCT_TOLERANCE  # per joint: solutions on a curve are 0.6 of it apart, and so distinct
 FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
 OUT_OF_REACH_SEEDS = 256  # the same, where the pose is farther away than the arm is long
 FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which the size of a round follows
 HELPLESS = 0.2  # yield below which the model is taken to be of little help
 SPARE_SEEDS = 4
-OVERDRAW = 2  # seeds drawn for each that is refined when exploring
 EXPLORING_UNIFORM = 0.4  # share of uniform seeds at explore = 1
-APART = 0.11  # distance of such seeds, as a share of the diagonal of the box of joint limits
+FEWEST_ROOTS = 32  # solutions from seeds before walks begin, or half of those wanted
 MOST_WALKED = 1000  # configurations found by walks, which are not interrupted either; their cost grows as the square
 UNHURRIED = 100  # the refiner's patience with the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
@@ -40,9 +43,9 @@ class Search:
     A round takes seeds from the mixture, refines them and keeps what is valid. Where little of a round is new, half of
     the next seeds are uniform, so that no pose is lost that uniform restarts would solve.
 
-    With `explore` > 0 experts are drawn with weights in proportion to weight^(1 - explore / 2), seeds are the most
-    different ones of more, some of them uniform in any case, and up to that share of the configurations come from walks
-    along the self-motion, which end where hardly more of it is to be discovered.
+    With `explore` > 0 about that share of the configurations comes from walks along the self-motion that begin at what
+    was found first. Seeds are then stratified over the experts, their weights levelled to weight^(1 - explore / 2), and
+    some seeds are uniform in any case, that no family of solutions is missed.
 
     Attributes
     ----------
@@ -65,57 +68,89 @@ class Search:
     explore: float = 0.0
 
     def run(self, n: int, deadline: float) -> tuple[Pool, bool]:
-        """Up to n valid configurations, or the best attempt, and whether time was up: a time of `perf_counter` [s]."""
-        pool = best = Pool.empty(self.goal.robot.dof)
-        patience = FRUITLESS_SEEDS if self.goal.is_within_reach else OUT_OF_REACH_SEEDS
-        to_walk = min(int(self.explore * n), MOST_WALKED)
+        """Up to n valid configurations, or the best attempt, and whether time was up: a time of `perf_counter` [s].
+
+        There may be more than n.
+        """
+        goal, dof = self.goal, self.goal.robot.dof
+        positions, components = np.empty((0, dof)), np.empty(0, dtype=np.int64)
+        best = np.full(dof + 1, math.inf)
+        patience = FRUITLESS_SEEDS if goal.is_within_reach else OUT_OF_REACH_SEEDS
+        n_roots = max(n - int(self.explore * n), min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
         least_uniform = EXPLORING_UNIFORM * self.explore
-        n_missing, yields, uniform_share, fruitless, is_first = n - to_walk, FIRST_YIELD, least_uniform, 0, True
-        while len(pool) < n and fruitless < patience:
-            if time.perf_counter() >= deadline and not is_first:
-                return self._outcome(pool, best), True
-            round_size = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * fruitless), MOST_SEEDS_PER_ROUND)
-            refined = self.goal.refined(*self._seeds(round_size, uniform_share, is_first))
-            n_before = len(pool)
-            pool = self._merged(pool, refined.chosen())
-            gained = len(pool) - n_before
-            if not len(pool):
-                best = best.joined(refined).best()
-            elif to_walk and len(pool) < n:
-                pool = self._merged(pool, self.goal.walked(pool, min(to_walk, n - len(pool)), self.rng).chosen())
-                to_walk = 0
-            fruitless = 0 if gained else fruitless + round_size
-            yields = max(gained / round_size, LEAST_YIELD)
+        yields, uniform_share, fruitless, n_rounds = FIRST_YIELD, least_uniform, 0, 0
+        n_free = redundancy(goal.bounds, goal.position_only)
+        is_to_walk = n_roots < n and n_free > 0 and goal.constraints.tolerances is None
+        while len(positions) < n and fruitless < patience:
+            if time.perf_counter() >= deadline and n_rounds:
+                return self._outcome(positions, components, best), True
+            n_missing = (n_roots if is_to_walk else n) - len(positions)
+            n_seeds = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * fruitless), MOST_SEEDS_PER_ROUND)
+            fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
+            n_before, seeds = len(positions), self._seeds(n_seeds, uniform_share, n_rounds == 0)
+            n_wanted = min(n, n_before + n_seeds + MOST_WALKED) if is_to_walk else 0
+            positions, components, n_seeded = self._round(
+                positions, components, *seeds, fewest_roots, n_wanted, n_free, best
+            )
+            is_to_walk &= n_seeded < fewest_roots
+            n_rounds += 1
+            gained = n_seeded - n_before
+            if goal.can_collide:
+                free = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.free(positions[n_before:])])
+                positions, components = positions[free], components[free]
+                gained = int(np.count_nonzero(free[:n_seeded])) - n_before
+            fruitless = 0 if gained else fruitless + n_seeds
+            yields = max(gained / n_seeds, LEAST_YIELD)
             uniform_share = 0.5 if yields < HELPLESS else least_uniform
-            n_missing, is_first = n - len(pool), False
-        return self._outcome(pool, best), False
+        return self._outcome(positions, components, best), False
 
-    def _outcome(self, pool: Pool, best: Pool) -> Pool:
-        """What was found, or else the best attempt, for which the refiner now takes its time."""
-        return pool if len(pool) else self.goal.refined(best.positions, best.expert, UNHURRIED)
+    def _outcome(self, positions: FloatArray, components: IntArray, best: FloatArray) -> Pool:
+        """What was found, or else the best attempt, for which the refiner now takes its time; measured."""
+        if not len(positions):
+            return self.goal.refined(best[None, :-1], np.full(1, NO_EXPERT, dtype=np.uint32), UNHURRIED)
+        expert = np.where(components == GIVEN, NO_EXPERT, components % self.conditional.experts.n_reported)
+        return self.goal.measured(positions, expert.astype(np.uint32)).chosen()
 
-    def _seeds(self, n: int, uniform_share: float, first: bool) -> tuple[FloatArray, ExpertArray]:
-        """Seeds (n, dof) and their experts; the first ones begin with the configuration to be near."""
-        n_uniform = int(uniform_share * n)
-        seeds, expert = self._drawn(n - n_uniform)
-        others = [self.near[None]] if first and self.near is not None else []
-        if n_uniform:
-            others.append(self.goal.uniform(n_uniform, self.rng))
-        if not others:
-            return seeds, expert
-        n_others = sum(map(len, others))
-        return np.concatenate([*others, seeds]), np.append(np.full(n_others, NO_EXPERT, dtype=np.uint32), expert)
+    def _seeds(self, n: int, uniform_share: float, first: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Seeds (k, dof) from elsewhere than the mixture, and the random numbers for n - k samples of it, see `draw`.
 
-    def _drawn(self, n: int) -> tuple[FloatArray, ExpertArray]:
-        """Samples (n, dof) of the mixture and their experts; for exploring the most different ones of more."""
-        if not self.explore:
-            return self.conditional.sample(n, self.rng)
-        seeds, expert = self.conditional.sample(OVERDRAW * n, self.rng, 1.0 - 0.5 * self.explore)
-        chosen = spread_out(self.goal.robot.bounds, seeds, APART * self.goal.robot.extent, n)
-        return seeds[chosen], expert[chosen]
+        The first ones begin with the configuration to be near.
+        """
+        n_uniform, dof = int(uniform_share * n), self.goal.robot.dof
+        n_drawn = n - n_uniform
+        given = self.goal.uniform(n_uniform, self.rng)
+        if first and self.near is not None:
+            given = np.concatenate([self.near[None], given])
+        uniform, noise = self.rng.random(n_drawn), self.rng.standard_normal((n_drawn, dof))
+        if self.explore:
+            uniform = (uniform + np.arange(n_drawn)) / n_drawn
+        return given, uniform, noise
 
-    def _merged(self, pool: Pool, fresh: Pool) -> Pool:
-        merged = pool.joined(fresh)
-        if not self.distinct or not len(fresh):
-            return merged
-        return merged.pick(distinct_rows(self.goal.robot, merged.positions, DISTINCT_TOLERANCE))
+    def _round(
+        self,
+        positions: FloatArray,
+        components: IntArray,
+        given: FloatArray,
+        uniform: FloatArray,
+        noise: FloatArray,
+        fewest_roots: int,
+        n_wanted: int,
+        n_free: int,
+        best: FloatArray,
+    ) -> tuple[FloatArray, IntArray, int]:
+        """What was found so far and by one round more, and how many of it not by walks, see `search_round`."""
+        goal, robot, experts, dof = self.goal, self.goal.robot, self.conditional.experts, self.goal.robot.dof
+        n_known = len(positions)
+        room = max(n_known + len(given) + len(uniform), n_wanted)
+        rows, numbers = np.empty((room, dof)), np.empty(room, dtype=np.int64)
+        rows[:n_known], numbers[:n_known] = positions, components
+        task = checked_tolerances(goal.constraints.tolerances, goal.position_only)
+        n_rows, n_seeded = search_round(
+            robot.links, goal.bounds, robot.bounds[2], goal.pose, goal.position_only and not len(task), task,
+            float(goal.position_tolerance), float(goal.orientation_tolerance), PATIENCE, self.conditional.log_weights,
+            1.0 - 0.5 * self.explore, self.conditional.contexts, experts.weights, experts.biases, experts.scale_trils,
+            uniform, noise, given, DISTINCT_TOLERANCE if self.distinct else -1.0, rows, numbers, n_known, fewest_roots,
+            n_wanted, n_free, STEP, SHORTEST_STEP * math.sqrt(dof),
+            self.rng.random(), empty_blocks(n_wanted, dof), best,
+        )  # fmt: skip
+        return rows[:n_rows], numbers[:n_rows], n_seeded

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
 
 from eim_ros.kinematics import Robot
+from eim_ros.numerics.compiled import compiled
 
-__all__ = ["distance_to", "distinct_rows", "on_torus"]
+__all__ = ["distance_to", "distinct_rows", "is_duplicate", "on_torus"]
 
 FloatArray = npt.NDArray[np.float64]
+
+TWO_PI = 2.0 * np.pi
 
 
 def distance_to(robot: Robot, positions: FloatArray, reference: FloatArray) -> FloatArray:
@@ -25,15 +27,42 @@ def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.
 
     Two are near-duplicates if no joint differs by more than the tolerance [rad or m].
     """
-    if len(positions) < 2:
-        return np.arange(len(positions))
-    points, period = on_torus(robot, positions)
-    close = cKDTree(points, boxsize=period).query_pairs(tolerance, p=np.inf, output_type="ndarray")
-    keep = np.ones(len(positions), dtype=bool)
-    for first, second in close[np.lexsort((close[:, 1], close[:, 0]))]:
-        if keep[first]:
-            keep[second] = False
-    return np.flatnonzero(keep)
+    keep = np.empty(len(positions), dtype=np.int64)
+    return keep[: _distinct(robot.bounds, np.ascontiguousarray(positions), tolerance, keep)]
+
+
+@compiled
+def _distinct(bounds: FloatArray, positions: FloatArray, tolerance: float, keep: npt.NDArray[np.int64]) -> int:
+    """Fill keep (n,) with the indices of distinct rows; returns how many."""
+    kept, n_kept = np.empty_like(positions), 0
+    for i in range(positions.shape[0]):
+        if not is_duplicate(bounds, kept, n_kept, positions[i], tolerance):
+            kept[n_kept] = positions[i]
+            keep[n_kept] = i
+            n_kept += 1
+    return n_kept
+
+
+@compiled
+def is_duplicate(bounds: FloatArray, rows: FloatArray, n_rows: int, row: FloatArray, tolerance: float) -> bool:
+    """Whether one of the first n_rows differs by no more than the tolerance, if that is not negative, in any joint.
+
+    bounds (3, dof) as in the kernels of kinematics. Most rows differ in the first joint.
+    """
+    if tolerance < 0.0:
+        return False
+    for i in range(n_rows):
+        is_close = True
+        for j in range(row.shape[0]):
+            difference = rows[i, j] - row[j]
+            if bounds[2, j] != 0.0:
+                difference -= TWO_PI * np.floor(difference / TWO_PI + 0.5)
+            if not abs(difference) <= tolerance:
+                is_close = False
+                break
+        if is_close:
+            return True
+    return False
 
 
 def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArray]:

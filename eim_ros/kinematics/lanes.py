@@ -35,7 +35,7 @@ from eim_ros.kinematics.kernels import (
 )
 from eim_ros.numerics.compiled import compiled, compiled_exactly
 
-__all__ = ["LANES", "errors_lanes", "refine_lanes"]
+__all__ = ["LANES", "errors_lanes", "refine_lanes", "verify_lanes"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -79,14 +79,16 @@ def forward(
     m = links.shape[0] - 1
     for i in range(m):
         source, scale, offset = int(links[i, SOURCE]) * LANES, links[i, MULTIPLIER], links[i, OFFSET]
-        largest = 0.0
+        joint, own = q[source : source + LANES], value[i * LANES : (i + 1) * LANES]
         for lane in range(LANES):
-            angle = scale * q[source + lane] + offset
-            value[i * LANES + lane] = angle
-            largest = max(largest, abs(angle))
-        if largest >= LARGE_ANGLE and links[i, PRISMATIC] == 0.0:
-            for lane in range(LANES):
-                value[i * LANES + lane] = np.fmod(value[i * LANES + lane], TWO_PI)
+            own[lane] = scale * joint[lane] + offset
+    n_large = 0.0
+    for i in range(value.shape[0]):
+        n_large += 1.0 if abs(value[i]) >= LARGE_ANGLE else 0.0
+    if n_large != 0.0:
+        for i in range(value.shape[0]):
+            if links[i // LANES, PRISMATIC] == 0.0:
+                value[i] = np.fmod(value[i], TWO_PI)
     sines_and_cosines(value, sine, cosine)
     for k in range(3):
         x, y, z, p = links[0, 3 * k], links[0, 3 * k + 1], links[0, 3 * k + 2], links[0, 9 + k]
@@ -96,30 +98,47 @@ def forward(
             state[(6 + k) * LANES + lane] = z
             state[(9 + k) * LANES + lane] = p
     for i in range(m):
-        a, b, c = links[i + 1, 9], links[i + 1, 10], links[i + 1, 11]
+        ox, oy, oz = links[i + 1, 9], links[i + 1, 10], links[i + 1, 11]
         r00, r01, r02 = links[i + 1, 0], links[i + 1, 1], links[i + 1, 2]
         r10, r11, r12 = links[i + 1, 3], links[i + 1, 4], links[i + 1, 5]
         r20, r21, r22 = links[i + 1, 6], links[i + 1, 7], links[i + 1, 8]
         turns = 1.0 - links[i, PRISMATIC]
-        row = i * LANES
+        first, last = i * LANES, (i + 1) * LANES
+        slide, sin, cos = value[first:last], sine[first:last], cosine[first:last]
+        frame = frames[6 * i * LANES : 6 * (i + 1) * LANES]
         for lane in range(LANES):  # a sliding joint does not turn, a turning one does not slide
             if turns == 0.0:
-                sine[row + lane], cosine[row + lane] = 0.0, 1.0
+                sin[lane], cos[lane] = 0.0, 1.0
             else:
-                value[row + lane] = 0.0
-        for k in range(3):  # the coordinates of the axes do not mix
-            for lane in range(LANES):
-                s, cos = sine[row + lane], cosine[row + lane]
-                x, y = state[k * LANES + lane], state[(3 + k) * LANES + lane]
-                z, p = state[(6 + k) * LANES + lane], state[(9 + k) * LANES + lane]
-                frames[(6 * i + k) * LANES + lane] = p
-                frames[(6 * i + 3 + k) * LANES + lane] = z
-                x, y = cos * x + s * y, cos * y - s * x
-                p = p + value[row + lane] * z
-                state[k * LANES + lane] = r00 * x + r10 * y + r20 * z
-                state[(3 + k) * LANES + lane] = r01 * x + r11 * y + r21 * z
-                state[(6 + k) * LANES + lane] = r02 * x + r12 * y + r22 * z
-                state[(9 + k) * LANES + lane] = p + a * x + b * y + c * z
+                slide[lane] = 0.0
+        for lane in range(LANES):  # the three coordinates do not mix
+            s, c, way = sin[lane], cos[lane], slide[lane]
+            x, y, z, p = state[lane], state[3 * LANES + lane], state[6 * LANES + lane], state[9 * LANES + lane]
+            frame[lane], frame[3 * LANES + lane] = p, z
+            x, y, p = c * x + s * y, c * y - s * x, p + way * z
+            state[lane] = r00 * x + r10 * y + r20 * z
+            state[3 * LANES + lane] = r01 * x + r11 * y + r21 * z
+            state[6 * LANES + lane] = r02 * x + r12 * y + r22 * z
+            state[9 * LANES + lane] = p + ox * x + oy * y + oz * z
+            x, y, z, p = state[LANES + lane], state[4 * LANES + lane], state[7 * LANES + lane], state[10 * LANES + lane]
+            frame[LANES + lane], frame[4 * LANES + lane] = p, z
+            x, y, p = c * x + s * y, c * y - s * x, p + way * z
+            state[LANES + lane] = r00 * x + r10 * y + r20 * z
+            state[4 * LANES + lane] = r01 * x + r11 * y + r21 * z
+            state[7 * LANES + lane] = r02 * x + r12 * y + r22 * z
+            state[10 * LANES + lane] = p + ox * x + oy * y + oz * z
+            x, y, z, p = (
+                state[2 * LANES + lane],
+                state[5 * LANES + lane],
+                state[8 * LANES + lane],
+                state[11 * LANES + lane],
+            )
+            frame[2 * LANES + lane], frame[5 * LANES + lane] = p, z
+            x, y, p = c * x + s * y, c * y - s * x, p + way * z
+            state[2 * LANES + lane] = r00 * x + r10 * y + r20 * z
+            state[5 * LANES + lane] = r01 * x + r11 * y + r21 * z
+            state[8 * LANES + lane] = r02 * x + r12 * y + r22 * z
+            state[11 * LANES + lane] = p + ox * x + oy * y + oz * z
 
 
 @compiled
@@ -130,18 +149,18 @@ def columns(links: FloatArray, state: FloatArray, frames: FloatArray, jacobian: 
         row, scale, turns = int(links[i, SOURCE]) * 6 * LANES, links[i, MULTIPLIER], 1.0 - links[i, PRISMATIC]
         slides = scale * links[i, PRISMATIC]
         turns = scale * turns
+        column, frame = jacobian[row : row + 6 * LANES], frames[6 * i * LANES : 6 * (i + 1) * LANES]
         for lane in range(LANES):
-            zx, zy = frames[(6 * i + 3) * LANES + lane], frames[(6 * i + 4) * LANES + lane]
-            zz = frames[(6 * i + 5) * LANES + lane]
-            rx = state[9 * LANES + lane] - frames[6 * i * LANES + lane]
-            ry = state[10 * LANES + lane] - frames[(6 * i + 1) * LANES + lane]
-            rz = state[11 * LANES + lane] - frames[(6 * i + 2) * LANES + lane]
-            jacobian[row + lane] += turns * (zy * rz - zz * ry) + slides * zx
-            jacobian[row + LANES + lane] += turns * (zz * rx - zx * rz) + slides * zy
-            jacobian[row + 2 * LANES + lane] += turns * (zx * ry - zy * rx) + slides * zz
-            jacobian[row + 3 * LANES + lane] += turns * zx
-            jacobian[row + 4 * LANES + lane] += turns * zy
-            jacobian[row + 5 * LANES + lane] += turns * zz
+            zx, zy, zz = frame[3 * LANES + lane], frame[4 * LANES + lane], frame[5 * LANES + lane]
+            rx = state[9 * LANES + lane] - frame[lane]
+            ry = state[10 * LANES + lane] - frame[LANES + lane]
+            rz = state[11 * LANES + lane] - frame[2 * LANES + lane]
+            column[lane] += turns * (zy * rz - zz * ry) + slides * zx
+            column[LANES + lane] += turns * (zz * rx - zx * rz) + slides * zy
+            column[2 * LANES + lane] += turns * (zx * ry - zy * rx) + slides * zz
+            column[3 * LANES + lane] += turns * zx
+            column[4 * LANES + lane] += turns * zy
+            column[5 * LANES + lane] += turns * zz
 
 
 @compiled
@@ -226,26 +245,22 @@ def task_rows(
     xx, xy, xz = target[0, 0], target[1, 0], target[2, 0]
     yx, yy, yz = target[0, 1], target[1, 1], target[2, 1]
     zx, zy, zz = target[0, 2], target[1, 2], target[2, 2]
-    for joint in range(jacobian.shape[0] // (6 * LANES)):
-        row = 6 * joint * LANES
+    for j in range(jacobian.shape[0] // (6 * LANES)):
+        column = jacobian[6 * j * LANES : 6 * (j + 1) * LANES]
         for lane in range(LANES):
-            x, y, z = jacobian[row + lane], jacobian[row + LANES + lane], jacobian[row + 2 * LANES + lane]
-            jacobian[row + lane] = xx * x + xy * y + xz * z
-            jacobian[row + LANES + lane] = yx * x + yy * y + yz * z
-            jacobian[row + 2 * LANES + lane] = zx * x + zy * y + zz * z
-            x, y, z = (
-                jacobian[row + 3 * LANES + lane],
-                jacobian[row + 4 * LANES + lane],
-                jacobian[row + 5 * LANES + lane],
-            )
+            x, y, z = column[lane], column[LANES + lane], column[2 * LANES + lane]
+            column[lane] = xx * x + xy * y + xz * z
+            column[LANES + lane] = yx * x + yy * y + yz * z
+            column[2 * LANES + lane] = zx * x + zy * y + zz * z
+            x, y, z = column[3 * LANES + lane], column[4 * LANES + lane], column[5 * LANES + lane]
             for a in range(3):
                 turn = axes[3 * a * LANES + lane] * x + axes[(3 * a + 1) * LANES + lane] * y
-                jacobian[row + (3 + a) * LANES + lane] = turn + axes[(3 * a + 2) * LANES + lane] * z
+                column[(3 + a) * LANES + lane] = turn + axes[(3 * a + 2) * LANES + lane] * z
         for a in range(6):
             if tolerances[a] > 0.0:
                 for lane in range(LANES):
                     beyond = 1.0 if error[a * LANES + lane] != 0.0 else 0.0
-                    jacobian[row + a * LANES + lane] *= beyond
+                    column[a * LANES + lane] *= beyond
 
 
 @compiled
@@ -254,61 +269,63 @@ def release_limits(bounds: FloatArray, q: FloatArray, error: FloatArray, jacobia
     for j in range(bounds.shape[1]):
         if bounds[2, j] != 0.0:
             continue
-        lower, upper, row = bounds[0, j], bounds[1, j], 6 * j * LANES
+        lower, upper = bounds[0, j], bounds[1, j]
+        joint, column = q[j * LANES : (j + 1) * LANES], jacobian[6 * j * LANES : 6 * (j + 1) * LANES]
         for lane in range(LANES):
-            push = 0.0
-            push += jacobian[row + lane] * error[lane]
-            push += jacobian[row + LANES + lane] * error[LANES + lane]
-            push += jacobian[row + 2 * LANES + lane] * error[2 * LANES + lane]
-            push += jacobian[row + 3 * LANES + lane] * error[3 * LANES + lane]
-            push += jacobian[row + 4 * LANES + lane] * error[4 * LANES + lane]
-            push += jacobian[row + 5 * LANES + lane] * error[5 * LANES + lane]
-            at = q[j * LANES + lane]
+            push = column[lane] * error[lane]
+            push += column[LANES + lane] * error[LANES + lane]
+            push += column[2 * LANES + lane] * error[2 * LANES + lane]
+            push += column[3 * LANES + lane] * error[3 * LANES + lane]
+            push += column[4 * LANES + lane] * error[4 * LANES + lane]
+            push += column[5 * LANES + lane] * error[5 * LANES + lane]
+            at = joint[lane]
             stuck = ((at <= lower) & (push < 0.0)) | ((at >= upper) & (push > 0.0))
             free = 0.0 if stuck else 1.0
-            jacobian[row + lane] *= free
-            jacobian[row + LANES + lane] *= free
-            jacobian[row + 2 * LANES + lane] *= free
-            jacobian[row + 3 * LANES + lane] *= free
-            jacobian[row + 4 * LANES + lane] *= free
-            jacobian[row + 5 * LANES + lane] *= free
+            column[lane] *= free
+            column[LANES + lane] *= free
+            column[2 * LANES + lane] *= free
+            column[3 * LANES + lane] *= free
+            column[4 * LANES + lane] *= free
+            column[5 * LANES + lane] *= free
 
 
 @compiled
 def products(jacobian: FloatArray, damping: FloatArray, gram: FloatArray) -> None:
     """J J^T + damping I, lower triangle."""
-    for a in range(6):
-        for b in range(a + 1):
-            row = (a * (a + 1) // 2 + b) * LANES
-            for lane in range(LANES):
-                gram[row + lane] = damping[lane] if a == b else 0.0
+    gram[:] = 0.0
     for j in range(jacobian.shape[0] // (6 * LANES)):
-        row = 6 * j * LANES
+        column = jacobian[6 * j * LANES : 6 * (j + 1) * LANES]
         for lane in range(LANES):
-            a, b, c = jacobian[row + lane], jacobian[row + LANES + lane], jacobian[row + 2 * LANES + lane]
+            a, b, c = column[lane], column[LANES + lane], column[2 * LANES + lane]
+            d, e, f = column[3 * LANES + lane], column[4 * LANES + lane], column[5 * LANES + lane]
             gram[lane] += a * a
             gram[LANES + lane] += b * a
             gram[2 * LANES + lane] += b * b
             gram[3 * LANES + lane] += c * a
             gram[4 * LANES + lane] += c * b
             gram[5 * LANES + lane] += c * c
-        for k in range(3, 6):
-            start = (k * (k + 1) // 2) * LANES
-            for lane in range(LANES):
-                d = jacobian[row + k * LANES + lane]
-                gram[start + lane] += d * jacobian[row + lane]
-                gram[start + LANES + lane] += d * jacobian[row + LANES + lane]
-                gram[start + 2 * LANES + lane] += d * jacobian[row + 2 * LANES + lane]
-                gram[start + 3 * LANES + lane] += d * jacobian[row + 3 * LANES + lane]
-        for lane in range(LANES):
-            d, e, f = (
-                jacobian[row + 3 * LANES + lane],
-                jacobian[row + 4 * LANES + lane],
-                jacobian[row + 5 * LANES + lane],
-            )
+            gram[6 * LANES + lane] += d * a
+            gram[7 * LANES + lane] += d * b
+            gram[8 * LANES + lane] += d * c
+            gram[9 * LANES + lane] += d * d
+            gram[10 * LANES + lane] += e * a
+            gram[11 * LANES + lane] += e * b
+            gram[12 * LANES + lane] += e * c
+            gram[13 * LANES + lane] += e * d
             gram[14 * LANES + lane] += e * e
+            gram[15 * LANES + lane] += f * a
+            gram[16 * LANES + lane] += f * b
+            gram[17 * LANES + lane] += f * c
+            gram[18 * LANES + lane] += f * d
             gram[19 * LANES + lane] += f * e
             gram[20 * LANES + lane] += f * f
+    for lane in range(LANES):
+        gram[lane] += damping[lane]
+        gram[2 * LANES + lane] += damping[lane]
+        gram[5 * LANES + lane] += damping[lane]
+        gram[9 * LANES + lane] += damping[lane]
+        gram[14 * LANES + lane] += damping[lane]
+        gram[20 * LANES + lane] += damping[lane]
 
 
 @compiled
@@ -354,23 +371,24 @@ def solve_damped(gram: FloatArray, error: FloatArray, position_only: bool, solut
 def move(bounds: FloatArray, jacobian: FloatArray, solution: FloatArray, q: FloatArray) -> None:
     """q <- q + J^T y, wrapped or clamped to the limits."""
     for j in range(bounds.shape[1]):
-        lower, upper, row = bounds[0, j], bounds[1, j], 6 * j * LANES
+        lower, upper = bounds[0, j], bounds[1, j]
+        joint, column = q[j * LANES : (j + 1) * LANES], jacobian[6 * j * LANES : 6 * (j + 1) * LANES]
         for lane in range(LANES):
-            step = jacobian[row + lane] * solution[lane]
-            step += jacobian[row + LANES + lane] * solution[LANES + lane]
-            step += jacobian[row + 2 * LANES + lane] * solution[2 * LANES + lane]
-            step += jacobian[row + 3 * LANES + lane] * solution[3 * LANES + lane]
-            step += jacobian[row + 4 * LANES + lane] * solution[4 * LANES + lane]
-            step += jacobian[row + 5 * LANES + lane] * solution[5 * LANES + lane]
-            q[j * LANES + lane] += step
+            step = column[lane] * solution[lane]
+            step += column[LANES + lane] * solution[LANES + lane]
+            step += column[2 * LANES + lane] * solution[2 * LANES + lane]
+            step += column[3 * LANES + lane] * solution[3 * LANES + lane]
+            step += column[4 * LANES + lane] * solution[4 * LANES + lane]
+            step += column[5 * LANES + lane] * solution[5 * LANES + lane]
+            joint[lane] += step
         if bounds[2, j] != 0.0:
             for lane in range(LANES):
-                at = q[j * LANES + lane]
+                at = joint[lane]
                 at -= TWO_PI * np.floor((at + PI) / TWO_PI)
-                q[j * LANES + lane] = at if (at < PI) & (at >= -PI) else -PI
+                joint[lane] = at if (at < PI) & (at >= -PI) else -PI
         else:
             for lane in range(LANES):
-                q[j * LANES + lane] = min(max(q[j * LANES + lane], lower), upper)
+                joint[lane] = min(max(joint[lane], lower), upper)
 
 
 @compiled
@@ -476,6 +494,31 @@ def errors_lanes(
             pose_difference(state, target, False, error)
         for lane in range(n_rows):
             errors[0, first + lane], errors[1, first + lane] = error[6 * LANES + lane], error[7 * LANES + lane]
+
+
+@compiled
+def verify_lanes(
+    links: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    positions: FloatArray,
+    target: FloatArray,
+    position_only: bool,
+    tolerances: FloatArray,
+    position_tolerance: float,
+    orientation_tolerance: float,
+    errors: FloatArray,
+    valid: BoolArray,
+) -> None:
+    """Fill errors (2, n) of positions (n, dof), and whether each is within the tolerances and the limits (dof,)."""
+    errors_lanes(links, positions, target, tolerances, errors)
+    for i in range(positions.shape[0]):
+        if position_only:
+            errors[1, i] = 0.0
+        inside = errors[0, i] <= position_tolerance and errors[1, i] <= orientation_tolerance
+        for j in range(positions.shape[1]):
+            inside &= positions[i, j] >= lower[j] and positions[i, j] <= upper[j]
+        valid[i] = inside
 
 
 @compiled

@@ -16,13 +16,14 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError, PoseError, RobotError
 from eim_ros.kinematics import kernels
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
-from eim_ros.kinematics.lanes import errors_lanes, refine_lanes
+from eim_ros.kinematics.curves import empty_blocks, spread_along
+from eim_ros.kinematics.lanes import errors_lanes, refine_lanes, verify_lanes
 from eim_ros.kinematics.pose import check_pose
-from eim_ros.kinematics.self_motion import grow, settle
+from eim_ros.kinematics.self_motion import settle
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
 
-__all__ = ["Refinement", "Robot", "checked_tolerances"]
+__all__ = ["Refinement", "Robot", "checked_tolerances", "redundancy"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -205,9 +206,35 @@ class Robot:
         measure(self.links, rows, check_pose(pose), checked_tolerances(tolerances), errors)
         return errors[0], errors[1]
 
+    def verify(
+        self,
+        q: npt.ArrayLike,
+        pose: npt.ArrayLike,
+        *,
+        position_only: bool = False,
+        tolerances: npt.ArrayLike | None = None,
+        position_tolerance: float = 1e-6,
+        orientation_tolerance: float = 1e-6,
+        lower: npt.ArrayLike | None = None,
+        upper: npt.ArrayLike | None = None,
+    ) -> tuple[FloatArray, BoolArray]:
+        """Errors (2, n) [m], [rad] of configurations (n, dof), see `pose_errors`, and whether each is valid (n,).
+
+        That is, within the tolerances and within the limits. Arguments as of `refine`; the orientation's error is 0
+        with `position_only`.
+        """
+        rows, target = self._rows(q)[0], check_pose(pose)
+        bounds, task = self.narrowed(lower, upper), checked_tolerances(tolerances, position_only)
+        errors, valid = np.empty((2, len(rows))), np.empty(len(rows), dtype=np.bool_)
+        verify_lanes(
+            self.links, bounds[0], bounds[1], rows, target, position_only and not len(task), task,
+            float(position_tolerance), float(orientation_tolerance), errors, valid,
+        )  # fmt: skip
+        return errors, valid
+
     def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Configurations (n, dof), uniform within the limits."""
-        return rng.uniform(self.lower, self.upper, (n, self.dof))
+        return self.lower + (self.upper - self.lower) * rng.random((n, self.dof))
 
     def refine(
         self,
@@ -270,7 +297,7 @@ class Robot:
         refiner = refine_lanes if n >= FEWEST_FOR_LANES else kernels.refine_many
         task = checked_tolerances(tolerances, position_only)
         refiner(
-            self.links, self._bounds(lower, upper), positions, target, position_only and not len(task), task,
+            self.links, self.narrowed(lower, upper), positions, target, position_only and not len(task), task,
             float(position_tolerance), float(orientation_tolerance), max_iterations, patience, converged, iterations,
             errors,
         )  # fmt: skip
@@ -288,10 +315,14 @@ class Robot:
         position_tolerance: float = 1e-6,
         orientation_tolerance: float = 1e-6,
         step: float = 0.4,
+        shortest: float | None = None,
         lower: npt.ArrayLike | None = None,
         upper: npt.ArrayLike | None = None,
     ) -> FloatArray:
         """Further solutions of a pose, by walks along the self-motion of a redundant arm from known ones.
+
+        Where the solutions are curves, for the arm has one joint more than the pose takes, walks go on outside the
+        limits for a while, and so find pieces of the curves from which none was known.
 
         Parameters
         ----------
@@ -304,7 +335,10 @@ class Robot:
         position_only, tolerances, position_tolerance, orientation_tolerance, lower, upper
             As in `refine`.
         step : float
-            Length of a step [rad, m]. New solutions are at least 0.75 of it from all others, in Euclidean distance.
+            Length of a step [rad, m]. New solutions are at least 0.6 of it from all others, in Euclidean distance.
+        shortest : float, optional
+            Where the solutions are curves and fewer than n are found, the gaps between them are divided, evenly, down
+            to steps of this length; default: not.
 
         Returns
         -------
@@ -312,16 +346,15 @@ class Robot:
             k <= n; fewer, where steps from all solutions lead to no more.
         """
         known, target = self._solutions(solutions, pose)
-        redundancy = self.dof - (3 if position_only else 6)
-        if not len(known) or n < 1 or redundancy < 1:
-            return np.empty((0, self.dof))
-        points = np.empty((len(known) + n, self.dof))
+        bounds = self.narrowed(lower, upper)
+        points = np.empty((len(known) + max(n, 0), self.dof))
         points[: len(known)] = known
         task = checked_tolerances(tolerances, position_only)
-        n_points = grow(
-            self.links, self._bounds(lower, upper), points, len(known), target, position_only and not len(task), task,
-            float(position_tolerance), float(orientation_tolerance), float(step), redundancy,
-            rng.random(),
+        n_points = spread_along(
+            self.links, bounds, points, len(known), target, position_only and not len(task), task,
+            float(position_tolerance), float(orientation_tolerance), float(step),
+            float(step if shortest is None else shortest), redundancy(bounds, position_only), rng.random(),
+            empty_blocks(len(points), self.dof),
         )  # fmt: skip
         return points[len(known) : n_points]
 
@@ -370,7 +403,7 @@ class Robot:
         cost[1] /= cost[1].max()
         task = checked_tolerances(tolerances, position_only)
         settle(
-            self.links, self._bounds(lower, upper), positions, cost, target, position_only and not len(task), task,
+            self.links, self.narrowed(lower, upper), positions, cost, target, position_only and not len(task), task,
             float(position_tolerance), float(orientation_tolerance),
         )  # fmt: skip
         return positions
@@ -419,7 +452,7 @@ class Robot:
         positions, converged = np.empty((n, self.dof)), np.zeros(n, dtype=np.bool_)
         iterations, errors = np.zeros(n, dtype=np.int64), np.empty((2, n))
         outcome = kernels.solve_many(
-            self.links, self._bounds(lower, upper), positions, targets, position_only, NO_TOLERANCES,
+            self.links, self.narrowed(lower, upper), positions, targets, position_only, NO_TOLERANCES,
             float(position_tolerance), float(orientation_tolerance), MAX_ITERATIONS, RESTART_PATIENCE, converged,
             iterations, errors, max_restarts, rng.random(),
         )  # fmt: skip
@@ -431,6 +464,7 @@ class Robot:
         """Run every kernel once, so that no later call has to wait for the compiler (or for its cache on disk)."""
         q = self.sample_configurations(1, np.random.default_rng(0))
         pose = self.forward(q[0])
+        self.verify(q, pose)
         self.jacobian(q)
         self.skeleton(q)
         for rows in (q, np.repeat(q, FEWEST_FOR_LANES, axis=0)):
@@ -446,7 +480,7 @@ class Robot:
             rows = np.ascontiguousarray(q, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
-        rows = rows if rows.flags.writeable else rows.copy()  # as in `_bounds`
+        rows = rows if rows.flags.writeable else rows.copy()  # as in `narrowed`
         single = rows.ndim == 1 and rows.size == self.dof
         if single:
             rows = rows[None]
@@ -468,7 +502,7 @@ class Robot:
             raise RobotError("solutions must be finite", solutions)
         return known, target
 
-    def _bounds(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> FloatArray:
+    def narrowed(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> FloatArray:
         """Limits of a call and which joints wrap (3, dof): a continuous joint narrowed to less than a turn does not."""
         if lower is None and upper is None:
             return self.bounds
@@ -483,6 +517,11 @@ class Robot:
         bounds = np.array([low, high, self.continuous & (low <= -math.pi) & (high >= math.pi)])
         bounds.flags.writeable = False  # as the robot's: the kernels would be compiled anew for another kind of array
         return bounds
+
+
+def redundancy(bounds: FloatArray, position_only: bool) -> int:
+    """How many more joints can move, by bounds (3, dof), than a pose or a position takes; it may be negative."""
+    return int(np.count_nonzero(bounds[0] < bounds[1])) - (3 if position_only else 6)
 
 
 def _bad_pose(poses: FloatArray) -> PoseError:

@@ -1,8 +1,8 @@
 """Walks along the solutions of one pose: the self-motion of a redundant arm.
 
-`grow` explores it, `settle` descends on it.
+`grow` explores it where it has more than one dimension (else see `curves.py`), `settle` descends on it.
 
-The solutions of a pose form curves or surfaces in joint space. From a solution q a step along the null space of its
+From a solution q a step along the null space of its
 Jacobian, h t with t in the direction of (I - J^+ J) d, leaves the pose by the second order of h only, and two or three
 steps of the refiner lead back: a new solution at a wanted distance for a fraction of what a seed from elsewhere costs.
 Growing from all solutions at once, and keeping only points that are at least a spacing away from every other, samples
@@ -11,7 +11,7 @@ the solutions evenly: Poisson-disk sampling (Bridson 2007) on the manifold of so
 `settle` goes along the part of minus a gradient that is in the null space, down to where nothing is left of it.
 
 numba's disk cache notices a change of this file only: touch it when what it takes from `kernels.py` or `lanes.py`
-changes, and `ik/proposal_kernels.py` when `is_near` does.
+changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from eim_ros.kinematics.kernels import (
 from eim_ros.kinematics.lanes import LANES, refine_lanes
 from eim_ros.numerics.compiled import compiled
 
-__all__ = ["SPACING", "grow", "is_near", "settle"]
+__all__ = ["SPACING", "grow", "settle"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -86,9 +86,8 @@ def grow(
     jacobian, masked, vectors = np.empty((dof, 6)), np.empty((dof, 6)), np.empty((2, 6))
     direction, tangent, anchors = np.empty(dof), np.empty(dof), np.empty((n_points, dof))
     batch = BATCH + 2 * n_directions
-    ends, errors, source = np.empty((batch, dof)), np.empty((2, batch)), np.empty(batch, dtype=np.int64)
+    ends, errors = np.empty((batch, dof)), np.empty((2, batch))
     converged, iterations = np.zeros(batch, dtype=np.bool_), np.zeros(batch, dtype=np.int64)
-    parent = np.empty(capacity, dtype=np.int64)
     state = np.uint64(seed * 9007199254740992.0)
     spacing, n_known = SPACING * step, n_points
     head = n_anchors = n_tried = 0
@@ -96,7 +95,7 @@ def grow(
         n_ends = n_heads = 0
         while head < n_points and n_ends < BATCH and n_heads < MOST_HEADS:
             is_walked = head >= n_known  # and so apart from all others
-            if is_walked or not is_near(bounds, anchors, n_anchors, points[head], spacing):
+            if is_walked or not _is_near(bounds, anchors, n_anchors, points[head], spacing):
                 n_heads += 1
                 if not is_walked:
                     for j in range(dof):
@@ -104,20 +103,15 @@ def grow(
                     n_anchors += 1
                 forward(links, points[head], trigonometry, frames, tip)
                 columns(links, frames, tip, jacobian)
-                n_ways = 1 if is_walked and n_directions == 1 else 2
                 for _ in range(n_directions):
                     for j in range(dof):
                         state, uniform = next_uniform(state)
                         direction[j] = 2.0 * uniform - 1.0
-                        if n_ways == 1:
-                            direction[j] = _difference(points[head, j], points[parent[head], j], bounds[2, j])
-                    n_before = n_ends
                     n_ends = _append_steps(
-                        bounds, points, n_points, head, jacobian, direction, n_ways, position_only, step, masked,
-                        vectors, tangent, ends, n_ends,
+                        bounds, points, n_points, head, jacobian, direction, position_only, step, masked, vectors,
+                        tangent, ends, n_ends,
                     )  # fmt: skip
-                    source[n_before:n_ends] = head
-                    n_tried += n_ways
+                    n_tried += 2
             head += 1
         if n_ends > 0:
             refine_lanes(
@@ -125,10 +119,9 @@ def grow(
                 orientation_tolerance, STEPS_BACK, PATIENCE, converged, iterations, errors,
             )  # fmt: skip
         for i in range(n_ends):
-            if n_points < capacity and converged[i] and not is_near(bounds, points, n_points, ends[i], spacing):
+            if n_points < capacity and converged[i] and not _is_near(bounds, points, n_points, ends[i], spacing):
                 for j in range(dof):
                     points[n_points, j] = ends[i, j]
-                parent[n_points] = source[i]
                 n_points += 1
     return n_points
 
@@ -141,7 +134,6 @@ def _append_steps(
     head: int,
     jacobian: FloatArray,
     direction: FloatArray,
-    n_ways: int,
     position_only: bool,
     step: float,
     masked: FloatArray,
@@ -150,13 +142,13 @@ def _append_steps(
     ends: FloatArray,
     n_ends: int,
 ) -> int:
-    """Append to ends the steps from a point along a direction that lead away from all that is known.
+    """Append to ends the steps from a point, forth and back along a direction, that lead away from all that is known.
 
-    Forth, or with 2 ways forth and back. Returns the number of ends. An end is clamped to the limits.
+    Returns the number of ends. An end is clamped to the limits.
     """
     dof, foreseen = direction.shape[0], FORESIGHT * SPACING * step
     has_tangent = False
-    for way in range(n_ways):
+    for way in range(2):
         if way == 1:
             for j in range(dof):
                 direction[j], tangent[j] = -direction[j], -tangent[j]
@@ -167,8 +159,8 @@ def _append_steps(
         for j in range(dof):
             end = points[head, j] + step * tangent[j]
             ends[n_ends, j] = end if bounds[2, j] != 0.0 else min(max(end, bounds[0, j]), bounds[1, j])
-        near_end = is_near(bounds, ends, n_ends, ends[n_ends], foreseen)
-        if not near_end and not is_near(bounds, points, n_points, ends[n_ends], foreseen):
+        near_end = _is_near(bounds, ends, n_ends, ends[n_ends], foreseen)
+        if not near_end and not _is_near(bounds, points, n_points, ends[n_ends], foreseen):
             n_ends += 1
     return n_ends
 
@@ -231,7 +223,7 @@ def _is_at_limit(bounds: FloatArray, q: FloatArray) -> bool:
 
 
 @compiled
-def is_near(bounds: FloatArray, points: FloatArray, n_points: int, q: FloatArray, radius: float) -> bool:
+def _is_near(bounds: FloatArray, points: FloatArray, n_points: int, q: FloatArray, radius: float) -> bool:
     """Whether one of the first n_points rows is within a radius of q (dof,), on the circle for joints that wrap.
 
     Two joints tell most rows apart.

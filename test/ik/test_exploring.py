@@ -69,7 +69,7 @@ def test_distinct_samples_explore_by_default_where_the_model_prefers_nothing() -
     answers = {
         "plain": preferring.sample(pose, 40, seed=0, distinct=True),
         "explored": Sampler(model).sample(pose, 40, seed=0, distinct=True),
-        "asked for": preferring.sample(pose, 40, seed=0, distinct=True, explore=0.5),
+        "asked for": preferring.sample(pose, 40, seed=0, distinct=True, explore=0.75),
     }
     np.testing.assert_array_equal(answers["explored"].positions, answers["asked for"].positions)
     assert not np.array_equal(answers["plain"].positions, answers["explored"].positions)

@@ -156,11 +156,11 @@ def test_time_running_out_with_nothing_found_gives_the_best_attempt() -> None:
 
 
 def test_raw_samples_are_marked_valid_or_not() -> None:
-    """A tolerance of half a metre, so that both happen."""
+    """A wide tolerance, so that both happen."""
     robot, pose = arm_of("planar3"), pose_from([1.5, 0.5, 0.0])
-    samples = sampler_of("planar3", "position").sample(pose, 300, 0, refine=False, position_tolerance=0.5)
+    samples = sampler_of("planar3", "position").sample(pose, 300, 0, refine=False, position_tolerance=0.7)
     error = np.linalg.norm(robot.forward(samples.positions)[:, :3, 3] - pose[:3, 3], axis=1)
-    valid = (error <= 0.5) & robot.within_limits(samples.positions)
+    valid = (error <= 0.7) & robot.within_limits(samples.positions)
     assert len(samples) == 300
     assert np.allclose(samples.position_error, error, rtol=0, atol=1e-12)
     assert np.array_equal(samples.valid, valid)

@@ -1,0 +1,556 @@
+"""The solutions of one pose where an arm has one joint more than the pose takes: curves, which `trace` follows.
+
+A walk begins at a known solution and takes steps of equal length (predictor and corrector, Allgower and Georg 1990): a
+prediction by the cubic through the last two places and their tangents, and Newton's method back to the pose. LANES
+walks go on side by side, see `lanes.py`. A prediction led back to within CLOSE takes one more step of it, and that and
+the tangent there need one evaluation of the Jacobian: two or three are all that a new solution takes.
+
+Joint limits cut a curve into pieces. So walks go on outside the limits, some steps far, and find the piece on the other
+side, however short it is and however few seeds lead there. What lies outside is remembered, that no walk goes there
+again, but is no solution. Where a whole turn takes a joint back within its limits, it is inside.
+
+Where more solutions are wanted than steps lead to, seeds between two successive ones are refined: the cubic through
+both along their tangents (Hermite) is close to the curve.
+
+numba's disk cache notices a change of this file only: touch it when what it takes from `kernels.py` or `lanes.py`
+changes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.kinematics.chain import MULTIPLIER, PRISMATIC, SOURCE
+from eim_ros.kinematics.kernels import TWO_PI, next_uniform
+from eim_ros.kinematics.lanes import (
+    LANES,
+    columns,
+    forward,
+    pose_difference,
+    products,
+    refine_lanes,
+    solve_damped,
+)
+from eim_ros.kinematics.self_motion import grow
+from eim_ros.numerics.compiled import compiled
+
+__all__ = ["empty_blocks", "spread_along"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+APART = 0.6  # of solutions at least, as a share of the step
+FORESIGHT = 0.9  # a step predicted to end closer than this share of that to a known place is not taken
+STEPS_OUTSIDE = 5  # of a walk outside the limits before it ends
+MOST_OUTSIDE = 256  # places outside that are remembered
+STEPS_BACK = 6  # of Newton's method from a prediction to the pose
+CLOSE = 5e-4  # [m], [rad]: of a prediction led back to within this one more step is enough
+CONTRACTION = 0.25  # by which each of them has to lessen the squared error
+NEWTON_DAMPING = 1e-3  # of the squared error
+TANGENT_DAMPING = 1e-9
+REFINER_STEPS, REFINER_PATIENCE = 10, 3
+BLOCK = 32  # places compared at once
+BY_TURN = 1.0 / TWO_PI
+SPARE = 1.25  # seeds refined for each solution wanted between others
+NONE = -1
+BEFORE, CHORD, TANGENT, MOVE, N_ROWS = 0, 1, 2, 3, 4  # rows of a joint in the array "rows"
+PREDICTS, ARRIVES, BENDS, SIZE, ARC, TURN, AHEAD, N_LANE_ROWS = 0, 1, 2, 3, 4, 5, 6, 7  # rows of the array "lanes"
+
+
+def empty_blocks(capacity: int, dof: int) -> FloatArray:
+    """Scratch for `trace`: room for all solutions and for what walks meet outside the limits."""
+    return np.full(((capacity + MOST_OUTSIDE + BLOCK - 1) // BLOCK, dof, BLOCK), np.inf)
+
+
+@compiled
+def spread_along(
+    links: FloatArray,
+    bounds: FloatArray,
+    points: FloatArray,
+    n_points: int,
+    target: FloatArray,
+    position_only: bool,
+    tolerances: FloatArray,
+    position_tolerance: float,
+    orientation_tolerance: float,
+    step: float,
+    shortest: float,
+    redundancy: int,
+    seed: float,
+    blocks: FloatArray,
+) -> int:
+    """Append solutions to the first n_points rows of points (capacity, dof), as `trace`, or as `grow` if no curves.
+
+    Returns the number of points.
+    """
+    if redundancy < 1 or n_points == 0:
+        return n_points
+    if redundancy == 1 and tolerances.shape[0] == 0:
+        return trace(
+            links, bounds, points, n_points, target, position_only, position_tolerance, orientation_tolerance, step,
+            shortest, seed, blocks,
+        )  # fmt: skip
+    return grow(
+        links, bounds, points, n_points, target, position_only, tolerances, position_tolerance, orientation_tolerance,
+        step, redundancy, seed,
+    )  # fmt: skip
+
+
+@compiled
+def trace(
+    links: FloatArray,
+    bounds: FloatArray,
+    points: FloatArray,
+    n_points: int,
+    target: FloatArray,
+    position_only: bool,
+    position_tolerance: float,
+    orientation_tolerance: float,
+    step: float,
+    shortest: float,
+    seed: float,
+    blocks: FloatArray,
+) -> int:
+    """Append solutions to the first n_points rows of points (capacity, dof), all of them solutions of the target.
+
+    They are a step [rad, m] from each other along the curves, and no closer than APART steps. If the capacity is not
+    used up, the gaps are divided, evenly and down to the shortest step. Of those given none is closer to an appended
+    one than APART of the shortest step, or of the step if that is less. The seed is in [0, 1). `blocks` is from
+    `empty_blocks`. Returns the number of points.
+    """
+    dof, n_roots, room = points.shape[1], n_points, blocks.shape[0] * BLOCK
+    places, tangents, squares = np.empty((room, dof)), np.empty((room, dof)), np.empty(blocks.shape[2])
+    parent, is_new, turn = np.full(room, NONE), np.zeros(room, dtype=np.bool_), TWO_PI * bounds[2]
+    n_places = _walk(
+        links, bounds, points[:n_roots], target, position_only, position_tolerance, orientation_tolerance, step,
+        APART * min(step, shortest), points.shape[0] - n_roots, seed, turn, places, tangents, blocks, parent, is_new,
+        squares,
+    )  # fmt: skip
+    found, n_found = np.empty((n_places, dof)), 0
+    for i in range(n_roots, n_places):
+        if is_new[i]:
+            found[n_found] = places[i]
+            n_found += 1
+    converged = _refined(
+        links, bounds, found[:n_found], target, position_only, position_tolerance, orientation_tolerance
+    )  # fmt: skip
+    for i in range(n_found):
+        if converged[i] and n_points < points.shape[0]:
+            points[n_points] = found[i]
+            n_points += 1
+    n_wanted, parts = points.shape[0] - n_points, int(step / shortest)
+    if n_wanted == 0 or n_points == n_roots or parts < 2:
+        return n_points
+    for i in range(n_roots):
+        _put(blocks, i, points[i])
+    parts = min(parts, 2 + n_wanted // (n_points - n_roots))
+    seeds = np.empty(((parts - 1) * n_places, dof))
+    n_seeds = _between(bounds, turn, places, tangents, parent, n_places, parts, seeds)
+    share, n_chosen = min(1.0, SPARE * n_wanted / max(n_seeds, 1)), 0
+    for i in range(n_seeds):
+        if int((i + 1) * share) > int(i * share):
+            seeds[n_chosen] = seeds[i]
+            n_chosen += 1
+    converged = _refined(
+        links, bounds, seeds[:n_chosen], target, position_only, position_tolerance, orientation_tolerance
+    )  # fmt: skip
+    for i in range(n_chosen):
+        fits = converged[i] and n_points < points.shape[0] and n_places < room
+        if fits and not _is_near(turn, blocks, n_places, seeds[i], APART * step / parts, squares):
+            points[n_points] = seeds[i]
+            _put(blocks, n_places, seeds[i])
+            n_points += 1
+            n_places += 1
+    return n_points
+
+
+@compiled
+def _refined(
+    links: FloatArray,
+    bounds: FloatArray,
+    points: FloatArray,
+    target: FloatArray,
+    position_only: bool,
+    position_tolerance: float,
+    orientation_tolerance: float,
+) -> npt.NDArray[np.bool_]:
+    """Refine points (n, dof), all of them close to solutions; which of them are, by forward kinematics."""
+    n = points.shape[0]
+    converged, iterations, errors = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64), np.empty((2, n))
+    refine_lanes(
+        links, bounds, points, target, position_only, np.empty(0), position_tolerance, orientation_tolerance,
+        REFINER_STEPS, REFINER_PATIENCE, converged, iterations, errors,
+    )  # fmt: skip
+    return converged
+
+
+@compiled
+def _walk(
+    links: FloatArray,
+    bounds: FloatArray,
+    roots: FloatArray,
+    target: FloatArray,
+    position_only: bool,
+    position_tolerance: float,
+    orientation_tolerance: float,
+    step: float,
+    least_distance: float,
+    most_new: int,
+    seed: float,
+    turn: FloatArray,
+    places: FloatArray,
+    tangents: FloatArray,
+    blocks: FloatArray,
+    parent: IntArray,
+    is_new: npt.NDArray[np.bool_],
+    squares: FloatArray,
+) -> int:
+    """Walk along the curves from all roots (n_roots, dof) both ways; returns the number of places (room, dof) filled.
+
+    First come the roots, then what walks led to: with the tangent (room, dof) there, as long as a step, the place a
+    step before, and whether it is new: inside the limits, and the least distance from all roots. Roots close to others
+    are hidden: no walk begins or ends at them. Ends with most_new new places.
+    """
+    n_roots, dof, m, room = roots.shape[0], roots.shape[1], links.shape[0] - 1, places.shape[0]
+    value, sine, cosine = np.zeros(m * LANES), np.zeros(m * LANES), np.zeros(m * LANES)
+    state, frames, jacobian = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(6 * dof * LANES)
+    error, gram = np.zeros(8 * LANES), np.zeros(21 * LANES)
+    across, along = np.zeros(6 * LANES), np.zeros(6 * LANES)
+    q, rows, lanes = np.zeros(dof * LANES), np.zeros(dof * N_ROWS * LANES), np.zeros(N_LANE_ROWS * LANES)
+    damping, least = np.ones(LANES), np.zeros(LANES)
+    at = np.full(LANES, NONE)  # place where each walk is, or NONE
+    n_back, n_outside = np.zeros(LANES, dtype=np.int64), np.zeros(LANES, dtype=np.int64)
+    direction, place, period, is_fixed = np.empty(dof), np.empty(dof), np.empty(dof), np.empty(dof)
+    _periods(links, bounds, period)
+    random = np.uint64(seed * 9007199254740992.0)
+    for j in range(dof):
+        random, uniform = next_uniform(random)
+        is_fixed[j] = 1.0 if bounds[0, j] == bounds[1, j] else 0.0
+        direction[j] = (2.0 * uniform - 1.0) * (1.0 - is_fixed[j])
+    radius, hidden, n_hidden = APART * step, np.empty(n_roots, dtype=np.int64), 0
+    for i in range(n_roots):
+        places[i] = roots[i]
+        tangents[i, 0] = math.inf
+        if _is_near(turn, blocks, i, roots[i], radius, squares):
+            hidden[n_hidden] = i
+            n_hidden += 1
+        else:
+            _put(blocks, i, roots[i])
+    n_places, n_new, following, n_active = n_roots, 0, 0, 0
+    while True:
+        for lane in range(LANES):
+            while at[lane] == NONE and following < 2 * n_roots:
+                root = following if following < n_roots else following - n_roots
+                is_back = following >= n_roots
+                following += 1
+                if blocks[root // BLOCK, 0, root % BLOCK] == math.inf:  # close to another one
+                    continue
+                has_tangent = is_back and tangents[root, 0] != math.inf
+                for j in range(dof):
+                    own = j * N_ROWS * LANES + lane
+                    q[j * LANES + lane] = rows[own + BEFORE * LANES] = roots[root, j]
+                    rows[own + CHORD * LANES] = -direction[j] if is_back else direction[j]
+                    if has_tangent:
+                        q[j * LANES + lane] -= tangents[root, j]
+                        rows[own + TANGENT * LANES] = -tangents[root, j]
+                _settle_turns(bounds, period, q, lane, place)
+                if has_tangent and _is_near(turn, blocks, n_places, place, FORESIGHT * radius, squares):
+                    continue
+                at[lane], n_back[lane], n_outside[lane] = root, 0 if has_tangent else NONE, 0
+                lanes[BENDS * LANES + lane] = 1.0 if has_tangent else 0.0
+                n_active += 1
+        if n_active == 0 or n_new >= most_new or n_places >= room:
+            return int(n_places)
+        forward(links, q, value, sine, cosine, state, frames)
+        pose_difference(state, target, position_only, error)
+        for lane in range(LANES):
+            lanes[PREDICTS * LANES + lane] = lanes[ARRIVES * LANES + lane] = 0.0
+            if at[lane] == NONE:
+                continue
+            distance, angle = error[6 * LANES + lane], error[7 * LANES + lane]
+            square = distance * distance + angle * angle
+            if n_back[lane] == NONE:  # at a root
+                lanes[PREDICTS * LANES + lane] = 1.0
+            elif square <= CLOSE * CLOSE or (distance <= position_tolerance and angle <= orientation_tolerance):
+                lanes[PREDICTS * LANES + lane] = lanes[ARRIVES * LANES + lane] = 1.0
+            else:
+                n_back[lane] += 1
+                if n_back[lane] > STEPS_BACK or (n_back[lane] > 1 and not square <= CONTRACTION * least[lane]):
+                    at[lane] = NONE
+                    n_active -= 1
+            least[lane] = square
+            damping[lane] = NEWTON_DAMPING * square + TANGENT_DAMPING
+        columns(links, state, frames, jacobian)
+        _hold(is_fixed, jacobian)
+        products(jacobian, damping, gram)
+        solve_damped(gram, error, position_only, across)
+        _leave_chords(jacobian, lanes, rows, q, error)
+        solve_damped(gram, error, position_only, along)
+        _predict(jacobian, across, along, step, lanes, rows, q)
+        for lane in range(LANES):
+            if at[lane] == NONE or lanes[ARRIVES * LANES + lane] == 0.0:
+                continue
+            inside = _settle_turns(bounds, period, q, lane, place)
+            if n_places < room and not _is_near(turn, blocks, n_places, place, radius, squares):
+                _put(blocks, n_places, place)
+                places[n_places] = place
+                apart = True
+                for k in range(n_hidden):
+                    apart &= _distance(turn, place, roots[hidden[k]]) >= least_distance
+                parent[n_places], is_new[n_places] = at[lane], inside and apart
+                at[lane] = n_places
+                n_places += 1
+                n_new += 1 if inside and apart else 0
+                n_outside[lane] = 0 if inside else n_outside[lane] + 1
+            else:
+                at[lane] = NONE
+                n_active -= 1
+        _move(rows, q)
+        for lane in range(LANES):
+            if at[lane] == NONE or lanes[PREDICTS * LANES + lane] == 0.0:
+                continue
+            for j in range(dof):
+                tangents[at[lane], j] = rows[(j * N_ROWS + TANGENT) * LANES + lane]
+            n_back[lane] = 0
+            _settle_turns(bounds, period, q, lane, place)
+            if n_outside[lane] > STEPS_OUTSIDE or _is_near(turn, blocks, n_places, place, FORESIGHT * radius, squares):
+                at[lane] = NONE
+                n_active -= 1
+
+
+@compiled
+def _hold(is_fixed: FloatArray, jacobian: FloatArray) -> None:
+    """Leave out joints that cannot move."""
+    for j in range(is_fixed.shape[0]):
+        if is_fixed[j] != 0.0:
+            for i in range(6 * j * LANES, 6 * (j + 1) * LANES):
+                jacobian[i] = 0.0
+
+
+@compiled
+def _leave_chords(jacobian: FloatArray, lanes: FloatArray, rows: FloatArray, q: FloatArray, error: FloatArray) -> None:
+    """Fill error with -J chord: J^T y then takes from the chord what leaves the pose.
+
+    The chord leads from the last place of a walk to this, where it arrives at one, and at a root in any direction.
+    """
+    for k in range(6 * LANES):
+        error[k] = 0.0
+    for j in range(jacobian.shape[0] // (6 * LANES)):
+        column, own = jacobian[6 * j * LANES : 6 * (j + 1) * LANES], rows[j * N_ROWS * LANES : (j + 1) * N_ROWS * LANES]
+        joint = q[j * LANES : (j + 1) * LANES]
+        for lane in range(LANES):
+            arrives, before = lanes[ARRIVES * LANES + lane], own[BEFORE * LANES + lane]
+            chord = own[CHORD * LANES + lane]
+            chord += arrives * (joint[lane] - before - chord)
+            own[CHORD * LANES + lane] = chord
+            own[BEFORE * LANES + lane] = before + arrives * (joint[lane] - before)
+        for lane in range(LANES):
+            chord = own[CHORD * LANES + lane]
+            error[lane] -= chord * column[lane]
+            error[LANES + lane] -= chord * column[LANES + lane]
+            error[2 * LANES + lane] -= chord * column[2 * LANES + lane]
+            error[3 * LANES + lane] -= chord * column[3 * LANES + lane]
+            error[4 * LANES + lane] -= chord * column[4 * LANES + lane]
+            error[5 * LANES + lane] -= chord * column[5 * LANES + lane]
+
+
+@compiled
+def _predict(
+    jacobian: FloatArray,
+    across: FloatArray,
+    along: FloatArray,
+    step: float,
+    lanes: FloatArray,
+    rows: FloatArray,
+    q: FloatArray,
+) -> None:
+    """Move q by J^T across, towards the pose; and find where a step ahead leads from there, for lanes that predict.
+
+    The tangent, chord + J^T along made as long as a step, is kept for the next one; at a root the step is along it,
+    later by the cubic through the last place and this. The cubic is taken over the length of the arc, that of the chord
+    and as much more as the tangent turned.
+    """
+    n_dims = jacobian.shape[0] // (6 * LANES)
+    for lane in range(LANES):
+        lanes[SIZE * LANES + lane] = lanes[ARC * LANES + lane] = lanes[TURN * LANES + lane] = 0.0
+    for j in range(n_dims):
+        column, own = jacobian[6 * j * LANES : 6 * (j + 1) * LANES], rows[j * N_ROWS * LANES : (j + 1) * N_ROWS * LANES]
+        joint = q[j * LANES : (j + 1) * LANES]
+        for lane in range(LANES):
+            back = column[lane] * across[lane]
+            back += column[LANES + lane] * across[LANES + lane]
+            back += column[2 * LANES + lane] * across[2 * LANES + lane]
+            back += column[3 * LANES + lane] * across[3 * LANES + lane]
+            back += column[4 * LANES + lane] * across[4 * LANES + lane]
+            back += column[5 * LANES + lane] * across[5 * LANES + lane]
+            joint[lane] += back
+        for lane in range(LANES):
+            chord = own[CHORD * LANES + lane]
+            ahead = chord + column[lane] * along[lane]
+            ahead += column[LANES + lane] * along[LANES + lane]
+            ahead += column[2 * LANES + lane] * along[2 * LANES + lane]
+            ahead += column[3 * LANES + lane] * along[3 * LANES + lane]
+            ahead += column[4 * LANES + lane] * along[4 * LANES + lane]
+            ahead += column[5 * LANES + lane] * along[5 * LANES + lane]
+            own[MOVE * LANES + lane] = ahead
+            lanes[SIZE * LANES + lane] += ahead * ahead
+            lanes[ARC * LANES + lane] += chord * chord
+            lanes[TURN * LANES + lane] += ahead * own[TANGENT * LANES + lane]
+    for lane in range(LANES):
+        size, bends = step / math.sqrt(max(lanes[SIZE * LANES + lane], 1e-300)), lanes[BENDS * LANES + lane]
+        turned = 2.0 - 2.0 * size * lanes[TURN * LANES + lane] / (step * step)
+        arc = math.sqrt(lanes[ARC * LANES + lane]) * (1.0 + turned / 24.0) / step
+        s = 1.0 + 1.0 / max(arc, 0.5)
+        lanes[SIZE * LANES + lane] = size
+        lanes[ARC * LANES + lane] = bends * arc * ((s - 2.0) * s * s + s)
+        lanes[TURN * LANES + lane] = bends * ((2.0 * s - 3.0) * s * s + 1.0)
+        lanes[AHEAD * LANES + lane] = bends * (arc * (s - 1.0) * s * s - 1.0) + 1.0
+        lanes[BENDS * LANES + lane] = max(bends, lanes[PREDICTS * LANES + lane])
+    for j in range(n_dims):
+        own = rows[j * N_ROWS * LANES : (j + 1) * N_ROWS * LANES]
+        for lane in range(LANES):
+            predicts, tangent = lanes[PREDICTS * LANES + lane], own[TANGENT * LANES + lane]
+            new = lanes[SIZE * LANES + lane] * own[MOVE * LANES + lane]
+            move = lanes[ARC * LANES + lane] * tangent - lanes[TURN * LANES + lane] * own[CHORD * LANES + lane]
+            own[MOVE * LANES + lane] = predicts * (move + lanes[AHEAD * LANES + lane] * new)
+            own[TANGENT * LANES + lane] = tangent + predicts * (new - tangent)
+
+
+@compiled
+def _move(rows: FloatArray, q: FloatArray) -> None:
+    """Take the step that was predicted, where one was."""
+    for j in range(q.shape[0] // LANES):
+        joint, own = q[j * LANES : (j + 1) * LANES], rows[j * N_ROWS * LANES : (j + 1) * N_ROWS * LANES]
+        for lane in range(LANES):
+            joint[lane] += own[MOVE * LANES + lane]
+
+
+@compiled
+def _periods(links: FloatArray, bounds: FloatArray, period: FloatArray) -> None:
+    """Fill period (dof,): by what a joint may be moved without moving any link, 0 for none."""
+    for j in range(period.shape[0]):
+        period[j] = TWO_PI
+    for i in range(links.shape[0] - 1):
+        scale = links[i, MULTIPLIER]
+        if links[i, PRISMATIC] != 0.0 or scale != np.floor(scale):
+            period[int(links[i, SOURCE])] = 0.0
+
+
+@compiled
+def _settle_turns(bounds: FloatArray, period: FloatArray, q: FloatArray, lane: int, place: FloatArray) -> bool:
+    """Fill place (dof,) with the configuration of a lane, as near to the limits as whole turns take it; whether within.
+
+    Joints that turn endlessly are in [-pi, pi).
+    """
+    inside = True
+    for j in range(place.shape[0]):
+        x = q[j * LANES + lane]
+        if not (x >= bounds[0, j] and x <= bounds[1, j]) and period[j] != 0.0:
+            x -= TWO_PI * np.floor((x - 0.5 * (bounds[0, j] + bounds[1, j])) / TWO_PI + 0.5)
+            if bounds[2, j] != 0.0 and not (x >= bounds[0, j] and x <= bounds[1, j]):  # rounding
+                x = bounds[0, j]
+        if bounds[2, j] != 0.0 and x >= bounds[1, j]:
+            x = bounds[0, j]
+        inside &= x >= bounds[0, j] and x <= bounds[1, j]
+        place[j] = x
+    return inside
+
+
+@compiled
+def _put(blocks: FloatArray, i: int, place: FloatArray) -> None:
+    """Let place i of the blocks be place (dof,)."""
+    for j in range(place.shape[0]):
+        blocks[i // BLOCK, j, i % BLOCK] = place[j]
+
+
+@compiled
+def _is_near(
+    turn: FloatArray, blocks: FloatArray, n_places: int, place: FloatArray, radius: float, squares: FloatArray
+) -> bool:
+    """Whether one of the first n_places is within a radius of place (dof,), dof >= 4.
+
+    turn (dof,): 2 pi where differences are on the circle, else 0. Four joints tell most blocks apart. (The width of a
+    block is taken from the array, for only then is the loop over it vector code.)
+    """
+    limit, width = radius * radius, blocks.shape[2]
+    x0, x1, x2, x3, t0, t1, t2, t3 = place[0], place[1], place[2], place[3], turn[0], turn[1], turn[2], turn[3]
+    for block in range((n_places + BLOCK - 1) // BLOCK):
+        n_near = 0.0
+        for i in range(width):
+            d0, d1 = blocks[block, 0, i] - x0, blocks[block, 1, i] - x1
+            d2, d3 = blocks[block, 2, i] - x2, blocks[block, 3, i] - x3
+            d0 -= t0 * np.floor(d0 * BY_TURN + 0.5)
+            d1 -= t1 * np.floor(d1 * BY_TURN + 0.5)
+            d2 -= t2 * np.floor(d2 * BY_TURN + 0.5)
+            d3 -= t3 * np.floor(d3 * BY_TURN + 0.5)
+            total = d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+            squares[i] = total
+            n_near += 1.0 if total < limit else 0.0
+        if n_near == 0.0:
+            continue
+        for j in range(4, place.shape[0]):
+            x, t = place[j], turn[j]
+            for i in range(width):
+                d = blocks[block, j, i] - x
+                d -= t * np.floor(d * BY_TURN + 0.5)
+                squares[i] += d * d
+        n_near = 0.0
+        for i in range(width):
+            n_near += 1.0 if squares[i] < limit else 0.0
+        if n_near != 0.0:
+            return True
+    return False
+
+
+@compiled
+def _between(
+    bounds: FloatArray,
+    turn: FloatArray,
+    places: FloatArray,
+    tangents: FloatArray,
+    parent: IntArray,
+    n_places: int,
+    parts: int,
+    seeds: FloatArray,
+) -> int:
+    """Fill seeds (capacity, dof) with configurations that divide each step into parts; returns how many.
+
+    Those outside the limits are left out.
+    """
+    dof, n_seeds = places.shape[1], 0
+    for i in range(n_places):
+        if parent[i] == NONE:
+            continue
+        along = 0.0
+        for j in range(dof):
+            along += _difference(places[i, j], places[parent[i], j], turn[j]) * tangents[parent[i], j]
+        sign = 1.0 if along >= 0.0 else -1.0  # from a root walks went both ways
+        for part in range(1, parts):
+            s, is_inside = part / parts, True
+            for j in range(dof):
+                chord = _difference(places[i, j], places[parent[i], j], turn[j])
+                bow = (1.0 - s) * sign * tangents[parent[i], j] - s * tangents[i, j]
+                x = places[parent[i], j] + s * (s * (3.0 - 2.0 * s) * chord + (1.0 - s) * bow)
+                is_inside &= bounds[2, j] != 0.0 or (x >= bounds[0, j] and x <= bounds[1, j])
+                seeds[n_seeds, j] = x
+            n_seeds += 1 if is_inside else 0
+    return n_seeds
+
+
+@compiled
+def _distance(turn: FloatArray, first: FloatArray, second: FloatArray) -> float:
+    """Euclidean distance of two configurations (dof,), on the circle where a turn is not 0."""
+    square = 0.0
+    for j in range(turn.shape[0]):
+        square += _difference(first[j], second[j], turn[j]) ** 2
+    return math.sqrt(square)
+
+
+@compiled
+def _difference(a: float, b: float, turn: float) -> float:
+    """a - b, on the circle where a turn is not 0."""
+    difference = a - b
+    return float(difference - turn * np.floor(difference * BY_TURN + 0.5))

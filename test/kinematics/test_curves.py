@@ -1,0 +1,143 @@
+"""Walks along curves of solutions: beyond the limits and back, gaps divided, joints that slide, turn or follow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from eim_ros.ik.metrics import exact_solutions
+from eim_ros.kinematics import Robot, share_path
+
+RAIL = """<robot name="rail_arm"><link name="rail"/>{links}<link name="tip_link"/>
+<joint name="slide" type="prismatic"><parent link="rail"/><child link="link_0"/><axis xyz="0 1 0"/>
+<limit lower="-0.4" upper="0.4" effort="1" velocity="1"/></joint>{joints}
+<joint name="flange" type="fixed"><parent link="link_6"/><child link="tip_link"/><origin xyz="0 0 0.1"/></joint>
+</robot>"""
+AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
+
+
+def rail_arm() -> Robot:
+    """A rail with six turning joints on it."""
+    joints = "".join(
+        f'<joint name="joint_{i + 1}" type="revolute"><parent link="link_{i}"/><child link="link_{i + 1}"/>'
+        f'<origin xyz="{0.05 * (i % 2)} 0 {0.3 if i else 0.1}"/><axis xyz="{axis}"/>'
+        f'<limit lower="-2.6" upper="2.6" effort="1" velocity="1"/></joint>'
+        for i, axis in enumerate(AXES)
+    )
+    return Robot.from_urdf(RAIL.format(links="".join(f'<link name="link_{i}"/>' for i in range(7)), joints=joints))
+
+
+def robot_of(name: str) -> Robot:
+    return rail_arm() if name == "rail" else Robot.load(name)
+
+
+def pose_and_solutions(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    pose = robot.forward(robot.sample_configurations(1, rng)[0])
+    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose)
+    return pose, refined.positions[refined.converged]
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "rail"])
+@pytest.mark.parametrize("seed", range(4))
+def test_gaps_are_divided_until_there_are_as_many_as_asked_for(name: str, seed: int) -> None:
+    robot = robot_of(name)
+    pose, known = pose_and_solutions(robot, 60, seed)
+    coarse = robot.spread(known, pose, 400, np.random.default_rng(seed))
+    found = robot.spread(known, pose, len(coarse) + 20, np.random.default_rng(seed), shortest=0.03)
+    assert len(coarse) < len(found) <= len(coarse) + 20
+    distance, angle = robot.pose_errors(found, pose)
+    assert max(distance.max(), angle.max()) <= 1e-6
+    assert robot.within_limits(found).all()
+    distances = cdist(found, np.concatenate([known, found]))
+    distances[np.arange(len(found)), len(known) + np.arange(len(found))] = np.inf
+    assert distances.min() >= 0.6 * 0.03 - 1e-5
+
+
+def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
+    """From one solution, pieces of its curve that limits have cut off from it."""
+    n_reached = 0
+    for name, seed in (("iiwa14", 1), ("iiwa14", 4), ("panda", 0), ("panda", 4)):
+        robot, rng = Robot.load(name), np.random.default_rng(seed)
+        pose = robot.forward(robot.sample_configurations(1, rng)[0])
+        truth = exact_solutions(robot, pose, 4000, rng)
+        root = truth.positions[truth.family == truth.n_families - 1][:1]
+        found = robot.spread(root, pose, 500, rng)
+        n_reached += truth.share_of_families(np.concatenate([root, found])) * truth.n_families > 1.5
+    assert n_reached == 4
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14"])
+def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
+    robot, coverage = Robot.load(name), []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        pose = robot.forward(robot.sample_configurations(1, rng)[0])
+        truth = exact_solutions(robot, pose, 4000, rng)
+        refined = robot.refine(robot.sample_configurations(80, rng), pose)
+        known = refined.positions[refined.converged]
+        found = robot.spread(known, pose, 300, rng, shortest=0.05)
+        coverage.append((truth.coverage(known), truth.coverage(np.concatenate([known, found]))))
+    before, after = np.mean(coverage, axis=0)
+    assert before < 0.75
+    assert after > 0.93
+
+
+def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
+    """Joints that may turn by nearly a full turn: walks cross the gap, and what they find is within."""
+    urdf = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8")
+    endless = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
+    limits = np.full(7, 3.1)
+    pose, known = pose_and_solutions(endless, 40, 3)
+    inside = known[(np.abs(known) <= limits).all(axis=1)][:1]
+    found = endless.spread(inside, pose, 500, np.random.default_rng(0), lower=-limits, upper=limits)
+    jumps = np.abs(np.diff(np.sort(found[:, [0, 2, 4, 6]], axis=0)[[0, -1]], axis=0)).max()
+    assert len(found) > 10
+    assert np.abs(found).max() <= 3.1
+    assert jumps > 5.8  # both ends of a joint's range
+
+
+def test_fixed_joint_leaves_nothing_to_walk_along() -> None:
+    robot = Robot.load("panda")
+    pose, known = pose_and_solutions(robot, 60, 0)
+    lower, upper = robot.lower.copy(), robot.upper.copy()
+    lower[2] = upper[2] = known[0, 2]
+    assert len(robot.spread(known[:1], pose, 20, np.random.default_rng(0), lower=lower, upper=upper)) == 0
+
+
+def test_fixed_joint_among_eight_stays_where_it_is() -> None:
+    urdf = share_path("urdf/panda.urdf").read_text(encoding="utf-8")
+    rail = (
+        '<link name="rail"/><joint name="slide" type="prismatic"><parent link="rail"/><child link="{base}"/>'
+        '<axis xyz="1 0 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>'
+    )
+    robot = Robot.from_urdf(urdf.replace("</robot>", rail.format(base=Robot.load("panda").base_link)))
+    assert robot.dof == 8
+    lower, upper = robot.lower.copy(), robot.upper.copy()
+    lower[0] = upper[0] = 0.25
+    rng = np.random.default_rng(1)
+    pose = robot.forward(np.append(0.25, Robot.load("panda").sample_configurations(1, rng)[0]))
+    refined = robot.refine(robot.sample_configurations(60, rng), pose, lower=lower, upper=upper)
+    found = robot.spread(refined.positions[refined.converged], pose, 50, rng, lower=lower, upper=upper)
+    assert len(found) > 5
+    np.testing.assert_array_equal(found[:, 0], 0.25)
+
+
+def test_loose_and_tight_tolerances_are_kept() -> None:
+    robot = Robot.load("panda")
+    pose, known = pose_and_solutions(robot, 60, 2)
+    for tolerance in (1e-9, 1e-3):
+        options = {"position_tolerance": tolerance, "orientation_tolerance": tolerance}
+        roots = robot.refine(known, pose, **options)
+        found = robot.spread(roots.positions[roots.converged], pose, 80, np.random.default_rng(0), **options)
+        distance, angle = robot.pose_errors(found, pose)
+        assert len(found) > 5
+        assert max(distance.max(), angle.max()) <= tolerance
+
+
+def test_the_same_answer_for_a_seed() -> None:
+    robot = Robot.load("iiwa14")
+    pose, known = pose_and_solutions(robot, 30, 5)
+    first, again = (robot.spread(known, pose, 300, np.random.default_rng(2), shortest=0.05) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
