@@ -7,8 +7,8 @@ of each call the shortest of several, all ways in turn. "6" and "3" are the refi
 the sampler uses, the faster one where another seed is at hand.
 
 1. Cost of a solution, 200 at a time, by the number of valid ones: seeds of the mixture and uniform ones (200 seeds,
-   refined to 1e-6 m and 1e-6 rad within limits, verified), and the whole public call, ordered by nothing, as it is and
-   exploring.
+   refined to 1e-6 m and 1e-6 rad within limits, verified), and the whole public call, ordered by nothing: samples of
+   the model, and distinct solutions, for which it explores by itself.
 2. Coverage of all solutions of 20 poses, over time. All solutions: 20000 uniform seeds refined; families by single
    linkage at .35 rad of at least 10 members; coverage: share of each family within .3 rad of a solution returned, mean
    over families. "n" are seeds where seeds are uniform, solutions asked for otherwise.

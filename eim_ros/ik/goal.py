@@ -138,13 +138,12 @@ class Goal:
         return self.lower + (self.upper - self.lower) * rng.random((n, self.robot.dof))
 
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
-        """Configurations moved onto the pose, with the refiner's word for it."""
+        """Configurations moved onto the pose, and verified."""
         if self.narrows:  # before they are clamped: a narrowed joint that turns endlessly does not wrap by itself
             turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
             positions = np.where(self.robot.continuous, turned, positions)
         result = self.robot.refine(positions, self.pose, patience=patience, **self._asked)
-        valid = self._free(result.positions, result.converged)
-        return Pool(result.positions, result.position_error, result.orientation_error, valid, expert)
+        return self.verified(result.positions, expert)
 
     def settled(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
         """Valid configurations moved towards a posture, see `Robot.settle`, and whether time was up before the last.
@@ -172,12 +171,15 @@ class Goal:
         return moved.joined(pool).pick(rows), n_moved < len(valid)
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
-        """Configurations as they are, measured by forward kinematics, and checked."""
-        errors, valid = self.robot.verify(positions, self.pose, **self._asked)
-        return Pool(positions, errors[0], errors[1], self._free(positions, valid), expert)
+        """Configurations as they are, measured by forward kinematics, and checked for collisions."""
+        pool = self.measured(positions, expert)
+        if self.can_collide:
+            reaching = np.flatnonzero(pool.valid)
+            pool.valid[reaching] = self.free(positions[reaching])
+        return pool
 
     def measured(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
-        """As `verified`, of configurations that do not collide."""
+        """As `verified`, of configurations that are known not to collide."""
         errors, valid = self.robot.verify(positions, self.pose, **self._asked)
         return Pool(positions, errors[0], errors[1], valid, expert)
 
@@ -186,11 +188,3 @@ class Goal:
         if self._scene is None:
             return np.ones(len(positions), dtype=np.bool_)
         return ~self._scene.colliding(positions)
-
-    def _free(self, positions: FloatArray, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which of the configurations are valid and do not collide; others are not looked at."""
-        if self._scene is None:
-            return valid
-        reaching, free = np.flatnonzero(valid), np.zeros_like(valid)
-        free[reaching] = self.free(positions[reaching])
-        return free

@@ -30,7 +30,7 @@ FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which t
 HELPLESS = 0.2  # yield below which the model is taken to be of little help
 SPARE_SEEDS = 4
 EXPLORING_UNIFORM = 0.4  # share of uniform seeds at explore = 1
-FEWEST_ROOTS = 32  # solutions from seeds before walks begin, or half of those wanted
+FEWEST_ROOTS = 24  # solutions from seeds before walks begin, or half of those wanted
 MOST_WALKED = 1000  # configurations found by walks, which are not interrupted either; their cost grows as the square
 UNHURRIED = 100  # the refiner's patience with the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed

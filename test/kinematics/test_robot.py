@@ -105,6 +105,25 @@ def test_within_limits_counts_the_edges_and_the_tolerance() -> None:
     assert robot.within_limits(q, tolerance=1e-5).all()
 
 
+def test_what_is_verified_is_within_the_tolerances_and_the_limits() -> None:
+    robot, rng = Robot.load("panda"), np.random.default_rng(3)
+    pose = robot.forward(robot.sample_configurations(1, rng)[0])
+    seeds = robot.refine(robot.sample_configurations(200, rng), pose, max_iterations=6).positions
+    seeds = np.concatenate([seeds, seeds + 0.5, np.full((1, 7), np.nan)])
+    middle = 0.5 * (robot.lower + robot.upper)
+    for lower, tolerance in ((None, 1e-6), (None, 0.1), (np.where(np.arange(7) == 1, middle, robot.lower), 0.1)):
+        errors, valid = robot.verify(
+            seeds, pose, lower=lower, position_tolerance=tolerance, orientation_tolerance=2.0 * tolerance
+        )
+        distance, angle = robot.pose_errors(seeds, pose)
+        np.testing.assert_array_equal(errors, [distance, angle])
+        inside = robot.within_limits(seeds) & ((seeds >= (robot.lower if lower is None else lower)).all(axis=1))
+        expected = (distance <= tolerance) & (angle <= 2.0 * tolerance) & inside
+        np.testing.assert_array_equal(valid, expected)
+        assert 5 < valid.sum() < len(seeds) - 5
+    assert (robot.verify(seeds[:-1], pose, position_only=True)[0][1] == 0.0).all()
+
+
 def test_samples_are_within_limits_and_repeatable() -> None:
     robot = Robot.load("panda")
     first, second = (robot.sample_configurations(500, np.random.default_rng(5)) for _ in range(2))
