@@ -15,6 +15,8 @@ from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
+from eim_ros.kinematics.lanes import verify_lanes
+from eim_ros.kinematics.robot import checked_tolerances
 
 __all__ = ["PATIENCE", "Goal", "Pool"]
 
@@ -117,6 +119,11 @@ class Goal:
         """Limits for the kernels (3, dof), see `Robot.bounds`."""
         return self.robot.narrowed(self.lower, self.upper) if self.narrows else self.robot.bounds
 
+    @functools.cached_property
+    def task(self) -> FloatArray:
+        """Tolerances per axis for the kernels, see `checked_tolerances`."""
+        return checked_tolerances(self.constraints.tolerances, self.position_only)
+
     @property
     def can_collide(self) -> bool:
         """Whether configurations are checked for collisions."""
@@ -132,10 +139,6 @@ class Goal:
     def n_colliding(self) -> int:
         """How many configurations were met that reach the pose, but collide."""
         return 0 if self._scene is None else self._scene.n_colliding
-
-    def uniform(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Configurations (n, dof), uniform within the limits."""
-        return self.lower + (self.upper - self.lower) * rng.random((n, self.robot.dof))
 
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
         """Configurations moved onto the pose, and verified."""
@@ -180,7 +183,11 @@ class Goal:
 
     def measured(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """As `verified`, of configurations that are known not to collide."""
-        errors, valid = self.robot.verify(positions, self.pose, **self._asked)
+        errors, valid = np.empty((2, len(positions))), np.empty(len(positions), dtype=np.bool_)
+        verify_lanes(
+            self.robot.links, self.bounds, positions, self.pose, self.position_only and not len(self.task), self.task,
+            float(self.position_tolerance), float(self.orientation_tolerance), errors, valid,
+        )  # fmt: skip
         return Pool(positions, errors[0], errors[1], valid, expert)
 
     def free(self, positions: FloatArray) -> npt.NDArray[np.bool_]:

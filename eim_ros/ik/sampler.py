@@ -232,7 +232,7 @@ def check_numbers(
     """Refuse what is no number or out of its bounds; the comparisons are also false for NaN."""
     wholes: dict[str, object] = {"n": n, "the random seed": 0 if seed is None else seed}
     for name, whole in wholes.items():
-        if not isinstance(whole, Integral):
+        if type(whole) is not int and not isinstance(whole, Integral):
             raise ConfigurationError(f"{name} must be a whole number, got {whole!r}", whole)
     numbers: dict[str, object] = {
         "the position tolerance": position_tolerance,
@@ -241,7 +241,7 @@ def check_numbers(
         "explore": 0.0 if explore is None else explore,
     }
     for name, number in numbers.items():
-        if not isinstance(number, Real):
+        if type(number) is not float and not isinstance(number, Real):
             raise ConfigurationError(f"{name} must be a number, got {number!r}", number)
     if not n >= 1:
         raise ConfigurationError(f"n must be at least 1, got {n}", n)

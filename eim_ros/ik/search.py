@@ -12,14 +12,14 @@ import numpy.typing as npt
 from eim_ros.ik.goal import PATIENCE, Goal, Pool
 from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.samples import NO_EXPERT
-from eim_ros.ik.search_kernels import GIVEN, search_round
+from eim_ros.ik.search_kernels import search_round
 from eim_ros.kinematics.curves import empty_blocks
-from eim_ros.kinematics.robot import checked_tolerances, redundancy
+from eim_ros.kinematics.robot import redundancy
 
 __all__ = ["DISTINCT_TOLERANCE", "Search"]
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+ExpertArray = npt.NDArray[np.uint32]
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in every joint are near-duplicates
 STEP = 0.4  # [rad, m] of walks
@@ -73,7 +73,7 @@ class Search:
         There may be more than n.
         """
         goal, dof = self.goal, self.goal.robot.dof
-        positions, components = np.empty((0, dof)), np.empty(0, dtype=np.int64)
+        positions, experts = np.empty((0, dof)), np.empty(0, dtype=np.uint32)
         best = np.full(dof + 1, math.inf)
         patience = FRUITLESS_SEEDS if goal.is_within_reach else OUT_OF_REACH_SEEDS
         n_roots = max(n - int(self.explore * n), min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
@@ -83,74 +83,60 @@ class Search:
         is_to_walk = n_roots < n and n_free > 0 and goal.constraints.tolerances is None
         while len(positions) < n and fruitless < patience:
             if time.perf_counter() >= deadline and n_rounds:
-                return self._outcome(positions, components, best), True
+                return self._outcome(positions, experts, best), True
             n_missing = (n_roots if is_to_walk else n) - len(positions)
             n_seeds = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * fruitless), MOST_SEEDS_PER_ROUND)
             fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
-            n_before, seeds = len(positions), self._seeds(n_seeds, uniform_share, n_rounds == 0)
+            near = self.near[None] if self.near is not None and not n_rounds else np.empty((0, dof))
+            n_before, n_uniform = len(positions), int(uniform_share * n_seeds)
             n_wanted = min(n, n_before + n_seeds + MOST_WALKED) if is_to_walk else 0
-            positions, components, n_seeded = self._round(
-                positions, components, *seeds, fewest_roots, n_wanted, n_free, best
+            positions, experts, n_seeded = self._round(
+                positions, experts, near, n_uniform, n_seeds - n_uniform, fewest_roots, n_wanted, n_free, best
             )
             is_to_walk &= n_seeded < fewest_roots
             n_rounds += 1
             gained = n_seeded - n_before
             if goal.can_collide:
                 free = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.free(positions[n_before:])])
-                positions, components = positions[free], components[free]
+                positions, experts = positions[free], experts[free]
                 gained = int(np.count_nonzero(free[:n_seeded])) - n_before
             fruitless = 0 if gained else fruitless + n_seeds
             yields = max(gained / n_seeds, LEAST_YIELD)
             uniform_share = 0.5 if yields < HELPLESS else least_uniform
-        return self._outcome(positions, components, best), False
+        return self._outcome(positions, experts, best), False
 
-    def _outcome(self, positions: FloatArray, components: IntArray, best: FloatArray) -> Pool:
+    def _outcome(self, positions: FloatArray, experts: ExpertArray, best: FloatArray) -> Pool:
         """What was found, or else the best attempt, for which the refiner now takes its time; measured."""
         if not len(positions):
             return self.goal.refined(best[None, :-1], np.full(1, NO_EXPERT, dtype=np.uint32), UNHURRIED)
-        expert = np.where(components == GIVEN, NO_EXPERT, components % self.conditional.experts.n_reported)
-        return self.goal.measured(positions, expert.astype(np.uint32)).chosen()
-
-    def _seeds(self, n: int, uniform_share: float, first: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Seeds (k, dof) from elsewhere than the mixture, and the random numbers for n - k samples of it, see `draw`.
-
-        The first ones begin with the configuration to be near.
-        """
-        n_uniform, dof = int(uniform_share * n), self.goal.robot.dof
-        n_drawn = n - n_uniform
-        given = self.goal.uniform(n_uniform, self.rng)
-        if first and self.near is not None:
-            given = np.concatenate([self.near[None], given])
-        uniform, noise = self.rng.random(n_drawn), self.rng.standard_normal((n_drawn, dof))
-        if self.explore:
-            uniform = (uniform + np.arange(n_drawn)) / n_drawn
-        return given, uniform, noise
+        return self.goal.measured(positions, experts).chosen()
 
     def _round(
         self,
         positions: FloatArray,
-        components: IntArray,
-        given: FloatArray,
-        uniform: FloatArray,
-        noise: FloatArray,
+        experts: ExpertArray,
+        near: FloatArray,
+        n_uniform: int,
+        n_drawn: int,
         fewest_roots: int,
         n_wanted: int,
         n_free: int,
         best: FloatArray,
-    ) -> tuple[FloatArray, IntArray, int]:
+    ) -> tuple[FloatArray, ExpertArray, int]:
         """What was found so far and by one round more, and how many of it not by walks, see `search_round`."""
-        goal, robot, experts, dof = self.goal, self.goal.robot, self.conditional.experts, self.goal.robot.dof
+        goal, robot, model, dof = self.goal, self.goal.robot, self.conditional.experts, self.goal.robot.dof
         n_known = len(positions)
-        room = max(n_known + len(given) + len(uniform), n_wanted)
-        rows, numbers = np.empty((room, dof)), np.empty(room, dtype=np.int64)
-        rows[:n_known], numbers[:n_known] = positions, components
-        task = checked_tolerances(goal.constraints.tolerances, goal.position_only)
+        room = max(n_known + len(near) + n_uniform + n_drawn, n_wanted)
+        rows, numbers = np.empty((room, dof)), np.empty(room, dtype=np.uint32)
+        rows[:n_known], numbers[:n_known] = positions, experts
+        uniform = self.rng.random(n_drawn + n_uniform * dof + 1)
         n_rows, n_seeded = search_round(
-            robot.links, goal.bounds, robot.bounds[2], goal.pose, goal.position_only and not len(task), task,
+            robot.links, goal.bounds, robot.bounds[2], goal.pose, goal.position_only and not len(goal.task), goal.task,
             float(goal.position_tolerance), float(goal.orientation_tolerance), PATIENCE, self.conditional.log_weights,
-            1.0 - 0.5 * self.explore, self.conditional.contexts, experts.weights, experts.biases, experts.scale_trils,
-            uniform, noise, given, DISTINCT_TOLERANCE if self.distinct else -1.0, rows, numbers, n_known, fewest_roots,
-            n_wanted, n_free, STEP, SHORTEST_STEP * math.sqrt(dof),
-            self.rng.random(), empty_blocks(n_wanted, dof), best,
+            1.0 - 0.5 * self.explore, self.conditional.contexts, model.weights, model.biases, model.scale_trils,
+            model.n_reported, self.explore > 0.0, uniform[:n_drawn], self.rng.standard_normal((n_drawn, dof)),
+            uniform[n_drawn:-1].reshape(n_uniform, dof), near, DISTINCT_TOLERANCE if self.distinct else -1.0, rows,
+            numbers, n_known, fewest_roots, n_wanted, n_free, STEP, SHORTEST_STEP * math.sqrt(dof), uniform[-1],
+            empty_blocks(n_wanted, dof), best,
         )  # fmt: skip
         return rows[:n_rows], numbers[:n_rows], n_seeded

@@ -39,6 +39,7 @@ __all__ = [
     "check_request",
     "errors_many",
     "forward_many",
+    "is_rigid",
     "jacobian_many",
     "refine_many",
     "skeleton_many",
@@ -428,7 +429,7 @@ def refine_one(
 
 
 @compiled
-def _is_rigid(pose: FloatArray) -> bool:
+def is_rigid(pose: FloatArray) -> bool:
     """Whether a transform (4, 4) is finite with an orthonormal, right-handed rotation above a row 0 0 0 1."""
     worst = abs(pose[3, 0]) + abs(pose[3, 1]) + abs(pose[3, 2]) + abs(pose[3, 3] - 1.0)
     for a in range(3):
@@ -449,7 +450,7 @@ def _is_rigid(pose: FloatArray) -> bool:
 @compiled
 def check_request(target: FloatArray, q: FloatArray) -> int:
     """DONE if the target is a rigid transform and all seeds q (n, dof) are finite, or what is wrong."""
-    if not _is_rigid(target):
+    if not is_rigid(target):
         return BAD_POSE
     for i in range(q.shape[0]):
         for j in range(q.shape[1]):
@@ -519,7 +520,7 @@ def solve_many(
     The seed is in [0, 1). Returns DONE, or BAD_POSE and nothing done.
     """
     for i in range(targets.shape[0]):
-        if not _is_rigid(targets[i]):
+        if not is_rigid(targets[i]):
             return BAD_POSE
     m, dof = links.shape[0] - 1, q.shape[1]
     trigonometry, frames, tip = np.zeros((3, (m + 7) // 8 * 8)), np.empty((m, 6)), np.empty((3, 4))

@@ -499,8 +499,7 @@ def errors_lanes(
 @compiled
 def verify_lanes(
     links: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
+    bounds: FloatArray,
     positions: FloatArray,
     target: FloatArray,
     position_only: bool,
@@ -510,14 +509,14 @@ def verify_lanes(
     errors: FloatArray,
     valid: BoolArray,
 ) -> None:
-    """Fill errors (2, n) of positions (n, dof), and whether each is within the tolerances and the limits (dof,)."""
+    """Fill errors (2, n) of positions (n, dof), and whether each is within the tolerances and the limits."""
     errors_lanes(links, positions, target, tolerances, errors)
     for i in range(positions.shape[0]):
         if position_only:
             errors[1, i] = 0.0
         inside = errors[0, i] <= position_tolerance and errors[1, i] <= orientation_tolerance
         for j in range(positions.shape[1]):
-            inside &= positions[i, j] >= lower[j] and positions[i, j] <= upper[j]
+            inside &= positions[i, j] >= bounds[0, j] and positions[i, j] <= bounds[1, j]
         valid[i] = inside
 
 

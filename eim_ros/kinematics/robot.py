@@ -227,7 +227,7 @@ class Robot:
         bounds, task = self.narrowed(lower, upper), checked_tolerances(tolerances, position_only)
         errors, valid = np.empty((2, len(rows))), np.empty(len(rows), dtype=np.bool_)
         verify_lanes(
-            self.links, bounds[0], bounds[1], rows, target, position_only and not len(task), task,
+            self.links, bounds, rows, target, position_only and not len(task), task,
             float(position_tolerance), float(orientation_tolerance), errors, valid,
         )  # fmt: skip
         return errors, valid
