@@ -14,7 +14,7 @@ from eim_ros.ik.proposal import ConditionalMixture
 
 __all__ = ["NO_EXPERT", "Samples", "to_mapping"]
 
-NO_EXPERT = 2**32 - 1  # `Samples.expert` of a configuration that started from a uniform seed
+NO_EXPERT = 2**32 - 1  # `Samples.expert` of a configuration that came from a uniform seed or a walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Samples:
     valid : (n,) of bool
         Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
     expert : (n,) of uint32
-        Expert that proposed each; `NO_EXPERT` for a uniform seed.
+        Expert that proposed each; `NO_EXPERT` for a uniform seed, or one found by a walk.
     error_code : ErrorCode
         SUCCESS; TIMED_OUT when time ended before n valid ones were found; when the search ended with none,
         GOAL_IN_COLLISION if there were some that only collide, else NO_IK_SOLUTION.

@@ -34,7 +34,7 @@ from eim_ros.kinematics.lanes import (
     refine_lanes,
     solve_damped,
 )
-from eim_ros.kinematics.self_motion import grow
+from eim_ros.kinematics.self_motion import SPACING, grow
 from eim_ros.numerics.compiled import compiled
 
 __all__ = ["empty_blocks", "spread_along"]
@@ -42,7 +42,6 @@ __all__ = ["empty_blocks", "spread_along"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-APART = 0.6  # of solutions at least, as a share of the step
 FORESIGHT = 0.9  # a step predicted to end closer than this share of that to a known place is not taken
 STEPS_OUTSIDE = 5  # of a walk outside the limits before it ends
 MOST_OUTSIDE = 256  # places outside that are remembered
@@ -116,9 +115,9 @@ def trace(
 ) -> int:
     """Append solutions to the first n_points rows of points (capacity, dof), all of them solutions of the target.
 
-    They are a step [rad, m] from each other along the curves, and no closer than APART steps. If the capacity is not
+    They are a step [rad, m] from each other along the curves, and no closer than SPACING steps. If the capacity is not
     used up, the gaps are divided, evenly and down to the shortest step. Of those given none is closer to an appended
-    one than APART of the shortest step, or of the step if that is less. The seed is in [0, 1). `blocks` is from
+    one than SPACING of the shortest step, or of the step if that is less. The seed is in [0, 1). `blocks` is from
     `empty_blocks`. Returns the number of points.
     """
     dof, n_roots, room = points.shape[1], n_points, blocks.shape[0] * BLOCK
@@ -126,7 +125,7 @@ def trace(
     parent, is_new, turn = np.full(room, NONE), np.zeros(room, dtype=np.bool_), TWO_PI * bounds[2]
     n_places = _walk(
         links, bounds, points[:n_roots], target, position_only, position_tolerance, orientation_tolerance, step,
-        APART * min(step, shortest), points.shape[0] - n_roots, seed, turn, places, tangents, blocks, parent, is_new,
+        SPACING * min(step, shortest), points.shape[0] - n_roots, seed, turn, places, tangents, blocks, parent, is_new,
         squares,
     )  # fmt: skip
     found, n_found = np.empty((n_places, dof)), 0
@@ -159,7 +158,7 @@ def trace(
     )  # fmt: skip
     for i in range(n_chosen):
         fits = converged[i] and n_points < points.shape[0] and n_places < room
-        if fits and not _is_near(turn, blocks, n_places, seeds[i], APART * step / parts, squares):
+        if fits and not _is_near(turn, blocks, n_places, seeds[i], SPACING * step / parts, squares):
             points[n_points] = seeds[i]
             _put(blocks, n_places, seeds[i])
             n_points += 1
@@ -230,7 +229,7 @@ def _walk(
         random, uniform = next_uniform(random)
         is_fixed[j] = 1.0 if bounds[0, j] == bounds[1, j] else 0.0
         direction[j] = (2.0 * uniform - 1.0) * (1.0 - is_fixed[j])
-    radius, hidden, n_hidden = APART * step, np.empty(n_roots, dtype=np.int64), 0
+    radius, hidden, n_hidden = SPACING * step, np.empty(n_roots, dtype=np.int64), 0
     for i in range(n_roots):
         places[i] = roots[i]
         tangents[i, 0] = math.inf

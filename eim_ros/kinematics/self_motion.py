@@ -46,7 +46,7 @@ PATIENCE = 3
 FORESIGHT = 0.7  # a step that is predicted to end closer than this share of the spacing to a known point is not taken
 MOST_HEADS = 6 * LANES  # points from which steps are tried for a batch
 LEAST_YIELD = 0.08  # new points per step tried, below which all that can be reached is about known
-SPACING = 0.75  # of solutions, as a share of the step
+SPACING = 0.6  # of solutions at least, as a share of the step
 
 MOST_DESCENTS = 200  # steps to a local minimum
 MOST_HALVINGS = 12  # of a step after which the cost is not lower
