@@ -78,23 +78,26 @@ def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
     return {"samples": call(False), "distinct": call(True)}
 
 
-def shortest(ways: dict[str, Solve], pose: np.ndarray, n: int) -> dict[str, tuple[float, list[np.ndarray]]]:
-    """Shortest time [s] of each way, and the solutions of the first runs."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    found: dict[str, list[np.ndarray]] = {name: [] for name in ways}
+def shortest(
+    ways: dict[str, Solve], pose: np.ndarray, budgets: tuple[int, ...]
+) -> dict[str, list[tuple[float, list[np.ndarray]]]]:
+    """For each way and budget the shortest time [s], and the solutions of the first runs; all of them in turn."""
+    seconds: dict[tuple[str, int], list[float]] = {(name, n): [] for name in ways for n in budgets}
+    found: dict[tuple[str, int], list[np.ndarray]] = {(name, n): [] for name in ways for n in budgets}
     for _ in range(REPEATS):
-        for name, solve in ways.items():
-            began = time.process_time()
-            solutions = solve(pose, n)
-            seconds[name].append(time.process_time() - began)
-            found[name].append(solutions)
-    return {name: (min(seconds[name]), found[name][:3]) for name in ways}
+        for n in budgets:
+            for name, solve in ways.items():
+                began = time.process_time()
+                solutions = solve(pose, n)
+                seconds[name, n].append(time.process_time() - began)
+                found[name, n].append(solutions)
+    return {name: [(min(seconds[name, n]), found[name, n][:3]) for n in budgets] for name in ways}
 
 
 def cost(ways: dict[str, Solve], poses: np.ndarray) -> list[str]:
     seconds, solutions = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     for pose in poses:
-        for name, (least, found) in shortest(ways, pose, N).items():
+        for name, [(least, found)] in shortest(ways, pose, (N,)).items():
             seconds[name] += least
             solutions[name] += float(np.mean([len(each) for each in found]))
     per = {name: 1e6 * seconds[name] / solutions[name] for name in seconds}
@@ -108,9 +111,9 @@ def cost(ways: dict[str, Solve], poses: np.ndarray) -> list[str]:
 def coverage(robot: Robot, ways: dict[str, Solve], poses: np.ndarray, rng: np.random.Generator) -> list[str]:
     curves = {name: np.zeros((len(BUDGETS), 3)) for name in ways}  # time, coverage, families
     truths = [exact_solutions(robot, pose, 20_000, rng) for pose in poses]
-    for row, budget in enumerate(BUDGETS):
-        for pose, truth in zip(poses, truths, strict=True):
-            for name, (least, found) in shortest(ways, pose, budget).items():
+    for pose, truth in zip(poses, truths, strict=True):
+        for name, results in shortest(ways, pose, BUDGETS).items():
+            for row, (least, found) in enumerate(results):
                 covered = np.mean([(truth.coverage(each), truth.share_of_families(each)) for each in found], axis=0)
                 curves[name][row] += np.array([least, *covered]) / len(poses)
     n_families = [truth.n_families for truth in truths]

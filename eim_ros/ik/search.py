@@ -25,6 +25,7 @@ DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in ever
 STEP = 0.4  # [rad, m] of walks
 SHORTEST_STEP = 1.7 * DISTINCT_TOLERANCE  # per joint: solutions on a curve are 0.6 of it apart, and so distinct
 FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
+WALKED_SEEDS = 1000  # the same, after walks along all that was found
 OUT_OF_REACH_SEEDS = 256  # the same, where the pose is farther away than the arm is long
 FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which the size of a round follows
 HELPLESS = 0.2  # yield below which the model is taken to be of little help
@@ -93,7 +94,8 @@ class Search:
             positions, experts, n_seeded = self._round(
                 positions, experts, near, n_uniform, n_seeds - n_uniform, fewest_roots, n_wanted, n_free, best
             )
-            is_to_walk &= n_seeded < fewest_roots
+            if is_to_walk and n_seeded >= fewest_roots:
+                is_to_walk, patience = False, min(patience, WALKED_SEEDS)
             n_rounds += 1
             gained = n_seeded - n_before
             if goal.can_collide:
