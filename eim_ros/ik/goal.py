@@ -39,12 +39,6 @@ class Pool:
     def __len__(self) -> int:
         return len(self.positions)
 
-    @classmethod
-    def empty(cls, dof: int) -> Pool:
-        """Without configurations."""
-        none = np.empty(0)
-        return cls(np.empty((0, dof)), none, none, np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32))
-
     def pick(self, rows: npt.NDArray[np.int64] | slice) -> Pool:
         return Pool(
             self.positions[rows],
