@@ -126,8 +126,8 @@ class Sampler:
         explore : float, optional
             How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer
             that may come from walks along the self-motion, and how much the weights of the experts are levelled, see
-            `Search`. Default: 0.5 for 16 and more distinct samples of a model of `collect` for whole poses of at most 7
-            joints, whose solutions are points or curves, else 0.
+            `Search`. Default: 0.75 for 16 and more distinct samples of a model of `collect` for whole poses of at most
+            7 joints, whose solutions are points or curves, else 0.
         constraints : Constraints, optional
             Tolerances per axis, narrower limits, fixed joints, no collision.
         posture : Posture, or mapping of str to float, optional

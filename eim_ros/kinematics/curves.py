@@ -60,7 +60,7 @@ PREDICTS, ARRIVES, BENDS, SIZE, ARC, TURN, AHEAD, N_LANE_ROWS = 0, 1, 2, 3, 4, 5
 
 
 def empty_blocks(capacity: int, dof: int) -> FloatArray:
-    """Scratch for `trace`: room for all solutions and for what walks meet outside the limits."""
+    """Scratch for `trace` (n_blocks, dof, BLOCK): room for solutions and for what walks meet outside the limits."""
     return np.full(((capacity + MOST_OUTSIDE + BLOCK - 1) // BLOCK, dof, BLOCK), np.inf)
 
 

@@ -161,11 +161,6 @@ class Robot:
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
 
-    @functools.cached_property
-    def extent(self) -> float:
-        """Length of the diagonal of the box of joint limits [rad, m]."""
-        return float(np.linalg.norm(self.upper - self.lower))
-
     def forward(self, q: npt.ArrayLike) -> FloatArray:
         """Poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one (dof,)."""
         rows, single = self._rows(q)
