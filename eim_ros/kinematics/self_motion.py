@@ -3,7 +3,7 @@
 `grow` explores it where it has more than one dimension (else see `curves.py`), `settle` descends on it.
 
 From a solution q a step along the null space of its Jacobian, h t with t in the direction of (I - J^+ J) d, leaves the
-pose by the second order of h only, and two or three steps of the refiner lead back: a new solution at a wanted distance.
+pose by the second order of h only, and some steps of the refiner lead back: a new solution, at a wanted distance.
 Growing from all solutions at once, and keeping only points that are at least a spacing away from every other, samples
 the solutions evenly: Poisson-disk sampling (Bridson 2007) on the manifold of solutions.
 
