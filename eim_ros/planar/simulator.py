@@ -86,7 +86,8 @@ class PlanarSimulator:
         self.q = self.start.copy()
         self.velocity = np.zeros(arm.n_links)
         self._trajectory: Trajectory | None = None
-        self._began = 0.0  # [s] when the trajectory's time is 0
+        self._begin_tick = 0  # when the trajectory was told
+        self._delay = 0.0  # [s] from then to the trajectory's time 0
         self._collided = False
         self._look()
 
@@ -135,7 +136,7 @@ class PlanarSimulator:
         if delay + trajectory.duration < 0.0:
             raise TrajectoryError(f"the trajectory has ended {-delay - trajectory.duration:.3g} s ago", delay)
         self._trajectory = trajectory.starting_from(self.q)
-        self._began = self.time + delay
+        self._begin_tick, self._delay = self.tick, delay
         self._collided = False
         self._look()
 
@@ -144,13 +145,15 @@ class PlanarSimulator:
         self.tick += 1
         before = self.q
         if self._trajectory is not None:
-            since = self.time - self._began
+            since = (self.tick - self._begin_tick) / self.rate - self._delay
             if since >= 0.0:
                 most = self.arm.velocity_limit / self.rate
-                aim = self._trajectory.at(since)
+                duration = self._trajectory.duration
+                is_over = since >= duration - 1e-9  # a delay is not a whole number of ticks
+                aim = self._trajectory.at(duration if is_over else since)
                 gap = aim - self.q
                 self.q = self.q + np.clip(gap, -most, most)
-                if since >= self._trajectory.duration - 1e-9 and (np.abs(gap) <= most).all():
+                if is_over and (np.abs(gap) <= most).all():
                     self.q = aim.copy()
                     self._trajectory = None
         self.velocity = (self.q - before) * self.rate

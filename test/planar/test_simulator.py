@@ -43,6 +43,18 @@ def test_an_hour_of_ticks_ends_on_the_hour():
     np.testing.assert_array_equal(robot.q, np.ones(3))
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.1, 1.0 / 3.0])
+def test_end_is_exact_whenever_the_trajectory_is_told(delay):
+    goal = np.array([0.05, 0.03, -0.04])
+    for tick in range(0, 4000, 7):
+        robot = simulator()
+        robot.tick = tick
+        robot.execute(ARM.joint_names, (0.0, 0.1), np.stack([np.zeros(3), goal]), delay=delay)
+        run(robot, 0.1 + delay + 0.01)
+        assert not robot.outcome.moving
+        np.testing.assert_array_equal(robot.q, goal)
+
+
 def test_arm_catches_up_within_its_velocity_limit():
     robot = simulator()
     robot.execute(ARM.joint_names, (0.0, 0.1), np.array([[1.0, 0, 0], [1.0, 0, 0]]))
