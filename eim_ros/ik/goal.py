@@ -16,7 +16,7 @@ from eim_ros.ik.posture import Posture
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.lanes import verify_lanes
-from eim_ros.kinematics.robot import checked_tolerances
+from eim_ros.kinematics.robot import checked_tolerances, redundancy
 
 __all__ = ["PATIENCE", "Goal", "Pool"]
 
@@ -35,6 +35,14 @@ class Pool:
     orientation_error: FloatArray
     valid: npt.NDArray[np.bool_]
     expert: npt.NDArray[np.uint32]
+
+    @classmethod
+    @functools.cache
+    def empty(cls, dof: int) -> Pool:
+        """No rows of dof joints; the same object each time."""
+        return cls(
+            np.empty((0, dof)), np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32)
+        )
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -74,7 +82,9 @@ class Pool:
 class Goal:
     """What a request asks of each configuration: a pose, how close to it, and constraints.
 
-    Here alone it is decided what is valid. `lower` and `upper` (dof,) are the limits of the request [rad] or [m].
+    Attributes that follow from these: `lower` and `upper` (dof,), the limits of the request [rad] or [m]; for the
+    kernels `bounds` (3, dof), the limits and which joints wrap, see `Robot.narrowed`, and `task`, tolerances per axis,
+    see `checked_tolerances`.
     """
 
     robot: Robot
@@ -85,38 +95,39 @@ class Goal:
     constraints: Constraints = field(default_factory=Constraints)
     lower: FloatArray = field(init=False)
     upper: FloatArray = field(init=False)
+    bounds: FloatArray = field(init=False)
+    task: FloatArray = field(init=False)
     _scene: CollisionScene | None = field(init=False, repr=False)
-    _asked: dict[str, Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         lower, upper = self.constraints.bounds(self.robot)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
+        object.__setattr__(self, "bounds", self.robot.narrowed(lower, upper) if self.narrows else self.robot.bounds)
+        object.__setattr__(self, "task", checked_tolerances(self.constraints.tolerances, self.position_only))
         object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
-        asked = {
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        """Arguments of the robot's methods."""
+        return {
             "position_only": self.position_only,
             "tolerances": self.constraints.tolerances,
             "position_tolerance": self.position_tolerance,
             "orientation_tolerance": self.orientation_tolerance,
-            "lower": lower if self.narrows else None,
-            "upper": upper if self.narrows else None,
+            "lower": self.lower if self.narrows else None,
+            "upper": self.upper if self.narrows else None,
         }
-        object.__setattr__(self, "_asked", asked)
 
     @property
     def narrows(self) -> bool:
         """Whether the limits are narrower than the robot's."""
         return self.lower is not self.robot.lower
 
-    @functools.cached_property
-    def bounds(self) -> FloatArray:
-        """Limits for the kernels (3, dof), see `Robot.bounds`."""
-        return self.robot.narrowed(self.lower, self.upper) if self.narrows else self.robot.bounds
-
-    @functools.cached_property
-    def task(self) -> FloatArray:
-        """Tolerances per axis for the kernels, see `checked_tolerances`."""
-        return checked_tolerances(self.constraints.tolerances, self.position_only)
+    @property
+    def redundancy(self) -> int:
+        """Dimensions of the self-motion, see `redundancy`; they may be negative."""
+        return redundancy(self.bounds, self.position_only)
 
     @property
     def can_collide(self) -> bool:
@@ -169,19 +180,14 @@ class Goal:
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations as they are, measured by forward kinematics, and checked for collisions."""
-        pool = self.measured(positions, expert)
-        if self.can_collide:
-            reaching = np.flatnonzero(pool.valid)
-            pool.valid[reaching] = self.free(positions[reaching])
-        return pool
-
-    def measured(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
-        """As `verified`, of configurations that are known not to collide."""
         errors, valid = np.empty((2, len(positions))), np.empty(len(positions), dtype=np.bool_)
         verify_lanes(
             self.robot.links, self.bounds, positions, self.pose, self.position_only and not len(self.task), self.task,
             float(self.position_tolerance), float(self.orientation_tolerance), errors, valid,
         )  # fmt: skip
+        if self.can_collide:
+            reaching = np.flatnonzero(valid)
+            valid[reaching] = self.free(positions[reaching])
         return Pool(positions, errors[0], errors[1], valid, expert)
 
     def free(self, positions: FloatArray) -> npt.NDArray[np.bool_]:

@@ -10,14 +10,31 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.kinematics.kernels import next_uniform
 from eim_ros.numerics.compiled import compiled
 
-__all__ = ["draw", "log_densities", "log_gate"]
+__all__ = ["draw", "fill_normal", "log_densities", "log_gate"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 NEGLIGIBLE = 40.0  # [nat]: exp(-40) of a sum is below its rounding
+
+
+@compiled
+def falling_exp(x: float) -> float:
+    """exp(x) of x <= 0 within 1e-12 of itself, 0 where that is negligible beside 1; loops over it are vector code.
+
+    A polynomial for x / 128, squared seven times.
+    """
+    y = max(x, -NEGLIGIBLE) * (1.0 / 128.0)
+    p = 1.0 + y * (1 / 9) * (1.0 + y * (1 / 10) * (1.0 + y * (1 / 11)))
+    p = 1.0 + y * (1 / 6) * (1.0 + y * (1 / 7) * (1.0 + y * (1 / 8) * p))
+    p = 1.0 + y * (1 / 3) * (1.0 + y * (1 / 4) * (1.0 + y * (1 / 5) * p))
+    p = 1.0 + y * (1.0 + y * (1 / 2) * p)
+    for _ in range(7):
+        p *= p
+    return p if x > -NEGLIGIBLE else 0.0
 
 
 @compiled
@@ -34,11 +51,30 @@ def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray, resu
         for e in range(n_experts):
             largest = max(largest, result[i, e])
         for e in range(n_experts):
-            if result[i, e] > largest - NEGLIGIBLE:
-                total += math.exp(result[i, e] - largest)
+            total += falling_exp(result[i, e] - largest)
         shift = largest + math.log(total * n_contexts)
         for e in range(n_experts):
             result[i, e] -= shift
+
+
+@compiled
+def fill_normal(state: np.uint64, values: FloatArray) -> np.uint64:
+    """Fill values (n, d) with standard normal numbers; next state. The polar method (Marsaglia and Bray 1964)."""
+    spare, has_spare = 0.0, False
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            if has_spare:
+                values[i, j], has_spare = spare, False
+                continue
+            square = 0.0
+            while square == 0.0 or square >= 1.0:
+                state, x = next_uniform(state)
+                state, y = next_uniform(state)
+                x, y = 2.0 * x - 1.0, 2.0 * y - 1.0
+                square = x * x + y * y
+            scale = math.sqrt(-2.0 * math.log(square) / square)
+            values[i, j], spare, has_spare = scale * x, scale * y, True
+    return state
 
 
 @compiled
@@ -65,8 +101,9 @@ def draw(
     for c in range(len(log_weights)):
         largest = max(largest, log_weights[c])
     for c in range(len(log_weights)):
-        height = tempering * (log_weights[c] - largest)
-        total += math.exp(height) if height > -NEGLIGIBLE else 0.0
+        cumulative[c] = falling_exp(tempering * (log_weights[c] - largest))
+    for c in range(len(log_weights)):
+        total += cumulative[c]
         cumulative[c] = total
     for i in range(len(samples)):
         level = uniform[i] * total

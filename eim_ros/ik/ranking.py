@@ -49,6 +49,8 @@ class Ranking:
     posture: Posture | None = None
 
     def __post_init__(self) -> None:
+        if self.order == UNORDERED:
+            return
         for name, weight in self.weights.items():
             if name not in ORDERS:
                 raise ConfigurationError(f"unknown order {name!r}; known: {', '.join(ORDERS)}", name)
@@ -71,9 +73,9 @@ class Ranking:
 
     def ranked(self, robot: Robot, pool: Pool, n: int, log_prob: Callable[[FloatArray], FloatArray]) -> Pool:
         """The best n of a pool, best first, those that are not valid last."""
-        if self.is_fair and len(pool) > n:
+        if len(pool) > n and self.is_fair:
             pool = pool.pick(slice(n))
-        if not self._criteria and pool.valid.all():
+        if not self._criteria and np.count_nonzero(pool.valid) == len(pool):
             return pool
         ranks = np.argsort(self.costs(robot, pool.positions, lambda: log_prob(pool.positions)), kind="stable")
         return pool.pick(ranks[np.argsort(~pool.valid[ranks], kind="stable")][:n])
@@ -81,6 +83,8 @@ class Ranking:
     @property
     def _criteria(self) -> dict[str, float]:
         """Those that count, with their weights."""
+        if self.order == UNORDERED:
+            return {}
         return {name: weight for name, weight in self.weights.items() if name != UNORDERED and weight > 0.0}
 
     def costs(self, robot: Robot, positions: FloatArray, log_prob: Callable[[], FloatArray]) -> FloatArray:

@@ -31,14 +31,15 @@ from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import check_pose
-from eim_ros.numerics.random import quick_generator
+from eim_ros.numerics.random import seed_fraction
 
 __all__ = ["Sampler", "check_numbers"]
 
 FloatArray = npt.NDArray[np.float64]
 
-EXPLORE, FEWEST_TO_EXPLORE = 0.75, 16  # where distinct samples are asked of a model that prefers none, and so many
+EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
+UNCONSTRAINED = Constraints()
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
 
@@ -126,8 +127,8 @@ class Sampler:
         explore : float, optional
             How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer
             that may come from walks along the self-motion, and how much the weights of the experts are levelled, see
-            `Search`. Default: 0.75 for 16 and more distinct samples of a model of `collect` for whole poses of at most
-            7 joints, whose solutions are points or curves, else 0.
+            `Search`. Default: 0.85 for 16 and more samples of a model of `collect` for whole poses of at most 7 joints,
+            whose solutions are points or curves, else 0.
         constraints : Constraints, optional
             Tolerances per axis, narrower limits, fixed joints, no collision.
         posture : Posture, or mapping of str to float, optional
@@ -146,7 +147,7 @@ class Sampler:
             If an argument is malformed. Not finding a solution is no exception, see `Samples.error_code`.
         """
         started = time.perf_counter()
-        wanted, asked = check_pose(pose), constraints or Constraints()
+        wanted, asked = check_pose(pose), constraints or UNCONSTRAINED
         if position_only is None:
             position_only = self.context_kind == "position" and asked.tolerances is None
         check_numbers(n, seed, position_tolerance, orientation_tolerance, timeout, explore)
@@ -158,15 +159,15 @@ class Sampler:
         natural = "density" if reference is None else "distance"
         order = order or (natural if liked is None else "posture")
         ranking = Ranking(order, reference, position_only, liked)
-        rng = quick_generator(None if seed is None else int(seed))
-        conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, rng))
+        seed = None if seed is None else int(seed)
+        conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, seed))
         goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
         if refine:
-            share = self._explore(explore, n, distinct and not position_only)
-            search = Search(goal, conditional, rng, distinct, reference, share)
+            share = self._explore(explore, n, position_only)
+            search = Search(goal, conditional, seed_fraction(seed), distinct, reference, share)
             pool, out_of_time = search.run(n, started + timeout)
         else:
-            positions, expert = conditional.sample(n, rng)
+            positions, expert = conditional.sample(n, np.random.default_rng(seed))
             pool, out_of_time = goal.verified(positions, expert), False
         n_colliding, is_cut_short = goal.n_colliding, False
         if liked is not None and refine:
@@ -189,21 +190,24 @@ class Sampler:
             conditional,
         )
 
-    def _explore(self, explore: float | None, n: int, distinct_whole_pose: bool) -> float:
+    def _explore(self, explore: float | None, n: int, position_only: bool) -> float:
         if explore is not None:
             return float(explore)
         prefers_none = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
-        curves = distinct_whole_pose and self.robot.dof <= POSE_DIMENSIONS + 1
+        curves = not position_only and self.robot.dof <= POSE_DIMENSIONS + 1
         return EXPLORE if prefers_none and curves and n >= FEWEST_TO_EXPLORE else 0.0
 
     def _contexts(
-        self, pose: FloatArray, position_only: bool, constraints: Constraints, rng: np.random.Generator
+        self, pose: FloatArray, position_only: bool, constraints: Constraints, seed: int | None
     ) -> FloatArray:
         """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
-        poses = pose[None]
+        poses, is_turned = pose[None], self.context_kind == "pose" and position_only
+        if constraints.tolerances is None and not is_turned:
+            return context_from_pose(poses, self.context_kind)
+        rng = np.random.default_rng(None if seed is None else (seed, FREE_ORIENTATIONS))
         if constraints.tolerances is not None:
             poses = constraints.wanted(pose, self.robot, FREE_ORIENTATIONS, rng)
-        if self.context_kind == "pose" and position_only:
+        if is_turned:
             poses = np.repeat(poses, FREE_ORIENTATIONS // len(poses), axis=0)
             poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
         return context_from_pose(poses, self.context_kind)
@@ -257,7 +261,7 @@ def check_numbers(
 
 
 def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool, n_colliding: int) -> tuple[ErrorCode, str]:
-    n_valid = min(int(pool.valid.sum()), n)
+    n_valid = min(int(np.count_nonzero(pool.valid)), n)
     if out_of_time:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
     else:

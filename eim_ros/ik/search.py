@@ -1,4 +1,4 @@
-"""The search for solutions of one pose: rounds of proposing, refining and walking, in the end verified."""
+"""The search for solutions of one pose: rounds of proposing, refining, walking and verifying."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search_kernels import search_round
 from eim_ros.kinematics.curves import empty_blocks
-from eim_ros.kinematics.robot import redundancy
 
 __all__ = ["DISTINCT_TOLERANCE", "Search"]
 
 FloatArray = npt.NDArray[np.float64]
-ExpertArray = npt.NDArray[np.uint32]
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in every joint are near-duplicates
-STEP = 0.4  # [rad, m] of walks
-SHORTEST_STEP = 1.7 * DISTINCT_TOLERANCE  # per joint: solutions on a curve are 0.6 of it apart, and so distinct
+FINEST = 0.001  # the same, of what walks add where near-duplicates are not dropped
+STEP = 0.45  # [rad, m] of walks
 FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
-WALKED_SEEDS = 1000  # the same, after walks along all that was found
+WALKED_SEEDS = 1000  # the same, after walks; where solutions have to differ, without any far from all others
 OUT_OF_REACH_SEEDS = 256  # the same, where the pose is farther away than the arm is long
 FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which the size of a round follows
 HELPLESS = 0.2  # yield below which the model is taken to be of little help
 SPARE_SEEDS = 4
-EXPLORING_UNIFORM = 0.4  # share of uniform seeds at explore = 1
-FEWEST_ROOTS = 24  # solutions from seeds before walks begin, or half of those wanted
+EXPLORING_UNIFORM = 0.25  # share of uniform seeds at explore = 1
+FEWEST_ROOTS = 40  # solutions from seeds before walks begin, or half of those wanted
+MANY = 200  # solutions beyond which half as many come from walks: more seeds find more families
 MOST_WALKED = 1000  # configurations found by walks, which are not interrupted either; their cost grows as the square
+ANOTHER_SEED = 0.5 * (math.sqrt(5.0) - 1.0)  # added modulo 1 for each round
 UNHURRIED = 100  # the refiner's patience with the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
 
@@ -44,15 +44,17 @@ class Search:
     A round takes seeds from the mixture, refines them and keeps what is valid. Where little of a round is new, half of
     the next seeds are uniform, so that no pose is lost that uniform restarts would solve.
 
-    With `explore` > 0 about that share of the configurations comes from walks along the self-motion that begin at what
-    was found first. Seeds are then stratified over the experts, their weights levelled to weight^(1 - explore / 2), and
-    some seeds are uniform in any case, that no family of solutions is missed.
+    With `explore` > 0 about that share of the configurations (half of it of those beyond the first MANY) comes from
+    walks along the self-motion that begin at what was found first. Seeds are then stratified over the experts, their
+    weights levelled to weight^(1 - explore / 2), and some seeds are uniform in any case, that no family of solutions is
+    missed.
 
     Attributes
     ----------
     goal : Goal
     conditional : ConditionalMixture
-    rng : numpy Generator
+    seed : float
+        From 0 to below 1.
     distinct : bool
         Whether near-duplicates are dropped.
     near : (dof,) array, optional
@@ -63,7 +65,7 @@ class Search:
 
     goal: Goal
     conditional: ConditionalMixture
-    rng: np.random.Generator
+    seed: float
     distinct: bool = False
     near: FloatArray | None = None
     explore: float = 0.0
@@ -74,71 +76,81 @@ class Search:
         There may be more than n.
         """
         goal, dof = self.goal, self.goal.robot.dof
-        positions, experts = np.empty((0, dof)), np.empty(0, dtype=np.uint32)
-        best = np.full(dof + 1, math.inf)
+        found, best = Pool.empty(dof), np.empty(dof + 1)
+        best[dof] = math.inf
         patience = FRUITLESS_SEEDS if goal.is_within_reach else OUT_OF_REACH_SEEDS
-        n_roots = max(n - int(self.explore * n), min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
+        n_walked = int(self.explore * (min(n, MANY) + 0.5 * max(n - MANY, 0)))
+        n_roots = max(n - n_walked, min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
         least_uniform = EXPLORING_UNIFORM * self.explore
         yields, uniform_share, fruitless, n_rounds = FIRST_YIELD, least_uniform, 0, 0
-        n_free = redundancy(goal.bounds, goal.position_only)
-        is_to_walk = n_roots < n and n_free > 0 and goal.constraints.tolerances is None
-        while len(positions) < n and fruitless < patience:
-            if time.perf_counter() >= deadline and n_rounds:
-                return self._outcome(positions, experts, best), True
-            n_missing = (n_roots if is_to_walk else n) - len(positions)
+        redundancy = goal.redundancy if n_roots < n and goal.constraints.tolerances is None else 0
+        can_walk = redundancy > 0
+        has_walked, seed = False, self.seed
+        while len(found) < n and fruitless < patience:
+            if n_rounds and time.perf_counter() >= deadline:
+                return self._outcome(found, best), True
+            n_before = len(found)
+            n_missing = (n_roots if can_walk and not has_walked else n) - n_before
             n_seeds = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * fruitless), MOST_SEEDS_PER_ROUND)
+            n_uniform = int(uniform_share * n_seeds)
             fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
-            near = self.near[None] if self.near is not None and not n_rounds else np.empty((0, dof))
-            n_before, n_uniform = len(positions), int(uniform_share * n_seeds)
-            n_wanted = min(n, n_before + n_seeds + MOST_WALKED) if is_to_walk else 0
-            positions, experts, n_seeded = self._round(
-                positions, experts, near, n_uniform, n_seeds - n_uniform, fewest_roots, n_wanted, n_free, best
+            near = self.near[None] if self.near is not None and not n_rounds else found.positions[:0]
+            n_wanted = min(n, n_before + n_seeds + MOST_WALKED) if can_walk else 0
+            found, n_seeded, n_remote = self._round(
+                found, near, n_uniform, n_seeds - n_uniform, has_walked, fewest_roots, n_wanted, redundancy, seed, best
             )
-            if is_to_walk and n_seeded >= fewest_roots:
-                is_to_walk, patience = False, min(patience, WALKED_SEEDS)
             n_rounds += 1
-            gained = n_seeded - n_before
+            seed = (seed + ANOTHER_SEED) % 1.0
+            gained = n_new = n_seeded - n_before
             if goal.can_collide:
-                free = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.free(positions[n_before:])])
-                positions, experts = positions[free], experts[free]
-                gained = int(np.count_nonzero(free[:n_seeded])) - n_before
+                free = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.free(found.positions[n_before:])])
+                found, gained = found.pick(np.flatnonzero(free)), int(np.count_nonzero(free[:n_seeded])) - n_before
+            elif has_walked and self.distinct:  # what lies between known solutions tells nothing of others
+                gained = n_remote
+            if can_walk and n_seeded >= fewest_roots:
+                has_walked, patience = True, min(patience, WALKED_SEEDS)
+                can_walk = not goal.can_collide and len(found) < MOST_WALKED
             fruitless = 0 if gained else fruitless + n_seeds
-            yields = max(gained / n_seeds, LEAST_YIELD)
+            yields = max(n_new / n_seeds, LEAST_YIELD)
             uniform_share = 0.5 if yields < HELPLESS else least_uniform
-        return self._outcome(positions, experts, best), False
+        return self._outcome(found, best), False
 
-    def _outcome(self, positions: FloatArray, experts: ExpertArray, best: FloatArray) -> Pool:
-        """What was found, or else the best attempt, for which the refiner now takes its time; measured."""
-        if not len(positions):
-            return self.goal.refined(best[None, :-1], np.full(1, NO_EXPERT, dtype=np.uint32), UNHURRIED)
-        return self.goal.measured(positions, experts).chosen()
+    def _outcome(self, found: Pool, best: FloatArray) -> Pool:
+        """What was found, or else the best attempt, for which the refiner now takes its time."""
+        return found if len(found) else self.goal.refined(best[None, :-1], np.full(1, NO_EXPERT, np.uint32), UNHURRIED)
 
     def _round(
         self,
-        positions: FloatArray,
-        experts: ExpertArray,
+        found: Pool,
         near: FloatArray,
         n_uniform: int,
         n_drawn: int,
+        has_walked: bool,
         fewest_roots: int,
         n_wanted: int,
-        n_free: int,
+        redundancy: int,
+        seed: float,
         best: FloatArray,
-    ) -> tuple[FloatArray, ExpertArray, int]:
-        """What was found so far and by one round more, and how many of it not by walks, see `search_round`."""
-        goal, robot, model, dof = self.goal, self.goal.robot, self.conditional.experts, self.goal.robot.dof
-        n_known = len(positions)
+    ) -> tuple[Pool, int, int]:
+        """What was found so far and by one round more, how much without walks, and how much far off: `search_round`."""
+        goal, robot, model, dof, n_known = (
+            self.goal, self.goal.robot, self.conditional.experts, self.goal.robot.dof, len(found),
+        )  # fmt: skip
         room = max(n_known + len(near) + n_uniform + n_drawn, n_wanted)
-        rows, numbers = np.empty((room, dof)), np.empty(room, dtype=np.uint32)
-        rows[:n_known], numbers[:n_known] = positions, experts
-        uniform = self.rng.random(n_drawn + n_uniform * dof + 1)
-        n_rows, n_seeded = search_round(
+        positions, errors, experts = np.empty((room, dof)), np.empty((2, room)), np.empty(room, dtype=np.uint32)
+        if n_known:
+            positions[:n_known], experts[:n_known] = found.positions, found.expert
+            errors[0, :n_known], errors[1, :n_known] = found.position_error, found.orientation_error
+        n_rows, n_seeded, n_remote = search_round(
             robot.links, goal.bounds, robot.bounds[2], goal.pose, goal.position_only and not len(goal.task), goal.task,
             float(goal.position_tolerance), float(goal.orientation_tolerance), PATIENCE, self.conditional.log_weights,
             1.0 - 0.5 * self.explore, self.conditional.contexts, model.weights, model.biases, model.scale_trils,
-            model.n_reported, self.explore > 0.0, uniform[:n_drawn], self.rng.standard_normal((n_drawn, dof)),
-            uniform[n_drawn:-1].reshape(n_uniform, dof), near, DISTINCT_TOLERANCE if self.distinct else -1.0, rows,
-            numbers, n_known, fewest_roots, n_wanted, n_free, STEP, SHORTEST_STEP * math.sqrt(dof), uniform[-1],
+            model.n_reported, self.explore > 0.0, n_drawn, n_uniform, near,
+            DISTINCT_TOLERANCE if self.distinct else -1.0, positions, errors, experts, n_known, has_walked,
+            fewest_roots, n_wanted, redundancy, STEP, DISTINCT_TOLERANCE if self.distinct else FINEST, seed,
             empty_blocks(n_wanted, dof), best,
         )  # fmt: skip
-        return rows[:n_rows], numbers[:n_rows], n_seeded
+        valid = np.empty(n_rows, dtype=np.bool_)
+        valid.fill(True)
+        pool = Pool(positions[:n_rows], errors[0, :n_rows], errors[1, :n_rows], valid, experts[:n_rows])
+        return pool, n_seeded, n_remote

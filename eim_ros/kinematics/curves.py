@@ -9,7 +9,7 @@ Joint limits cut a curve into pieces. So walks go on outside the limits, some st
 side, however short it is and however few seeds lead there. What lies outside is remembered, that no walk goes there
 again, but is no solution. Where a whole turn takes a joint back within its limits, it is inside.
 
-Where more solutions are wanted than steps lead to, seeds between two successive ones are refined: the cubic through
+Where more solutions are wanted than steps lead to, seeds between two successive ones are polished: the cubic through
 both along their tangents (Hermite) is close to the curve.
 
 numba's disk cache notices a change of this file only: touch it when what it takes from `kernels.py` or `lanes.py`
@@ -29,9 +29,9 @@ from eim_ros.kinematics.lanes import (
     LANES,
     columns,
     forward,
+    polish_lanes,
     pose_difference,
     products,
-    refine_lanes,
     solve_damped,
 )
 from eim_ros.kinematics.self_motion import SPACING, grow
@@ -40,28 +40,31 @@ from eim_ros.numerics.compiled import compiled
 __all__ = ["empty_blocks", "spread_along"]
 
 FloatArray = npt.NDArray[np.float64]
+Blocks = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 
 FORESIGHT = 0.9  # a step predicted to end closer than this share of that to a known place is not taken
 STEPS_OUTSIDE = 5  # of a walk outside the limits before it ends
 MOST_OUTSIDE = 256  # places outside that are remembered
 STEPS_BACK = 6  # of Newton's method from a prediction to the pose
-CLOSE = 5e-4  # [m], [rad]: of a prediction led back to within this one more step is enough
+CLOSE = 4e-3  # [m], [rad]: of a prediction led back to within this one more step is enough
 CONTRACTION = 0.25  # by which each of them has to lessen the squared error
 NEWTON_DAMPING = 1e-3  # of the squared error
 TANGENT_DAMPING = 1e-9
-REFINER_STEPS, REFINER_PATIENCE = 10, 3
-BLOCK = 32  # places compared at once
+POLISHES = 3  # steps of the refiner, at most, to what is close to a solution; most take one
+BLOCK = 64  # places compared at once, in single precision
 BY_TURN = 1.0 / TWO_PI
 SPARE = 1.25  # seeds refined for each solution wanted between others
+MARGIN = 1.1  # by which such seeds differ more than solutions have to
+SLACK = 1.03  # the same where they are compared with places of walks, which are solutions within 1e-4 or so
 NONE = -1
 BEFORE, CHORD, TANGENT, MOVE, N_ROWS = 0, 1, 2, 3, 4  # rows of a joint in the array "rows"
 PREDICTS, ARRIVES, BENDS, SIZE, ARC, TURN, AHEAD, N_LANE_ROWS = 0, 1, 2, 3, 4, 5, 6, 7  # rows of the array "lanes"
 
 
-def empty_blocks(capacity: int, dof: int) -> FloatArray:
+def empty_blocks(capacity: int, dof: int) -> Blocks:
     """Scratch for `trace` (n_blocks, dof, BLOCK): room for solutions and for what walks meet outside the limits."""
-    return np.full(((capacity + MOST_OUTSIDE + BLOCK - 1) // BLOCK, dof, BLOCK), np.inf)
+    return np.empty(((capacity + MOST_OUTSIDE + BLOCK - 1) // BLOCK, dof, BLOCK), dtype=np.float32)
 
 
 @compiled
@@ -76,10 +79,10 @@ def spread_along(
     position_tolerance: float,
     orientation_tolerance: float,
     step: float,
-    shortest: float,
+    finest: float,
     redundancy: int,
     seed: float,
-    blocks: FloatArray,
+    blocks: Blocks,
 ) -> int:
     """Append solutions to the first n_points rows of points (capacity, dof), as `trace`, or as `grow` if no curves.
 
@@ -90,7 +93,7 @@ def spread_along(
     if redundancy == 1 and tolerances.shape[0] == 0:
         return trace(
             links, bounds, points, n_points, target, position_only, position_tolerance, orientation_tolerance, step,
-            shortest, seed, blocks,
+            finest, seed, blocks,
         )  # fmt: skip
     return grow(
         links, bounds, points, n_points, target, position_only, tolerances, position_tolerance, orientation_tolerance,
@@ -109,65 +112,57 @@ def trace(
     position_tolerance: float,
     orientation_tolerance: float,
     step: float,
-    shortest: float,
+    finest: float,
     seed: float,
-    blocks: FloatArray,
+    blocks: Blocks,
 ) -> int:
     """Append solutions to the first n_points rows of points (capacity, dof), all of them solutions of the target.
 
     They are a step [rad, m] from each other along the curves, and no closer than SPACING steps. If the capacity is not
-    used up, the gaps are divided, evenly and down to the shortest step. Of those given none is closer to an appended
-    one than SPACING of the shortest step, or of the step if that is less. The seed is in [0, 1). `blocks` is from
-    `empty_blocks`. Returns the number of points.
+    used up and `finest` is not negative, the gaps are divided evenly, as long as successive solutions differ by more
+    than that in some joint. From those given the appended ones are SPACING steps away, or differ by more than `finest`.
+    The seed is in [0, 1). `blocks` is from `empty_blocks`. Returns the number of points.
     """
     dof, n_roots, room = points.shape[1], n_points, blocks.shape[0] * BLOCK
-    places, tangents, squares = np.empty((room, dof)), np.empty((room, dof)), np.empty(blocks.shape[2])
+    places, tangents, squares = np.empty((room, dof)), np.empty((room, dof)), np.empty(blocks.shape[2], np.float32)
     parent, is_new, turn = np.full(room, NONE), np.zeros(room, dtype=np.bool_), TWO_PI * bounds[2]
     n_places = _walk(
         links, bounds, points[:n_roots], target, position_only, position_tolerance, orientation_tolerance, step,
-        SPACING * min(step, shortest), points.shape[0] - n_roots, seed, turn, places, tangents, blocks, parent, is_new,
-        squares,
+        finest, points.shape[0] - n_roots, seed, turn, places, tangents, blocks, parent, is_new, squares,
     )  # fmt: skip
     found, n_found = np.empty((n_places, dof)), 0
     for i in range(n_roots, n_places):
         if is_new[i]:
             found[n_found] = places[i]
             n_found += 1
-    converged = _refined(
-        links, bounds, found[:n_found], target, position_only, position_tolerance, orientation_tolerance
+    found = _solutions(
+        links, bounds, found[:n_found], target, position_only, position_tolerance, orientation_tolerance, n_found
     )  # fmt: skip
-    for i in range(n_found):
-        if converged[i] and n_points < points.shape[0]:
-            points[n_points] = found[i]
-            n_points += 1
-    n_wanted, parts = points.shape[0] - n_points, int(step / shortest)
-    if n_wanted == 0 or n_points == n_roots or parts < 2:
+    for i in range(min(found.shape[0], points.shape[0] - n_points)):
+        points[n_points] = found[i]
+        n_points += 1
+    n_wanted = points.shape[0] - n_points
+    if finest < 0.0 or n_wanted == 0 or n_points == n_roots:
         return n_points
     for i in range(n_roots):
-        _put(blocks, i, points[i])
-    parts = min(parts, 2 + n_wanted // (n_points - n_roots))
-    seeds = np.empty(((parts - 1) * n_places, dof))
-    n_seeds = _between(bounds, turn, places, tangents, parent, n_places, parts, seeds)
-    share, n_chosen = min(1.0, SPARE * n_wanted / max(n_seeds, 1)), 0
-    for i in range(n_seeds):
-        if int((i + 1) * share) > int(i * share):
-            seeds[n_chosen] = seeds[i]
-            n_chosen += 1
-    converged = _refined(
-        links, bounds, seeds[:n_chosen], target, position_only, position_tolerance, orientation_tolerance
+        for j in range(dof):
+            blocks[i // BLOCK, j, i % BLOCK] = points[i, j]
+    found = _between(bounds, turn, places[:n_places], tangents, parent, finest, int(SPARE * n_wanted) + 1)
+    found = _solutions(
+        links, bounds, found, target, position_only, position_tolerance, orientation_tolerance, n_wanted
     )  # fmt: skip
-    for i in range(n_chosen):
-        fits = converged[i] and n_points < points.shape[0] and n_places < room
-        if fits and not _is_near(turn, blocks, n_places, seeds[i], SPACING * step / parts, squares):
-            points[n_points] = seeds[i]
-            _put(blocks, n_places, seeds[i])
+    for i in range(found.shape[0]):
+        fits = n_points < points.shape[0] and n_places < room
+        if fits and not _is_duplicate(turn, blocks, n_places, found[i], SLACK * finest, squares):
+            points[n_points] = found[i]
+            _put(blocks, n_places, found[i])
             n_points += 1
             n_places += 1
     return n_points
 
 
 @compiled
-def _refined(
+def _solutions(
     links: FloatArray,
     bounds: FloatArray,
     points: FloatArray,
@@ -175,15 +170,29 @@ def _refined(
     position_only: bool,
     position_tolerance: float,
     orientation_tolerance: float,
-) -> npt.NDArray[np.bool_]:
-    """Refine points (n, dof), all of them close to solutions; which of them are, by forward kinematics."""
-    n = points.shape[0]
-    converged, iterations, errors = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64), np.empty((2, n))
-    refine_lanes(
-        links, bounds, points, target, position_only, np.empty(0), position_tolerance, orientation_tolerance,
-        REFINER_STEPS, REFINER_PATIENCE, converged, iterations, errors,
-    )  # fmt: skip
-    return converged
+    n_wanted: int,
+) -> FloatArray:
+    """Solutions (k, dof) to which points (n, dof) lead, all of them close to one; points is used up.
+
+    k <= n; of those that take more than one step some may be left out once there are n_wanted.
+    """
+    n_left, n_found, valid = points.shape[0], 0, np.empty(points.shape[0], dtype=np.bool_)
+    solutions, left = np.empty_like(points), points
+    for _ in range(POLISHES):
+        if n_found >= n_wanted:
+            break
+        polish_lanes(
+            links, bounds, left[:n_left], target, position_only, position_tolerance, orientation_tolerance, valid
+        )  # fmt: skip
+        n_tried, n_left = n_left, 0
+        for i in range(n_tried):
+            if valid[i]:
+                solutions[n_found] = left[i]
+                n_found += 1
+            else:
+                left[n_left] = left[i]
+                n_left += 1
+    return solutions[:n_found]
 
 
 @compiled
@@ -196,26 +205,26 @@ def _walk(
     position_tolerance: float,
     orientation_tolerance: float,
     step: float,
-    least_distance: float,
+    finest: float,
     most_new: int,
     seed: float,
     turn: FloatArray,
     places: FloatArray,
     tangents: FloatArray,
-    blocks: FloatArray,
+    blocks: Blocks,
     parent: IntArray,
     is_new: npt.NDArray[np.bool_],
-    squares: FloatArray,
+    squares: Blocks,
 ) -> int:
     """Walk along the curves from all roots (n_roots, dof) both ways; returns the number of places (room, dof) filled.
 
     First come the roots, then what walks led to: with the tangent (room, dof) there, as long as a step, the place a
-    step before, and whether it is new: inside the limits, and the least distance from all roots. Roots close to others
-    are hidden: no walk begins or ends at them. Ends with most_new new places.
+    step before, and whether it is new: inside the limits, and apart from all roots. Roots close to others are hidden:
+    no walk begins or ends at them. Ends with most_new new places.
     """
     n_roots, dof, m, room = roots.shape[0], roots.shape[1], links.shape[0] - 1, places.shape[0]
     value, sine, cosine = np.zeros(m * LANES), np.zeros(m * LANES), np.zeros(m * LANES)
-    state, frames, jacobian = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(6 * dof * LANES)
+    state, frames, jacobian = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(6 * (dof + dof % 2) * LANES)
     error, gram = np.zeros(8 * LANES), np.zeros(21 * LANES)
     across, along = np.zeros(6 * LANES), np.zeros(6 * LANES)
     q, rows, lanes = np.zeros(dof * LANES), np.zeros(dof * N_ROWS * LANES), np.zeros(N_LANE_ROWS * LANES)
@@ -229,15 +238,17 @@ def _walk(
         random, uniform = next_uniform(random)
         is_fixed[j] = 1.0 if bounds[0, j] == bounds[1, j] else 0.0
         direction[j] = (2.0 * uniform - 1.0) * (1.0 - is_fixed[j])
-    radius, hidden, n_hidden = SPACING * step, np.empty(n_roots, dtype=np.int64), 0
+    radius, n_hidden = SPACING * step, 0
+    hidden = np.empty(((n_roots + BLOCK - 1) // BLOCK, dof, blocks.shape[2]), dtype=np.float32)
     for i in range(n_roots):
         places[i] = roots[i]
         tangents[i, 0] = math.inf
-        if _is_near(turn, blocks, i, roots[i], radius, squares):
-            hidden[n_hidden] = i
+        is_hidden = _is_near(turn, blocks, i, roots[i], radius, squares)
+        _put(blocks, i, roots[i])
+        if is_hidden:
+            blocks[i // BLOCK, :, i % BLOCK] = np.inf
+            _put(hidden, n_hidden, roots[i])
             n_hidden += 1
-        else:
-            _put(blocks, i, roots[i])
     n_places, n_new, following, n_active = n_roots, 0, 0, 0
     while True:
         for lane in range(LANES):
@@ -296,9 +307,10 @@ def _walk(
             if n_places < room and not _is_near(turn, blocks, n_places, place, radius, squares):
                 _put(blocks, n_places, place)
                 places[n_places] = place
-                apart = True
-                for k in range(n_hidden):
-                    apart &= _distance(turn, place, roots[hidden[k]]) >= least_distance
+                if finest < 0.0:
+                    apart = not _is_near(turn, hidden, n_hidden, place, radius, squares)
+                else:
+                    apart = not _is_duplicate(turn, hidden, n_hidden, place, SLACK * finest, squares)
                 parent[n_places], is_new[n_places] = at[lane], inside and apart
                 at[lane] = n_places
                 n_places += 1
@@ -337,7 +349,7 @@ def _leave_chords(jacobian: FloatArray, lanes: FloatArray, rows: FloatArray, q: 
     """
     for k in range(6 * LANES):
         error[k] = 0.0
-    for j in range(jacobian.shape[0] // (6 * LANES)):
+    for j in range(q.shape[0] // LANES):
         column, own = jacobian[6 * j * LANES : 6 * (j + 1) * LANES], rows[j * N_ROWS * LANES : (j + 1) * N_ROWS * LANES]
         joint = q[j * LANES : (j + 1) * LANES]
         for lane in range(LANES):
@@ -372,7 +384,7 @@ def _predict(
     later by the cubic through the last place and this. The cubic is taken over the length of the arc, that of the chord
     and as much more as the tangent turned.
     """
-    n_dims = jacobian.shape[0] // (6 * LANES)
+    n_dims = q.shape[0] // LANES
     for lane in range(LANES):
         lanes[SIZE * LANES + lane] = lanes[ARC * LANES + lane] = lanes[TURN * LANES + lane] = 0.0
     for j in range(n_dims):
@@ -459,47 +471,85 @@ def _settle_turns(bounds: FloatArray, period: FloatArray, q: FloatArray, lane: i
 
 
 @compiled
-def _put(blocks: FloatArray, i: int, place: FloatArray) -> None:
-    """Let place i of the blocks be place (dof,)."""
+def _put(blocks: Blocks, i: int, place: FloatArray) -> None:
+    """Let place i of the blocks be place (dof,); those after it in its block are then nowhere."""
+    if i % BLOCK == 0:
+        blocks[i // BLOCK] = np.inf
     for j in range(place.shape[0]):
         blocks[i // BLOCK, j, i % BLOCK] = place[j]
 
 
 @compiled
 def _is_near(
-    turn: FloatArray, blocks: FloatArray, n_places: int, place: FloatArray, radius: float, squares: FloatArray
+    turn: FloatArray, blocks: Blocks, n_places: int, place: FloatArray, radius: float, squares: Blocks
 ) -> bool:
-    """Whether one of the first n_places is within a radius of place (dof,), dof >= 4.
+    """Whether one of the first n_places is within a radius of place (dof,).
 
-    turn (dof,): 2 pi where differences are on the circle, else 0. Four joints tell most blocks apart. (The width of a
-    block is taken from the array, for only then is the loop over it vector code.)
+    turn (dof,), dof >= 4: 2 pi where differences are on the circle, else 0. Four joints tell most blocks apart. (The
+    width of a block is taken from the array, for only then is the loop over it vector code.)
     """
-    limit, width = radius * radius, blocks.shape[2]
-    x0, x1, x2, x3, t0, t1, t2, t3 = place[0], place[1], place[2], place[3], turn[0], turn[1], turn[2], turn[3]
+    limit, width, half, by_turn = np.float32(radius * radius), blocks.shape[2], np.float32(0.5), np.float32(BY_TURN)
+    x0, x1, x2, x3 = np.float32(place[0]), np.float32(place[1]), np.float32(place[2]), np.float32(place[3])
+    t0, t1, t2, t3 = np.float32(turn[0]), np.float32(turn[1]), np.float32(turn[2]), np.float32(turn[3])
+    one, none = np.float32(1.0), np.float32(0.0)
+    turns = turn[0] + turn[1] + turn[2] + turn[3] > 0.0
     for block in range((n_places + BLOCK - 1) // BLOCK):
-        n_near = 0.0
+        n_near = none
         for i in range(width):
             d0, d1 = blocks[block, 0, i] - x0, blocks[block, 1, i] - x1
             d2, d3 = blocks[block, 2, i] - x2, blocks[block, 3, i] - x3
-            d0 -= t0 * np.floor(d0 * BY_TURN + 0.5)
-            d1 -= t1 * np.floor(d1 * BY_TURN + 0.5)
-            d2 -= t2 * np.floor(d2 * BY_TURN + 0.5)
-            d3 -= t3 * np.floor(d3 * BY_TURN + 0.5)
+            if turns:
+                d0 -= t0 * np.floor(d0 * by_turn + half)
+                d1 -= t1 * np.floor(d1 * by_turn + half)
+                d2 -= t2 * np.floor(d2 * by_turn + half)
+                d3 -= t3 * np.floor(d3 * by_turn + half)
             total = d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
             squares[i] = total
-            n_near += 1.0 if total < limit else 0.0
-        if n_near == 0.0:
+            n_near += one if total < limit else none
+        if n_near == none:
             continue
         for j in range(4, place.shape[0]):
-            x, t = place[j], turn[j]
+            x, t = np.float32(place[j]), np.float32(turn[j])
             for i in range(width):
                 d = blocks[block, j, i] - x
-                d -= t * np.floor(d * BY_TURN + 0.5)
+                d -= t * np.floor(d * by_turn + half)
                 squares[i] += d * d
-        n_near = 0.0
+        n_near = none
         for i in range(width):
-            n_near += 1.0 if squares[i] < limit else 0.0
-        if n_near != 0.0:
+            n_near += one if squares[i] < limit else none
+        if n_near != none:
+            return True
+    return False
+
+
+@compiled
+def _is_duplicate(
+    turn: FloatArray, blocks: Blocks, n_places: int, place: FloatArray, tolerance: float, largest: Blocks
+) -> bool:
+    """Whether one of the first n_places differs by no more than a tolerance from place (dof,) in any joint.
+
+    Or hardly more: places are known in single precision.
+    """
+    width, half, by_turn, one, none = (
+        blocks.shape[2], np.float32(0.5), np.float32(BY_TURN), np.float32(1.0), np.float32(0.0),
+    )  # fmt: skip
+    extent = 0.0
+    for j in range(place.shape[0]):
+        extent = max(extent, abs(place[j]))
+    limit = np.float32(tolerance + 3e-7 * (extent + tolerance))
+    for block in range((n_places + BLOCK - 1) // BLOCK):
+        for j in range(place.shape[0]):
+            x, t = np.float32(place[j]), np.float32(turn[j])
+            n_near = none
+            for i in range(width):
+                d = blocks[block, j, i] - x
+                d = abs(d - t * np.floor(d * by_turn + half))
+                d = d if j == 0 or d > largest[i] else largest[i]
+                largest[i] = d
+                n_near += one if d <= limit else none
+            if n_near == none:
+                break
+        if n_near != none:
             return True
     return False
 
@@ -511,41 +561,55 @@ def _between(
     places: FloatArray,
     tangents: FloatArray,
     parent: IntArray,
-    n_places: int,
-    parts: int,
-    seeds: FloatArray,
-) -> int:
-    """Fill seeds (capacity, dof) with configurations that divide each step into parts; returns how many.
+    finest: float,
+    n_wanted: int,
+) -> FloatArray:
+    """Configurations (n, dof) that divide the steps evenly, n_wanted of them or as many as differ enough.
 
     Those outside the limits are left out.
     """
-    dof, n_seeds = places.shape[1], 0
+    n_places, dof = places.shape
+    parts, sign, inside = np.ones(n_places, dtype=np.int64), np.ones(n_places), np.ones(n_places)
+    most, length = 1, 0.0
     for i in range(n_places):
-        if parent[i] == NONE:
-            continue
-        along = 0.0
         for j in range(dof):
-            along += _difference(places[i, j], places[parent[i], j], turn[j]) * tangents[parent[i], j]
-        sign = 1.0 if along >= 0.0 else -1.0  # from a root walks went both ways
-        for part in range(1, parts):
-            s, is_inside = part / parts, True
+            if not (places[i, j] >= bounds[0, j] and places[i, j] <= bounds[1, j]):
+                inside[i] = 0.0
+    for i in range(n_places):
+        if parent[i] != NONE and inside[i] + inside[parent[i]] > 0.0:
+            largest = along = 0.0
             for j in range(dof):
                 chord = _difference(places[i, j], places[parent[i], j], turn[j])
-                bow = (1.0 - s) * sign * tangents[parent[i], j] - s * tangents[i, j]
-                x = places[parent[i], j] + s * (s * (3.0 - 2.0 * s) * chord + (1.0 - s) * bow)
-                is_inside &= bounds[2, j] != 0.0 or (x >= bounds[0, j] and x <= bounds[1, j])
-                seeds[n_seeds, j] = x
-            n_seeds += 1 if is_inside else 0
-    return n_seeds
-
-
-@compiled
-def _distance(turn: FloatArray, first: FloatArray, second: FloatArray) -> float:
-    """Euclidean distance of two configurations (dof,), on the circle where a turn is not 0."""
-    square = 0.0
-    for j in range(turn.shape[0]):
-        square += _difference(first[j], second[j], turn[j]) ** 2
-    return math.sqrt(square)
+                largest = max(largest, abs(chord))
+                along += chord * tangents[parent[i], j]
+            sign[i] = 1.0 if along >= 0.0 else -1.0  # from a root walks went both ways
+            parts[i] = max(int(largest / (MARGIN * finest)), 1)
+            most, length = max(most, parts[i]), length + 0.5 * (inside[i] + inside[parent[i]])
+    divisor, seeds, n_seeds = 1, np.empty((0, dof)), 0
+    while n_seeds < n_wanted and divisor < min(most, n_wanted + 1):
+        scale = 1.0 / length if divisor == 1 else divisor / max(n_seeds, 1)
+        divisor = min(1 + int(math.ceil(scale * n_wanted)), most, n_wanted + 1)
+        n, n_seeds = 0, 0
+        for i in range(n_places):
+            n += min(parts[i], divisor) - 1
+        seeds = np.empty((n, dof))
+        for i in range(n_places):
+            n_parts = min(parts[i], divisor)
+            for part in range(1, n_parts):
+                s, is_inside = part / n_parts, True
+                for j in range(dof):
+                    chord = _difference(places[i, j], places[parent[i], j], turn[j])
+                    bow = (1.0 - s) * sign[i] * tangents[parent[i], j] - s * tangents[i, j]
+                    x = places[parent[i], j] + s * (s * (3.0 - 2.0 * s) * chord + (1.0 - s) * bow)
+                    is_inside &= bounds[2, j] != 0.0 or (x >= bounds[0, j] and x <= bounds[1, j])
+                    seeds[n_seeds, j] = x
+                n_seeds += 1 if is_inside else 0
+    share, n_chosen = min(1.0, n_wanted / max(n_seeds, 1)), 0
+    for i in range(n_seeds):
+        if int((i + 1) * share) > int(i * share):
+            seeds[n_chosen] = seeds[i]
+            n_chosen += 1
+    return seeds[:n_chosen]
 
 
 @compiled

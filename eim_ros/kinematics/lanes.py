@@ -35,7 +35,7 @@ from eim_ros.kinematics.kernels import (
 )
 from eim_ros.numerics.compiled import compiled, compiled_exactly
 
-__all__ = ["LANES", "errors_lanes", "refine_lanes", "verify_lanes"]
+__all__ = ["LANES", "errors_lanes", "polish_lanes", "refine_lanes", "verify_lanes"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -291,34 +291,37 @@ def release_limits(bounds: FloatArray, q: FloatArray, error: FloatArray, jacobia
 
 @compiled
 def products(jacobian: FloatArray, damping: FloatArray, gram: FloatArray) -> None:
-    """J J^T + damping I, lower triangle."""
+    """J J^T + damping I, lower triangle; two columns at a time, which halves how often sums are loaded and stored."""
     gram[:] = 0.0
-    for j in range(jacobian.shape[0] // (6 * LANES)):
+    for j in range(0, jacobian.shape[0] // (6 * LANES), 2):
         column = jacobian[6 * j * LANES : 6 * (j + 1) * LANES]
+        other = jacobian[6 * (j + 1) * LANES : 6 * (j + 2) * LANES]
         for lane in range(LANES):
             a, b, c = column[lane], column[LANES + lane], column[2 * LANES + lane]
             d, e, f = column[3 * LANES + lane], column[4 * LANES + lane], column[5 * LANES + lane]
-            gram[lane] += a * a
-            gram[LANES + lane] += b * a
-            gram[2 * LANES + lane] += b * b
-            gram[3 * LANES + lane] += c * a
-            gram[4 * LANES + lane] += c * b
-            gram[5 * LANES + lane] += c * c
-            gram[6 * LANES + lane] += d * a
-            gram[7 * LANES + lane] += d * b
-            gram[8 * LANES + lane] += d * c
-            gram[9 * LANES + lane] += d * d
-            gram[10 * LANES + lane] += e * a
-            gram[11 * LANES + lane] += e * b
-            gram[12 * LANES + lane] += e * c
-            gram[13 * LANES + lane] += e * d
-            gram[14 * LANES + lane] += e * e
-            gram[15 * LANES + lane] += f * a
-            gram[16 * LANES + lane] += f * b
-            gram[17 * LANES + lane] += f * c
-            gram[18 * LANES + lane] += f * d
-            gram[19 * LANES + lane] += f * e
-            gram[20 * LANES + lane] += f * f
+            p, q, r = other[lane], other[LANES + lane], other[2 * LANES + lane]
+            s, t, u = other[3 * LANES + lane], other[4 * LANES + lane], other[5 * LANES + lane]
+            gram[lane] += a * a + p * p
+            gram[LANES + lane] += b * a + q * p
+            gram[2 * LANES + lane] += b * b + q * q
+            gram[3 * LANES + lane] += c * a + r * p
+            gram[4 * LANES + lane] += c * b + r * q
+            gram[5 * LANES + lane] += c * c + r * r
+            gram[6 * LANES + lane] += d * a + s * p
+            gram[7 * LANES + lane] += d * b + s * q
+            gram[8 * LANES + lane] += d * c + s * r
+            gram[9 * LANES + lane] += d * d + s * s
+            gram[10 * LANES + lane] += e * a + t * p
+            gram[11 * LANES + lane] += e * b + t * q
+            gram[12 * LANES + lane] += e * c + t * r
+            gram[13 * LANES + lane] += e * d + t * s
+            gram[14 * LANES + lane] += e * e + t * t
+            gram[15 * LANES + lane] += f * a + u * p
+            gram[16 * LANES + lane] += f * b + u * q
+            gram[17 * LANES + lane] += f * c + u * r
+            gram[18 * LANES + lane] += f * d + u * s
+            gram[19 * LANES + lane] += f * e + u * t
+            gram[20 * LANES + lane] += f * f + u * u
     for lane in range(LANES):
         gram[lane] += damping[lane]
         gram[2 * LANES + lane] += damping[lane]
@@ -412,7 +415,7 @@ def refine_lanes(
     partial, tip, vectors, frame = tolerances.shape[0] > 0, np.empty((3, 4)), np.empty((2, 6)), np.empty((3, 3))
     axes = np.zeros(9 * LANES)
     value, sine, cosine = np.zeros(m * LANES), np.zeros(m * LANES), np.zeros(m * LANES)
-    state, frames, jacobian = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(6 * dof * LANES)
+    state, frames, jacobian = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(6 * (dof + dof % 2) * LANES)
     error, gram, solution, damping = (
         np.zeros(8 * LANES), np.zeros(21 * LANES), np.zeros(6 * LANES), np.zeros(LANES),
     )  # fmt: skip
@@ -494,6 +497,57 @@ def errors_lanes(
             pose_difference(state, target, False, error)
         for lane in range(n_rows):
             errors[0, first + lane], errors[1, first + lane] = error[6 * LANES + lane], error[7 * LANES + lane]
+
+
+@compiled
+def polish_lanes(
+    links: FloatArray,
+    bounds: FloatArray,
+    positions: FloatArray,
+    target: FloatArray,
+    position_only: bool,
+    position_tolerance: float,
+    orientation_tolerance: float,
+    valid: BoolArray,
+) -> None:
+    """One step of the refiner for each of positions (n, dof), in place; and whether all is well with it after that.
+
+    Of configurations within the limits and so close to the target that one step is enough, this is what they take: the
+    refiner would begin another one to see that. Joints that turn endlessly end in [-pi, pi).
+    """
+    n, dof, m = positions.shape[0], positions.shape[1], links.shape[0] - 1
+    value, sine, cosine = np.zeros(m * LANES), np.zeros(m * LANES), np.zeros(m * LANES)
+    state, frames, jacobian = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(6 * (dof + dof % 2) * LANES)
+    error, gram, solution, damping = (
+        np.zeros(8 * LANES), np.zeros(21 * LANES), np.zeros(6 * LANES), np.zeros(LANES),
+    )  # fmt: skip
+    q = np.zeros(dof * LANES)
+    for first in range(0, n, LANES):
+        n_rows = min(LANES, n - first)
+        for lane in range(n_rows):
+            for j in range(dof):
+                q[j * LANES + lane] = positions[first + lane, j]
+        forward(links, q, value, sine, cosine, state, frames)
+        pose_difference(state, target, position_only, error)
+        for lane in range(LANES):
+            square = (
+                error[6 * LANES + lane] * error[6 * LANES + lane] + error[7 * LANES + lane] * error[7 * LANES + lane]
+            )
+            damping[lane] = DAMPING * square + DAMPING_FLOOR
+        columns(links, state, frames, jacobian)
+        release_limits(bounds, q, error, jacobian)
+        products(jacobian, damping, gram)
+        solve_damped(gram, error, position_only, solution)
+        move(bounds, jacobian, solution, q)
+        forward(links, q, value, sine, cosine, state, frames)
+        pose_difference(state, target, position_only, error)
+        for lane in range(n_rows):
+            inside = error[6 * LANES + lane] <= position_tolerance and error[7 * LANES + lane] <= orientation_tolerance
+            for j in range(dof):
+                at = q[j * LANES + lane]
+                positions[first + lane, j] = at
+                inside &= at >= bounds[0, j] and at <= bounds[1, j]
+            valid[first + lane] = inside
 
 
 @compiled

@@ -28,6 +28,9 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 
 CONTEXT_KINDS = {"position": 3, "pose": 9}
+_ENTRIES = {
+    kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()
+}  # of a flat transform
 
 NORM_TOLERANCE = 1e-3
 
@@ -127,10 +130,7 @@ def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
     """Context (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose"."""
     _check_kind(kind)
     poses = np.asarray(transform, dtype=np.float64)
-    position = poses[..., :3, 3]
-    if kind == "position":
-        return np.array(position, dtype=np.float64)
-    return np.concatenate([position, poses[..., :3, 0], poses[..., :3, 1]], axis=-1)
+    return poses.reshape(*poses.shape[:-2], 16).take(_ENTRIES[kind], axis=-1)
 
 
 def pose_from_context(context: npt.ArrayLike) -> FloatArray:

@@ -310,7 +310,7 @@ class Robot:
         position_tolerance: float = 1e-6,
         orientation_tolerance: float = 1e-6,
         step: float = 0.4,
-        shortest: float | None = None,
+        finest: float | None = None,
         lower: npt.ArrayLike | None = None,
         upper: npt.ArrayLike | None = None,
     ) -> FloatArray:
@@ -331,9 +331,9 @@ class Robot:
             As in `refine`.
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 of it from all others, in Euclidean distance.
-        shortest : float, optional
-            Where the solutions are curves and fewer than n are found, the gaps between them are divided, evenly, down
-            to steps of this length; default: not.
+        finest : float, optional
+            Where the solutions are curves and fewer than n are found, the gaps between them are divided evenly, as long
+            as each differs from all others by more than this [rad, m] in some joint; default: not.
 
         Returns
         -------
@@ -341,6 +341,8 @@ class Robot:
             k <= n; fewer, where steps from all solutions lead to no more.
         """
         known, target = self._solutions(solutions, pose)
+        if finest is not None and not 0.0 < finest < math.inf:
+            raise RobotError(f"the finest difference of solutions must be positive, got {finest}", finest)
         bounds = self.narrowed(lower, upper)
         points = np.empty((len(known) + max(n, 0), self.dof))
         points[: len(known)] = known
@@ -348,7 +350,7 @@ class Robot:
         n_points = spread_along(
             self.links, bounds, points, len(known), target, position_only and not len(task), task,
             float(position_tolerance), float(orientation_tolerance), float(step),
-            float(step if shortest is None else shortest), redundancy(bounds, position_only), rng.random(),
+            -1.0 if finest is None else float(finest), redundancy(bounds, position_only), rng.random(),
             empty_blocks(len(points), self.dof),
         )  # fmt: skip
         return points[len(known) : n_points]

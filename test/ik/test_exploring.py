@@ -12,7 +12,7 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.metrics import exact_solutions
 from eim_ros.ik.samples import NO_EXPERT
-from eim_ros.ik.search import MOST_SEEDS_PER_ROUND, MOST_WALKED
+from eim_ros.ik.search import DISTINCT_TOLERANCE, MOST_SEEDS_PER_ROUND, MOST_WALKED
 
 MODELS = ("panda_pose", "iiwa14_pose")
 
@@ -62,20 +62,53 @@ def test_walked_and_uniform_configurations_have_no_expert() -> None:
     assert 10 < walked < 90
 
 
-def test_distinct_samples_explore_by_default_where_the_model_prefers_nothing() -> None:
+@pytest.mark.parametrize("distinct", [False, True])
+def test_samples_explore_by_default_where_the_model_prefers_nothing(distinct: bool) -> None:
     model = IKModel.load("panda_pose")
     preferring = Sampler(dataclasses.replace(model, training={**model.training, "data_source": "demonstrations"}))
     pose = poses_of(preferring, 1, 7)[0]
     answers = {
-        "plain": preferring.sample(pose, 40, seed=0, distinct=True),
-        "explored": Sampler(model).sample(pose, 40, seed=0, distinct=True),
-        "asked for": preferring.sample(pose, 40, seed=0, distinct=True, explore=0.75),
+        "plain": preferring.sample(pose, 40, seed=0, distinct=distinct),
+        "explored": Sampler(model).sample(pose, 40, seed=0, distinct=distinct),
+        "asked for": preferring.sample(pose, 40, seed=0, distinct=distinct, explore=0.85),
     }
     np.testing.assert_array_equal(answers["explored"].positions, answers["asked for"].positions)
     assert not np.array_equal(answers["plain"].positions, answers["explored"].positions)
 
 
-def test_distinct_samples_for_a_position_alone_do_not_explore_by_default() -> None:
+def test_a_few_samples_do_not_explore_by_default() -> None:
+    sampler = Sampler.load("panda_pose")
+    pose = poses_of(sampler, 1, 7)[0]
+    default, plain = (sampler.sample(pose, 15, seed=0, explore=explore) for explore in (None, 0.0))
+    np.testing.assert_array_equal(default.positions, plain.positions)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_distinct_samples_are_so_however_many_are_asked_for(name: str) -> None:
+    sampler = Sampler.load(name)
+    for pose in poses_of(sampler, 3, 11):
+        answer = sampler.sample(pose, 700, seed=1, distinct=True, order="none")
+        differences = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1)
+        differences[np.diag_indices(len(answer))] = np.inf
+        assert answer.valid.all()
+        assert len(answer) > 150
+        assert differences.min() > DISTINCT_TOLERANCE
+
+
+def test_what_walks_from_the_first_seeds_missed_is_walked_along_when_a_seed_leads_there() -> None:
+    """More is asked for than all curves hold, so seeds go on: what they lead to then is found with its curve."""
+    sampler, coverage = Sampler.load("iiwa14_pose"), []
+    rng = np.random.default_rng(3)
+    for pose in poses_of(sampler, 4, 13):
+        truth = exact_solutions(sampler.robot, pose, 6000, rng)
+        few, all_of_them = (sampler.sample(pose, n, seed=1, distinct=True, order="none").positions for n in (60, 900))
+        coverage.append((truth.coverage(few), truth.coverage(all_of_them)))
+    before, after = np.mean(coverage, axis=0)
+    assert before < 0.7
+    assert after > 0.97
+
+
+def test_samples_for_a_position_alone_do_not_explore_by_default() -> None:
     sampler = Sampler.load("iiwa14_position")
     pose = poses_of(sampler, 1, 9)[0]
     default = sampler.sample(pose, 40, seed=0, distinct=True)

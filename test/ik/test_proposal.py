@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 from distributions.random_models import random_mixture_of_experts, random_neural_mixture_of_experts
+from scipy import stats
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.proposal_kernels import falling_exp, fill_normal
 
 
 def model_and_contexts(n_components: int = 5, n_contexts: int = 4) -> tuple[MixtureOfExperts, torch.Tensor]:
@@ -38,6 +40,26 @@ def test_neural_experts_are_served_too() -> None:
     expected = torch.logsumexp(each, 0) - math.log(3)
     assert np.allclose(conditional.log_prob(drawn), expected.numpy(), rtol=1e-10, atol=1e-10)
     assert set(experts) <= set(range(4))
+
+
+def test_falling_exponential_is_the_exponential() -> None:
+    x = np.linspace(-39.9, 0.0, 2001)
+    ours = np.array([falling_exp(value) for value in x])
+    np.testing.assert_allclose(ours, np.exp(x), rtol=1e-12)
+    assert falling_exp(-math.inf) == 0.0
+
+
+def test_normal_numbers_are_normal_and_unrelated() -> None:
+    values, again = np.empty((2, 20001, 3))
+    state = fill_normal(np.uint64(1), values)
+    assert fill_normal(np.uint64(1), again) == state
+    np.testing.assert_array_equal(values, again)
+    fill_normal(state, again)
+    assert np.abs(values - again).min() > 0.0
+    assert stats.kstest(values.ravel(), "norm").pvalue > 1e-3
+    assert np.abs(np.corrcoef(values.T) - np.eye(3)).max() < 0.03
+    flat = values.ravel()
+    assert abs(np.corrcoef(flat[:-1], flat[1:])[0, 1]) < 0.02
 
 
 def test_far_away_samples_have_a_finite_density() -> None:

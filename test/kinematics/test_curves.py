@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from eim_ros.errors import RobotError
 from eim_ros.ik.metrics import exact_solutions
 from eim_ros.kinematics import Robot, share_path
 
@@ -45,14 +46,43 @@ def test_gaps_are_divided_until_there_are_as_many_as_asked_for(name: str, seed: 
     robot = robot_of(name)
     pose, known = pose_and_solutions(robot, 60, seed)
     coarse = robot.spread(known, pose, 400, np.random.default_rng(seed))
-    found = robot.spread(known, pose, len(coarse) + 20, np.random.default_rng(seed), shortest=0.03)
+    found = robot.spread(known, pose, len(coarse) + 20, np.random.default_rng(seed), finest=0.02)
     assert len(coarse) < len(found) <= len(coarse) + 20
     distance, angle = robot.pose_errors(found, pose)
     assert max(distance.max(), angle.max()) <= 1e-6
     assert robot.within_limits(found).all()
-    distances = cdist(found, np.concatenate([known, found]))
+    assert least_difference(known, found) > 0.02
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "rail"])
+def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
+    """Far more are asked for than there are at .05 of each other: of all solutions none is then farther than .1 off."""
+    robot = robot_of(name)
+    shares = []
+    for seed in range(3):
+        pose, known = pose_and_solutions(robot, 200, seed)
+        found = robot.spread(known, pose, 5000, np.random.default_rng(seed), finest=0.05)
+        assert len(found) < 2500
+        assert least_difference(known, found) > 0.05
+        truth = robot.refine(robot.sample_configurations(500, np.random.default_rng(9)), pose)
+        others = truth.positions[truth.converged]
+        shares.append((cdist(others, np.concatenate([known, found]), "chebyshev").min(axis=1) < 0.1).mean())
+    assert np.mean(shares) > 0.9
+
+
+@pytest.mark.parametrize("finest", [0.0, -1.0, np.nan, np.inf])
+def test_differences_that_are_none_are_refused(finest: float) -> None:
+    robot = Robot.load("panda")
+    pose, known = pose_and_solutions(robot, 20, 0)
+    with pytest.raises(RobotError, match="finest difference"):
+        robot.spread(known, pose, 10, np.random.default_rng(0), finest=finest)
+
+
+def least_difference(known: np.ndarray, found: np.ndarray) -> float:
+    """Of the solutions found from all others, in the joint that differs most."""
+    distances = cdist(found, np.concatenate([known, found]), "chebyshev")
     distances[np.arange(len(found)), len(known) + np.arange(len(found))] = np.inf
-    assert distances.min() >= 0.6 * 0.03 - 1e-5
+    return float(distances.min())
 
 
 def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
@@ -77,7 +107,7 @@ def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
         truth = exact_solutions(robot, pose, 4000, rng)
         refined = robot.refine(robot.sample_configurations(80, rng), pose)
         known = refined.positions[refined.converged]
-        found = robot.spread(known, pose, 300, rng, shortest=0.05)
+        found = robot.spread(known, pose, 300, rng, finest=0.03)
         coverage.append((truth.coverage(known), truth.coverage(np.concatenate([known, found]))))
     before, after = np.mean(coverage, axis=0)
     assert before < 0.75
@@ -139,5 +169,5 @@ def test_loose_and_tight_tolerances_are_kept() -> None:
 def test_the_same_answer_for_a_seed() -> None:
     robot = Robot.load("iiwa14")
     pose, known = pose_and_solutions(robot, 30, 5)
-    first, again = (robot.spread(known, pose, 300, np.random.default_rng(2), shortest=0.05) for _ in range(2))
+    first, again = (robot.spread(known, pose, 300, np.random.default_rng(2), finest=0.03) for _ in range(2))
     np.testing.assert_array_equal(first, again)

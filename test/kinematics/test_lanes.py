@@ -114,3 +114,36 @@ def test_angle_between_two_orientations_is_right(angle: float) -> None:
     target = robot.forward(np.array([angle, 0.0, 0.0]))
     *_, errors = refined(lanes.refine_lanes, robot, np.zeros((8, 3)), target, max_iterations=0, tolerance=0.0)
     np.testing.assert_allclose(errors[1], angle, rtol=0.0, atol=1e-10)
+
+
+@every_robot
+@pytest.mark.parametrize("position_only", [False, True])
+def test_polishing_takes_one_step_of_the_refiner_and_tells_the_truth(name: str, position_only: bool) -> None:
+    """From 1e-4 off to below 1e-6; what is said to be valid is so, by another implementation."""
+    robot, oracle = robot_and_oracle(name)
+    rng = np.random.default_rng(4)
+    q = robot.sample_configurations(1, rng)[0]
+    pose = robot.forward(q)
+    seeds = np.clip(q + rng.normal(scale=1e-4, size=(2 * lanes.LANES + 3, robot.dof)), robot.lower, robot.upper)
+    bounds = np.array([robot.lower, robot.upper, robot.continuous]).astype(float)
+    polished, valid = seeds.copy(), np.zeros(len(seeds), dtype=bool)
+    lanes.polish_lanes(robot.links, bounds, polished, pose, position_only, 1e-6, 1e-6, valid)
+    expected = refined(
+        lanes.refine_lanes, robot, seeds, pose, position_only=position_only, tolerance=0.0, max_iterations=1
+    )
+    np.testing.assert_allclose(polished, expected[0], rtol=0.0, atol=1e-9)
+    assert valid.mean() > 0.9
+    for configuration in polished[valid]:
+        tip = oracle.forward(configuration)
+        assert np.linalg.norm(tip[:3, 3] - pose[:3, 3]) <= 1.01e-6
+        assert position_only or np.abs(tip[:3, :3] - pose[:3, :3]).max() <= 2e-6
+
+
+def test_polished_configurations_outside_the_limits_are_not_valid() -> None:
+    robot, _ = robot_and_oracle("panda")
+    q = robot.sample_configurations(1, np.random.default_rng(5))[0]
+    narrow = np.array([robot.lower, robot.upper, robot.continuous]).astype(float)
+    for bounds, expected in ((narrow, True), (narrow + np.array([[0.0], [-10.0], [0.0]]), False)):
+        valid = np.zeros(1, dtype=bool)
+        lanes.polish_lanes(robot.links, bounds, q[None].copy(), robot.forward(q), False, 1e-6, 1e-6, valid)
+        assert valid[0] == expected
