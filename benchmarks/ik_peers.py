@@ -171,7 +171,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
         return timed(lambda pose: np.array([solution.q for solution in arm.solve(pose)]))
 
     ways: dict[str, Callable[[], Way]] = {}
-    for name, explore in (("learned sampler", 0.0), ("exploring", 0.75)):
+    for name, explore in (("learned sampler", 0.0), ("exploring", 0.85)):
         ways |= {f"{OURS}, {name}, {n} solutions": lambda n=n, share=explore: learned(n, share) for n in BUDGETS}
     ways |= {f"{OURS}, uniform seeds, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
     ways["ssik, all of one call"] = closed_form
