@@ -10,6 +10,11 @@ Rewards from one sample per context are noisy, the softmax of a noisy reward is 
 noise that the fit averages away: the gating hardly moves. Here the Lagrangian, in which rewards enter linearly, is
 maximised over theta itself by L-BFGS, so noise averages out and the bounds hold for the gating that is returned.
 Without contexts both are the same, and `project_categorical` has the closed form.
+
+L-BFGS follows the gradient in theta, which vanishes with a component's probability, so that one which has once lost its
+weight would never come back, however great its reward. For a linear gating it therefore works in coordinates in which
+the Fisher matrix is about the identity (natural gradient). What such a component gains is guessed from few contexts:
+its step is damped the more, the fewer it has, and bounded.
 """
 
 from __future__ import annotations
@@ -34,7 +39,10 @@ FloatArray = npt.NDArray[np.float64]
 
 MAX_SOLVES = 10  # per multiplier
 ENOUGH = 0.5  # share of a bound that counts as having used it
-RIDGE = 0.01  # on the Fisher matrix, in units of a component's probability
+RIDGE = 0.1  # damping of the Fisher matrix, in units of a component's probability
+SCARCITY = 3.0  # further damping per parameter, divided by the number of contexts that the component effectively has
+LARGEST_STEP = 1.0  # [nat] of a component's logits in each direction, unless the bound of the KL is larger
+LEAST_PROBABILITY = 1e-30  # where a component has less, it moves less
 AIM = 0.87  # share of a bound that is tried for
 
 
@@ -95,7 +103,7 @@ def project_gating(
     unchanged = GatingUpdate(old, float("inf"), 0.0, 0.0, 0.0, False)
     if old.n_components == 1 or not bool(torch.isfinite(reward).all()):
         return unchanged
-    problem = _Problem.of(old, context, reward, kl_weight, max_iterations)
+    problem = _Problem.of(old, context, reward, kl_weight, max(LARGEST_STEP, kl_bound), max_iterations)
     eta, flat = _least_multiplier(
         lambda eta: problem.solve(eta, 0.0, problem.start), problem.kl, kl_bound, problem.likely_eta(kl_bound)
     )
@@ -181,13 +189,20 @@ class _Family(Protocol):
 
     def build(self, flat: FloatArray) -> Gating: ...
 
+    def bounds(self, largest: float) -> FloatArray | None:
+        """Least and largest parameters (n, 2): the logits of a component move by `largest` [nat] in a direction."""
+        ...
+
     def natural_length(self, reward: Tensor) -> float:
         """g' F^-1 g at the start, g the gradient of the mean reward, F about the Fisher matrix; 0 where not known."""
         ...
 
 
 class _Linear:
-    """Softmax gatings in standardised contexts."""
+    """Softmax gatings in coordinates u: [V, v] = old [V, v] + L^-T u for each component, in standardised contexts.
+
+    L L' is the component's block of the Fisher matrix at the old gating, damped.
+    """
 
     def __init__(self, gating: SoftmaxGating, context: Tensor) -> None:
         center = context.mean(0)
@@ -196,38 +211,54 @@ class _Linear:
         standard = (context - center) / self._scale
         self._design = torch.cat([standard, standard.new_ones(len(standard), 1)], -1)
         biases = gating.biases + gating.weights @ center
-        parameters = torch.cat([gating.weights * self._scale, biases.unsqueeze(-1)], -1)
-        self._shape = parameters.shape
-        self.start = parameters.reshape(-1).cpu().numpy()
+        self._origin = torch.cat([gating.weights * self._scale, biases.unsqueeze(-1)], -1)
+        self._map, mass = self._metric()
+        self.start = np.zeros(self._origin.numel())
+        self._reach = mass.sqrt().unsqueeze(-1).expand(self._origin.shape).reshape(-1).cpu().numpy()
+
+    def bounds(self, largest: float) -> FloatArray | None:
+        return largest * np.stack([-self._reach, self._reach], -1)
 
     def log_probs(self, flat: FloatArray) -> Tensor:
-        return torch.log_softmax(self._design @ self._tensor(flat).T, -1)
+        return torch.log_softmax(self._design @ self._parameters(flat).T, -1)
 
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
         value, gradient = objective(self.log_probs(flat))
-        return value, (gradient.T @ self._design).reshape(-1).cpu().numpy()
+        return value, self._natural(gradient.T @ self._design).reshape(-1).cpu().numpy()
 
     def build(self, flat: FloatArray) -> SoftmaxGating:
-        parameters = self._tensor(flat)
+        parameters = self._parameters(flat)
         weights = parameters[:, :-1] / self._scale
         biases = parameters[:, -1] - weights @ self._center
         return SoftmaxGating(weights - weights.mean(0), biases - biases.mean())
 
     def natural_length(self, reward: Tensor) -> float:
         probabilities = self.log_probs(self.start).exp().T / len(reward)
-        gradient = (probabilities * reward.T) @ self._design
-        products = (self._design.unsqueeze(-1) * self._design.unsqueeze(-2)).flatten(1)
-        blocks = (probabilities @ products).reshape(len(gradient), *2 * (self._design.shape[1],))
-        ridge = RIDGE * probabilities.sum(-1)[:, None, None] + 1e-300
-        factor = torch.linalg.cholesky(
-            blocks + ridge * torch.eye(len(blocks[0]), dtype=blocks.dtype, device=blocks.device)
-        )
-        return float(torch.linalg.solve_triangular(factor, gradient.unsqueeze(-1), upper=False).square().sum())
+        return float(self._natural((probabilities * reward.T) @ self._design).square().sum())
 
-    def _tensor(self, flat: FloatArray) -> Tensor:
-        return torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device).reshape(self._shape)
+    def _metric(self) -> tuple[Tensor, Tensor]:
+        """L^-T of each component, and its mean probability (n_components,)."""
+        design = self._design
+        probabilities = torch.softmax(design @ self._origin.T, -1).T / len(design)
+        products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
+        blocks = (probabilities @ products).reshape(len(probabilities), *2 * (design.shape[1],))
+        mass = probabilities.sum(-1).clamp_min(LEAST_PROBABILITY)
+        n_effective = mass.square() / probabilities.square().sum(-1).clamp_min(LEAST_PROBABILITY**2)
+        ridge = mass * (RIDGE + SCARCITY * design.shape[1] / n_effective)
+        identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
+        factor = torch.linalg.cholesky(blocks + ridge[:, None, None] * identity)
+        return torch.linalg.solve_triangular(factor, identity.expand_as(blocks), upper=False).mT, mass
+
+    def _natural(self, gradient: Tensor) -> Tensor:
+        """Gradient in u of one in [V, v]."""
+        return (self._map.mT @ gradient.unsqueeze(-1)).squeeze(-1)
+
+    def _parameters(self, flat: FloatArray) -> Tensor:
+        """[V, v] in standardised contexts, (n_components, n_context + 1)."""
+        coordinates = torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device)
+        return self._origin + (self._map @ coordinates.reshape(self._origin.shape).unsqueeze(-1)).squeeze(-1)
 
 
 class _Neural:
@@ -254,6 +285,9 @@ class _Neural:
     def build(self, flat: FloatArray) -> NeuralGating:
         return NeuralGating.from_tensors({**self._fixed, **self._split(flat)})
 
+    def bounds(self, largest: float) -> FloatArray | None:
+        return None
+
     def natural_length(self, reward: Tensor) -> float:
         return 0.0
 
@@ -269,14 +303,17 @@ class _Problem:
     old_log_probs: Tensor
     reward: Tensor
     kl_weight: float
+    largest: float
     max_iterations: int
 
     @classmethod
-    def of(cls, old: Gating, context: Tensor, reward: Tensor, kl_weight: float, max_iterations: int) -> _Problem:
+    def of(
+        cls, old: Gating, context: Tensor, reward: Tensor, kl_weight: float, largest: float, max_iterations: int
+    ) -> _Problem:
         family: _Family = _Neural(old, context) if isinstance(old, NeuralGating) else _Linear(_linear(old), context)
         old_log_probs = family.log_probs(family.start)
         centred = reward - (old_log_probs.exp() * reward).sum(-1, keepdim=True)
-        return cls(family, old_log_probs, centred, kl_weight, max_iterations)
+        return cls(family, old_log_probs, centred, kl_weight, largest, max_iterations)
 
     @property
     def start(self) -> FloatArray:
@@ -298,7 +335,14 @@ class _Problem:
         def objective(flat: FloatArray) -> tuple[float, FloatArray]:
             return self.family.value_and_gradient(flat, negative)
 
-        result = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": self.max_iterations})
+        result = minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.family.bounds(self.largest),
+            options={"maxiter": self.max_iterations},
+        )
         return np.asarray(result.x) if np.isfinite(result.x).all() else start
 
     def likely_eta(self, kl_bound: float) -> float:

@@ -79,6 +79,32 @@ def test_single_context_agrees_with_the_categorical_projection():
     torch.testing.assert_close(update.gating(context).exp(), exact.exp(), rtol=0.0, atol=1e-4)
 
 
+def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best():
+    """Plain L-BFGS, whose gradient vanishes with the weight, leaves it at 1e-9 of any share."""
+    context, old = contexts(), linear_gating()
+    gating = SoftmaxGating(old.weights, old.biases - 20.0 * torch.tensor([1.0, 0.0, 0.0, 0.0]).double())
+    noise = generator_of(3)
+    for _ in range(60):
+        reward = normal(noise, len(context), 4) - gating(context)
+        reward[:, 0] += 2.0
+        update = project_gating(gating, context, reward, 0.05, WIDE)
+        assert update.kl <= 0.05
+        gating = update.gating
+    expected = torch.softmax(torch.tensor([2.0, 0.0, 0.0, 0.0]).double(), -1)  # maximises E[r] + H
+    torch.testing.assert_close(gating(context).exp().mean(0), expected, rtol=0.0, atol=0.05)
+
+
+def test_few_contexts_give_a_weightless_component_no_large_step():
+    """Its reward is high by noise at one of the contexts; elsewhere, where it was not measured, it must not take over."""
+    many = contexts(5000, 9)
+    gating = linear_gating(n_components=300, n_context=9)
+    gating = SoftmaxGating(gating.weights, gating.biases - 25.0 * (torch.arange(300) == 0).double())
+    reward = normal(generator_of(3), 200, 300)
+    reward[7, 0] = 60.0
+    update = project_gating(gating, many[:200], reward, 0.05, WIDE)
+    assert float(update.gating(many)[:, 0].exp().max()) < 1e-3
+
+
 def test_noise_of_the_rewards_averages_out():
     """Rewards of one noisy sample each, deviation 20, move the gating as their means do: the point of this form."""
     context, gating = contexts(4000), linear_gating()
