@@ -162,7 +162,7 @@ def _iteration(
         clock = [time.process_time()]
         report = ratio.fit(pairs, model, iteration, generator)
         clock.append(time.process_time())
-        gated, _ = update_gating(config, model, ratio, data.context, generator)
+        gated, _, _ = update_gating(config, model, ratio, data.context, generator)
         clock.append(time.process_time())
         following, _ = update_experts(config, gated, ratio, data.context, generator)
         clock.append(time.process_time())

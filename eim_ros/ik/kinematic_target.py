@@ -25,7 +25,7 @@ __all__ = ["KinematicTarget", "KnownKinematicsConfig"]
 class KnownKinematicsConfig(SmoothingConfig, KnownDensityEIMConfig):
     """Settings of inference with known kinematics; the start is a truncated EM on samples of forward kinematics."""
 
-    n_components: int = option(1000, "number of experts", minimum=1)
+    n_components: int = option(1000, "number of experts of the start", minimum=1)
     n_iterations: int = option(100, "iterations", minimum=0)
     initial_em_iterations: int = option(10, "iterations of truncated EM for the start", minimum=0)
     kl_bound: float = option(0.3, "largest KL of an expert's update", unit="nat", minimum=0.0)

@@ -212,7 +212,7 @@ class _Fitting:
         kl_weight = 1.0 if self.config.kl_term else 0.0
         if self.config.update == "unstructured":
             return update_by_gradients(self.config, model, ratio, context, generator, kl_weight)
-        gated, record = update_gating(self.config, model, ratio, context, generator, kl_weight)
+        gated, record, _ = update_gating(self.config, model, ratio, context, generator, kl_weight)
         following, experts_record = update_experts(self.config, gated, ratio, context, generator, kl_weight)
         return following, record | experts_record
 

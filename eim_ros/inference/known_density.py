@@ -14,12 +14,11 @@ Where the GMMVI family of algorithms fits in, should it be wanted: an iteration 
 - Natural gradient, first or zero order (Stein, MORE): `fit_to_gradients` and `fit_to_values`, chosen by `surrogate`.
 - Component update (trust region, or a plain step): `project_experts`; step sizes: `kl_bound`, here constant.
 - Weight update: `project_categorical`; step size: `gating_kl_bound`.
-- Adding and deleting components: between two steps, in `_Fitting.step`, where the state holds the model.
+- Adding and deleting components: `Adaptation`, before each step.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +26,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts
+from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.distributions.prepared_mixture import PreparedMixture
-from eim_ros.errors import DataError, DistributionError
+from eim_ros.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.inference.auxiliary import AuxiliaryConfig
+from eim_ros.inference.component_adaptation import DELTAS, Adaptation, AdaptationConfig, ComponentHistory, Places
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
@@ -49,10 +49,13 @@ STEADY = 0.97
 
 
 @dataclass(frozen=True)
-class KnownDensityEIMConfig(MStepConfig, FamilyConfig, AuxiliaryConfig):
-    """Settings of `KnownDensityEIM`; those of M-step, family of models and auxiliary distribution are inherited."""
+class KnownDensityEIMConfig(MStepConfig, FamilyConfig, AuxiliaryConfig, AdaptationConfig):
+    """Settings of `KnownDensityEIM`.
 
-    n_components: int = option(50, "number of components, where no start is given", minimum=1)
+    Those of the M-step, the family of models, the auxiliary distribution and the number of components are inherited.
+    """
+
+    n_components: int = option(50, "number of components of the start, where none is given", minimum=1)
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
     initial_starts: int = option(10, "fits of EM from k-means of which the likeliest is the start", minimum=1)
     initial_em_iterations: int = option(40, "iterations of each of them; 0: a single k-means alone", minimum=0)
@@ -75,13 +78,14 @@ class KnownDensityState:
     model: MixtureOfExperts
     generator: torch.Generator
     iteration: int
+    history: ComponentHistory
 
     @property
     def kept(self) -> MixtureOfExperts:
         return self.model
 
     def tensors(self) -> dict[str, Tensor]:
-        return {**self.model.tensors(), "generator": self.generator.get_state()}
+        return {**self.model.tensors(), **self.history.tensors(), "generator": self.generator.get_state()}
 
 
 class KnownDensityEIM:
@@ -115,8 +119,9 @@ class KnownDensityEIM:
         Parameters
         ----------
         data : Tensor, pair, or None
-            What the start is made of, and the contexts: samples (n, dx); or context (n, dy) and sample (n, dx), of
-            which the sample may be None if a start is given. None, with a start, for a target without contexts.
+            What the start is made of, the contexts, and where additions of components look first: samples (n, dx); or
+            context (n, dy) and sample (n, dx), of which the sample may be None if a start is given. None, with a start,
+            for a target without contexts.
         initial : MixtureOfExperts or GaussianMixture, optional
             Start; otherwise the likeliest of several fits of EM to the data, from k-means.
         generator : torch.Generator, optional
@@ -130,10 +135,13 @@ class KnownDensityEIM:
             CONVERGED once the model rests or the objective does. The history holds `elbo`, the objective
             E[log p] + T H(q) [nat] with its `elbo_standard_error`, `entropy` H(q) [nat], `change`, the KL of the new
             model to the old [nat], `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target
-            by them, and `non_finite`, the share of these at which it was not finite.
+            by them, and `non_finite`, the share of these at which it was not finite; where the number of components
+            adapts, also `n_components`, and how many were `added` and `deleted` before the iteration.
 
         Raises
         ------
+        ConfigurationError
+            A model with networks whose number of components is to adapt.
         DataError
             Neither samples nor a start, fewer points than components, empty, mismatched or non-finite data.
         DistributionError
@@ -145,12 +153,21 @@ class KnownDensityEIM:
         if initial is None:
             initial = self._initial(checked, generator)
         start = checked_start(initial, checked).to(device=generator.device)
+        if self.config.adapts and not (
+            isinstance(start.gating, SoftmaxGating) and isinstance(start.experts, LinearExperts)
+        ):
+            raise ConfigurationError(
+                "components can be added to and deleted from linear models only; set add_every and delete_after to 0, "
+                "or choose a linear gating and linear experts",
+                type(start.experts).__name__,
+            )
         target = target_density(self.target, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.surrogate == "gradient" and isinstance(start.experts, LinearExperts)
         _check(target, start, checked.context, differentiable=by_gradients)
+        places = Places(checked.context, checked.sample) if _has_samples(data) else None
         return run(
-            _Fitting(self.config, target, checked.context),
-            KnownDensityState(start, generator, 0),
+            _Fitting(self.config, target, checked.context, Adaptation(self.config, places)),
+            KnownDensityState(start, generator, 0, ComponentHistory.empty(start)),
             self.config.n_iterations,
             callbacks=callbacks,
             checkpoint=checkpoint,
@@ -181,31 +198,44 @@ class _Fitting:
     config: KnownDensityEIMConfig
     target: TargetDensity
     context: Tensor
+    adaptation: Adaptation
 
     def step(self, state: KnownDensityState) -> tuple[KnownDensityState, dict[str, float]]:
         config, generator = self.config, state.generator
         target, context = self.target.at(state.iteration), self._contexts(generator)
-        typical = state.model.experts(context[:1]).mean[0]
-        prepared = config.prepared(state.model, context, typical)
+        model, history, record = state.model, state.history, {"evaluations": 0.0}
+        if config.adapts:
+            model, history, record = self.adaptation(model, history, target, context, state.iteration, generator)
+        typical = model.experts(context[:1]).mean[0]
+        prepared = config.prepared(model, context, typical)
         ratio = KnownRatio(target, prepared, config.temperature)
-        gated, gating_record = update_gating(config, state.model, ratio, context, generator)
+        gated, gating_record, reward = update_gating(config, model, ratio, context, generator)
         following, experts_record = update_experts(config, gated, ratio, context, generator)
-        record = {**gating_record, **experts_record, **self._figures(target, state.model, following, generator)}
+        record |= {**gating_record, **experts_record, **self._figures(target, model, following, generator)}
         if prepared.states.shape[1] > 0:
             record["auxiliary_error"] = self._auxiliary_error(prepared, generator)
-        record["evaluations"] = float(ratio.evaluations)
+        record["evaluations"] += ratio.evaluations
         record["non_finite"] = ratio.non_finite / max(1, ratio.evaluations)
-        return dataclasses.replace(state, model=following, iteration=state.iteration + 1), record
+        if config.adapts:
+            history = self.adaptation.followed(history, model, context, reward)
+        return KnownDensityState(following, generator, state.iteration + 1, history), record
 
     def restore(self, state: KnownDensityState, tensors: dict[str, Tensor], iteration: int) -> KnownDensityState:
         model = MixtureOfExperts.from_tensors(tensors).to(device=state.generator.device)
         state.generator.set_state(tensors["generator"])
-        return KnownDensityState(model, state.generator, iteration)
+        history = ComponentHistory.from_tensors(tensors, state.generator.device)
+        return KnownDensityState(model, state.generator, iteration, history)
 
     def finished(self, history: History) -> bool:
+        config, sizes = self.config, history.column("n_components")
+        if config.add_every > 0 and sizes and sizes[-1] < config.max_components:
+            # a rest tells nothing as long as components are added: all Deltas must have been tried in vain
+            return config.plateau_window > 0 and _plateau(
+                history, max(config.plateau_window, len(DELTAS) * config.add_every)
+            )
         changes = history.column("change")[-QUIET_ITERATIONS:]
-        quiet = len(changes) == QUIET_ITERATIONS and max(changes) <= self.config.tolerance
-        return quiet or _plateau(history, self.config.plateau_window)
+        quiet = len(changes) == QUIET_ITERATIONS and max(changes) <= config.tolerance
+        return quiet or _plateau(history, config.plateau_window)
 
     def _contexts(self, generator: torch.Generator) -> Tensor:
         """Contexts of one iteration."""
@@ -257,14 +287,18 @@ def _plateau(history: History, window: int) -> bool:
 
 def _data(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> TrainingData:
     """Data whose samples, where a start makes them superfluous, are zeros."""
-    contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
-    if data is not None and not contexts_only:
+    if _has_samples(data):
         return checked_data(data)
     if initial is None:
         raise DataError("give samples to make a start of, or an initial model")
     if data is None:
         return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))
     return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
+
+
+def _has_samples(data: Any) -> bool:
+    contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
+    return data is not None and not contexts_only
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:

@@ -70,7 +70,7 @@ def update_gating(
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
-) -> tuple[MixtureOfExperts, dict[str, float]]:
+) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
     """Trust-region update of q(z|y) by the experts' rewards, within the gating's family (thesis 4.1.1, 4.2.1).
 
     Parameters
@@ -91,20 +91,23 @@ def update_gating(
         With a new gating and the old experts.
     record : dict
         `gating_kl`, the mean KL of the update [nat].
+    reward : Tensor (n_components,)
+        Mean reward of each expert over p(y|z) [nat].
     """
     if model.n_components == 1:
-        return model, {}
+        return model, {}, context.new_zeros(1)
     chosen = _subset(context, config.n_gating_contexts, generator)
     reward = _rewards(config, model, ratio, chosen, generator)
+    mean_reward = (torch.softmax(model.gating(chosen), 0) * reward).sum(0)
     bounds = (config.gating_kl_bound, config.gating_entropy_loss_bound)
     if model.n_context == 0:  # all contexts are the same one: closed form
         shared = project_categorical(
             model.gating(chosen[:1]), reward.mean(0, keepdim=True), *bounds, kl_weight=kl_weight
         )
         gating = SoftmaxGating(chosen.new_zeros(model.n_components, 0), shared.log_probs[0])
-        return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}
+        return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}, mean_reward
     update = project_gating(model.gating, chosen, reward, *bounds, kl_weight=kl_weight)
-    return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}
+    return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}, mean_reward
 
 
 def update_experts(

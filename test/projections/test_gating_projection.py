@@ -95,7 +95,7 @@ def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best(
 
 
 def test_few_contexts_give_a_weightless_component_no_large_step():
-    """Its reward is high by noise at one of the contexts; elsewhere, where it was not measured, it must not take over."""
+    """Its reward is high by noise at one context; elsewhere, where it was not measured, it must not take over."""
     many = contexts(5000, 9)
     gating = linear_gating(n_components=300, n_context=9)
     gating = SoftmaxGating(gating.weights, gating.biases - 25.0 * (torch.arange(300) == 0).double())

@@ -1,0 +1,145 @@
+"""Components added where the demand is and deleted when useless, beside a fixed number of them.
+
+    python benchmarks/adaptive_components.py [--seeds 3] [--output benchmarks/results/adaptive_components.txt]
+
+Mixtures: ten components, whose means are uniform in [-50, 50]^d and covariances A'A + I (GMMVI's GMM targets; entries of A
+with deviation .1 d), known by their density alone. The start is one broad component, or 20 components drawn from it. KL
+is that of the model to the target [nat], log 10 = 2.30 for one mode of ten.
+
+Experts: inverse kinematics of the iiwa, positions, known kinematics. Starts are EM fits to all samples, or only to those
+with the elbow (joint 4) bent to one side, which is half of the solutions. RMSE [m] and ELBO [nat, up to a constant] of raw
+samples, and the share of them with the elbow on the side that such a start lacks.
+
+One thread, CPU seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from _machine import processor, versions
+
+from eim_ros.data import DataSet
+from eim_ros.distributions import GaussianMixture
+from eim_ros.ik import KnownKinematicsConfig, Training, collect, evaluate
+from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig, TruncatedEMConfig
+from eim_ros.kinematics import Robot
+
+N_MODES = 10
+WIDTH = 5.5  # standard deviation of the start
+GROWTH = {"add_every": 5, "max_components": 60, "delete_after": 30}
+ELBOW = 3  # index of joint 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--output", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    lines = [f"seeds 0 to {args.seeds - 1}, {processor()}, {versions(('torch', 'numpy'))}", ""]
+    print("\n".join(lines))
+    for part in (_mixtures(args.seeds), _experts(args.seeds)):
+        for line in part:
+            print(line, flush=True)
+            lines.append(line)
+    if args.output:
+        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _mixtures(n_seeds: int) -> Any:
+    yield f"{'d':>3} {'seed':>4} {'components':>16} {'modes':>6} {'KL':>8} {'K':>4} {'evaluations':>12} {'CPU [s]':>8}"
+    ways: tuple[tuple[str, int, dict[str, Any]], ...] = (
+        ("1, fixed", 1, {}),
+        ("20, fixed", 20, {}),
+        ("1, adaptive", 1, GROWTH),
+        ("20, adaptive", 20, GROWTH),
+    )
+    for n_dims in (10, 20):
+        for seed in range(n_seeds):
+            target = _target(n_dims, seed)
+            for name, n_start, settings in ways:
+                yield f"{n_dims:>3} {seed:>4} {name:>16} {_mixture_row(target, n_start, seed, settings)}"
+    yield ""
+
+
+def _target(n_dims: int, seed: int) -> GaussianMixture:
+    generator = torch.Generator().manual_seed(seed)
+    options: dict[str, Any] = {"generator": generator, "dtype": torch.float64}
+    means = 100.0 * torch.rand(N_MODES, n_dims, **options) - 50.0
+    factors = 0.1 * n_dims * torch.randn(N_MODES, n_dims, n_dims, **options)
+    covariances = factors.mT @ factors + torch.eye(n_dims, dtype=torch.float64)
+    log_weights = torch.full((N_MODES,), -math.log(N_MODES), dtype=torch.float64)
+    return GaussianMixture(log_weights, means, torch.linalg.cholesky(covariances))
+
+
+def _mixture_row(target: GaussianMixture, n_start: int, seed: int, settings: dict[str, Any]) -> str:
+    generator = torch.Generator().manual_seed(seed)
+    means = torch.zeros(1, target.n_dims, dtype=torch.float64)
+    if n_start > 1:
+        means = WIDTH * torch.randn(n_start, target.n_dims, generator=generator, dtype=torch.float64)
+    factors = WIDTH * torch.eye(target.n_dims, dtype=torch.float64).expand(n_start, -1, -1)
+    start = GaussianMixture(torch.full((n_start,), -math.log(n_start), dtype=torch.float64), means, factors)
+    config = KnownDensityEIMConfig(
+        n_iterations=400, kl_bound=0.3, entropy_loss_bound=1e9, n_expert_samples=300, **settings
+    )
+    started = time.process_time()
+    result = KnownDensityEIM(target, config).fit(None, start, generator)
+    seconds = time.process_time() - started
+    sample, _ = result.model.sample(generator, 10_000)
+    kl = float((result.model.log_prob(sample) - target.log_prob(sample)).mean())
+    nearest = target.log_responsibilities(sample).argmax(-1)
+    n_found = int((torch.bincount(nearest, minlength=N_MODES) > 0.01 * len(sample) / N_MODES).sum())
+    evaluations = sum(result.history.column("evaluations"))
+    return f"{n_found:>6} {kl:>8.3f} {len(result.model.means):>4} {evaluations:>12.0f} {seconds:>8.1f}"
+
+
+def _experts(n_seeds: int) -> Any:
+    yield (
+        f"{'start':>16} {'seed':>4} {'experts':>10} {'K':>4} {'ELBO':>8} {'RMSE':>6} {'H(z)':>6} "
+        f"{'other side':>10} {'CPU [s]':>8}"
+    )
+    robot = Robot.load("iiwa14")
+    growth = {"add_every": 2, "n_added": 6, "max_components": 400}
+    ways: tuple[tuple[str, bool, int, dict[str, Any]], ...] = (
+        ("all samples", False, 200, {}),
+        ("all samples", False, 400, {}),
+        ("all samples", False, 200, growth),
+        ("one elbow side", True, 200, {}),
+        ("one elbow side", True, 200, growth),
+    )
+    for seed in range(n_seeds):
+        data_set, test = collect(robot, 40_000, "position", seed), collect(robot, 3000, "position", seed + 1000)
+        side = data_set.sample[:, ELBOW] > 0.0
+        for name, half, n_experts, settings in ways:
+            used = dataclasses.replace(data_set, context=data_set.context[side], sample=data_set.sample[side])
+            started = time.process_time()
+            em = TruncatedEMConfig(n_components=n_experts, n_iterations=10, tolerance=0.0)
+            initial = Training(em, seed).run(used if half else data_set).model
+            config = KnownKinematicsConfig(n_iterations=80, **settings)
+            outcome = Training(config, seed).run(data_set, initial=initial)
+            seconds = time.process_time() - started
+            yield (
+                f"{name:>16} {seed:>4} {'adaptive' if settings else 'fixed':>10} "
+                f"{outcome.model.mixture.n_components:>4} {_experts_row(outcome, test)} {seconds:>8.0f}"
+            )
+
+
+def _experts_row(outcome: Any, test: DataSet) -> str:
+    figures = evaluate(outcome.model, test)
+    generator = torch.Generator().manual_seed(0)
+    sample, _ = outcome.model.mixture.sample(torch.from_numpy(test.context), generator)
+    other = float(np.mean(sample.numpy()[:, ELBOW] < 0.0))
+    elbo = float(np.mean(outcome.result.history.column("elbo")[-5:]))
+    return f"{elbo:>8.2f} {figures['rmse_position']:>6.3f} {figures['entropy_marginal']:>6.3f} {other:>10.2f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+"""Components added where the demand is and deleted when useless (VIPS; GMMVI 3.6, option A), for mixtures and experts.
+
+Demand: among candidates, pairs of a context and a sample, a component is missing where the target exceeds the model,
+
+    log p(x|y) - max(log q(x|y), max over candidates of log q - Delta),
+
+and the new one is centred there. Delta decides what counts more: a large one leads far away from the model, a small one
+makes all that is far away equal, so that the target decides. It cycles from component to component. Candidates are the
+data, where there are any, samples that all components draw now, and samples that they drew at all times before: a
+model that has contracted to one mode draws nothing elsewhere.
+
+A component is useless when in a window of iterations its weight, the mean of q(z|y) over the contexts, has been
+negligible and the weight it deserves has hardly caught up with the greatest one. What it deserves, unnormalised, is its
+weight times exp of its reward: what an update without bounds would give it. The reward alone rises as a weight falls,
+since phi = log p - log q.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.distributions.prepared_mixture import PreparedMixture
+from eim_ros.distributions.standardisation import linear_parts
+from eim_ros.inference.expert_contexts import draw_contexts
+from eim_ros.inference.target_density import TargetDensity
+from eim_ros.settings import Settings, option
+
+__all__ = ["DELTAS", "Adaptation", "AdaptationConfig", "ComponentHistory", "Places", "with_additions"]
+
+DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
+LEAST_GAIN = 0.4  # of what it lacks to the best log deserved weight, a component makes up for this share in a window
+CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time: they stay in cache
+
+
+@dataclass(frozen=True)
+class AdaptationConfig(Settings):
+    """Settings of the number of components."""
+
+    add_every: int = option(
+        0, "iterations between additions of components where the target exceeds the model; 0: none is added", minimum=0
+    )
+    n_added: int = option(1, "components of one addition", minimum=1)
+    max_components: int = option(1000, "number of components from which on none is added", minimum=1)
+    n_candidates: int = option(
+        5000, "places of the data, samples of now and samples of before that an addition looks at, each", minimum=1
+    )
+    first_weight: float = option(
+        1e-3, "weight of an added component, relative to the greatest one at its place", minimum=1e-30, maximum=1.0
+    )
+    delete_after: int = option(
+        0, "iterations of negligible weight and little gain after which a component is deleted; 0: none is", minimum=0
+    )
+    least_weight: float = option(1e-6, "weight below which a component is negligible", minimum=0.0, maximum=1.0)
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the number of components may change."""
+        return self.add_every > 0 or self.delete_after > 0
+
+
+@dataclass(frozen=True)
+class Places:
+    """Pairs of a context (n, n_context) and a sample (n, n_dims)."""
+
+    context: Tensor
+    sample: Tensor
+
+    def __len__(self) -> int:
+        return len(self.context)
+
+    def __getitem__(self, rows: Tensor | slice) -> Places:
+        return Places(self.context[rows], self.sample[rows])
+
+    def __add__(self, other: Places) -> Places:
+        return Places(torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample]))
+
+
+@dataclass(frozen=True)
+class ComponentHistory:
+    """What the components did in the last iterations (the newest is the last row), and what they drew in all.
+
+    Attributes
+    ----------
+    log_weights : Tensor (n_iterations, n_components)
+        Log of the mean of q(z|y) over the contexts [nat]; NaN before the component was there.
+    rewards : Tensor (n_iterations, n_components)
+        Mean of phi over the contexts and samples of each component [nat]; NaN likewise.
+    drawn : Places
+        Samples of all times, equally likely to be here.
+    n_batches : int
+        How many batches they are from.
+    n_added : int
+        Components added in the whole run.
+    """
+
+    log_weights: Tensor
+    rewards: Tensor
+    drawn: Places
+    n_batches: int = 0
+    n_added: int = 0
+
+    @classmethod
+    def empty(cls, model: MixtureOfExperts) -> ComponentHistory:
+        """Before the first iteration."""
+        options = {"dtype": model.dtype, "device": model.device}
+        nothing = torch.zeros(0, model.n_components, **options)
+        places = Places(torch.zeros(0, model.n_context, **options), torch.zeros(0, model.n_dims, **options))
+        return cls(nothing, nothing, places)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything, as `from_tensors` takes it."""
+        return {
+            "history.log_weights": self.log_weights,
+            "history.rewards": self.rewards,
+            "history.context": self.drawn.context,
+            "history.sample": self.drawn.sample,
+            "history.counts": torch.tensor([self.n_batches, self.n_added]),
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device) -> ComponentHistory:
+        """Inverse of `tensors`."""
+        names = ("log_weights", "rewards", "context", "sample")
+        log_weights, rewards, context, sample = (tensors[f"history.{name}"].to(device) for name in names)
+        return cls(log_weights, rewards, Places(context, sample), *tensors["history.counts"].tolist())
+
+    def followed(self, log_weight: Tensor, reward: Tensor, window: int) -> ComponentHistory:
+        """With one more iteration (n_components,); rows before the window are forgotten."""
+        log_weights = torch.cat([self.log_weights, log_weight.unsqueeze(0)])[-window:]
+        rewards = torch.cat([self.rewards, reward.unsqueeze(0)])[-window:]
+        return dataclasses.replace(self, log_weights=log_weights, rewards=rewards)
+
+    def remembered(self, new: Places, generator: torch.Generator) -> ComponentHistory:
+        """With one more batch of samples, always of the same number; each batch keeps as many of its samples."""
+        n_batches, drawn = self.n_batches + 1, new
+        if self.n_batches > 0:
+            level = torch.rand(len(new), generator=generator, dtype=new.sample.dtype, device=new.sample.device)
+            replaced = (level * n_batches < 1.0).unsqueeze(-1)
+            drawn = Places(
+                torch.where(replaced, new.context, self.drawn.context),
+                torch.where(replaced, new.sample, self.drawn.sample),
+            )
+        return dataclasses.replace(self, drawn=drawn, n_batches=n_batches)
+
+    def useless(self, window: int, least_weight: float) -> Tensor:
+        """Which components are useless, (n_components,) of bool; none that is younger than the window."""
+        if window == 0 or len(self.rewards) < window:
+            return torch.zeros(self.rewards.shape[1], dtype=torch.bool, device=self.rewards.device)
+        deserved = self.log_weights + self.rewards
+        part = max(1, window // 3)  # what begins and ends a window is averaged over so many iterations
+        before, now = deserved[:part].mean(0), deserved[-part:].mean(0)
+        lack = (now[torch.isfinite(now)].max() - before).clamp_min(1e-12)
+        is_negligible = self.log_weights.exp().amax(0) < least_weight  # NaN is not
+        return is_negligible & ((now - before) / lack <= LEAST_GAIN)
+
+    def take(self, index: Tensor) -> ComponentHistory:
+        """That of some of the components."""
+        return dataclasses.replace(self, log_weights=self.log_weights[:, index], rewards=self.rewards[:, index])
+
+    def added(self, n_new: int) -> ComponentHistory:
+        """With new components."""
+        blank = self.rewards.new_full((len(self.rewards), n_new), math.nan)
+        log_weights, rewards = (torch.cat([rows, blank], -1) for rows in (self.log_weights, self.rewards))
+        return dataclasses.replace(self, log_weights=log_weights, rewards=rewards, n_added=self.n_added + n_new)
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Adapts the number of components between two iterations.
+
+    Attributes
+    ----------
+    config : AdaptationConfig
+    data : Places, optional
+        Candidates that are given.
+    """
+
+    config: AdaptationConfig
+    data: Places | None = None
+
+    def __call__(
+        self,
+        model: MixtureOfExperts,
+        history: ComponentHistory,
+        target: TargetDensity,
+        context: Tensor,
+        iteration: int,
+        generator: torch.Generator,
+    ) -> tuple[MixtureOfExperts, ComponentHistory, dict[str, float]]:
+        """Delete and add what is due before an iteration.
+
+        Parameters
+        ----------
+        model : MixtureOfExperts
+            Linear.
+        history : ComponentHistory
+        target : TargetDensity
+        context : Tensor (n_contexts, n_context)
+            Contexts of the iteration.
+        iteration : int
+        generator : torch.Generator
+
+        Returns
+        -------
+        model : MixtureOfExperts
+        history : ComponentHistory
+        record : dict
+            Numbers of components `added` and `deleted`, `n_components` after it, `evaluations` of the target.
+        """
+        config, evaluations = self.config, 0
+        useless = history.useless(config.delete_after, config.least_weight)
+        if bool(useless.any()):
+            index = (~useless).nonzero().squeeze(-1)
+            model, history = _taken(model, index), history.take(index)
+        n_kept = model.n_components
+        n_new = min(config.n_added, config.max_components - n_kept)
+        if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
+            drawn = _drawn(model, context, config.n_candidates, generator)
+            if iteration > 0:  # the start has had no chance yet
+                candidates = self._candidates(drawn, history, generator)
+                evaluations = len(candidates)
+                model = with_additions(model, target, candidates, n_new, history.n_added, config.first_weight)
+            history = history.remembered(drawn, generator).added(model.n_components - n_kept)
+        return (
+            model,
+            history,
+            {
+                "n_components": float(model.n_components),
+                "added": float(model.n_components - n_kept),
+                "deleted": float(useless.sum()),
+                "evaluations": float(evaluations),
+            },
+        )
+
+    def followed(
+        self, history: ComponentHistory, model: MixtureOfExperts, context: Tensor, reward: Tensor
+    ) -> ComponentHistory:
+        """The history after an iteration with a model, its contexts and its rewards."""
+        window = self.config.delete_after
+        return history.followed(_log_weights(model, context), reward, window) if window > 0 else history
+
+    def _candidates(self, drawn: Places, history: ComponentHistory, generator: torch.Generator) -> Places:
+        candidates = drawn + history.drawn
+        if self.data is None:
+            return candidates
+        size = (self.config.n_candidates,)
+        return candidates + self.data[torch.randint(len(self.data), size, generator=generator, device=generator.device)]
+
+
+def with_additions(
+    model: MixtureOfExperts,
+    target: TargetDensity,
+    candidates: Places,
+    n_new: int,
+    n_before: int,
+    first_weight: float,
+) -> MixtureOfExperts:
+    """A model with components added where the demand is greatest, one after the other.
+
+    A new component has slope and covariance of the one that is likeliest at its place, and the gate of the one that is
+    most probable for its context, times `first_weight`.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+        Linear.
+    target : TargetDensity
+    candidates : Places
+    n_new : int
+        How many are added.
+    n_before : int
+        How many have been added before: where the cycle of Delta stands.
+    first_weight : float
+
+    Returns
+    -------
+    MixtureOfExperts
+        The new components are the last ones. There are none if the target is finite at no candidate.
+    """
+    prepared = PreparedMixture(model, candidates.context, candidates.sample)
+    log_target = target.log_prob(candidates.context, candidates.sample)
+    log_model = prepared.log_prob(candidates.context, candidates.sample)
+    good = torch.isfinite(log_target) & torch.isfinite(log_model)
+    candidates, log_target, log_model = candidates[good], log_target[good], log_model[good]
+    if not len(candidates):
+        return model
+    for number in range(n_before, n_before + n_new):
+        floor = log_model.max() - DELTAS[number % len(DELTAS)]
+        place = (log_target - torch.maximum(log_model, floor)).argmax(0, keepdim=True)
+        new = _component_at(model, candidates[place], first_weight)
+        model = _joined(model, new)
+        density = new.experts.log_prob(candidates.context, candidates.sample)[:, 0]
+        # as if it had its share already: the next one goes elsewhere
+        log_model = torch.logaddexp(log_model, density - math.log(model.n_components))
+    return model
+
+
+def _component_at(model: MixtureOfExperts, place: Places, first_weight: float) -> MixtureOfExperts:
+    """The component that is new at one place."""
+    gating, experts = linear_parts(model)
+    log_gate = gating(place.context)
+    near = experts.take((log_gate + experts.log_prob(place.context, place.sample)).argmax(-1))
+    greatest = log_gate.argmax(-1)
+    biases = place.sample - (near.weights @ place.context.unsqueeze(-1)).squeeze(-1)
+    gate = SoftmaxGating(gating.weights[greatest], gating.biases[greatest] + math.log(first_weight))
+    return MixtureOfExperts(gate, LinearExperts(near.weights, biases, near.scale_trils))
+
+
+def _joined(model: MixtureOfExperts, new: MixtureOfExperts) -> MixtureOfExperts:
+    """The components of both, whose gates' logits are comparable."""
+    theirs = new.tensors()
+    return MixtureOfExperts.from_tensors(
+        {name: torch.cat([value, theirs[name]]) for name, value in model.tensors().items()}
+    )
+
+
+def _taken(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
+    """Some of the components."""
+    return MixtureOfExperts.from_tensors({name: value[index] for name, value in model.tensors().items()})
+
+
+def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Places:
+    """Samples of all components by turns, at contexts of their own."""
+    n_rounds = -(-n_samples // model.n_components)
+    chosen = draw_contexts(model, context, n_rounds, generator).transpose(0, 1).flatten(0, 1)[:n_samples]
+    component = torch.arange(len(chosen), device=context.device) % model.n_components
+    return Places(chosen, model.experts.select(component, chosen).sample(generator))
+
+
+def _log_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
+    """Log of the mean of q(z|y) over contexts, (n_components,)."""
+    step = max(1, CHUNK_ELEMENTS // model.n_components)
+    parts = torch.stack([torch.logsumexp(model.gating(rows), 0) for rows in context.split(step)])
+    return torch.logsumexp(parts, 0) - math.log(len(context))
