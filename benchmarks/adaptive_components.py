@@ -2,12 +2,12 @@
 
     python benchmarks/adaptive_components.py [--seeds 3] [--output benchmarks/results/adaptive_components.txt]
 
-Mixtures: ten components, whose means are uniform in [-50, 50]^d and covariances A'A + I (GMMVI's GMM targets; entries of A
-with deviation .1 d), known by their density alone. The start is one broad component, or 20 components drawn from it. KL
-is that of the model to the target [nat], log 10 = 2.30 for one mode of ten.
+Mixtures: ten components, whose means are uniform in [-50, 50]^d and covariances A'A + I (GMMVI's GMM targets; A has
+entries of deviation .1 d), known by their density alone. The start is one component as wide as the means are spread,
+or 20 of that width with means drawn from it. KL is that of the model to the target [nat], log 10 = 2.30 for one mode.
 
 Experts: inverse kinematics of the iiwa, positions, known kinematics. Starts are EM fits to all samples, or only to those
-with the elbow (joint 4) bent to one side, which is half of the solutions. RMSE [m] and ELBO [nat, up to a constant] of raw
+with the elbow (joint 4) bent to one side, half of the solutions. RMSE [m] and ELBO [nat, up to a constant] of raw
 samples, and the share of them with the elbow on the side that such a start lacks.
 
 One thread, CPU seconds.
@@ -33,7 +33,7 @@ from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig, TruncatedE
 from eim_ros.kinematics import Robot
 
 N_MODES = 10
-WIDTH = 5.5  # standard deviation of the start
+WIDTH = 30.0  # standard deviation of the start: as wide as the means are spread
 GROWTH = {"add_every": 5, "max_components": 60, "delete_after": 30}
 ELBOW = 3  # index of joint 4
 

@@ -108,10 +108,9 @@ class ComponentHistory:
     @classmethod
     def empty(cls, model: MixtureOfExperts) -> ComponentHistory:
         """Before the first iteration."""
-        options = {"dtype": model.dtype, "device": model.device}
-        nothing = torch.zeros(0, model.n_components, **options)
-        places = Places(torch.zeros(0, model.n_context, **options), torch.zeros(0, model.n_dims, **options))
-        return cls(nothing, nothing, places)
+        nothing = torch.zeros(0, dtype=model.dtype, device=model.device)
+        blank = nothing.reshape(0, model.n_components)
+        return cls(blank, blank, Places(nothing.reshape(0, model.n_context), nothing.reshape(0, model.n_dims)))
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything, as `from_tensors` takes it."""
