@@ -148,14 +148,15 @@ class ComponentHistory:
         return dataclasses.replace(self, drawn=drawn, n_batches=n_batches)
 
     def useless(self, window: int, least_weight: float) -> Tensor:
-        """Which components are useless, (n_components,) of bool; none that is younger than the window."""
-        if window == 0 or len(self.rewards) < window:
-            return torch.zeros(self.rewards.shape[1], dtype=torch.bool, device=self.rewards.device)
+        """Which components are useless, (n_components,) of bool; none that is younger than the window, never all."""
         deserved = self.log_weights + self.rewards
+        if window == 0 or len(deserved) < window or not bool(torch.isfinite(deserved).all(0).any()):
+            return torch.zeros(deserved.shape[1], dtype=torch.bool, device=deserved.device)
         part = max(1, window // 3)  # what begins and ends a window is averaged over so many iterations
         before, now = deserved[:part].mean(0), deserved[-part:].mean(0)
         lack = (now[torch.isfinite(now)].max() - before).clamp_min(1e-12)
         is_negligible = self.log_weights.exp().amax(0) < least_weight  # NaN is not
+        is_negligible[self.log_weights[-1].nan_to_num(-math.inf).argmax()] = False
         return is_negligible & ((now - before) / lack <= LEAST_GAIN)
 
     def take(self, index: Tensor) -> ComponentHistory:

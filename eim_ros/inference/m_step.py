@@ -53,6 +53,12 @@ class MStepConfig(NetworkFitConfig):
     gating_entropy_loss_bound: float = option(
         0.05, "largest loss of the gating's mean entropy", unit="nat", minimum=0.0
     )
+    gating_gradient: str = option(
+        "plain",
+        "gradient that a linear gating of contexts follows: plain; natural, which brings components back that have lost "
+        "their weight, if rewards can be trusted there",
+        choices=("plain", "natural"),
+    )
     n_gating_contexts: int = option(
         500, "contexts at which the gating's rewards are taken; samples of each component without contexts", minimum=1
     )
@@ -106,7 +112,8 @@ def update_gating(
         )
         gating = SoftmaxGating(chosen.new_zeros(model.n_components, 0), shared.log_probs[0])
         return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}, mean_reward
-    update = project_gating(model.gating, chosen, reward, *bounds, kl_weight=kl_weight)
+    natural = config.gating_gradient == "natural"
+    update = project_gating(model.gating, chosen, reward, *bounds, kl_weight=kl_weight, natural=natural)
     return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}, mean_reward
 
 

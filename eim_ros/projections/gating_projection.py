@@ -12,9 +12,10 @@ maximised over theta itself by L-BFGS, so noise averages out and the bounds hold
 Without contexts both are the same, and `project_categorical` has the closed form.
 
 L-BFGS follows the gradient in theta, which vanishes with a component's probability, so that one which has once lost its
-weight would never come back, however great its reward. For a linear gating it therefore works in coordinates in which
-the Fisher matrix is about the identity (natural gradient). What such a component gains is guessed from few contexts:
-its step is damped the more, the fewer it has, and bounded.
+weight hardly comes back, however great its reward. Where rewards are exact, that is a loss: then a linear gating can be
+fitted in coordinates in which the Fisher matrix is about the identity (natural gradient). What such a component gains
+is known at few contexts: its step is damped the more, the fewer it has, and bounded. Where the ratio is estimated, it
+is least known where the model has no samples, and the plain gradient is the safer one.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ FloatArray = npt.NDArray[np.float64]
 
 MAX_SOLVES = 10  # per multiplier
 ENOUGH = 0.5  # share of a bound that counts as having used it
-RIDGE = 0.1  # damping of the Fisher matrix, in units of a component's probability
-SCARCITY = 3.0  # further damping per parameter, divided by the number of contexts that the component effectively has
+RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
+SCARCITY = 3.0  # natural gradient: further damping per parameter, divided by the number of contexts that the component effectively has
 LARGEST_STEP = 1.0  # [nat] of a component's logits in each direction, unless the bound of the KL is larger
 LEAST_PROBABILITY = 1e-30  # where a component has less, it moves less
 AIM = 0.87  # share of a bound that is tried for
@@ -79,6 +80,7 @@ def project_gating(
     entropy_loss_bound: float,
     *,
     kl_weight: float = 1.0,
+    natural: bool = False,
     max_iterations: int = 15,
 ) -> GatingUpdate:
     """Improve a gating by rewards of its components.
@@ -93,6 +95,8 @@ def project_gating(
         Largest mean KL and largest mean loss of entropy [nat].
     kl_weight : float
         Weight of the KL term of the objective, >= 0.
+    natural : bool
+        Whether a linear gating follows the natural gradient.
     max_iterations : int
         Of L-BFGS for one pair of multipliers.
 
@@ -103,7 +107,10 @@ def project_gating(
     unchanged = GatingUpdate(old, float("inf"), 0.0, 0.0, 0.0, False)
     if old.n_components == 1 or not bool(torch.isfinite(reward).all()):
         return unchanged
-    problem = _Problem.of(old, context, reward, kl_weight, max(LARGEST_STEP, kl_bound), max_iterations)
+    family: _Family = (
+        _Neural(old, context) if isinstance(old, NeuralGating) else _Linear(_linear(old), context, natural)
+    )
+    problem = _Problem.of(family, reward, kl_weight, max(LARGEST_STEP, kl_bound), max_iterations)
     eta, flat = _least_multiplier(
         lambda eta: problem.solve(eta, 0.0, problem.start), problem.kl, kl_bound, problem.likely_eta(kl_bound)
     )
@@ -201,10 +208,10 @@ class _Family(Protocol):
 class _Linear:
     """Softmax gatings in coordinates u: [V, v] = old [V, v] + L^-T u for each component, in standardised contexts.
 
-    L L' is the component's block of the Fisher matrix at the old gating, damped.
+    Natural: L L' is the component's block of the Fisher matrix at the old gating, damped. Otherwise L is the identity.
     """
 
-    def __init__(self, gating: SoftmaxGating, context: Tensor) -> None:
+    def __init__(self, gating: SoftmaxGating, context: Tensor, natural: bool) -> None:
         center = context.mean(0)
         scale = (context - center).square().mean(0).sqrt()
         self._center, self._scale = center, torch.where(scale > 0.0, scale, torch.ones_like(scale))
@@ -212,12 +219,15 @@ class _Linear:
         self._design = torch.cat([standard, standard.new_ones(len(standard), 1)], -1)
         biases = gating.biases + gating.weights @ center
         self._origin = torch.cat([gating.weights * self._scale, biases.unsqueeze(-1)], -1)
-        self._map, mass = self._metric()
         self.start = np.zeros(self._origin.numel())
-        self._reach = mass.sqrt().unsqueeze(-1).expand(self._origin.shape).reshape(-1).cpu().numpy()
+        self._natural = natural
+        self._map, self._mass = self._metric()
 
     def bounds(self, largest: float) -> FloatArray | None:
-        return largest * np.stack([-self._reach, self._reach], -1)
+        if not self._natural:
+            return None
+        reach = self._mass.sqrt().unsqueeze(-1).expand(self._origin.shape).reshape(-1).cpu().numpy()
+        return largest * np.stack([-reach, reach], -1)
 
     def log_probs(self, flat: FloatArray) -> Tensor:
         return torch.log_softmax(self._design @ self._parameters(flat).T, -1)
@@ -225,8 +235,9 @@ class _Linear:
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
-        value, gradient = objective(self.log_probs(flat))
-        return value, self._natural(gradient.T @ self._design).reshape(-1).cpu().numpy()
+        value, in_logits = objective(self.log_probs(flat))
+        gradient = in_logits.T @ self._design
+        return value, (self._mapped(gradient) if self._natural else gradient).reshape(-1).cpu().numpy()
 
     def build(self, flat: FloatArray) -> SoftmaxGating:
         parameters = self._parameters(flat)
@@ -236,7 +247,7 @@ class _Linear:
 
     def natural_length(self, reward: Tensor) -> float:
         probabilities = self.log_probs(self.start).exp().T / len(reward)
-        return float(self._natural((probabilities * reward.T) @ self._design).square().sum())
+        return float(self._mapped((probabilities * reward.T) @ self._design).square().sum())
 
     def _metric(self) -> tuple[Tensor, Tensor]:
         """L^-T of each component, and its mean probability (n_components,)."""
@@ -245,20 +256,24 @@ class _Linear:
         products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
         blocks = (probabilities @ products).reshape(len(probabilities), *2 * (design.shape[1],))
         mass = probabilities.sum(-1).clamp_min(LEAST_PROBABILITY)
-        n_effective = mass.square() / probabilities.square().sum(-1).clamp_min(LEAST_PROBABILITY**2)
-        ridge = mass * (RIDGE + SCARCITY * design.shape[1] / n_effective)
+        ridge = RIDGE * mass
+        if self._natural:
+            n_effective = mass.square() / probabilities.square().sum(-1).clamp_min(LEAST_PROBABILITY**2)
+            ridge = ridge + SCARCITY * design.shape[1] / n_effective * mass
         identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
         factor = torch.linalg.cholesky(blocks + ridge[:, None, None] * identity)
         return torch.linalg.solve_triangular(factor, identity.expand_as(blocks), upper=False).mT, mass
 
-    def _natural(self, gradient: Tensor) -> Tensor:
-        """Gradient in u of one in [V, v]."""
+    def _mapped(self, gradient: Tensor) -> Tensor:
+        """L^-1 times a gradient in [V, v], which is the gradient in u."""
         return (self._map.mT @ gradient.unsqueeze(-1)).squeeze(-1)
 
     def _parameters(self, flat: FloatArray) -> Tensor:
         """[V, v] in standardised contexts, (n_components, n_context + 1)."""
-        coordinates = torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device)
-        return self._origin + (self._map @ coordinates.reshape(self._origin.shape).unsqueeze(-1)).squeeze(-1)
+        moved = torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device).reshape(self._origin.shape)
+        if self._natural:
+            moved = (self._map @ moved.unsqueeze(-1)).squeeze(-1)
+        return self._origin + moved
 
 
 class _Neural:
@@ -307,10 +322,7 @@ class _Problem:
     max_iterations: int
 
     @classmethod
-    def of(
-        cls, old: Gating, context: Tensor, reward: Tensor, kl_weight: float, largest: float, max_iterations: int
-    ) -> _Problem:
-        family: _Family = _Neural(old, context) if isinstance(old, NeuralGating) else _Linear(_linear(old), context)
+    def of(cls, family: _Family, reward: Tensor, kl_weight: float, largest: float, max_iterations: int) -> _Problem:
         old_log_probs = family.log_probs(family.start)
         centred = reward - (old_log_probs.exp() * reward).sum(-1, keepdim=True)
         return cls(family, old_log_probs, centred, kl_weight, largest, max_iterations)

@@ -122,6 +122,7 @@ def test_component_is_useless_if_it_has_neither_weight_nor_gain(rewards, weights
     assert history.useless(3, 1e-6).tolist() == [False, useless]
     assert not history.useless(4, 1e-6).any()  # the run is too young
     assert not history.useless(0, 1e-6).any()
+    assert not history.useless(3, 1.0).tolist()[0]  # the heaviest one stays, whatever counts as negligible
 
 
 def test_useless_component_is_deleted_and_the_others_go_on():

@@ -80,14 +80,14 @@ def test_single_context_agrees_with_the_categorical_projection():
 
 
 def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best():
-    """Plain L-BFGS, whose gradient vanishes with the weight, leaves it at 1e-9 of any share."""
+    """The plain gradient, which vanishes with the weight, leaves it where it is."""
     context, old = contexts(), linear_gating()
     gating = SoftmaxGating(old.weights, old.biases - 20.0 * torch.tensor([1.0, 0.0, 0.0, 0.0]).double())
     noise = generator_of(3)
     for _ in range(60):
         reward = normal(noise, len(context), 4) - gating(context)
         reward[:, 0] += 2.0
-        update = project_gating(gating, context, reward, 0.05, WIDE)
+        update = project_gating(gating, context, reward, 0.05, WIDE, natural=True)
         assert update.kl <= 0.05
         gating = update.gating
     expected = torch.softmax(torch.tensor([2.0, 0.0, 0.0, 0.0]).double(), -1)  # maximises E[r] + H
@@ -101,7 +101,7 @@ def test_few_contexts_give_a_weightless_component_no_large_step():
     gating = SoftmaxGating(gating.weights, gating.biases - 25.0 * (torch.arange(300) == 0).double())
     reward = normal(generator_of(3), 200, 300)
     reward[7, 0] = 60.0
-    update = project_gating(gating, many[:200], reward, 0.05, WIDE)
+    update = project_gating(gating, many[:200], reward, 0.05, WIDE, natural=True)
     assert float(update.gating(many)[:, 0].exp().max()) < 1e-3
 
 
