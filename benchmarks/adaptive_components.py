@@ -6,8 +6,8 @@ Mixtures: ten components, whose means are uniform in [-50, 50]^d and covariances
 entries of deviation .1 d), known by their density alone. The start is one component as wide as the means are spread,
 or 20 of that width with means drawn from it. KL is that of the model to the target [nat], log 10 = 2.30 for one mode.
 
-Experts: inverse kinematics of the iiwa, positions, known kinematics. Starts are EM fits to all samples, or only to those
-with the elbow (joint 4) bent to one side, half of the solutions. RMSE [m] and ELBO [nat, up to a constant] of raw
+Experts: inverse kinematics of the iiwa, positions, known kinematics. Starts are EM fits to all samples, or only to
+those with the elbow (joint 4) bent to one side, half of the solutions. RMSE [m] and ELBO [nat, up to a constant] of raw
 samples, and the share of them with the elbow on the side that such a start lacks.
 
 One thread, CPU seconds.

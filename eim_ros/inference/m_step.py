@@ -55,8 +55,8 @@ class MStepConfig(NetworkFitConfig):
     )
     gating_gradient: str = option(
         "plain",
-        "gradient that a linear gating of contexts follows: plain; natural, which brings components back that have lost "
-        "their weight, if rewards can be trusted there",
+        "gradient that a linear gating of contexts follows: plain; natural, by which components that have lost their "
+        "weight come back, if rewards can be trusted there",
         choices=("plain", "natural"),
     )
     n_gating_contexts: int = option(

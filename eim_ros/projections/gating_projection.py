@@ -15,7 +15,7 @@ L-BFGS follows the gradient in theta, which vanishes with a component's probabil
 weight hardly comes back, however great its reward. Where rewards are exact, that is a loss: then a linear gating can be
 fitted in coordinates in which the Fisher matrix is about the identity (natural gradient). What such a component gains
 is known at few contexts: its step is damped the more, the fewer it has, and bounded. Where the ratio is estimated, it
-is least known where the model has no samples, and the plain gradient is the safer one.
+is least known where the model has no samples, and the plain gradient is the default.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FloatArray = npt.NDArray[np.float64]
 MAX_SOLVES = 10  # per multiplier
 ENOUGH = 0.5  # share of a bound that counts as having used it
 RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
-SCARCITY = 3.0  # natural gradient: further damping per parameter, divided by the number of contexts that the component effectively has
+SCARCITY = 3.0  # natural gradient: further damping per parameter and effective number of the component's contexts
 LARGEST_STEP = 1.0  # [nat] of a component's logits in each direction, unless the bound of the KL is larger
 LEAST_PROBABILITY = 1e-30  # where a component has less, it moves less
 AIM = 0.87  # share of a bound that is tried for
