@@ -60,7 +60,7 @@ class KnownDensityEIMConfig(MStepConfig, FamilyConfig, AuxiliaryConfig, Adaptati
     initial_starts: int = option(10, "fits of EM from k-means of which the likeliest is the start", minimum=1)
     initial_em_iterations: int = option(40, "iterations of each of them; 0: a single k-means alone", minimum=0)
     gating_gradient: str = option(
-        "natural", "gradient that a linear gating of contexts follows, see EIM", choices=("plain", "natural")
+        "natural", "gradient that a linear gating of contexts follows: plain or natural", choices=("plain", "natural")
     )
     temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
     n_contexts: int = option(0, "contexts of the data that an iteration looks at, drawn anew; 0: all", minimum=0)
