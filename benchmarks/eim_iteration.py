@@ -37,12 +37,11 @@ from eim_ros.inference import (
     TruncatedEM,
     TruncatedEMConfig,
 )
-from eim_ros.inference.density_ratio import Pairs
 from eim_ros.inference.eim import EIMState, _Fitting
 from eim_ros.inference.expert_contexts import draw_contexts
 from eim_ros.inference.m_step import update_experts, update_gating
 from eim_ros.inference.ratio_choice import density_ratio
-from eim_ros.inference.training_data import TrainingData, checked_data
+from eim_ros.inference.training_data import Pairs, TrainingData, checked_data
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.projections import QuadraticSurrogate, fit_to_gradients, project_experts
 

@@ -1,6 +1,6 @@
 """Learners: each is `init -> step -> step ...`, run by the one loop in `run`."""
 
-from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
+from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
@@ -8,6 +8,7 @@ from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import PlugInRatio
 from eim_ros.inference.ratio_inputs import FeatureInputs, RatioInputs, StandardisedInputs
 from eim_ros.inference.run import Checkpoint, FitResult, History, State, run
+from eim_ros.inference.training_data import Pairs
 from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 
 __all__ = [

@@ -9,15 +9,11 @@ makes all that is far away equal, so that the target decides. It cycles from com
 data, where there are any, samples that all components draw now, and samples that they drew at all times before: a
 model that has contracted to one mode draws nothing elsewhere.
 
-A component is useless when in a window of iterations its weight, the mean of q(z|y) over the contexts, has been
-negligible and the weight it deserves has hardly caught up with the greatest one. What it deserves, unnormalised, is its
-weight times exp of its reward: what an update without bounds would give it. The reward alone rises as a weight falls,
-since phi = log p - log q.
+What is useless, `ComponentHistory` tells.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -27,14 +23,16 @@ from torch import Tensor
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.distributions.standardisation import linear_parts
+from eim_ros.errors import ConfigurationError
+from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.expert_contexts import draw_contexts
 from eim_ros.inference.target_density import TargetDensity
+from eim_ros.inference.training_data import Pairs
 from eim_ros.settings import Settings, option
 
-__all__ = ["DELTAS", "Adaptation", "AdaptationConfig", "ComponentHistory", "Places", "with_additions"]
+__all__ = ["DELTAS", "Adaptation", "AdaptationConfig", "with_additions"]
 
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
-LEAST_GAIN = 0.4  # of what it lacks to the best log deserved weight, a component makes up for this share in a window
 CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time: they stay in cache
 
 
@@ -65,124 +63,28 @@ class AdaptationConfig(Settings):
 
 
 @dataclass(frozen=True)
-class Places:
-    """Pairs of a context (n, n_context) and a sample (n, n_dims)."""
-
-    context: Tensor
-    sample: Tensor
-
-    def __len__(self) -> int:
-        return len(self.context)
-
-    def __getitem__(self, rows: Tensor | slice) -> Places:
-        return Places(self.context[rows], self.sample[rows])
-
-    def __add__(self, other: Places) -> Places:
-        return Places(torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample]))
-
-
-@dataclass(frozen=True)
-class ComponentHistory:
-    """What the components did in the last iterations (the newest is the last row), and what they drew in all.
-
-    Attributes
-    ----------
-    log_weights : Tensor (n_iterations, n_components)
-        Log of the mean of q(z|y) over the contexts [nat]; NaN before the component was there.
-    rewards : Tensor (n_iterations, n_components)
-        Mean of phi over the contexts and samples of each component [nat]; NaN likewise.
-    drawn : Places
-        Samples of all times, equally likely to be here.
-    n_batches : int
-        How many batches they are from.
-    n_added : int
-        Components added in the whole run.
-    """
-
-    log_weights: Tensor
-    rewards: Tensor
-    drawn: Places
-    n_batches: int = 0
-    n_added: int = 0
-
-    @classmethod
-    def empty(cls, model: MixtureOfExperts) -> ComponentHistory:
-        """Before the first iteration."""
-        nothing = torch.zeros(0, dtype=model.dtype, device=model.device)
-        blank = nothing.reshape(0, model.n_components)
-        return cls(blank, blank, Places(nothing.reshape(0, model.n_context), nothing.reshape(0, model.n_dims)))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything, as `from_tensors` takes it."""
-        return {
-            "history.log_weights": self.log_weights,
-            "history.rewards": self.rewards,
-            "history.context": self.drawn.context,
-            "history.sample": self.drawn.sample,
-            "history.counts": torch.tensor([self.n_batches, self.n_added]),
-        }
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device) -> ComponentHistory:
-        """Inverse of `tensors`."""
-        names = ("log_weights", "rewards", "context", "sample")
-        log_weights, rewards, context, sample = (tensors[f"history.{name}"].to(device) for name in names)
-        return cls(log_weights, rewards, Places(context, sample), *tensors["history.counts"].tolist())
-
-    def followed(self, log_weight: Tensor, reward: Tensor, window: int) -> ComponentHistory:
-        """With one more iteration (n_components,); rows before the window are forgotten."""
-        log_weights = torch.cat([self.log_weights, log_weight.unsqueeze(0)])[-window:]
-        rewards = torch.cat([self.rewards, reward.unsqueeze(0)])[-window:]
-        return dataclasses.replace(self, log_weights=log_weights, rewards=rewards)
-
-    def remembered(self, new: Places, generator: torch.Generator) -> ComponentHistory:
-        """With one more batch of samples, always of the same number; each batch keeps as many of its samples."""
-        n_batches, drawn = self.n_batches + 1, new
-        if self.n_batches > 0:
-            level = torch.rand(len(new), generator=generator, dtype=new.sample.dtype, device=new.sample.device)
-            replaced = (level * n_batches < 1.0).unsqueeze(-1)
-            drawn = Places(
-                torch.where(replaced, new.context, self.drawn.context),
-                torch.where(replaced, new.sample, self.drawn.sample),
-            )
-        return dataclasses.replace(self, drawn=drawn, n_batches=n_batches)
-
-    def useless(self, window: int, least_weight: float) -> Tensor:
-        """Which components are useless, (n_components,) of bool; none that is younger than the window, never all."""
-        deserved = self.log_weights + self.rewards
-        if window == 0 or len(deserved) < window or not bool(torch.isfinite(deserved).all(0).any()):
-            return torch.zeros(deserved.shape[1], dtype=torch.bool, device=deserved.device)
-        part = max(1, window // 3)  # what begins and ends a window is averaged over so many iterations
-        before, now = deserved[:part].mean(0), deserved[-part:].mean(0)
-        lack = (now[torch.isfinite(now)].max() - before).clamp_min(1e-12)
-        is_negligible = self.log_weights.exp().amax(0) < least_weight  # NaN is not
-        is_negligible[self.log_weights[-1].nan_to_num(-math.inf).argmax()] = False
-        return is_negligible & ((now - before) / lack <= LEAST_GAIN)
-
-    def take(self, index: Tensor) -> ComponentHistory:
-        """That of some of the components."""
-        return dataclasses.replace(self, log_weights=self.log_weights[:, index], rewards=self.rewards[:, index])
-
-    def added(self, n_new: int) -> ComponentHistory:
-        """With new components."""
-        blank = self.rewards.new_full((len(self.rewards), n_new), math.nan)
-        log_weights, rewards = (torch.cat([rows, blank], -1) for rows in (self.log_weights, self.rewards))
-        return dataclasses.replace(self, log_weights=log_weights, rewards=rewards, n_added=self.n_added + n_new)
-
-
-@dataclass(frozen=True)
 class Adaptation:
     """Adapts the number of components between two iterations.
 
     Attributes
     ----------
     config : AdaptationConfig
-    data : Places, optional
+    data : Pairs, optional
         Candidates that are given.
     """
 
     config: AdaptationConfig
-    data: Places | None = None
+    data: Pairs | None = None
+
+    def check(self, start: MixtureOfExperts) -> None:
+        """Refuse, with `ConfigurationError`, a start whose number of components cannot change."""
+        linear = isinstance(start.gating, SoftmaxGating) and isinstance(start.experts, LinearExperts)
+        if self.config.adapts and not linear:
+            raise ConfigurationError(
+                "components can be added to and deleted from linear models only; set add_every and delete_after to 0, "
+                "or choose a linear gating and linear experts",
+                type(start.experts).__name__,
+            )
 
     def __call__(
         self,
@@ -245,7 +147,7 @@ class Adaptation:
         window = self.config.delete_after
         return history.followed(_log_weights(model, context), reward, window) if window > 0 else history
 
-    def _candidates(self, drawn: Places, history: ComponentHistory, generator: torch.Generator) -> Places:
+    def _candidates(self, drawn: Pairs, history: ComponentHistory, generator: torch.Generator) -> Pairs:
         candidates = drawn + history.drawn
         if self.data is None:
             return candidates
@@ -256,7 +158,7 @@ class Adaptation:
 def with_additions(
     model: MixtureOfExperts,
     target: TargetDensity,
-    candidates: Places,
+    candidates: Pairs,
     n_new: int,
     n_before: int,
     first_weight: float,
@@ -271,7 +173,7 @@ def with_additions(
     model : MixtureOfExperts
         Linear.
     target : TargetDensity
-    candidates : Places
+    candidates : Pairs
     n_new : int
         How many are added.
     n_before : int
@@ -301,7 +203,7 @@ def with_additions(
     return model
 
 
-def _component_at(model: MixtureOfExperts, place: Places, first_weight: float) -> MixtureOfExperts:
+def _component_at(model: MixtureOfExperts, place: Pairs, first_weight: float) -> MixtureOfExperts:
     """The component that is new at one place."""
     gating, experts = linear_parts(model)
     log_gate = gating(place.context)
@@ -325,12 +227,12 @@ def _taken(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
     return MixtureOfExperts.from_tensors({name: value[index] for name, value in model.tensors().items()})
 
 
-def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Places:
+def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Pairs:
     """Samples of all components by turns, at contexts of their own."""
     n_rounds = -(-n_samples // model.n_components)
     chosen = draw_contexts(model, context, n_rounds, generator).transpose(0, 1).flatten(0, 1)[:n_samples]
     component = torch.arange(len(chosen), device=context.device) % model.n_components
-    return Places(chosen, model.experts.select(component, chosen).sample(generator))
+    return Pairs(chosen, model.experts.select(component, chosen).sample(generator))
 
 
 def _log_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:

@@ -19,29 +19,10 @@ from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.auxiliary import AuxiliaryConfig
 from eim_ros.inference.ratio_objectives import OBJECTIVES, Objective, logistic
 from eim_ros.inference.reference_density import ReferenceConfig
+from eim_ros.inference.training_data import Pairs
 from eim_ros.settings import option
 
-__all__ = ["DensityRatio", "Pairs", "RatioConfig", "RatioReport", "report_of"]
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Samples with their contexts.
-
-    Attributes
-    ----------
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-    """
-
-    context: Tensor
-    sample: Tensor
-
-    def __len__(self) -> int:
-        return len(self.sample)
-
-    def __getitem__(self, index: Tensor | slice) -> Pairs:
-        return Pairs(self.context[index], self.sample[index])
+__all__ = ["DensityRatio", "RatioConfig", "RatioReport", "report_of"]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.distributions.prepared_mixture import PreparedMixture
-from eim_ros.inference.density_ratio import DensityRatio, Pairs, RatioConfig
+from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.neural_start import neural_start
@@ -30,7 +30,7 @@ from eim_ros.inference.reference_density import best_fit, refined
 from eim_ros.inference.reference_start import closest_start
 from eim_ros.inference.reparameterised import GradientConfig, update_by_gradients
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
-from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.inference.training_data import Pairs, TrainingData, checked_data, checked_start
 from eim_ros.settings import option
 
 __all__ = ["EIM", "EIMConfig", "EIMState"]

@@ -26,18 +26,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts
 from eim_ros.distributions.prepared_mixture import PreparedMixture
-from eim_ros.errors import ConfigurationError, DataError, DistributionError
+from eim_ros.errors import DistributionError
 from eim_ros.inference.auxiliary import AuxiliaryConfig
-from eim_ros.inference.component_adaptation import DELTAS, Adaptation, AdaptationConfig, ComponentHistory, Places
+from eim_ros.inference.component_adaptation import DELTAS, Adaptation, AdaptationConfig
+from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, target_density
-from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.inference.training_data import Pairs, TrainingData, checked_start, data_or_contexts, has_samples
 from eim_ros.numerics import Status
 from eim_ros.settings import option
 
@@ -81,14 +82,14 @@ class KnownDensityState:
     model: MixtureOfExperts
     generator: torch.Generator
     iteration: int
-    history: ComponentHistory
+    components: ComponentHistory
 
     @property
     def kept(self) -> MixtureOfExperts:
         return self.model
 
     def tensors(self) -> dict[str, Tensor]:
-        return {**self.model.tensors(), **self.history.tensors(), "generator": self.generator.get_state()}
+        return {**self.model.tensors(), **self.components.tensors(), "generator": self.generator.get_state()}
 
 
 class KnownDensityEIM:
@@ -152,24 +153,17 @@ class KnownDensityEIM:
             differentiated though gradients are asked for, or that is finite nowhere where the start has its samples.
         """
         generator = generator or torch.Generator().manual_seed(0)
-        checked = _data(data, initial).to(generator.device)
+        checked = data_or_contexts(data, initial).to(generator.device)
         if initial is None:
             initial = self._initial(checked, generator)
         start = checked_start(initial, checked).to(device=generator.device)
-        if self.config.adapts and not (
-            isinstance(start.gating, SoftmaxGating) and isinstance(start.experts, LinearExperts)
-        ):
-            raise ConfigurationError(
-                "components can be added to and deleted from linear models only; set add_every and delete_after to 0, "
-                "or choose a linear gating and linear experts",
-                type(start.experts).__name__,
-            )
+        adaptation = Adaptation(self.config, Pairs(checked.context, checked.sample) if has_samples(data) else None)
+        adaptation.check(start)
         target = target_density(self.target, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.surrogate == "gradient" and isinstance(start.experts, LinearExperts)
         _check(target, start, checked.context, differentiable=by_gradients)
-        places = Places(checked.context, checked.sample) if _has_samples(data) else None
         return run(
-            _Fitting(self.config, target, checked.context, Adaptation(self.config, places)),
+            _Fitting(self.config, target, checked.context, adaptation),
             KnownDensityState(start, generator, 0, ComponentHistory.empty(start)),
             self.config.n_iterations,
             callbacks=callbacks,
@@ -206,9 +200,9 @@ class _Fitting:
     def step(self, state: KnownDensityState) -> tuple[KnownDensityState, dict[str, float]]:
         config, generator = self.config, state.generator
         target, context = self.target.at(state.iteration), self._contexts(generator)
-        model, history, record = state.model, state.history, {"evaluations": 0.0}
+        model, components, record = state.model, state.components, {"evaluations": 0.0}
         if config.adapts:
-            model, history, record = self.adaptation(model, history, target, context, state.iteration, generator)
+            model, components, record = self.adaptation(model, components, target, context, state.iteration, generator)
         typical = model.experts(context[:1]).mean[0]
         prepared = config.prepared(model, context, typical)
         ratio = KnownRatio(target, prepared, config.temperature)
@@ -220,22 +214,21 @@ class _Fitting:
         record["evaluations"] += ratio.evaluations
         record["non_finite"] = ratio.non_finite / max(1, ratio.evaluations)
         if config.adapts:
-            history = self.adaptation.followed(history, model, context, reward)
-        return KnownDensityState(following, generator, state.iteration + 1, history), record
+            components = self.adaptation.followed(components, model, context, reward)
+        return KnownDensityState(following, generator, state.iteration + 1, components), record
 
     def restore(self, state: KnownDensityState, tensors: dict[str, Tensor], iteration: int) -> KnownDensityState:
         model = MixtureOfExperts.from_tensors(tensors).to(device=state.generator.device)
         state.generator.set_state(tensors["generator"])
-        history = ComponentHistory.from_tensors(tensors, state.generator.device)
-        return KnownDensityState(model, state.generator, iteration, history)
+        components = ComponentHistory.from_tensors(tensors, state.generator.device)
+        return KnownDensityState(model, state.generator, iteration, components)
 
     def finished(self, history: History) -> bool:
         config, sizes = self.config, history.column("n_components")
         if config.add_every > 0 and sizes and sizes[-1] < config.max_components:
             # a rest tells nothing as long as components are added: all Deltas must have been tried in vain
-            return config.plateau_window > 0 and _plateau(
-                history, max(config.plateau_window, len(DELTAS) * config.add_every)
-            )
+            window = max(config.plateau_window, len(DELTAS) * config.add_every)
+            return config.plateau_window > 0 and _plateau(history, window)
         changes = history.column("change")[-QUIET_ITERATIONS:]
         quiet = len(changes) == QUIET_ITERATIONS and max(changes) <= config.tolerance
         return quiet or _plateau(history, config.plateau_window)
@@ -286,22 +279,6 @@ def _plateau(history: History, window: int) -> bool:
     rise = sum(values[window:]) - sum(values[:window])
     noise = sum(error**2 for error in errors) ** 0.5
     return rise <= noise and sum(errors[window:]) >= STEADY * sum(errors[:window])
-
-
-def _data(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> TrainingData:
-    """Data whose samples, where a start makes them superfluous, are zeros."""
-    if _has_samples(data):
-        return checked_data(data)
-    if initial is None:
-        raise DataError("give samples to make a start of, or an initial model")
-    if data is None:
-        return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))
-    return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
-
-
-def _has_samples(data: Any) -> bool:
-    contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
-    return data is not None and not contexts_only
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:

@@ -20,11 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.density_ratio import Pairs, RatioConfig, RatioReport, report_of
+from eim_ros.inference.density_ratio import RatioConfig, RatioReport, report_of
 from eim_ros.inference.plug_in_ratio import PlugInRatio
 from eim_ros.inference.ratio_inputs import RatioInputs
 from eim_ros.inference.ratio_network import Dropout, ratio_network
 from eim_ros.inference.ratio_objectives import OBJECTIVES
+from eim_ros.inference.training_data import Pairs
 
 __all__ = ["NetworkRatio"]
 

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.distributions.prepared_mixture import PreparedMixture
-from eim_ros.inference.density_ratio import Pairs, RatioConfig, RatioReport, report_of
+from eim_ros.inference.density_ratio import RatioConfig, RatioReport, report_of
 from eim_ros.inference.ratio_inputs import RatioInputs
+from eim_ros.inference.training_data import Pairs
 
 __all__ = ["InputsFactor", "KnownFactor", "PlugInRatio", "ReferenceFactor"]
 

@@ -15,7 +15,31 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.errors import DataError, DistributionError
 
-__all__ = ["TrainingData", "checked_data", "checked_start"]
+__all__ = ["Pairs", "TrainingData", "checked_data", "checked_start", "data_or_contexts", "has_samples"]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Samples with their contexts.
+
+    Attributes
+    ----------
+    context : Tensor (n_samples, n_context)
+    sample : Tensor (n_samples, n_dims)
+    """
+
+    context: Tensor
+    sample: Tensor
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __getitem__(self, index: Tensor | slice) -> Pairs:
+        return Pairs(self.context[index], self.sample[index])
+
+    def __add__(self, other: Pairs) -> Pairs:
+        """Those of both."""
+        return Pairs(torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample]))
 
 
 @dataclass(frozen=True)
@@ -88,6 +112,23 @@ def checked_data(data: Any) -> TrainingData:
                 f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
             )
     return TrainingData(context, sample, conditional)
+
+
+def has_samples(data: Any) -> bool:
+    """Whether data are more than contexts, that is, neither None nor a pair (context, None)."""
+    contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
+    return data is not None and not contexts_only
+
+
+def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> TrainingData:
+    """As `checked_data`; where a start makes samples superfluous and there are none, they are zeros."""
+    if has_samples(data):
+        return checked_data(data)
+    if initial is None:
+        raise DataError("give samples to make a start of, or an initial model")
+    if data is None:
+        return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))
+    return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
 
 
 def checked_start(initial: MixtureOfExperts | GaussianMixture, data: TrainingData) -> MixtureOfExperts:

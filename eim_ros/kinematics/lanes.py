@@ -477,6 +477,14 @@ def refine_lanes(
 
 
 @compiled
+def load_rows(positions: FloatArray, first: int, n_rows: int, q: FloatArray) -> None:
+    """Let lanes q (dof LANES,) be n_rows rows of positions (n, dof), from the first on."""
+    for lane in range(n_rows):
+        for j in range(positions.shape[1]):
+            q[j * LANES + lane] = positions[first + lane, j]
+
+
+@compiled
 def errors_lanes(
     links: FloatArray, positions: FloatArray, target: FloatArray, tolerances: FloatArray, errors: FloatArray
 ) -> None:
@@ -487,9 +495,7 @@ def errors_lanes(
     state, frames, error, q = np.zeros(12 * LANES), np.zeros(6 * m * LANES), np.zeros(8 * LANES), np.zeros(dof * LANES)
     for first in range(0, n, LANES):
         n_rows = min(LANES, n - first)
-        for lane in range(n_rows):
-            for j in range(dof):
-                q[j * LANES + lane] = positions[first + lane, j]
+        load_rows(positions, first, n_rows, q)
         forward(links, q, value, sine, cosine, state, frames)
         if tolerances.shape[0] > 0:
             task_differences(state, target, tolerances, tip, vectors, frame, error, axes)
@@ -524,9 +530,7 @@ def polish_lanes(
     q = np.zeros(dof * LANES)
     for first in range(0, n, LANES):
         n_rows = min(LANES, n - first)
-        for lane in range(n_rows):
-            for j in range(dof):
-                q[j * LANES + lane] = positions[first + lane, j]
+        load_rows(positions, first, n_rows, q)
         forward(links, q, value, sine, cosine, state, frames)
         pose_difference(state, target, position_only, error)
         for lane in range(LANES):

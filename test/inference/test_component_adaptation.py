@@ -9,8 +9,9 @@ from inference.toys import bimodal_pairs, kl_between, normal_mixture, without_ti
 
 from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.errors import ConfigurationError
-from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig
-from eim_ros.inference.component_adaptation import DELTAS, ComponentHistory, Places, with_additions
+from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig, Pairs
+from eim_ros.inference.component_adaptation import DELTAS, with_additions
+from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.run import Checkpoint
 from eim_ros.inference.target_density import target_density
 from eim_ros.numerics import Status
@@ -26,7 +27,7 @@ def modes(n_modes: int = 4) -> GaussianMixture:
 
 
 def history_of(rewards: list[list[float]], weights: list[list[float]]) -> ComponentHistory:
-    places = Places(torch.zeros(0, 0), torch.zeros(0, 2))
+    places = Pairs(torch.zeros(0, 0), torch.zeros(0, 2))
     return ComponentHistory(torch.tensor(weights).double().T.log(), torch.tensor(rewards).double().T, places)
 
 
@@ -77,7 +78,7 @@ def test_new_components_are_where_the_target_exceeds_the_model_and_not_all_at_on
     target = target_density(modes(), conditional=False)
     model = MixtureOfExperts.from_mixture(modes(1))
     sample, mode = modes().sample(generator_of(2), 400)
-    grown = with_additions(model, target, Places(sample[:, :0], sample), 3, 0, 0.01)
+    grown = with_additions(model, target, Pairs(sample[:, :0], sample), 3, 0, 0.01)
     assert grown.n_components == 4
     nearest = (grown.experts.biases[1:].unsqueeze(1) - MODES).norm(dim=-1).argmin(-1)
     assert sorted(nearest.tolist()) == [1, 2, 3]
@@ -91,9 +92,7 @@ def test_delta_decides_between_far_away_and_likely():
     places = torch.tensor([[0.0, 0.0], [30.0, 0.0], [60.0, 0.0]]).double()
     target = target_density(lambda x: -x[:, 0], conditional=False)
     chosen = {
-        delta: float(
-            with_additions(model, target, Places(places[:, :0], places), 1, number, 0.01).experts.biases[-1, 0]
-        )
+        delta: float(with_additions(model, target, Pairs(places[:, :0], places), 1, number, 0.01).experts.biases[-1, 0])
         for number, delta in enumerate(DELTAS)
     }
     assert chosen == {5000.0: 60.0, 1000.0: 60.0, 500.0: 60.0, 200.0: 30.0, 100.0: 30.0, 50.0: 30.0}
@@ -103,7 +102,7 @@ def test_target_that_is_finite_nowhere_adds_nothing():
     model = MixtureOfExperts.from_mixture(modes(2))
     sample = normal(generator_of(0), 20, 2)
     nothing = target_density(lambda x: torch.full_like(x[:, 0], -math.inf), conditional=False)
-    assert with_additions(model, nothing, Places(sample[:, :0], sample), 2, 0, 0.01) is model
+    assert with_additions(model, nothing, Pairs(sample[:, :0], sample), 2, 0, 0.01) is model
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_samples_of_all_times_are_equally_likely_to_be_remembered():
     generator = generator_of(0)
     for batch in range(5):
         value = torch.full((10_000, 2), float(batch)).double()
-        history = history.remembered(Places(value[:, :0], value), generator)
+        history = history.remembered(Pairs(value[:, :0], value), generator)
     counts = torch.bincount(history.drawn.sample[:, 0].long(), minlength=5)
     assert history.n_batches == 5
     assert ((counts - 2000).abs() < 200).all()  # five standard deviations
