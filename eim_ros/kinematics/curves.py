@@ -56,7 +56,7 @@ BLOCK = 64  # places compared at once, in single precision
 BY_TURN = 1.0 / TWO_PI
 SPARE = 1.25  # seeds refined for each solution wanted between others
 MARGIN = 1.1  # by which such seeds differ more than solutions have to
-SLACK = 1.03  # the same where they are compared with places of walks, which are solutions within 1e-4 or so
+SLACK = 1.03  # by which places of walks, which are solutions within 1e-4 or so, differ more from roots
 NONE = -1
 BEFORE, CHORD, TANGENT, MOVE, N_ROWS = 0, 1, 2, 3, 4  # rows of a joint in the array "rows"
 PREDICTS, ARRIVES, BENDS, SIZE, ARC, TURN, AHEAD, N_LANE_ROWS = 0, 1, 2, 3, 4, 5, 6, 7  # rows of the array "lanes"
@@ -138,26 +138,26 @@ def trace(
     found = _solutions(
         links, bounds, found[:n_found], target, position_only, position_tolerance, orientation_tolerance, n_found
     )  # fmt: skip
-    for i in range(min(found.shape[0], points.shape[0] - n_points)):
-        points[n_points] = found[i]
-        n_points += 1
+    for i in range(n_roots):
+        _put(blocks, i, points[i])
+    for i in range(found.shape[0]):
+        # polishing may have moved it close to a root, far from which its place was
+        if n_points < points.shape[0] and not _is_duplicate(turn, blocks, n_points, found[i], finest, squares):
+            points[n_points] = found[i]
+            _put(blocks, n_points, found[i])
+            n_points += 1
     n_wanted = points.shape[0] - n_points
     if finest < 0.0 or n_wanted == 0 or n_points == n_roots:
         return n_points
-    for i in range(n_roots):
-        for j in range(dof):
-            blocks[i // BLOCK, j, i % BLOCK] = points[i, j]
     found = _between(bounds, turn, places[:n_places], tangents, parent, finest, int(SPARE * n_wanted) + 1)
     found = _solutions(
         links, bounds, found, target, position_only, position_tolerance, orientation_tolerance, n_wanted
     )  # fmt: skip
     for i in range(found.shape[0]):
-        fits = n_points < points.shape[0] and n_places < room
-        if fits and not _is_duplicate(turn, blocks, n_places, found[i], SLACK * finest, squares):
+        if n_points < points.shape[0] and not _is_duplicate(turn, blocks, n_points, found[i], finest, squares):
             points[n_points] = found[i]
-            _put(blocks, n_places, found[i])
+            _put(blocks, n_points, found[i])
             n_points += 1
-            n_places += 1
     return n_points
 
 

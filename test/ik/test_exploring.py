@@ -95,6 +95,17 @@ def test_distinct_samples_are_so_however_many_are_asked_for(name: str) -> None:
         assert differences.min() > DISTINCT_TOLERANCE
 
 
+def test_distinct_samples_are_so_where_the_last_steps_to_the_pose_are_long() -> None:
+    """Panda, elbow almost stretched: before they are led back to the pose, solutions are farther apart."""
+    sampler = Sampler.load("panda_pose")
+    pose = sampler.robot.forward(np.array([-1.014888, 0.013903, -0.740226, -0.397678, -0.222957, 1.774130, -1.399054]))
+    for n in (40, 70, 100):
+        for seed in range(60):
+            rows = sampler.sample(pose, n, seed=seed, distinct=True, explore=0.95).positions
+            largest = np.abs(rows[:, None] - rows).max(-1) + np.eye(len(rows))
+            assert largest.min() > DISTINCT_TOLERANCE
+
+
 def test_what_walks_from_the_first_seeds_missed_is_walked_along_when_a_seed_leads_there() -> None:
     """More is asked for than all curves hold, so seeds go on: what they lead to then is found with its curve."""
     sampler, coverage = Sampler.load("iiwa14_pose"), []
