@@ -1,11 +1,37 @@
-"""Package description for colcon, pip and ament: code, launch and configuration files, robots, console scripts."""
+"""Package description for pip: code, compiled modules, launch and configuration files, robots, console scripts."""
 
+import os
+import platform
 from pathlib import Path
 
+from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
 from setuptools import find_packages, setup
 
 NAME = "eim_ros"
 SHARED = ("config", "launch", "urdf")
+
+INSTRUCTION_SETS = {"baseline": []}
+if platform.machine().lower() in ("x86_64", "amd64"):
+    INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
+SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g"]  # see scripts/sanitize.sh
+OPTIONS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-Wno-psabi", "-Wno-ignored-attributes"]
+
+
+def compiled_modules() -> list[Pybind11Extension]:
+    """The solver, once for each instruction set of the processor family; `numerics/native.py` chooses among them."""
+    sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
+    return [
+        Pybind11Extension(
+            f"{NAME}.solver._solver_{name}",
+            ["eim_ros/solver/binding.cpp"],
+            depends=sorted(map(str, Path("eim_ros/solver").glob("*.hpp"))),
+            define_macros=[("EIM_SOLVER_MODULE", f"_solver_{name}")],
+            cxx_std=20,
+            extra_compile_args=[*OPTIONS, *options, *sanitized],
+            extra_link_args=sanitized,
+        )
+        for name, options in INSTRUCTION_SETS.items()
+    ]
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
@@ -20,6 +46,7 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return [(f"share/{NAME}/{folder}", files) for folder, files in contents.items() if files]
 
 
+ParallelCompile("NPY_NUM_BUILD_JOBS", default=os.cpu_count() or 1).install()
 setup(
     name=NAME,
     version="0.1.0",
@@ -28,7 +55,9 @@ setup(
     maintainer="eim_ros maintainers",
     maintainer_email="maintainers@eim-ros.invalid",
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed"]},
+    package_data={NAME: ["py.typed"], f"{NAME}.solver": ["*.pyi"]},
+    ext_modules=compiled_modules(),
+    cmdclass={"build_ext": build_ext},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),

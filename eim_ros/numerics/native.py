@@ -1,0 +1,48 @@
+"""Compiled modules, of which one is built for each instruction set: the best that this processor has is loaded.
+
+`EIM_ROS_INSTRUCTION_SET` (avx512, avx2 or baseline) forces one, so that tests can run each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+__all__ = ["INSTRUCTION_SETS", "load_native"]
+
+INSTRUCTION_SETS = ("avx512", "avx2", "baseline")  # best first; on other processors than x86-64 only the last is built
+VARIABLE = "EIM_ROS_INSTRUCTION_SET"
+
+
+def load_native(name: str) -> ModuleType:
+    """Module `name`_avx512, `name`_avx2 or `name`_baseline.
+
+    Raises
+    ------
+    ImportError
+        If it was not built, or the environment variable names none that can run here.
+    """
+    try:
+        baseline = importlib.import_module(f"{name}_baseline")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"the compiled module {name} is missing for this Python: build it with `make setup`, `pip install .` or "
+            "`colcon build`; all need a C++20 compiler (Debian, Ubuntu: apt install g++)"
+        ) from error
+    forced = os.environ.get(VARIABLE, "")
+    if forced and forced not in INSTRUCTION_SETS:
+        raise ImportError(f"{VARIABLE} is {forced!r}, expected one of {', '.join(INSTRUCTION_SETS)}")
+    for instruction_set in [forced] if forced else INSTRUCTION_SETS:
+        if instruction_set == "baseline":
+            return baseline
+        if not baseline.runs_here(instruction_set):
+            if forced:
+                raise ImportError(f"{VARIABLE} is {forced!r}, which this processor does not have")
+            continue
+        try:
+            return importlib.import_module(f"{name}_{instruction_set}")
+        except ModuleNotFoundError as error:
+            if forced:
+                raise ImportError(f"{VARIABLE} is {forced!r}, for which {name} was not built") from error
+    return baseline

@@ -1,0 +1,153 @@
+// Values of the solver's templates: a number, or a pack of numbers side by side, one configuration in each.
+//
+// A pack is a vector type of the compiler (GCC and Clang), so +, -, *, /, comparisons and `mask ? a : b` read the same
+// for both. What these lack stands here. Nothing assumes that numbers are finite: NaN stays NaN.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace eim {
+
+#if defined(__AVX512F__)
+inline constexpr int kRegisterBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kRegisterBytes = 32;
+#else
+inline constexpr int kRegisterBytes = 16;
+#endif
+
+typedef double WideDouble __attribute__((vector_size(kRegisterBytes)));
+typedef float WideFloat __attribute__((vector_size(kRegisterBytes)));
+
+template <class V>
+struct Traits {  // of packs
+    using Scalar = std::remove_cvref_t<decltype(std::declval<V>()[0])>;
+    using Mask = decltype(std::declval<V>() < std::declval<V>());
+    static constexpr int lanes = sizeof(V) / sizeof(Scalar);
+};
+
+template <class V>
+    requires std::is_floating_point_v<V>
+struct Traits<V> {
+    using Scalar = V;
+    using Mask = bool;
+    static constexpr int lanes = 1;
+};
+
+template <class V>
+using Scalar = typename Traits<V>::Scalar;
+template <class V>
+using Mask = typename Traits<V>::Mask;
+template <class V>
+inline constexpr int kLanes = Traits<V>::lanes;
+template <class V>
+inline constexpr bool kIsPack = kLanes<V> > 1;
+
+// The number of one lane.
+template <class V>
+inline Scalar<V> get(const V& v, [[maybe_unused]] int lane) {
+    if constexpr (kIsPack<V>) {
+        return v[lane];
+    } else {
+        return v;
+    }
+}
+
+template <class V>
+inline void set(V& v, [[maybe_unused]] int lane, Scalar<V> x) {
+    if constexpr (kIsPack<V>) {
+        v[lane] = x;
+    } else {
+        v = x;
+    }
+}
+
+template <class V>
+inline V fill(std::type_identity_t<Scalar<V>> x) {
+    if constexpr (kIsPack<V>) {
+        return x - V{};
+    } else {
+        return x;
+    }
+}
+
+template <class M>
+inline bool get_mask(const M& mask, [[maybe_unused]] int lane) {
+    if constexpr (std::is_integral_v<M>) {  // of two joined by & or |, an int
+        return mask != 0;
+    } else {
+        return mask[lane] != 0;
+    }
+}
+
+template <class M>
+inline bool any(const M& mask) {
+    if constexpr (std::is_integral_v<M>) {
+        return mask != 0;
+    } else {
+        std::uint64_t words[sizeof(M) / 8], joined = 0;
+        std::memcpy(words, &mask, sizeof(M));
+        for (std::uint64_t word : words) joined |= word;
+        return joined != 0;
+    }
+}
+
+template <class V>
+inline V square_root(V v) {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<V, WideDouble>) return (V)_mm512_sqrt_pd((__m512d)v);
+    if constexpr (std::is_same_v<V, WideFloat>) return (V)_mm512_sqrt_ps((__m512)v);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<V, WideDouble>) return (V)_mm256_sqrt_pd((__m256d)v);
+    if constexpr (std::is_same_v<V, WideFloat>) return (V)_mm256_sqrt_ps((__m256)v);
+#elif defined(__x86_64__)
+    if constexpr (std::is_same_v<V, WideDouble>) return (V)_mm_sqrt_pd((__m128d)v);
+    if constexpr (std::is_same_v<V, WideFloat>) return (V)_mm_sqrt_ps((__m128)v);
+#endif
+    for (int lane = 0; lane < kLanes<V>; ++lane) set(v, lane, std::sqrt(get(v, lane)));
+    return v;
+}
+
+template <class V>
+inline V smaller(V a, V b) {
+    return a < b ? a : b;
+}
+
+template <class V>
+inline V larger(V a, V b) {
+    return a > b ? a : b;
+}
+
+template <class V>
+inline V absolute(V v) {
+    return v < Scalar<V>(0) ? -v : v;
+}
+
+// A number as large as which the last bit of the mantissa counts ones: added and subtracted it rounds to whole numbers.
+template <class S>
+inline constexpr S kRounder = std::is_same_v<S, double> ? S(6755399441055744.0) : S(12582912.0);
+
+// The nearest whole number, of |v| < 2^51 (double) or 2^22 (float).
+template <class V>
+inline V nearest(V v) {
+    return (v + kRounder<Scalar<V>>)-kRounder<Scalar<V>>;
+}
+
+// The difference of two angles, or of others where a turn is 0: see `turns`, `by_turns`.
+template <class V>
+inline V wrapped(V difference, Scalar<V> turn, Scalar<V> by_turn) {
+    return difference - turn * nearest(difference * by_turn);
+}
+
+inline constexpr double kPi = 3.141592653589793238462643383279502884;
+inline constexpr double kTwoPi = 2.0 * kPi;
+
+}  // namespace eim
