@@ -24,6 +24,7 @@ from eim_ros.inference import FitResult, TruncatedEM, TruncatedEMConfig
 from eim_ros.inference.recorded_fit import Callback, FitConfig, RecordedFit, algorithm_of
 from eim_ros.kinematics import Robot
 from eim_ros.numerics import Status
+from eim_ros.numerics.threads import torch_threads
 
 __all__ = ["Training", "TrainingRun"]
 
@@ -63,6 +64,7 @@ class Training:
     def algorithm(self) -> str:
         return "eim-kinematics" if isinstance(self.config, KinematicEIMConfig) else algorithm_of(self.config)
 
+    @torch_threads()
     def run(
         self,
         data_set: DataSet,
