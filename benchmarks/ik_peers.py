@@ -39,7 +39,7 @@ from _peers_picture import draw
 from _peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
 
 from eim_ros.ik import IKModel, KnownKinematicsConfig, Sampler, Training, collect
-from eim_ros.ik.metrics import exact_solutions
+from eim_ros.ik.training.metrics import exact_solutions
 from eim_ros.inference import TruncatedEMConfig
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
 from eim_ros.kinematics.planar import planar_urdf

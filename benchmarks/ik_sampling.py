@@ -28,8 +28,8 @@ import torch
 from _machine import processor
 
 from eim_ros.ik import ErrorCode, IKModel, Sampler
-from eim_ros.ik.metrics import exact_solutions
 from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.training.metrics import exact_solutions
 from eim_ros.kinematics import Robot, context_from_pose
 
 N = 200

@@ -9,7 +9,7 @@ from eim_ros.cli.output_file import check_output
 from eim_ros.cli.robot_flags import add_robot_flags, robot_from
 from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import save_data_set
-from eim_ros.ik.collection import collect
+from eim_ros.ik.training.collect import collect
 from eim_ros.kinematics import CONTEXT_KINDS
 
 __all__ = ["add_parser", "run"]

@@ -7,8 +7,8 @@ import json
 
 from eim_ros.cli.whole_numbers import seed
 from eim_ros.data import load_data_set
-from eim_ros.ik.evaluation import evaluate
 from eim_ros.ik.model import IKModel
+from eim_ros.ik.training.evaluate import evaluate
 
 __all__ = ["add_parser", "run"]
 

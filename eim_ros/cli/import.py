@@ -21,8 +21,8 @@ from eim_ros.data.pair_import import PairForm, import_pairs
 from eim_ros.data.resampling import METHODS
 from eim_ros.data.segmentation import Cuts
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik.gathering import pair_data_set
 from eim_ros.ik.model import describe_robot
+from eim_ros.ik.training.pairs import pair_data_set
 from eim_ros.kinematics import CONTEXT_KINDS
 
 __all__ = ["add_parser", "run"]

@@ -1,13 +1,8 @@
-"""Number of threads of the linear algebra: one by default, for the same numbers on every machine.
-
-The matrices are small; on a machine that does something else too, several threads wait for each other most of the time.
-"""
+"""The flag --threads: how many threads the linear algebra has, see `eim_ros.numerics.threads`."""
 
 from __future__ import annotations
 
 import argparse
-
-import torch
 
 from eim_ros.errors import ConfigurationError
 
@@ -16,11 +11,14 @@ __all__ = ["add_threads_flag", "use_threads"]
 
 def add_threads_flag(parser: argparse.ArgumentParser) -> None:
     """Add --threads."""
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of torch (default %(default)s)")
+    meaning = "threads of torch (default: what OMP_NUM_THREADS says, else 1)"
+    parser.add_argument("--threads", type=int, metavar="N", help=meaning)
 
 
 def use_threads(args: argparse.Namespace) -> None:
     """Apply --threads to this process."""
-    if args.threads < 1:
+    if args.threads is not None and args.threads < 1:
         raise ConfigurationError(f"--threads must be at least 1, got {args.threads}", args.threads)
-    torch.set_num_threads(args.threads)
+    from eim_ros.numerics.threads import default_threads, use_torch_threads  # here: it needs torch
+
+    use_torch_threads(args.threads or default_threads())

@@ -26,7 +26,7 @@ from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import DataSet, load_data_set
 from eim_ros.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik import IKModel
-from eim_ros.ik.training import Training, TrainingRun
+from eim_ros.ik.training.train import Training, TrainingRun
 from eim_ros.inference.recorded_fit import FitConfig
 from eim_ros.kinematics import Robot
 from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun

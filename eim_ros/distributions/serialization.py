@@ -7,22 +7,11 @@ from typing import Any
 
 from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions.model_file import MIXTURE_KIND, MODEL_KIND, MODEL_SCHEMA
 from eim_ros.errors import DistributionError, ModelFileError
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 
-__all__ = [
-    "MIXTURE_KIND",
-    "MODEL_KIND",
-    "MODEL_SCHEMA",
-    "load_mixture_of_experts",
-    "load_model",
-    "save_mixture_of_experts",
-    "save_model",
-]
-
-MODEL_KIND = "mixture_of_experts"  # linear and neural parts alike: the names of their tensors tell them apart
-MIXTURE_KIND = "gaussian_mixture"
-MODEL_SCHEMA = 1
+__all__ = ["load_mixture_of_experts", "load_model", "save_mixture_of_experts", "save_model"]
 
 
 def save_model(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eim_ros.distributions import MixtureOfExperts, load_mixture_of_experts, save_mixture_of_experts
+from eim_ros.distributions import LinearParameters, load_parameters
 from eim_ros.errors import ModelFileError, RobotError
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, share_path
 
+if TYPE_CHECKING:
+    from eim_ros.distributions import MixtureOfExperts
+
 __all__ = [
     "DEFAULT_MODEL",
+    "EVEN_SOLUTIONS",
     "SHIPPED_MODELS",
+    "UNIFORM_CONFIGURATIONS",
     "IKModel",
     "describe_robot",
     "model_path",
@@ -22,6 +28,10 @@ __all__ = [
 SHIPPED_MODELS = ("iiwa14_pose", "iiwa14_position", "panda_pose", "panda_position")
 DEFAULT_MODEL = "iiwa14_pose"
 
+UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limits"
+EVEN_SOLUTIONS = "forward kinematics, all solutions of each pose evenly"
+"""Sources of data sets that prefer no configuration to another: what a model learnt from them prefers none either."""
+
 
 @dataclass(frozen=True, eq=False)
 class IKModel:
@@ -29,8 +39,9 @@ class IKModel:
 
     Attributes
     ----------
-    mixture : MixtureOfExperts
-        Columns of its samples are `robot.joint_names`.
+    content : MixtureOfExperts or LinearParameters
+        The mixture, or the parameters of one with linear parts, which are all that serving needs. Columns of its
+        samples are `robot.joint_names`.
     robot : Robot
     context_kind : str
         "position" or "pose", see `eim_ros.kinematics.context_from_pose`.
@@ -38,13 +49,20 @@ class IKModel:
         JSON-compatible record of how the model was made.
     """
 
-    mixture: MixtureOfExperts
+    content: MixtureOfExperts | LinearParameters
     robot: Robot
     context_kind: str
     training: dict[str, Any] = field(default_factory=dict)
 
+    @functools.cached_property
+    def mixture(self) -> MixtureOfExperts:
+        """The mixture of experts, for which torch is imported."""
+        return self.content.mixture() if isinstance(self.content, LinearParameters) else self.content
+
     def save(self, path: str | Path) -> None:
         """Write atomically, as safetensors with the description in its header."""
+        from eim_ros.distributions import save_mixture_of_experts  # here: it needs torch
+
         document = {
             "robot": describe_robot(self.robot),
             "context_kind": self.context_kind,
@@ -69,7 +87,7 @@ class IKModel:
             Truncated, a pickle, of another schema, damaged, or trained for another robot.
         """
         path = model_path(path)
-        mixture, document = load_mixture_of_experts(path)
+        content, document = load_parameters(path)
         kind = document.get("context_kind")
         if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
             raise ModelFileError(f"{path} is no inverse kinematics model: its context kind is {kind!r}", kind)
@@ -82,10 +100,10 @@ class IKModel:
                 "robot",
                 robot.name,
             )
-        shape = (mixture.n_dims, mixture.n_context)
+        shape = (content.n_dims, content.n_context)
         if shape != (stored.dof, CONTEXT_KINDS[kind]):
             raise ModelFileError(f"{path} has (joints, context) {shape}, its robot needs {stored.dof} joints", shape)
-        return cls(mixture, robot or stored, kind, document.get("training") or {})
+        return cls(content, robot or stored, kind, document.get("training") or {})
 
 
 def model_path(name_or_path: str | Path) -> Path:

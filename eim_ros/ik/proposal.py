@@ -1,7 +1,7 @@
 """The mixture of experts for one pose: one evaluation of the model serves any number of samples and densities.
 
 NumPy and compiled loops on the CPU: a request is small, and an operation of a deep learning library costs more than its
-arithmetic.
+arithmetic. Networks are evaluated by torch, see `network_proposal.py`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.distributions import LinearParameters
 from eim_ros.ik.proposal_kernels import draw, log_densities, log_gate
 
-__all__ = ["ConditionalMixture", "Proposal"]
+if TYPE_CHECKING:
+    from eim_ros.distributions import MixtureOfExperts
+
+__all__ = ["ConditionalMixture", "Experts", "Proposal"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -90,19 +93,27 @@ class Experts:
     n_reported: int
 
     @classmethod
-    def of(cls, weights: FloatArray, biases: FloatArray, scale_trils: torch.Tensor, n_reported: int) -> Experts:
-        identity = torch.eye(scale_trils.shape[-1], dtype=scale_trils.dtype).expand_as(scale_trils)
-        inverse = torch.linalg.solve_triangular(scale_trils, identity, upper=False)
-        diagonal = scale_trils.diagonal(dim1=-2, dim2=-1)
-        log_normalisers = -diagonal.log().sum(-1) - 0.5 * scale_trils.shape[-1] * math.log(2.0 * math.pi)
+    def of(cls, weights: FloatArray, biases: FloatArray, scale_trils: FloatArray, n_reported: int) -> Experts:
+        diagonal = np.diagonal(scale_trils, axis1=-2, axis2=-1)
+        log_normalisers = -np.log(diagonal).sum(axis=-1) - 0.5 * scale_trils.shape[-1] * math.log(2.0 * math.pi)
         return cls(
             np.ascontiguousarray(weights),
             np.ascontiguousarray(biases),
-            np.ascontiguousarray(scale_trils.numpy()),
-            np.ascontiguousarray(inverse.numpy()),
-            np.ascontiguousarray(log_normalisers.numpy()),
+            np.ascontiguousarray(scale_trils),
+            inverse_of_lower(scale_trils),
+            log_normalisers,
             n_reported,
         )
+
+
+def inverse_of_lower(factors: FloatArray) -> FloatArray:
+    """Inverses of lower triangular matrices (k, d, d), row by row: forward substitution; what is above is not read."""
+    inverse = np.zeros(factors.shape)
+    for i in range(factors.shape[-1]):
+        inverse[:, i, i] = 1.0
+        inverse[:, i, :i] = -(factors[:, i, None, :i] @ inverse[:, :i, :i])[:, 0]
+        inverse[:, i] /= factors[:, i, i, None]
+    return inverse
 
 
 class Proposal:
@@ -110,48 +121,35 @@ class Proposal:
 
     Parameters
     ----------
-    mixture : MixtureOfExperts
+    model : LinearParameters or MixtureOfExperts
     """
 
-    def __init__(self, mixture: MixtureOfExperts) -> None:
-        mixture = mixture.to(device="cpu", dtype=torch.float64)
-        self.n_experts, self.n_dims, self.n_context = mixture.n_components, mixture.n_dims, mixture.n_context
-        linear = isinstance(mixture.experts, LinearExperts) and isinstance(mixture.gating, SoftmaxGating)
-        self.condition: Callable[[FloatArray], ConditionalMixture] = _linear(mixture) if linear else _any(mixture)
+    def __init__(self, model: LinearParameters | MixtureOfExperts) -> None:
+        self.n_experts, self.n_dims, self.n_context = model.n_components, model.n_dims, model.n_context
+        self.condition: Callable[[FloatArray], ConditionalMixture]
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
+        if not isinstance(model, LinearParameters):
+            if not LinearParameters.fits(model.tensors()):
+                from eim_ros.ik.network_proposal import by_networks  # here: it needs torch
+
+                self.condition = by_networks(model)
+                return
+            model = LinearParameters.of(model)
+        self.condition = _linear(model)
 
 
-def _linear(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
+def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixture]:
     """Of linear parts: only the gate has to be evaluated, experts where they are drawn."""
-    tensors = mixture.tensors()
-    gating_weights = np.ascontiguousarray(tensors["gating.weights"].numpy().T)
-    gating_biases = tensors["gating.biases"].numpy()
-    experts = Experts.of(
-        tensors["experts.weights"].numpy(),
-        tensors["experts.biases"].numpy(),
-        tensors["experts.scale_trils"],
-        mixture.n_components,
+    gating_weights = np.ascontiguousarray(model.gating_weights.T, dtype=np.float64)
+    gating_biases = np.ascontiguousarray(model.gating_biases, dtype=np.float64)
+    weights, biases, scale_trils = (
+        values.astype(np.float64) for values in (model.weights, model.biases, model.scale_trils)
     )
+    experts = Experts.of(weights, biases, scale_trils, model.n_components)
 
     def condition(contexts: FloatArray) -> ConditionalMixture:
         log_weights = np.empty((len(contexts), len(gating_biases)))
         log_gate(contexts, gating_weights, gating_biases, log_weights)
         return ConditionalMixture(log_weights.reshape(-1), contexts, experts)
-
-    return condition
-
-
-def _any(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
-    """Of any gating and experts, by their own calls: an expert for each context, of which it is independent."""
-
-    def condition(contexts: FloatArray) -> ConditionalMixture:
-        context = torch.from_numpy(np.ascontiguousarray(contexts, dtype=np.float64))
-        with torch.no_grad():
-            gate, gaussians = mixture.gating(context), mixture.experts(context)
-            factors = gaussians.scale_tril.expand(*gaussians.mean.shape, gaussians.n_dims).flatten(0, 1)
-        means = gaussians.mean.flatten(0, 1).numpy()
-        experts = Experts.of(np.empty((*means.shape, 0)), means, factors, mixture.n_components)
-        log_weights = gate.numpy() - math.log(len(contexts))
-        return ConditionalMixture(log_weights.reshape(-1), np.empty((1, 0)), experts)
 
     return condition

@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, JointStateError, RobotError
-from eim_ros.ik.collection import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal, Pool
-from eim_ros.ik.model import IKModel
+from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.proposal import Proposal
 from eim_ros.ik.ranking import Order, Ranking
@@ -55,7 +54,7 @@ class Sampler:
         self.robot: Robot = model.robot
         self.context_kind: str = model.context_kind
         self.training = model.training
-        self._proposal = Proposal(model.mixture)
+        self._proposal = Proposal(model.content)
 
     @classmethod
     def load(cls, model: str | Path, robot: Robot | None = None, device: str = "cpu") -> Sampler:

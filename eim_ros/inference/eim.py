@@ -31,6 +31,7 @@ from eim_ros.inference.reference_start import closest_start
 from eim_ros.inference.reparameterised import GradientConfig, update_by_gradients
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import Pairs, TrainingData, checked_data, checked_start
+from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import option
 
 __all__ = ["EIM", "EIMConfig", "EIMState"]
@@ -100,6 +101,7 @@ class EIM:
         self.config = config or EIMConfig()
         self.inputs = inputs
 
+    @torch_threads()
     def fit(
         self,
         data: Any,

@@ -29,6 +29,7 @@ from eim_ros.inference.neural_em import iterate
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
 from eim_ros.numerics.status import Status
+from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import option
 
 __all__ = ["EM", "EMConfig", "EMState", "initial_mixture_of_experts"]
@@ -104,6 +105,7 @@ class EM:
     def __init__(self, config: EMConfig | None = None) -> None:
         self.config = config or EMConfig()
 
+    @torch_threads()
     def fit(
         self,
         data: Any,

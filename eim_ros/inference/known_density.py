@@ -40,6 +40,7 @@ from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, target_density
 from eim_ros.inference.training_data import Pairs, TrainingData, checked_start, data_or_contexts, has_samples
 from eim_ros.numerics import Status
+from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import option
 
 __all__ = ["KnownDensityEIM", "KnownDensityEIMConfig", "KnownDensityState"]
@@ -108,6 +109,7 @@ class KnownDensityEIM:
         self.target = target
         self.config = config or KnownDensityEIMConfig()
 
+    @torch_threads()
     def fit(
         self,
         data: Any = None,

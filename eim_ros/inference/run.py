@@ -20,6 +20,7 @@ from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.errors import ModelFileError
 from eim_ros.numerics.status import Status
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
+from eim_ros.numerics.threads import torch_threads
 
 __all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "State", "run"]
 
@@ -144,6 +145,7 @@ class Checkpoint:
         return tensors, History(tuple(document["history"])), int(document["iteration"])
 
 
+@torch_threads()
 def run(
     algorithm: Algorithm[StateT],
     state: StateT,

@@ -31,6 +31,7 @@ from eim_ros.inference.maximisation import maximise
 from eim_ros.inference.neighbourhood_search import Search, search_neighbourhoods
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
 
 __all__ = ["TruncatedEM", "TruncatedEMConfig", "TruncatedEMState"]
@@ -105,6 +106,7 @@ class TruncatedEM:
     def __init__(self, config: TruncatedEMConfig | None = None) -> None:
         self.config = config or TruncatedEMConfig()
 
+    @torch_threads()
     def fit(
         self,
         data: Any,

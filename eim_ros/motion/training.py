@@ -25,6 +25,7 @@ from eim_ros.motion.reference import ReferenceInputs, fit_reference
 from eim_ros.motion.representation import Representation
 from eim_ros.motion.start import start_of_ways
 from eim_ros.numerics import Status
+from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
 
 __all__ = ["MotionConfig", "MotionEIMConfig", "MotionEMConfig", "MotionTraining", "MotionTrainingRun"]
@@ -98,6 +99,7 @@ class MotionTraining:
     seed: int = 0
     device: str = "cpu"
 
+    @torch_threads()
     def run(
         self,
         data_set: DataSet,

@@ -1,6 +1,6 @@
-"""`FkCollector`: gathers pairs of tip pose and configuration from joint states or by sampling, and saves them.
+"""`FkCollector`: collects pairs of tip pose and configuration from joint states or by sampling, and saves them.
 
-Services ~/start, ~/stop and ~/save, topic ~/status. What was gathered stays until it is saved and a new start is made.
+Services ~/start, ~/stop and ~/save, topic ~/status. What was collected stays until it is saved and a new start is made.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from std_srvs.srv import Trigger
 
 from eim_ros.data import save_data_set
 from eim_ros.errors import ConfigurationError, DataError
-from eim_ros.ik.collection import UNIFORM_CONFIGURATIONS
-from eim_ros.ik.gathering import PairGatherer
+from eim_ros.ik.model import UNIFORM_CONFIGURATIONS
+from eim_ros.ik.training.pairs import PairCollector
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.callbacks import answered, guarded
 from eim_ros.nodes.fk_collector_settings import FkCollectorSettings
@@ -43,7 +43,7 @@ class FkCollector(Node):
         super().__init__("fk_collector")
         self._node_settings = NodeSettings(self, FkCollectorSettings)
         self._robot: Robot | None = None
-        self._gatherer: PairGatherer | None = None
+        self._pairs: PairCollector | None = None
         self._collecting = False
         self._is_saved = True
         self._source = ""
@@ -77,8 +77,8 @@ class FkCollector(Node):
 
     def close(self) -> bool:
         """Destroy the node; what was not saved is lost, and the log says so."""
-        if self._gatherer and not self._is_saved and len(self._gatherer):
-            self.get_logger().warning(f"{len(self._gatherer)} pairs were not saved")
+        if self._pairs and not self._is_saved and len(self._pairs):
+            self.get_logger().warning(f"{len(self._pairs)} pairs were not saved")
         self.destroy_node()
         return True
 
@@ -89,39 +89,39 @@ class FkCollector(Node):
             raise DataError("already collecting: stop first", None)
         settings = self.settings
         assert self._robot is not None
-        goes_on = self._gatherer is not None and not self._is_saved and not self._gatherer.is_full
-        if self._gatherer is not None and not self._is_saved and self._gatherer.is_full:
-            raise DataError(f"{len(self._gatherer)} pairs wait to be saved: save them first", len(self._gatherer))
+        goes_on = self._pairs is not None and not self._is_saved and not self._pairs.is_full
+        if self._pairs is not None and not self._is_saved and self._pairs.is_full:
+            raise DataError(f"{len(self._pairs)} pairs wait to be saved: save them first", len(self._pairs))
         if not goes_on:
-            self._gatherer = PairGatherer(self._robot, settings.context, settings.n_wanted, settings.min_distance)
+            self._pairs = PairCollector(self._robot, settings.context, settings.n_wanted, settings.min_distance)
             self._rng = np.random.default_rng(settings.seed)
             self._source = settings.source
         if self._source == "joint_states":
             self._joint_states = self.create_subscription(JointState, "joint_states", self._take_state, _SENSOR_QOS)
         self._collecting, self._is_saved = True, False
-        if goes_on and self._gatherer is not None:
-            response.message = f"going on after {len(self._gatherer)} pairs that are not saved yet"
+        if goes_on and self._pairs is not None:
+            response.message = f"going on after {len(self._pairs)} pairs that are not saved yet"
 
     def _stop(self, request: Any, response: Any) -> None:
         if not self._collecting:
             raise DataError("not collecting", None)
         self._end()
-        gatherer = self._gatherer
-        assert gatherer is not None
-        response.message = f"{len(gatherer)} pairs, {gatherer.n_dropped} joint states left out"
-        if not len(gatherer) and not gatherer.n_dropped and self._source == "joint_states":
+        pairs = self._pairs
+        assert pairs is not None
+        response.message = f"{len(pairs)} pairs, {pairs.n_dropped} joint states left out"
+        if not len(pairs) and not pairs.n_dropped and self._source == "joint_states":
             response.message += f"; nothing came on {self.resolve_topic_name('joint_states')}"
-        elif gatherer.problem:
-            response.message += f"; the last one: {gatherer.problem}"
+        elif pairs.problem:
+            response.message += f"; the last one: {pairs.problem}"
 
     def _save(self, request: Any, response: Any) -> None:
-        if self._gatherer is None:
+        if self._pairs is None:
             raise DataError("nothing was collected: start first", None)
         path = Path(request.path or self.settings.output).expanduser()
         about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
         if self._source == "sampling":
             about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.seed}
-        data_set = self._gatherer.data_set(about)
+        data_set = self._pairs.data_set(about)
         try:
             save_data_set(path, data_set)
         except OSError as error:
@@ -133,22 +133,22 @@ class FkCollector(Node):
     # Collecting
 
     def _take_state(self, message: JointState) -> None:
-        gatherer = self._gatherer
-        if not self._collecting or gatherer is None:
+        pairs = self._pairs
+        if not self._collecting or pairs is None:
             return
         try:
-            gatherer.add_state(message.name, message.position)
-            if gatherer.is_full:
+            pairs.add_state(message.name, message.position)
+            if pairs.is_full:
                 self._end()
         except Exception as error:  # nothing ends the spin
             self.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
 
     def _sample(self) -> None:
-        gatherer = self._gatherer
-        if not self._collecting or self._source != "sampling" or gatherer is None:
+        pairs = self._pairs
+        if not self._collecting or self._source != "sampling" or pairs is None:
             return
-        gatherer.sample(max(1, round(self.settings.rate * _SAMPLING_PERIOD)), self._rng)
-        if gatherer.is_full:
+        pairs.sample(max(1, round(self.settings.rate * _SAMPLING_PERIOD)), self._rng)
+        if pairs.is_full:
             self._end()
 
     def _end(self) -> None:
@@ -158,12 +158,12 @@ class FkCollector(Node):
             self._joint_states = None
 
     def _report(self) -> None:
-        gatherer = self._gatherer
+        pairs = self._pairs
         message = CollectorStatus(collecting=self._collecting, n_wanted=self.settings.n_wanted)
-        if gatherer is not None:
-            message.n_samples, message.n_dropped = len(gatherer), gatherer.n_dropped
-            message.n_wanted, message.message = gatherer.n_wanted, gatherer.problem
-            if self._collecting and self._source == "joint_states" and not len(gatherer) and not gatherer.n_dropped:
+        if pairs is not None:
+            message.n_samples, message.n_dropped = len(pairs), pairs.n_dropped
+            message.n_wanted, message.message = pairs.n_wanted, pairs.problem
+            if self._collecting and self._source == "joint_states" and not len(pairs) and not pairs.n_dropped:
                 message.message = f"nothing came on {self.resolve_topic_name('joint_states')}"
         message.header.stamp = self.get_clock().now().to_msg()
         self._status.publish(message)

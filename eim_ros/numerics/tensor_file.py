@@ -1,21 +1,25 @@
-"""Tensors and a JSON document in one file: safetensors whose metadata holds the JSON. Never pickle."""
+"""Tensors and a JSON document in one file: safetensors whose metadata holds the JSON. Never pickle.
+
+A file is read as tensors of torch or as arrays of NumPy, which need no torch.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
 import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor
 
 from eim_ros.errors import ModelFileError
 from eim_ros.numerics.atomic_file import write_atomically
 
-__all__ = ["read_tensor_file", "write_tensor_file"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["read_array_file", "read_tensor_file", "write_tensor_file"]
 
 METADATA_KEY = "eim_ros"
 PICKLE_MAGIC = (b"\x80", b"PK\x03\x04")  # a bare pickle, and the zip archive torch.save writes
@@ -37,6 +41,9 @@ def write_tensor_file(
     kind, schema : str, int
         What the file holds and in which version of its layout; a reader refuses any other.
     """
+    import safetensors.torch  # here: what reads arrays needs no torch
+    import torch
+
     content = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
@@ -66,6 +73,19 @@ def read_tensor_file(
     ModelFileError
         Missing, a pickle, truncated or damaged, of another kind or schema version.
     """
+    return _read(path, "pt", kind, schema)
+
+
+def read_array_file(
+    path: str | Path, *, kind: str | tuple[str, ...], schema: int
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """As `read_tensor_file`, without torch; numbers of a type that NumPy lacks, such as bfloat16, are refused."""
+    return _read(path, "np", kind, schema)
+
+
+def _read(
+    path: str | Path, framework: str, kind: str | tuple[str, ...], schema: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         with open(path, "rb") as file:
             start = file.read(9)
@@ -74,11 +94,13 @@ def read_tensor_file(
     if start.startswith(PICKLE_MAGIC) and not SAFETENSORS_START.match(start):
         raise ModelFileError(f"{path} is a pickle; only safetensors files are loaded, for safety", str(path))
     try:
-        with safetensors.safe_open(str(path), framework="pt") as file:
+        with safetensors.safe_open(str(path), framework=framework) as file:
             header = (file.metadata() or {}).get(METADATA_KEY)
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except safetensors.SafetensorError as error:
         raise ModelFileError(f"{path} is truncated or no safetensors file: {error}", str(path)) from error
+    except (AttributeError, TypeError) as error:  # as safetensors says that NumPy has no such type
+        raise ModelFileError(f"{path} holds numbers of a type that cannot be read: {error}", str(path)) from error
     document = _document(path, header)
     kinds = (kind,) if isinstance(kind, str) else kind
     if document.get("kind") not in kinds:

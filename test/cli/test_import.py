@@ -11,7 +11,7 @@ from data.bags import Item, data_file, joint_state, label, write_own, write_stan
 from rosbags.rosbag2 import Reader
 
 from eim_ros.data import load_data_set
-from eim_ros.ik.collection import context_kind_of, robot_of
+from eim_ros.ik.training.collect import context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 
 ROBOT = Robot.load("planar3")

@@ -34,6 +34,11 @@ def test_help_needs_neither_torch_nor_ros(words: tuple[str, ...]) -> None:
     assert not modules_after(*words) & heavy
 
 
+def test_model_is_sampled_without_torch() -> None:
+    words = ["sample", "--model", "panda_position", "--pose", "0.4", "0", "0.5", "-n", "5"]
+    assert not modules_after(*words) & {"torch", "rclpy", "matplotlib"}
+
+
 def test_help_lists_every_verb(eim: Command) -> None:
     outcome = eim("--help")
     assert outcome.code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextvars
 
 import pytest
 import torch
@@ -20,11 +21,26 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(("words", "n"), [([], 1), (["--threads", "3"], 3)])
-def test_threads_are_set(threads: list[int], words: list[str], n: int) -> None:
+def test_threads_are_set(threads: list[int], monkeypatch: pytest.MonkeyPatch, words: list[str], n: int) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    use(*words)
+    assert threads == [n]
+
+
+@pytest.mark.parametrize(("words", "n"), [([], 5), (["--threads", "3"], 3)])
+def test_flag_wins_over_the_environment(
+    threads: list[int], monkeypatch: pytest.MonkeyPatch, words: list[str], n: int
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    use(*words)
+    assert threads == [n]
+
+
+def use(*words: str) -> None:
+    """Apply the flag, for nothing but this call."""
     parser = argparse.ArgumentParser()
     add_threads_flag(parser)
-    use_threads(parser.parse_args(words))
-    assert threads == [n]
+    contextvars.copy_context().run(use_threads, parser.parse_args(list(words)))
 
 
 @pytest.mark.parametrize("n", [0, -1])

@@ -15,7 +15,7 @@ from eim_ros.distributions import (
     save_mixture_of_experts,
     save_model,
 )
-from eim_ros.distributions.serialization import MODEL_KIND, MODEL_SCHEMA
+from eim_ros.distributions.model_file import MODEL_KIND, MODEL_SCHEMA
 from eim_ros.errors import ModelFileError
 from eim_ros.numerics import write_tensor_file
 

@@ -10,8 +10,8 @@ import torch
 from distributions.random_models import random_mixture_of_experts, random_neural_mixture_of_experts
 from scipy import stats
 
-from eim_ros.distributions import MixtureOfExperts
-from eim_ros.ik.proposal import Proposal
+from eim_ros.distributions import LinearParameters, MixtureOfExperts
+from eim_ros.ik.proposal import Proposal, inverse_of_lower
 from eim_ros.ik.proposal_kernels import falling_exp, fill_normal
 
 
@@ -29,6 +29,23 @@ def test_density_is_the_mean_over_the_contexts(n_components: int, n_contexts: in
     expected = torch.logsumexp(each, 0) - math.log(n_contexts)
     ours = Proposal(model).condition(contexts.numpy()).log_prob(samples.numpy())
     assert np.allclose(ours, expected.numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_arrays_of_a_model_give_the_same_mixture() -> None:
+    model, contexts = model_and_contexts()
+    by_model, by_arrays = (
+        Proposal(source).condition(contexts.numpy()) for source in (model, LinearParameters.of(model))
+    )
+    np.testing.assert_array_equal(by_model.log_weights, by_arrays.log_weights)
+    samples, _ = by_model.sample(20, np.random.default_rng(0))
+    np.testing.assert_array_equal(by_model.log_prob(samples), by_arrays.log_prob(samples))
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 7, 64])
+def test_inverse_of_a_lower_triangle_ignores_what_is_above(n_dims: int) -> None:
+    full = np.random.default_rng(0).normal(size=(5, n_dims, n_dims)) / n_dims + np.eye(n_dims)
+    expected = np.linalg.inv(np.tril(full))
+    np.testing.assert_allclose(inverse_of_lower(full), expected, rtol=0.0, atol=1e-11 * np.abs(expected).max())
 
 
 def test_neural_experts_are_served_too() -> None:

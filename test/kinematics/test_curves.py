@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from eim_ros.errors import RobotError
-from eim_ros.ik.metrics import exact_solutions
+from eim_ros.ik.training.metrics import exact_solutions
 from eim_ros.kinematics import Robot, share_path
 
 RAIL = """<robot name="rail_arm"><link name="rail"/>{links}<link name="tip_link"/>

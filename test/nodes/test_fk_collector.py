@@ -19,7 +19,7 @@ from std_msgs.msg import String
 
 from eim_ros.cli.main import main as eim
 from eim_ros.data import load_data_set
-from eim_ros.ik.collection import context_kind_of, robot_of
+from eim_ros.ik.training.collect import context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.nodes.fk_collector_settings import FkCollectorSettings

@@ -2,7 +2,7 @@
 
 import torch
 
-from eim_ros.numerics import decreasing_root
+from eim_ros.numerics.roots import decreasing_root
 
 
 def start_of(*shape: int) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Tensor files: what was written is read back; anything else is refused with the reason, pickles unread."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import safetensors.torch
 import torch
 
 from eim_ros.errors import ModelFileError
-from eim_ros.numerics import read_tensor_file, write_tensor_file
+from eim_ros.numerics import read_array_file, read_tensor_file, write_tensor_file
 
 TENSORS = {"a": torch.arange(6.0, dtype=torch.float64).reshape(2, 3), "b": torch.tensor([1, 2], dtype=torch.int64)}
 
@@ -19,7 +20,14 @@ def write(path, tensors=TENSORS, document=None, kind="example", schema=1):
 
 
 def read(path):
-    return read_tensor_file(path, kind="example", schema=1)
+    """As tensors; whoever reads arrays is refused with the same words."""
+    try:
+        found = read_tensor_file(path, kind="example", schema=1)
+    except ModelFileError as error:
+        with pytest.raises(ModelFileError, match=f"^{re.escape(str(error))}$"):
+            read_array_file(path, kind="example", schema=1)
+        raise
+    return found
 
 
 def test_tensors_and_document_come_back(tmp_path):
@@ -30,6 +38,14 @@ def test_tensors_and_document_come_back(tmp_path):
     for name, value in TENSORS.items():
         assert tensors[name].dtype == value.dtype
         assert torch.equal(tensors[name], value)
+
+
+def test_arrays_are_the_tensors(tmp_path):
+    arrays, document = read_array_file(write(tmp_path / "file", document={"x": 1}), kind="example", schema=1)
+    assert document == read(tmp_path / "file")[1]
+    assert arrays.keys() == TENSORS.keys()
+    for name, value in TENSORS.items():
+        np.testing.assert_array_equal(arrays[name], value.numpy(), strict=True)
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,12 @@ import numpy.typing as npt
 
 from eim_ros.data import DataSet
 from eim_ros.errors import DataError, ModelFileError
-from eim_ros.ik.model import describe_robot, robot_from_description
+from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, describe_robot, robot_from_description
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
 from eim_ros.kinematics.self_motion import SPACING
 
-__all__ = ["EVEN_SOLUTIONS", "UNIFORM_CONFIGURATIONS", "collect", "context_kind_of", "robot_of"]
-
-UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limits"
-EVEN_SOLUTIONS = "forward kinematics, all solutions of each pose evenly"
-"""Sources of data sets that prefer no configuration to another."""
+__all__ = ["collect", "context_kind_of", "robot_of"]
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik.metrics import (
+from eim_ros.ik.training.metrics import (
     SolutionSet,
     coverage_curve,
     exact_solutions,

@@ -7,8 +7,8 @@ import torch
 
 from eim_ros.data import DataSet
 from eim_ros.errors import DataError
-from eim_ros.ik.collection import context_kind_of, robot_of
 from eim_ros.ik.model import IKModel
+from eim_ros.ik.training.collect import context_kind_of, robot_of
 from eim_ros.kinematics import pose_from_context
 
 __all__ = ["QUANTILES", "evaluate"]

@@ -1,4 +1,4 @@
-"""Pairs gathered from joint states: what is taken, what is left out, and that training reads them."""
+"""Pairs collected from joint states: what is taken, what is left out, and that training reads them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eim_ros.errors import DataError
-from eim_ros.ik.collection import context_kind_of, robot_of
-from eim_ros.ik.gathering import PairGatherer
+from eim_ros.ik.training.collect import context_kind_of, robot_of
+from eim_ros.ik.training.pairs import PairCollector
 from eim_ros.kinematics import Robot
 
 ROBOT = Robot.load("planar3")
@@ -17,8 +17,8 @@ TURNER = (
 )
 
 
-def gatherer(robot: Robot = ROBOT, n_wanted: int = 100, min_distance: float = 0.1) -> PairGatherer:
-    return PairGatherer(robot, "pose", n_wanted, min_distance)
+def collector(robot: Robot = ROBOT, n_wanted: int = 100, min_distance: float = 0.1) -> PairCollector:
+    return PairCollector(robot, "pose", n_wanted, min_distance)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def gatherer(robot: Robot = ROBOT, n_wanted: int = 100, min_distance: float = 0.
     ],
 )
 def test_unusable_joint_state_is_left_out_with_its_reason(names, positions, reason: str) -> None:
-    pairs = gatherer()
+    pairs = collector()
     assert pairs.add_state(ROBOT.joint_names, [0.0, 0.0, 0.0])
     assert not pairs.add_state(names, positions)
     assert (len(pairs), pairs.n_dropped) == (1, 1)
@@ -42,13 +42,13 @@ def test_unusable_joint_state_is_left_out_with_its_reason(names, positions, reas
 
 
 def test_endless_joint_is_brought_into_one_turn() -> None:
-    pairs = gatherer(Robot.from_urdf(TURNER))
+    pairs = collector(Robot.from_urdf(TURNER))
     assert pairs.add_state(["turn"], [7.0])
     assert np.allclose(pairs.data_set({}).sample, 7.0 - 2.0 * np.pi)
 
 
 def test_sampling_ends_at_the_wanted_number() -> None:
-    pairs = gatherer(n_wanted=70)
+    pairs = collector(n_wanted=70)
     for _ in range(3):
         pairs.sample(30, np.random.default_rng(len(pairs)))
     assert pairs.is_full
@@ -61,4 +61,4 @@ def test_sampling_ends_at_the_wanted_number() -> None:
 
 def test_nothing_makes_no_data_set() -> None:
     with pytest.raises(DataError, match="nothing was collected"):
-        gatherer().data_set({})
+        collector().data_set({})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from eim_ros.ik.kinematic_inputs import KinematicInputs, SmoothingConfig
+from eim_ros.ik.training.inputs import KinematicInputs, SmoothingConfig
 from eim_ros.inference import KnownDensityEIMConfig
 from eim_ros.settings import option
 

@@ -1,4 +1,4 @@
-"""Pairs of pose and configuration that a robot showed: gathered from its joint states or by sampling."""
+"""Pairs of pose and configuration that a robot showed: collected from its joint states or by sampling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eim_ros.errors import DataError
 from eim_ros.ik.model import describe_robot
 from eim_ros.kinematics import Robot, context_from_pose
 
-__all__ = ["PairGatherer", "pair_data_set"]
+__all__ = ["PairCollector", "pair_data_set"]
 
 LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
@@ -42,8 +42,8 @@ def pair_data_set(
     return DataSet(context_from_pose(poses, context_kind), configurations, description)
 
 
-class PairGatherer:
-    """Gathers configurations that are complete, finite, within limits and not too close to the one before.
+class PairCollector:
+    """Collects configurations that are complete, finite, within limits and not too close to the one before.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class PairGatherer:
             self._add(values)
 
     def data_set(self, about: dict[str, Any]) -> DataSet:
-        """What was gathered; `DataError` if that is nothing."""
+        """What was collected; `DataError` if that is nothing."""
         if not self._rows:
             raise DataError("nothing was collected", 0)
         configurations = np.array(self._rows)

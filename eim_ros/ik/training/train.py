@@ -16,14 +16,15 @@ from torch import Tensor
 from eim_ros.data import DataSet
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import ConfigurationError, DataError, ModelFileError
-from eim_ros.ik.collection import context_kind_of, robot_of
-from eim_ros.ik.kinematic_inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
-from eim_ros.ik.kinematic_target import KinematicTarget, KnownKinematicsConfig
 from eim_ros.ik.model import IKModel
+from eim_ros.ik.training.collect import context_kind_of, robot_of
+from eim_ros.ik.training.inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
+from eim_ros.ik.training.target import KinematicTarget, KnownKinematicsConfig
 from eim_ros.inference import FitResult, TruncatedEM, TruncatedEMConfig
 from eim_ros.inference.recorded_fit import Callback, FitConfig, RecordedFit, algorithm_of
 from eim_ros.kinematics import Robot
 from eim_ros.numerics import Status
+from eim_ros.numerics.threads import torch_threads
 
 __all__ = ["Training", "TrainingRun"]
 
@@ -63,6 +64,7 @@ class Training:
     def algorithm(self) -> str:
         return "eim-kinematics" if isinstance(self.config, KinematicEIMConfig) else algorithm_of(self.config)
 
+    @torch_threads()
     def run(
         self,
         data_set: DataSet,
