@@ -68,7 +68,7 @@ def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
     if case.model is None:
         raise Unsupported("no model of this robot")
     sampler = Sampler(case.model)
-    sampler.compile()
+    sampler.prepare()
     position, orientation = case.tolerances
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
@@ -88,7 +88,7 @@ def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
 
 def uniform_seeds(case: Case, rng: np.random.Generator) -> Solver:
     """Our refiner from uniform random seeds."""
-    case.robot.compile()
+    pass
     position, orientation = case.tolerances
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:

@@ -150,7 +150,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
     def learned(n: int, explore: float) -> Way:
         sampler = Sampler(case.model)
-        sampler.compile()
+        sampler.prepare()
 
         def solve(pose: np.ndarray) -> np.ndarray:
             seed = int(rng.integers(2**31))

@@ -176,7 +176,7 @@ def main() -> None:
     for path in args.models:
         model = IKModel.load(path)
         robot, sampler, rng = model.robot, Sampler(model), np.random.default_rng(args.seed)
-        sampler.compile()
+        sampler.prepare()
         seeds, calls = seeds_of(model, rng), calls_of(sampler, rng)
         poses = robot.forward(robot.sample_configurations(60, rng))
         lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**seeds, **calls}, poses)]

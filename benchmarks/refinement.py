@@ -169,7 +169,6 @@ def main() -> None:
     print("\n".join(lines), flush=True)
     for name in ROBOTS:
         robot = Robot.load(name)
-        robot.compile()
         poses = robot.forward(robot.sample_configurations(arguments.poses, np.random.default_rng(arguments.seed)))
         for label, tolerances in TOLERANCES.items():
             part = ["", f"{name}, {label}", *table(compare(robot, tolerances, poses))]

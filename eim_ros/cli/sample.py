@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.near is not None and len(args.near) != sampler.robot.dof:
         names = " ".join(sampler.robot.joint_names)
         raise JointStateError(f"--near needs {sampler.robot.dof} values ({names}), got {len(args.near)}", args.near)
-    sampler.compile()
+    sampler.prepare()
     samples = sampler.sample(
         pose,
         args.samples,

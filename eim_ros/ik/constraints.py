@@ -13,7 +13,7 @@ from eim_ros.errors import ConstraintError
 from eim_ros.kinematics import Robot, Shape
 from eim_ros.kinematics.collision import CollisionScene, collision_model
 from eim_ros.kinematics.pose import rotations_from
-from eim_ros.kinematics.robot import checked_tolerances
+from eim_ros.kinematics.task import checked_tolerances
 
 __all__ = ["Constraints"]
 

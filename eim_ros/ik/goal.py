@@ -6,7 +6,6 @@ import functools
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,9 @@ from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
-from eim_ros.kinematics.lanes import verify_lanes
-from eim_ros.kinematics.robot import checked_tolerances, redundancy
+from eim_ros.kinematics.robot import MAX_ITERATIONS
+from eim_ros.kinematics.task import make_task, redundancy
+from eim_ros.solver import Effort, Task
 
 __all__ = ["PATIENCE", "Goal", "Pool"]
 
@@ -82,9 +82,8 @@ class Pool:
 class Goal:
     """What a request asks of each configuration: a pose, how close to it, and constraints.
 
-    Attributes that follow from these: `lower` and `upper` (dof,), the limits of the request [rad] or [m]; for the
-    kernels `bounds` (3, dof), the limits and which joints wrap, see `Robot.narrowed`, and `task`, tolerances per axis,
-    see `checked_tolerances`.
+    Attributes that follow from these: `lower` and `upper` (dof,), the limits of the request [rad] or [m]; `bounds`
+    (3, dof), the limits and which joints wrap, see `JointLimits`, and `task`, all of it but collisions, for the solver.
     """
 
     robot: Robot
@@ -96,28 +95,25 @@ class Goal:
     lower: FloatArray = field(init=False)
     upper: FloatArray = field(init=False)
     bounds: FloatArray = field(init=False)
-    task: FloatArray = field(init=False)
+    task: Task = field(init=False, repr=False)
     _scene: CollisionScene | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         lower, upper = self.constraints.bounds(self.robot)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
-        object.__setattr__(self, "bounds", self.robot.narrowed(lower, upper) if self.narrows else self.robot.bounds)
-        object.__setattr__(self, "task", checked_tolerances(self.constraints.tolerances, self.position_only))
+        bounds = self.robot.limits.narrowed(lower, upper).bounds if self.narrows else self.robot.bounds
+        object.__setattr__(self, "bounds", bounds)
+        task = make_task(
+            bounds,
+            self.pose,
+            self.position_only,
+            self.constraints.tolerances,
+            self.position_tolerance,
+            self.orientation_tolerance,
+        )
+        object.__setattr__(self, "task", task)
         object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
-
-    @property
-    def _asked(self) -> dict[str, Any]:
-        """Arguments of the robot's methods."""
-        return {
-            "position_only": self.position_only,
-            "tolerances": self.constraints.tolerances,
-            "position_tolerance": self.position_tolerance,
-            "orientation_tolerance": self.orientation_tolerance,
-            "lower": self.lower if self.narrows else None,
-            "upper": self.upper if self.narrows else None,
-        }
 
     @property
     def narrows(self) -> bool:
@@ -150,8 +146,12 @@ class Goal:
         if self.narrows:  # before they are clamped: a narrowed joint that turns endlessly does not wrap by itself
             turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
             positions = np.where(self.robot.continuous, turned, positions)
-        result = self.robot.refine(positions, self.pose, patience=patience, **self._asked)
-        return self.verified(result.positions, expert)
+        refined, *_ = self.robot.chain.refine(self.task, self.effort(patience), positions)
+        return self.verified(refined, expert)
+
+    def effort(self, patience: int = PATIENCE) -> Effort:
+        """Of the refiner."""
+        return Effort(float(self.position_tolerance), float(self.orientation_tolerance), MAX_ITERATIONS, patience)
 
     def settled(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
         """Valid configurations moved towards a posture, see `Robot.settle`, and whether time was up before the last.
@@ -165,12 +165,8 @@ class Goal:
         while n_moved < len(valid) and time.perf_counter() < deadline:
             rows = valid[n_moved : n_moved + SETTLED_AT_ONCE]
             n_moved += len(rows)
-            positions[rows] = self.robot.settle(
-                positions[rows],
-                self.pose,
-                preferred,
-                weights,
-                **self._asked,
+            positions[rows] = self.robot.chain.descend(
+                self.task, positions[rows], preferred, weights / weights.max(), self.robot.continuous
             )
         moved = self.verified(positions, pool.expert)
         costs = posture.costs(self.robot, np.concatenate([positions, pool.positions])).reshape(2, -1)
@@ -180,11 +176,7 @@ class Goal:
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations as they are, measured by forward kinematics, and checked for collisions."""
-        errors, valid = np.empty((2, len(positions))), np.empty(len(positions), dtype=np.bool_)
-        verify_lanes(
-            self.robot.links, self.bounds, positions, self.pose, self.position_only and not len(self.task), self.task,
-            float(self.position_tolerance), float(self.orientation_tolerance), errors, valid,
-        )  # fmt: skip
+        errors, valid = self.robot.chain.verify(self.task, positions)
         if self.can_collide:
             reaching = np.flatnonzero(valid)
             valid[reaching] = self.free(positions[reaching])

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.ik.proposal import ConditionalMixture, Experts
+from eim_ros.ik.proposal import ConditionalMixture
+from eim_ros.solver import Experts
 
 __all__ = ["by_networks"]
 
@@ -27,7 +28,7 @@ def by_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], Conditional
             gate, gaussians = prepared.gating(context), prepared.experts(context)
             factors = gaussians.scale_tril.expand(*gaussians.mean.shape, gaussians.n_dims).flatten(0, 1)
         means = gaussians.mean.flatten(0, 1).numpy()
-        experts = Experts.of(np.empty((*means.shape, 0)), means, factors.numpy(), prepared.n_components)
+        experts = Experts(np.empty((*means.shape, 0)), means, factors.numpy(), prepared.n_components)
         log_weights = gate.numpy() - math.log(len(contexts))
         return ConditionalMixture(log_weights.reshape(-1), np.empty((1, 0)), experts)
 

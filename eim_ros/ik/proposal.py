@@ -1,13 +1,11 @@
 """The mixture of experts for one pose: one evaluation of the model serves any number of samples and densities.
 
-NumPy and compiled loops on the CPU: a request is small, and an operation of a deep learning library costs more than its
-arithmetic. Networks are evaluated by torch, see `network_proposal.py`.
+Compiled, on the CPU: a request is small, and an operation of a deep learning library costs more than its arithmetic.
+Networks are evaluated by torch, see `network_proposal.py`.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.distributions import LinearParameters
-from eim_ros.ik.proposal_kernels import draw, log_densities, log_gate
+from eim_ros.solver import Experts, log_gate
 
 if TYPE_CHECKING:
     from eim_ros.distributions import MixtureOfExperts
 
-__all__ = ["ConditionalMixture", "Experts", "Proposal"]
+__all__ = ["ConditionalMixture", "Proposal"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,77 +41,11 @@ class ConditionalMixture:
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
         """Samples (n_samples, n_dims) and the expert (n_samples,) each came from."""
-        experts = self.experts
-        uniform, noise = rng.random(n_samples), rng.standard_normal((n_samples, experts.biases.shape[1]))
-        positions, components = np.empty_like(noise), np.empty(n_samples, dtype=np.int64)
-        draw(
-            self.log_weights, 1.0, self.contexts, experts.weights, experts.biases, experts.scale_trils, uniform,
-            noise, positions, components,
-        )  # fmt: skip
-        return positions, (components % experts.n_reported).astype(np.uint32)
-
-    @functools.cached_property
-    def means(self) -> FloatArray:
-        """Of the components (n_contexts * n_experts, n_dims)."""
-        experts = self.experts
-        k, d, dy = experts.weights.shape
-        means = self.contexts @ experts.weights.reshape(k * d, dy).T + experts.biases.reshape(k * d)
-        return np.asarray(means.reshape(-1, d))
+        return self.experts.draw(self.log_weights, self.contexts, n_samples, rng.random())
 
     def log_prob(self, samples: FloatArray) -> FloatArray:
         """Log density (n_samples,) [nat]."""
-        n_contexts = len(self.contexts)
-        height = self.log_weights.reshape(n_contexts, -1) + self.experts.log_normalisers
-        result = np.empty(len(samples))
-        columns = np.ascontiguousarray(samples.T, dtype=np.float64)
-        means = self.means.reshape(*height.shape, -1)
-        log_densities(np.argsort(-height.max(axis=0)), height, means, self.experts.inverse_scale, columns, result)
-        return result
-
-
-@dataclass(frozen=True, eq=False)
-class Experts:
-    """Linear Gaussian experts, prepared: mean weights y + bias.
-
-    Attributes
-    ----------
-    weights, biases : (k, d, dy), (k, d)
-    scale_trils, inverse_scale : (k, d, d)
-        Cholesky factors and their inverses.
-    log_normalisers : (k,)
-    n_reported : int
-        Expert c is reported as number c modulo n_reported.
-    """
-
-    weights: FloatArray
-    biases: FloatArray
-    scale_trils: FloatArray
-    inverse_scale: FloatArray
-    log_normalisers: FloatArray
-    n_reported: int
-
-    @classmethod
-    def of(cls, weights: FloatArray, biases: FloatArray, scale_trils: FloatArray, n_reported: int) -> Experts:
-        diagonal = np.diagonal(scale_trils, axis1=-2, axis2=-1)
-        log_normalisers = -np.log(diagonal).sum(axis=-1) - 0.5 * scale_trils.shape[-1] * math.log(2.0 * math.pi)
-        return cls(
-            np.ascontiguousarray(weights),
-            np.ascontiguousarray(biases),
-            np.ascontiguousarray(scale_trils),
-            inverse_of_lower(scale_trils),
-            log_normalisers,
-            n_reported,
-        )
-
-
-def inverse_of_lower(factors: FloatArray) -> FloatArray:
-    """Inverses of lower triangular matrices (k, d, d), row by row: forward substitution; what is above is not read."""
-    inverse = np.zeros(factors.shape)
-    for i in range(factors.shape[-1]):
-        inverse[:, i, i] = 1.0
-        inverse[:, i, :i] = -(factors[:, i, None, :i] @ inverse[:, :i, :i])[:, 0]
-        inverse[:, i] /= factors[:, i, i, None]
-    return inverse
+        return self.experts.log_density(self.log_weights, self.contexts, samples)
 
 
 class Proposal:
@@ -142,14 +74,10 @@ def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixtur
     """Of linear parts: only the gate has to be evaluated, experts where they are drawn."""
     gating_weights = np.ascontiguousarray(model.gating_weights.T, dtype=np.float64)
     gating_biases = np.ascontiguousarray(model.gating_biases, dtype=np.float64)
-    weights, biases, scale_trils = (
-        values.astype(np.float64) for values in (model.weights, model.biases, model.scale_trils)
-    )
-    experts = Experts.of(weights, biases, scale_trils, model.n_components)
+    experts = Experts(model.weights, model.biases, model.scale_trils, model.n_components)
 
     def condition(contexts: FloatArray) -> ConditionalMixture:
-        log_weights = np.empty((len(contexts), len(gating_biases)))
-        log_gate(contexts, gating_weights, gating_biases, log_weights)
+        log_weights = log_gate(contexts, gating_weights, gating_biases)
         return ConditionalMixture(log_weights.reshape(-1), contexts, experts)
 
     return condition

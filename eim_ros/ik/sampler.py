@@ -70,14 +70,10 @@ class Sampler:
     def n_experts(self) -> int:
         return int(self._proposal.n_experts)
 
-    def compile(self) -> None:
-        """Compile everything a request needs, so that none has to wait for it."""
-        self.robot.compile()
+    def prepare(self) -> None:
+        """Do now what the first request would have to wait for: shapes for collisions are read."""
         with contextlib.suppress(RobotError):  # of a shape that cannot be read: told to those who ask for collisions
             collision_model(self.robot)
-        reachable = self.robot.forward(0.5 * (self.robot.lower + self.robot.upper))
-        self.sample(reachable, 2, seed=0, distinct=True, explore=1.0)
-        self.sample(reachable, 2, seed=0, position_only=True, refine=False)
 
     def sample(
         self,

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.proposal import ConditionalMixture
+from eim_ros.solver import NO_EXPERT
 
 __all__ = ["NO_EXPERT", "Samples", "to_mapping"]
-
-NO_EXPERT = 2**32 - 1  # `Samples.expert` of a configuration that came from a uniform seed or a walk
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.ik.goal import PATIENCE, Goal, Pool
+from eim_ros.ik.goal import Goal, Pool
 from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.samples import NO_EXPERT
-from eim_ros.ik.search_kernels import search_round
-from eim_ros.kinematics.curves import empty_blocks
+from eim_ros.solver import Experts, Found, Round, Spread
 
 __all__ = ["DISTINCT_TOLERANCE", "Search"]
 
@@ -76,81 +75,64 @@ class Search:
         There may be more than n.
         """
         goal, dof = self.goal, self.goal.robot.dof
-        found, best = Pool.empty(dof), np.empty(dof + 1)
-        best[dof] = math.inf
+        found, plan = Found(dof), self._plan()
         patience = FRUITLESS_SEEDS if goal.is_within_reach else OUT_OF_REACH_SEEDS
         n_walked = int(self.explore * (min(n, MANY) + 0.5 * max(n - MANY, 0)))
         n_roots = max(n - n_walked, min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
         least_uniform = EXPLORING_UNIFORM * self.explore
         yields, uniform_share, fruitless, n_rounds = FIRST_YIELD, least_uniform, 0, 0
-        redundancy = goal.redundancy if n_roots < n and goal.constraints.tolerances is None else 0
-        can_walk = redundancy > 0
-        has_walked, seed = False, self.seed
+        can_walk = n_roots < n and goal.constraints.tolerances is None and goal.redundancy > 0
+        nothing = np.empty((0, dof))
         while len(found) < n and fruitless < patience:
             if n_rounds and time.perf_counter() >= deadline:
-                return self._outcome(found, best), True
+                return self._outcome(found), True
             n_before = len(found)
-            n_missing = (n_roots if can_walk and not has_walked else n) - n_before
+            n_missing = (n_roots if can_walk and not plan.has_walked else n) - n_before
             n_seeds = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * fruitless), MOST_SEEDS_PER_ROUND)
-            n_uniform = int(uniform_share * n_seeds)
-            fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
-            near = self.near[None] if self.near is not None and not n_rounds else found.positions[:0]
-            n_wanted = min(n, n_before + n_seeds + MOST_WALKED) if can_walk else 0
-            found, n_seeded, n_remote = self._round(
-                found, near, n_uniform, n_seeds - n_uniform, has_walked, fewest_roots, n_wanted, redundancy, seed, best
+            plan.n_uniform = int(uniform_share * n_seeds)
+            plan.n_drawn = n_seeds - plan.n_uniform
+            plan.fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
+            plan.n_wanted = min(n, n_before + n_seeds + MOST_WALKED) if can_walk else 0
+            near = nothing if self.near is None or n_rounds else self.near[None]
+            goal.robot.chain.search_round(
+                goal.task, plan, self._conditional, near, goal.robot.continuous, found
             )
             n_rounds += 1
-            seed = (seed + ANOTHER_SEED) % 1.0
+            plan.seed = (plan.seed + ANOTHER_SEED) % 1.0
+            n_seeded = found.n_seeded
             gained = n_new = n_seeded - n_before
             if goal.can_collide:
                 free = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.free(found.positions[n_before:])])
-                found, gained = found.pick(np.flatnonzero(free)), int(np.count_nonzero(free[:n_seeded])) - n_before
-            elif has_walked and self.distinct:  # what lies between known solutions tells nothing of others
-                gained = n_remote
-            if can_walk and n_seeded >= fewest_roots:
-                has_walked, patience = True, min(patience, WALKED_SEEDS)
+                found.keep(free)
+                gained = int(np.count_nonzero(free[:n_seeded])) - n_before
+            elif plan.has_walked and self.distinct:  # what lies between known solutions tells nothing of others
+                gained = found.n_remote
+            if can_walk and n_seeded >= plan.fewest_roots:
+                plan.has_walked, patience = True, min(patience, WALKED_SEEDS)
                 can_walk = not goal.can_collide and len(found) < MOST_WALKED
             fruitless = 0 if gained else fruitless + n_seeds
             yields = max(n_new / n_seeds, LEAST_YIELD)
             uniform_share = 0.5 if yields < HELPLESS else least_uniform
-        return self._outcome(found, best), False
+        return self._outcome(found), False
 
-    def _outcome(self, found: Pool, best: FloatArray) -> Pool:
+    @property
+    def _conditional(self) -> tuple[Experts, FloatArray, FloatArray]:
+        return self.conditional.experts, self.conditional.log_weights, self.conditional.contexts
+
+    def _plan(self) -> Round:
+        """What all rounds have in common."""
+        plan = Round()
+        plan.tempering, plan.stratified = 1.0 - 0.5 * self.explore, self.explore > 0.0
+        plan.distinct_tolerance = DISTINCT_TOLERANCE if self.distinct else -1.0
+        plan.has_walked = False
+        plan.spread = Spread(STEP, DISTINCT_TOLERANCE if self.distinct else FINEST, self.goal.redundancy)
+        plan.effort = self.goal.effort()
+        plan.seed = self.seed
+        return plan
+
+    def _outcome(self, found: Found) -> Pool:
         """What was found, or else the best attempt, for which the refiner now takes its time."""
-        return found if len(found) else self.goal.refined(best[None, :-1], np.full(1, NO_EXPERT, np.uint32), UNHURRIED)
-
-    def _round(
-        self,
-        found: Pool,
-        near: FloatArray,
-        n_uniform: int,
-        n_drawn: int,
-        has_walked: bool,
-        fewest_roots: int,
-        n_wanted: int,
-        redundancy: int,
-        seed: float,
-        best: FloatArray,
-    ) -> tuple[Pool, int, int]:
-        """What was found so far and by one round more, how much without walks, and how much far off: `search_round`."""
-        goal, robot, model, dof, n_known = (
-            self.goal, self.goal.robot, self.conditional.experts, self.goal.robot.dof, len(found),
-        )  # fmt: skip
-        room = max(n_known + len(near) + n_uniform + n_drawn, n_wanted)
-        positions, errors, experts = np.empty((room, dof)), np.empty((2, room)), np.empty(room, dtype=np.uint32)
-        if n_known:
-            positions[:n_known], experts[:n_known] = found.positions, found.expert
-            errors[0, :n_known], errors[1, :n_known] = found.position_error, found.orientation_error
-        n_rows, n_seeded, n_remote = search_round(
-            robot.links, goal.bounds, robot.bounds[2], goal.pose, goal.position_only and not len(goal.task), goal.task,
-            float(goal.position_tolerance), float(goal.orientation_tolerance), PATIENCE, self.conditional.log_weights,
-            1.0 - 0.5 * self.explore, self.conditional.contexts, model.weights, model.biases, model.scale_trils,
-            model.n_reported, self.explore > 0.0, n_drawn, n_uniform, near,
-            DISTINCT_TOLERANCE if self.distinct else -1.0, positions, errors, experts, n_known, has_walked,
-            fewest_roots, n_wanted, redundancy, STEP, DISTINCT_TOLERANCE if self.distinct else FINEST, seed,
-            empty_blocks(n_wanted, dof), best,
-        )  # fmt: skip
-        valid = np.empty(n_rows, dtype=np.bool_)
-        valid.fill(True)
-        pool = Pool(positions[:n_rows], errors[0, :n_rows], errors[1, :n_rows], valid, experts[:n_rows])
-        return pool, n_seeded, n_remote
+        if not len(found):
+            return self.goal.refined(found.best, np.full(1, NO_EXPERT, np.uint32), UNHURRIED)
+        valid = np.ones(len(found), dtype=np.bool_)
+        return Pool(found.positions, found.position_error, found.orientation_error, valid, found.experts)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros import solver
 from eim_ros.kinematics import Robot
-from eim_ros.numerics.compiled import compiled
 
-__all__ = ["distance_to", "distinct_rows", "is_duplicate", "on_torus"]
+__all__ = ["distance_to", "distinct_rows", "on_torus"]
 
 FloatArray = npt.NDArray[np.float64]
-
-TWO_PI = 2.0 * np.pi
 
 
 def distance_to(robot: Robot, positions: FloatArray, reference: FloatArray) -> FloatArray:
@@ -27,42 +25,7 @@ def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.
 
     Two are near-duplicates if no joint differs by more than the tolerance [rad or m].
     """
-    keep = np.empty(len(positions), dtype=np.int64)
-    return keep[: _distinct(robot.bounds, np.ascontiguousarray(positions), tolerance, keep)]
-
-
-@compiled
-def _distinct(bounds: FloatArray, positions: FloatArray, tolerance: float, keep: npt.NDArray[np.int64]) -> int:
-    """Fill keep (n,) with the indices of distinct rows; returns how many."""
-    kept, n_kept = np.empty_like(positions), 0
-    for i in range(positions.shape[0]):
-        if not is_duplicate(bounds, kept, n_kept, positions[i], tolerance):
-            kept[n_kept] = positions[i]
-            keep[n_kept] = i
-            n_kept += 1
-    return n_kept
-
-
-@compiled
-def is_duplicate(bounds: FloatArray, rows: FloatArray, n_rows: int, row: FloatArray, tolerance: float) -> bool:
-    """Whether one of the first n_rows differs by no more than the tolerance, if that is not negative, in any joint.
-
-    bounds (3, dof) as in the kernels of kinematics. Most rows differ in the first joint.
-    """
-    if tolerance < 0.0:
-        return False
-    for i in range(n_rows):
-        is_close = True
-        for j in range(row.shape[0]):
-            difference = rows[i, j] - row[j]
-            if bounds[2, j] != 0.0:
-                difference -= TWO_PI * np.floor(difference / TWO_PI + 0.5)
-            if not abs(difference) <= tolerance:
-                is_close = False
-                break
-        if is_close:
-            return True
-    return False
+    return solver.distinct_rows(robot.bounds, positions, tolerance)
 
 
 def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArray]:

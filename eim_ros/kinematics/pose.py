@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import PoseError
-from eim_ros.kinematics.kernels import LONGEST, is_rigid
+from eim_ros.solver import first_not_rigid
 
 __all__ = [
     "CONTEXT_KINDS",
@@ -33,6 +33,8 @@ _ENTRIES = {
 }  # of a flat transform
 
 NORM_TOLERANCE = 1e-3
+EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # of the products of a rotation's columns
+LONGEST = 1e100  # [m]: squares must not overflow
 
 
 def pose_from(position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = None) -> FloatArray:
@@ -99,20 +101,33 @@ def rotations_from(vectors: FloatArray) -> FloatArray:
 
 
 def check_pose(transform: npt.ArrayLike) -> FloatArray:
-    """A copy of the transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-3."""
+    """A copy of the transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-4.
+
+    A rotation off by less, from rounding, is replaced by the nearest one, so that errors are measured against a pose
+    that can be reached.
+    """
     try:
         pose = np.array(transform, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
     if pose.shape != (4, 4):
         raise PoseError(f"a pose must be a (4, 4) transform, got shape {pose.shape}", transform)
-    if is_rigid(pose) and pose[3].tolist() == [0.0, 0.0, 0.0, 1.0]:
+    if first_not_rigid(pose[None], EXACT):
         return pose
     if not np.isfinite(pose).all():
         raise PoseError("a pose must be finite", transform)
+    if first_not_rigid(pose[None], RIGID_TOLERANCE):
+        left, _, right = np.linalg.svd(pose[:3, :3])
+        pose[:3, :3], pose[3] = left @ right, (0.0, 0.0, 0.0, 1.0)
+        return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
         raise PoseError("a pose is out of the range of numbers", transform)
-    raise PoseError("the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1", transform)
+    off = np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max()
+    raise PoseError(
+        f"the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1; it is off by {off:.2g}, at most "
+        f"{RIGID_TOLERANCE:g} is taken for rounding",
+        transform,
+    )
 
 
 def check_poses(transforms: npt.ArrayLike) -> FloatArray:
@@ -123,7 +138,9 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
         raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", transforms) from error
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
         raise PoseError(f"expected poses of shape (n, 4, 4), n >= 1, got {poses.shape}", transforms)
-    return np.array([check_pose(pose) for pose in poses])
+    for i in range(first_not_rigid(poses, EXACT), len(poses)):
+        poses[i] = check_pose(poses[i])
+    return poses
 
 
 def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:

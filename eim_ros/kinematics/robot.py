@@ -1,4 +1,4 @@
-"""A serial robot: limits, forward kinematics, Jacobian and refinement of configurations, all compiled.
+"""A serial robot: limits, forward kinematics, Jacobian and inverse kinematics of configurations, by the compiled solver.
 
 Frames: poses and Jacobians are of the tip link in the base link's frame. Angles in [rad], lengths in [m].
 """
@@ -9,21 +9,23 @@ import functools
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConstraintError, PoseError, RobotError
-from eim_ros.kinematics import kernels
+from eim_ros.errors import RobotError
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
-from eim_ros.kinematics.curves import empty_blocks, spread_along
-from eim_ros.kinematics.lanes import errors_lanes, refine_lanes, verify_lanes
 from eim_ros.kinematics.pose import check_pose
-from eim_ros.kinematics.self_motion import settle
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
+from eim_ros.kinematics.task import JointLimits, TaskOptions, make_task, redundancy, transforms
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
+from eim_ros.solver import MOST_JOINTS, Chain, Effort, Spread, Task
 
-__all__ = ["Refinement", "Robot", "checked_tolerances", "redundancy"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Refinement", "Robot"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -32,8 +34,6 @@ MAX_ITERATIONS = 60
 REFINE_PATIENCE = 6
 RESTART_PATIENCE = 3
 MAX_RESTARTS = 1000
-NO_TOLERANCES = np.empty(0)
-FEWEST_FOR_LANES = 6  # seeds from which on refining them side by side is the faster way
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +80,9 @@ class Robot:
     fingerprint : str
         SHA-256 of the kinematics: equal for equal robots, whatever their links are called.
     links : (m + 1, 16)
-        The chain in the form the compiled kernels work on, see `chain.py`.
+        The chain in the form the solver works on, see `chain.py`.
     bounds : (3, dof)
-        Lower limits, upper limits, and 1 where a joint is continuous, else 0; also for the kernels.
+        Lower limits, upper limits, and 1 where a joint is continuous, else 0; also for the solver.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Robot:
     bounds: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        bounds = np.array([self.lower, self.upper, self.continuous.astype(np.float64)])
+        bounds = self.limits.bounds
         bounds.flags.writeable = False
         object.__setattr__(self, "bounds", bounds)
 
@@ -153,6 +153,31 @@ class Robot:
         """Number of independent joints."""
         return len(self.joint_names)
 
+    @property
+    def limits(self) -> JointLimits:
+        """Of the joints."""
+        return JointLimits(self.lower, self.upper, self.continuous)
+
+    @functools.cached_property
+    def chain(self) -> Chain:
+        """For the solver; `RobotError` for more joints than it takes."""
+        try:
+            return Chain(self.links, self.dof)
+        except ValueError as error:
+            raise RobotError(
+                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS}, and at most twice as many with "
+                "their followers",
+                self.dof,
+            ) from error
+
+    def task(self, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]) -> Task:
+        """Pose and limits as the solver takes them, checked; see `TaskOptions` and `make_task`."""
+        options = dict(asked)
+        limits = self.limits.narrowed(asked.get("lower"), asked.get("upper"))
+        bounds = self.bounds if "lower" not in options and "upper" not in options else limits.bounds
+        options.pop("lower", None), options.pop("upper", None)
+        return make_task(bounds, pose, **options)  # type: ignore[arg-type]
+
     @functools.cached_property
     def reach(self) -> float:
         """Upper bound of the distance from base to tip [m]: link lengths and prismatic travel, summed."""
@@ -164,22 +189,19 @@ class Robot:
     def forward(self, q: npt.ArrayLike) -> FloatArray:
         """Poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one (dof,)."""
         rows, single = self._rows(q)
-        poses = np.empty((len(rows), 4, 4))
-        kernels.forward_many(self.links, rows, poses)
+        poses = self.chain.forward(rows)
         return poses[0] if single else poses
 
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one: linear rows [m], then angular [rad]."""
         rows, single = self._rows(q)
-        jacobians = np.empty((len(rows), 6, self.dof))
-        kernels.jacobian_many(self.links, rows, jacobians)
+        jacobians = self.chain.jacobian(rows)
         return jacobians[0] if single else jacobians
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
         """Points (n, n_points, 3), or (n_points, 3) of one: base, origin of each moving joint, tip [m]."""
         rows, single = self._rows(q)
-        points = np.empty((len(rows), len(self.links) + 1, 3))
-        kernels.skeleton_many(self.links, rows, points)
+        points = self.chain.skeleton(rows)
         return points[0] if single else points
 
     def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
@@ -193,39 +215,21 @@ class Robot:
     ) -> tuple[FloatArray, FloatArray]:
         """Position errors (n,) [m] and orientation errors (n,) [rad] of configurations against one pose (4, 4).
 
-        With tolerances (6,), see `refine`: only what is beyond them.
+        With tolerances (6,), see `TaskOptions`: only what is beyond them.
         """
-        rows, _ = self._rows(q)
-        errors = np.empty((2, len(rows)))
-        measure = errors_lanes if len(rows) >= FEWEST_FOR_LANES else kernels.errors_many
-        measure(self.links, rows, check_pose(pose), checked_tolerances(tolerances), errors)
+        errors, _ = self.verify(q, pose, tolerances=tolerances)
         return errors[0], errors[1]
 
     def verify(
-        self,
-        q: npt.ArrayLike,
-        pose: npt.ArrayLike,
-        *,
-        position_only: bool = False,
-        tolerances: npt.ArrayLike | None = None,
-        position_tolerance: float = 1e-6,
-        orientation_tolerance: float = 1e-6,
-        lower: npt.ArrayLike | None = None,
-        upper: npt.ArrayLike | None = None,
+        self, q: npt.ArrayLike, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]
     ) -> tuple[FloatArray, BoolArray]:
         """Errors (2, n) [m], [rad] of configurations (n, dof), see `pose_errors`, and whether each is valid (n,).
 
-        That is, within the tolerances and within the limits. Arguments as of `refine`; the orientation's error is 0
-        with `position_only`.
+        That is, within the tolerances and within the limits; the orientation's error is 0 with `position_only`. For
+        keywords see `TaskOptions`.
         """
-        rows, target = self._rows(q)[0], check_pose(pose)
-        bounds, task = self.narrowed(lower, upper), checked_tolerances(tolerances, position_only)
-        errors, valid = np.empty((2, len(rows))), np.empty(len(rows), dtype=np.bool_)
-        verify_lanes(
-            self.links, bounds, rows, target, position_only and not len(task), task,
-            float(position_tolerance), float(orientation_tolerance), errors, valid,
-        )  # fmt: skip
-        return errors, valid
+        rows = self._rows(q)[0]
+        return self.chain.verify(self.task(pose, **asked), rows)
 
     def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Configurations (n, dof), uniform within the limits."""
@@ -236,14 +240,9 @@ class Robot:
         seeds: npt.ArrayLike,
         pose: npt.ArrayLike,
         *,
-        position_only: bool = False,
-        position_tolerance: float = 1e-6,
-        orientation_tolerance: float = 1e-6,
         max_iterations: int = MAX_ITERATIONS,
         patience: int = REFINE_PATIENCE,
-        lower: npt.ArrayLike | None = None,
-        upper: npt.ArrayLike | None = None,
-        tolerances: npt.ArrayLike | None = None,
+        **asked: Unpack[TaskOptions],
     ) -> Refinement:
         """Move each seed onto the pose by damped least squares, within limits.
 
@@ -253,21 +252,12 @@ class Robot:
             Finite configurations; those outside the limits are clamped first. They are not changed.
         pose : (4, 4) array_like
             Wanted pose of the tip in the base frame.
-        position_only : bool
-            Whether any orientation will do.
-        position_tolerance, orientation_tolerance : float
-            [m], [rad].
         max_iterations : int
             Most steps per seed.
         patience : int
             A seed is given up when its squared error does not halve within so many steps (1 or more).
-        lower, upper : (dof,) array_like, optional
-            Narrower limits for this call.
-        tolerances : (6,) array_like, optional
-            How far the tip may be off along x, y, z [m], and turned about x, y, z [rad], of the wanted pose's frame;
-            infinite where it is free. Errors are then what is beyond. The turn is measured as a twist about the axis of
-            the largest tolerance (of equal ones the last), and the shortest rotation that takes this axis to where it
-            is: a free turn about one axis and none about the others asks for the direction of that axis, exactly.
+        **asked
+            See `TaskOptions`.
 
         Raises
         ------
@@ -278,24 +268,12 @@ class Robot:
         PoseError
             If the pose is not a finite rigid transform.
         """
-        positions = self._rows(seeds)[0].copy()
+        rows, task = self._finite_rows(seeds, "seeds"), self.task(pose, **asked)
         if patience < 1:
             raise RobotError(f"patience must be at least 1, got {patience}", patience)
-        target = _transforms(pose, 2)
-        n = len(positions)
-        converged, iterations, errors = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64), np.empty((2, n))
-        outcome = kernels.check_request(target, positions)
-        if outcome == kernels.BAD_POSE:
-            raise _bad_pose(target[None])
-        if outcome == kernels.BAD_SEED:
-            raise RobotError("seeds must be finite", seeds)
-        refiner = refine_lanes if n >= FEWEST_FOR_LANES else kernels.refine_many
-        task = checked_tolerances(tolerances, position_only)
-        refiner(
-            self.links, self.narrowed(lower, upper), positions, target, position_only and not len(task), task,
-            float(position_tolerance), float(orientation_tolerance), max_iterations, patience, converged, iterations,
-            errors,
-        )  # fmt: skip
+        positions, converged, iterations, errors = self.chain.refine(
+            task, _effort(asked, max_iterations, patience), rows
+        )
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
     def spread(
@@ -305,16 +283,11 @@ class Robot:
         n: int,
         rng: np.random.Generator,
         *,
-        position_only: bool = False,
-        tolerances: npt.ArrayLike | None = None,
-        position_tolerance: float = 1e-6,
-        orientation_tolerance: float = 1e-6,
         step: float = 0.4,
         finest: float | None = None,
-        lower: npt.ArrayLike | None = None,
-        upper: npt.ArrayLike | None = None,
+        **asked: Unpack[TaskOptions],
     ) -> FloatArray:
-        """Further solutions of a pose, by walks along the self-motion of a redundant arm from known ones.
+        """Further solutions of a pose, by continuation along the self-motion of a redundant arm from known ones.
 
         Where the solutions are curves, for the arm has one joint more than the pose takes, walks go on outside the
         limits for a while, and so find pieces of the curves from which none was known.
@@ -327,33 +300,27 @@ class Robot:
         n : int
             Most solutions wanted.
         rng : numpy Generator
-        position_only, tolerances, position_tolerance, orientation_tolerance, lower, upper
-            As in `refine`.
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 of it from all others, in Euclidean distance.
         finest : float, optional
             Where the solutions are curves and fewer than n are found, the gaps between them are divided evenly, as long
             as each differs from all others by more than this [rad, m] in some joint; default: not.
+        **asked
+            See `TaskOptions`.
 
         Returns
         -------
         (k, dof) array
             k <= n; fewer, where steps from all solutions lead to no more.
         """
-        known, target = self._solutions(solutions, pose)
+        known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
         if finest is not None and not 0.0 < finest < math.inf:
             raise RobotError(f"the finest difference of solutions must be positive, got {finest}", finest)
-        bounds = self.narrowed(lower, upper)
-        points = np.empty((len(known) + max(n, 0), self.dof))
-        points[: len(known)] = known
-        task = checked_tolerances(tolerances, position_only)
-        n_points = spread_along(
-            self.links, bounds, points, len(known), target, position_only and not len(task), task,
-            float(position_tolerance), float(orientation_tolerance), float(step),
-            -1.0 if finest is None else float(finest), redundancy(bounds, position_only), rng.random(),
-            empty_blocks(len(points), self.dof),
-        )  # fmt: skip
-        return points[len(known) : n_points]
+        free = redundancy(
+            self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds, asked.get("position_only", False)
+        )
+        spread = Spread(float(step), -1.0 if finest is None else float(finest), free)
+        return self.chain.spread(task, spread, known, len(known) + max(n, 0), rng.random())[len(known) :]
 
     def settle(
         self,
@@ -361,13 +328,7 @@ class Robot:
         pose: npt.ArrayLike,
         preferred: npt.ArrayLike,
         weights: npt.ArrayLike,
-        *,
-        position_only: bool = False,
-        tolerances: npt.ArrayLike | None = None,
-        position_tolerance: float = 1e-6,
-        orientation_tolerance: float = 1e-6,
-        lower: npt.ArrayLike | None = None,
-        upper: npt.ArrayLike | None = None,
+        **asked: Unpack[TaskOptions],
     ) -> FloatArray:
         """Solutions of a pose, moved along the self-motion to a local minimum of sum_j w_j (q_j - p_j)^2.
 
@@ -383,93 +344,53 @@ class Robot:
             p [rad] or [m].
         weights : (dof,) array_like
             w >= 0.
-        position_only, tolerances, position_tolerance, orientation_tolerance, lower, upper
-            As in `refine`.
+        **asked
+            See `TaskOptions`.
 
         Returns
         -------
         (n, dof) array
         """
-        known, target = self._solutions(solutions, pose)
-        cost = np.array([self._rows(preferred)[0][0], self._rows(weights)[0][0], self.continuous])
+        known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
+        cost = np.array([self._rows(preferred)[0][0], self._rows(weights)[0][0]])
         if not np.isfinite(cost).all() or (cost[1] < 0.0).any():
             raise RobotError("a cost needs finite joint values, and finite weights of at least 0", (preferred, weights))
-        positions: FloatArray = known.copy()
         if not cost[1].any():
-            return positions
-        cost[1] /= cost[1].max()
-        task = checked_tolerances(tolerances, position_only)
-        settle(
-            self.links, self.narrowed(lower, upper), positions, cost, target, position_only and not len(task), task,
-            float(position_tolerance), float(orientation_tolerance),
-        )  # fmt: skip
-        return positions
+            return known.copy()
+        return self.chain.descend(task, known, cost[0], cost[1] / cost[1].max(), self.continuous)
 
     def solve(
         self,
         pose: npt.ArrayLike,
         rng: np.random.Generator,
         *,
-        position_only: bool = False,
-        position_tolerance: float = 1e-6,
-        orientation_tolerance: float = 1e-6,
         max_restarts: int = MAX_RESTARTS,
-        lower: npt.ArrayLike | None = None,
-        upper: npt.ArrayLike | None = None,
+        **asked: Unpack[TaskOptions],
     ) -> Refinement:
         """One solution of one pose from uniform random seeds, or the best attempt of all restarts (n = 1)."""
-        return self.solve_many(
-            _transforms(pose, 2)[None],
-            rng,
-            position_only=position_only,
-            position_tolerance=position_tolerance,
-            orientation_tolerance=orientation_tolerance,
-            max_restarts=max_restarts,
-            lower=lower,
-            upper=upper,
-        )
+        return self._solve(check_pose(pose)[None], rng, max_restarts, asked)
 
     def solve_many(
         self,
         poses: npt.ArrayLike,
         rng: np.random.Generator,
         *,
-        position_only: bool = False,
-        position_tolerance: float = 1e-6,
-        orientation_tolerance: float = 1e-6,
         max_restarts: int = MAX_RESTARTS,
-        lower: npt.ArrayLike | None = None,
-        upper: npt.ArrayLike | None = None,
+        **asked: Unpack[TaskOptions],
     ) -> Refinement:
         """One solution for each of the poses (n, 4, 4), as `solve` but in one compiled call."""
-        targets = _transforms(poses, 3)
+        return self._solve(transforms(poses), rng, max_restarts, asked)
+
+    def _solve(
+        self, targets: FloatArray, rng: np.random.Generator, max_restarts: int, asked: TaskOptions
+    ) -> Refinement:
         if max_restarts < 1:
             raise RobotError(f"max_restarts must be at least 1, got {max_restarts}", max_restarts)
-        n = len(targets)
-        positions, converged = np.empty((n, self.dof)), np.zeros(n, dtype=np.bool_)
-        iterations, errors = np.zeros(n, dtype=np.int64), np.empty((2, n))
-        outcome = kernels.solve_many(
-            self.links, self.narrowed(lower, upper), positions, targets, position_only, NO_TOLERANCES,
-            float(position_tolerance), float(orientation_tolerance), MAX_ITERATIONS, RESTART_PATIENCE, converged,
-            iterations, errors, max_restarts, rng.random(),
-        )  # fmt: skip
-        if outcome == kernels.BAD_POSE:
-            raise _bad_pose(targets)
+        task = self.task(np.eye(4) if not len(targets) else targets[0], **asked)
+        positions, converged, iterations, errors = self.chain.solve(
+            task, _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE), targets, max_restarts, rng.random()
+        )
         return Refinement(positions, converged, iterations, errors[0], errors[1])
-
-    def compile(self) -> None:
-        """Run every kernel once, so that no later call has to wait for the compiler (or for its cache on disk)."""
-        q = self.sample_configurations(1, np.random.default_rng(0))
-        pose = self.forward(q[0])
-        self.verify(q, pose)
-        self.jacobian(q)
-        self.skeleton(q)
-        for rows in (q, np.repeat(q, FEWEST_FOR_LANES, axis=0)):
-            self.pose_errors(rows, pose)
-            self.refine(rows, pose)
-        self.spread(q, pose, 1, np.random.default_rng(0), position_only=True)
-        self.settle(q, pose, q[0], np.ones(self.dof))
-        self.solve(pose, np.random.default_rng(0), max_restarts=1)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
         """Contiguous float64 rows (n, dof), and whether one row was given."""
@@ -477,7 +398,6 @@ class Robot:
             rows = np.ascontiguousarray(q, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
-        rows = rows if rows.flags.writeable else rows.copy()  # as in `narrowed`
         single = rows.ndim == 1 and rows.size == self.dof
         if single:
             rows = rows[None]
@@ -489,74 +409,14 @@ class Robot:
             )
         return rows, single
 
-    def _solutions(self, solutions: npt.ArrayLike, pose: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Checked solutions (n, dof) and their pose (4, 4)."""
-        known, target = self._rows(solutions)[0], _transforms(pose, 2)
-        outcome = kernels.check_request(target, known)
-        if outcome == kernels.BAD_POSE:
-            raise _bad_pose(target[None])
-        if outcome == kernels.BAD_SEED:
-            raise RobotError("solutions must be finite", solutions)
-        return known, target
-
-    def narrowed(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> FloatArray:
-        """Limits of a call and which joints wrap (3, dof): a continuous joint narrowed to less than a turn does not."""
-        if lower is None and upper is None:
-            return self.bounds
-        low = np.array(self.lower if lower is None else lower, dtype=np.float64)
-        high = np.array(self.upper if upper is None else upper, dtype=np.float64)
-        if low.shape != (self.dof,) or high.shape != (self.dof,):
-            raise RobotError(f"limits must have shape ({self.dof},), got {low.shape} and {high.shape}", (lower, upper))
-        if not np.all(low <= high):
-            raise RobotError("lower limits must not exceed upper limits", (lower, upper))
-        if np.any(low < self.lower) or np.any(high > self.upper):
-            raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
-        bounds = np.array([low, high, self.continuous & (low <= -math.pi) & (high >= math.pi)])
-        bounds.flags.writeable = False  # as the robot's: the kernels would be compiled anew for another kind of array
-        return bounds
+    def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
+        """Rows (n, dof), refused unless finite."""
+        rows = self._rows(q)[0]
+        if not np.isfinite(rows).all():
+            raise RobotError(f"{what} must be finite", q)
+        return rows
 
 
-def redundancy(bounds: FloatArray, position_only: bool) -> int:
-    """How many more joints can move, by bounds (3, dof), than a pose or a position takes; it may be negative."""
-    return int(np.count_nonzero(bounds[0] < bounds[1])) - (3 if position_only else 6)
-
-
-def _bad_pose(poses: FloatArray) -> PoseError:
-    """Why the kernels, which only tell good from bad, refused one of these poses (n, 4, 4)."""
-    try:
-        for pose in poses:
-            check_pose(pose)
-    except PoseError as error:
-        return error
-    return PoseError("a pose is out of the range of numbers", poses)
-
-
-def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = False) -> FloatArray:
-    """Tolerances (6,) for the kernels, those of the rotation infinite with `position_only`; (0,) for none."""
-    if tolerances is None:
-        return NO_TOLERANCES
-    try:
-        values = np.array(tolerances, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.shape != (6,) or not (values >= 0.0).all():
-        raise ConstraintError(
-            "tolerances need six numbers of at least 0, for x, y, z [m] and rotations about x, y, z [rad], got "
-            f"{tolerances!r}",
-            tolerances,
-        )
-    if position_only:
-        values[3:] = np.inf
-    return values
-
-
-def _transforms(poses: npt.ArrayLike, ndim: int) -> FloatArray:
-    """Contiguous float64 transforms (4, 4) or (n, 4, 4); the kernels check their content."""
-    try:
-        array = np.array(poses, dtype=np.float64, order="C")  # a copy: a read-only one would be another kind of array
-    except (TypeError, ValueError) as error:
-        raise PoseError("a pose must be a (4, 4) transform", poses) from error
-    if array.ndim != ndim or array.shape[-2:] != (4, 4):
-        expected = "(4, 4)" if ndim == 2 else "(n, 4, 4)"
-        raise PoseError(f"expected transforms of shape {expected}, got {array.shape}", poses)
-    return array
+def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> Effort:
+    tolerances = asked.get("position_tolerance", 1e-6), asked.get("orientation_tolerance", 1e-6)
+    return Effort(float(tolerances[0]), float(tolerances[1]), max_iterations, patience)

@@ -31,7 +31,7 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     if settings.robot or description or settings.base_link or settings.tip_link:
         robot = _given_robot(settings, description, sampler.robot, path)
         sampler = Sampler.load(path, robot=robot, device=settings.device)
-    sampler.compile()
+    sampler.prepare()
     return sampler
 
 
@@ -46,7 +46,7 @@ def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sample
     if not path:
         raise ModelFileError("the path of the model is empty", path)
     sampler = Sampler.load(path, robot=present.robot, device=device)
-    sampler.compile()
+    sampler.prepare()
     return sampler
 
 

@@ -63,11 +63,10 @@ Chain make_chain(const Doubles& links, int n_joints) {
 }
 
 // Orthonormal within a tolerance, right-handed, above a row 0 0 0 1, and not so far that squares overflow.
-bool is_rigid(const Doubles& pose, double tolerance) {
-    expect(pose.ndim() == 2 && pose.shape(0) == 4 && pose.shape(1) == 4, "a pose must be (4, 4)");
-    const auto p = pose.unchecked<2>();
+bool is_rigid(const double* pose, double tolerance) {
+    const auto p = [&](int row, int column) { return pose[4 * row + column]; };
     double worst = std::abs(p(3, 0)) + std::abs(p(3, 1)) + std::abs(p(3, 2)) + std::abs(p(3, 3) - 1.0), determinant = 0.0;
-    bool finite = std::abs(p(0, 3)) + std::abs(p(1, 3)) + std::abs(p(2, 3)) < 1e100;
+    bool finite = std::abs(p(0, 3)) + std::abs(p(1, 3)) + std::abs(p(2, 3)) < 1e100 && worst < 1.0;
     for (int a = 0; a < 3; ++a) {
         for (int b = 0; b < 3; ++b) {
             const double dot = p(0, a) * p(0, b) + p(1, a) * p(1, b) + p(2, a) * p(2, b);
@@ -80,11 +79,19 @@ bool is_rigid(const Doubles& pose, double tolerance) {
     return finite && worst <= tolerance && determinant > 0.0;
 }
 
+// Index of the first of poses (n, 4, 4) that is no rigid transform, or n.
+py::ssize_t first_not_rigid(const Doubles& poses, double tolerance) {
+    expect(poses.ndim() == 3 && poses.shape(1) == 4 && poses.shape(2) == 4, "poses must be (n, 4, 4)");
+    py::ssize_t i = 0;
+    while (i < poses.shape(0) && is_rigid(poses.data() + 16 * i, tolerance)) ++i;
+    return i;
+}
+
 Task make_task(const Doubles& bounds, const Doubles& pose, bool position_only, const Doubles& tolerances,
                double position_tolerance, double orientation_tolerance) {
     expect(bounds.ndim() == 2 && bounds.shape(0) == 3 && bounds.shape(1) <= kMostJoints, "bounds must be (3, n_joints)");
     expect(tolerances.ndim() == 1 && (tolerances.size() == 0 || tolerances.size() == 6), "tolerances must be (6,) or (0,)");
-    expect(is_rigid(pose, 2e-3), "the pose must be a rigid transform");
+    expect(pose.ndim() == 2 && pose.shape(0) == 4 && pose.shape(1) == 4 && is_rigid(pose.data(), 1e-3), "the pose must be a rigid transform");
     Task task{};
     for (int j = 0; j < bounds.shape(1); ++j) {
         task.bounds.lower[j] = bounds.at(0, j), task.bounds.upper[j] = bounds.at(1, j);
@@ -292,12 +299,14 @@ struct Experts {
 
 py::tuple draw_samples(const Experts& experts, const Doubles& log_weights, const Doubles& contexts, int n, double seed) {
     const Mixture mixture = experts.given(log_weights, contexts);
+    expect(n >= 0 && mixture.n_components() > 0, "nothing to draw from");
     Doubles samples({py::ssize_t(n), py::ssize_t(mixture.n_dims)});
     std::vector<std::int64_t> components(n);
     Random random(seed);
     draw(mixture, 1.0, false, n, random, samples.mutable_data(), components.data());
-    for (std::int64_t& component : components) component %= experts.n_reported;
-    return py::make_tuple(samples, copy_of(components, {py::ssize_t(n)}));
+    std::vector<std::uint32_t> from(components.size());
+    for (int i = 0; i < n; ++i) from[i] = std::uint32_t(components[i] % experts.n_reported);
+    return py::make_tuple(samples, copy_of(from, {py::ssize_t(n)}));
 }
 
 Doubles log_density(const Experts& experts, const Doubles& log_weights, const Doubles& contexts, const Doubles& samples) {
@@ -350,13 +359,13 @@ PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
     module.attr("NO_EXPERT") = kNoExpert;
     module.attr("SPACING") = kSpacing;
     module.def("runs_here", runs_here);
-    module.def("is_rigid", is_rigid);
+    module.def("first_not_rigid", first_not_rigid);
     module.def("distinct_rows", distinct_rows);
     module.def("log_gate", gate);
-    py::class_<Task>(module, "Task").def(py::init(&make_task));
-    py::class_<Effort>(module, "Effort").def(py::init<double, double, int, int>());
-    py::class_<Spread>(module, "Spread").def(py::init<double, double, int>());
-    py::class_<Chain>(module, "Chain")
+    py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
+    py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
+    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int>());
+    py::class_<Chain>(module, "Chain", py::module_local())
         .def(py::init(&make_chain))
         .def("forward", forward_poses)
         .def("jacobian", jacobians)
@@ -367,11 +376,11 @@ PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
         .def("spread", spread_solutions)
         .def("descend", descend)
         .def("search_round", run_round);
-    py::class_<Experts>(module, "Experts")
+    py::class_<Experts>(module, "Experts", py::module_local())
         .def(py::init<Doubles, Doubles, Doubles, int>())
         .def("draw", draw_samples)
         .def("log_density", log_density);
-    py::class_<Round>(module, "Round")
+    py::class_<Round>(module, "Round", py::module_local())
         .def(py::init([] { return Round{}; }))
         .def_readwrite("n_uniform", &Round::n_uniform)
         .def_readwrite("n_drawn", &Round::n_drawn)
@@ -384,7 +393,7 @@ PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
         .def_readwrite("spread", &Round::spread)
         .def_readwrite("effort", &Round::effort)
         .def_readwrite("seed", &Round::seed);
-    py::class_<Found>(module, "Found")
+    py::class_<Found>(module, "Found", py::module_local())
         .def(py::init<int>())
         .def("__len__", &Found::size)
         .def("keep", keep)

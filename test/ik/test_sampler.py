@@ -141,7 +141,7 @@ def test_load_gives_the_sampler_of_the_file(tmp_path) -> None:
     model = broad_model(robot, "position")
     model.save(tmp_path / "m.safetensors")
     loaded = Sampler.load(tmp_path / "m.safetensors", robot)
-    loaded.compile()
+    loaded.prepare()
     pose = reachable_pose(robot)
     assert np.array_equal(loaded.sample(pose, 9, 3).positions, Sampler(model).sample(pose, 9, 3).positions)
     assert (loaded.context_kind, loaded.n_experts, loaded.robot) == ("position", 8, robot)

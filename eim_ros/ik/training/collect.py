@@ -12,7 +12,7 @@ from eim_ros.errors import DataError, ModelFileError
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, describe_robot, robot_from_description
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
-from eim_ros.kinematics.self_motion import SPACING
+from eim_ros.solver import SPACING
 
 __all__ = ["collect", "context_kind_of", "robot_of"]
 

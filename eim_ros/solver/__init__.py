@@ -1,0 +1,46 @@
+"""The compiled solver: forward kinematics, refinement, restarts, continuation, null-space descent, mixtures, rounds.
+
+C++ in the headers of this folder, built once for each instruction set; `_solver.pyi` describes what it offers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eim_ros.numerics.native import load_native
+
+__all__ = [
+    "MOST_JOINTS",
+    "NO_EXPERT",
+    "SPACING",
+    "Chain",
+    "Effort",
+    "Experts",
+    "Found",
+    "Round",
+    "Spread",
+    "Task",
+    "distinct_rows",
+    "first_not_rigid",
+    "log_gate",
+]
+
+if TYPE_CHECKING:
+    from eim_ros.solver._solver import (
+        MOST_JOINTS,
+        NO_EXPERT,
+        SPACING,
+        Chain,
+        Effort,
+        Experts,
+        Found,
+        Round,
+        Spread,
+        Task,
+        distinct_rows,
+        first_not_rigid,
+        log_gate,
+    )
+else:
+    _native = load_native("eim_ros.solver._solver")
+    globals().update({name: getattr(_native, name) for name in __all__})

@@ -1,0 +1,142 @@
+"""What the compiled solver offers. Arrays are copied where they are not contiguous float64; what does not fit raises
+`ValueError`. n: configurations, dof: independent joints, m: moving joints, k: experts.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+LANES: int  # numbers side by side in double precision
+MOST_JOINTS: int
+NO_EXPERT: int  # `Found.experts` of what came from no expert
+SPACING: float  # of solutions that walks find at least, as a share of the step
+
+def runs_here(instruction_set: str) -> bool: ...
+def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
+    """Index of the first of transforms (n, 4, 4) that is not finite, orthonormal within a tolerance, right-handed, above
+    a row 0 0 0 1; n if there is none.
+    """
+
+def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float) -> IntArray:
+    """Indices of rows (n, dof) that differ in some joint by more than a tolerance from all earlier ones kept."""
+
+def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> FloatArray:
+    """log softmax(contexts weights + biases) - log n (n, k), of contexts (n, n_context), weights (n_context, k)."""
+
+class Task:
+    """Limits and a pose: bounds (3, dof) with 1 in the last row where a joint turns endlessly, tolerances (6,) or (0,)."""
+
+    def __init__(
+        self,
+        bounds: FloatArray,
+        pose: FloatArray,
+        position_only: bool,
+        tolerances: FloatArray,
+        position_tolerance: float,
+        orientation_tolerance: float,
+    ) -> None: ...
+
+class Effort:
+    """Errors to reach [m], [rad], most steps, and steps within which the squared error has to halve."""
+
+    def __init__(
+        self, position_tolerance: float, orientation_tolerance: float, max_iterations: int, patience: int
+    ) -> None: ...
+
+class Spread:
+    """Length of a step [rad, m], least difference in some joint or -1, dimensions of the self-motion."""
+
+    def __init__(self, step: float, finest: float, redundancy: int) -> None: ...
+
+class Round:
+    """Of a search: attributes as in `search_round.hpp`."""
+
+    n_uniform: int
+    n_drawn: int
+    tempering: float
+    stratified: bool
+    distinct_tolerance: float
+    has_walked: bool
+    fewest_roots: int
+    n_wanted: int
+    spread: Spread
+    effort: Effort
+    seed: float
+
+class Found:
+    """What a search has found so far: verified configurations."""
+
+    def __init__(self, dof: int) -> None: ...
+    def __len__(self) -> int: ...
+    def keep(self, mask: BoolArray) -> None:
+        """Forget the rows where mask (n,) is false."""
+    @property
+    def positions(self) -> FloatArray: ...
+    @property
+    def position_error(self) -> FloatArray: ...
+    @property
+    def orientation_error(self) -> FloatArray: ...
+    @property
+    def experts(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def best(self) -> FloatArray:
+        """While nothing was found, the best attempt (1, dof)."""
+    @property
+    def n_seeded(self) -> int:
+        """Rows without those of the last round's walks."""
+    @property
+    def n_remote(self) -> int:
+        """Seeds of the last round, after walks, that led far from all known rows."""
+
+class Experts:
+    """Linear Gaussian experts: weights (k, d, n_context), biases (k, d), Cholesky factors (k, d, d)."""
+
+    def __init__(self, weights: FloatArray, biases: FloatArray, scale_trils: FloatArray, n_reported: int) -> None: ...
+    def draw(
+        self, log_weights: FloatArray, contexts: FloatArray, n: int, seed: float
+    ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
+        """Samples (n, d) and the experts they came from; log weights (n_contexts k,), contexts (n_contexts, ...)."""
+    def log_density(self, log_weights: FloatArray, contexts: FloatArray, samples: FloatArray) -> FloatArray:
+        """Log density (n,) [nat] of samples (n, d), exact to rounding."""
+
+class Chain:
+    """A serial chain: links (m + 1, 16), see `kinematics/chain.py`."""
+
+    def __init__(self, links: FloatArray, dof: int) -> None: ...
+    def forward(self, q: FloatArray) -> FloatArray:
+        """Poses (n, 4, 4)."""
+    def jacobian(self, q: FloatArray) -> FloatArray:
+        """Jacobians (n, 6, dof)."""
+    def skeleton(self, q: FloatArray) -> FloatArray:
+        """Points (n, m + 2, 3)."""
+    def verify(self, task: Task, q: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Errors (2, n) [m], [rad], and whether each configuration is within the tolerances and the limits."""
+    def refine(
+        self, task: Task, effort: Effort, seeds: FloatArray
+    ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
+        """Configurations (n, dof), converged (n,), steps (n,), errors (2, n)."""
+    def solve(
+        self, task: Task, effort: Effort, poses: FloatArray, max_restarts: int, seed: float
+    ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
+        """As `refine`, one solution of each pose (n, 4, 4) from uniform seeds."""
+    def spread(
+        self, task: Task, spread: Spread, solutions: FloatArray, capacity: int, seed: float
+    ) -> FloatArray:
+        """Solutions and those found from them along the self-motion, at most capacity in all."""
+    def descend(
+        self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, turns: BoolArray
+    ) -> FloatArray:
+        """Solutions moved along the self-motion to a local minimum of a quadratic cost."""
+    def search_round(
+        self,
+        task: Task,
+        round: Round,
+        conditional: tuple[Experts, FloatArray, FloatArray],
+        given: FloatArray,
+        turns: BoolArray,
+        found: Found,
+    ) -> None:
+        """One round of a search: experts, log weights and contexts; seeds given (n, dof)."""
