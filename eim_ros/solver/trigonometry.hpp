@@ -12,14 +12,18 @@ struct SineCosine {
 
 inline constexpr double kLargeAngle = 1e5;
 
-// Sine and cosine of |x| < 1e5; larger ones are first taken modulo a turn, one by one.
+// Sine and cosine of |x| < 1e5; where a lane holds more, those of the C library, one by one.
 //
 // x = k pi/2 + r with |r| <= pi/4, pi/2 in two parts (Cody and Waite 1980), then Taylor series of r.
 template <class V>
 inline SineCosine<V> sine_and_cosine(V x) {
     using S = Scalar<V>;
     if (any(!(absolute(x) < S(kLargeAngle)))) {
-        for (int lane = 0; lane < kLanes<V>; ++lane) set(x, lane, std::fmod(get(x, lane), S(kTwoPi)));
+        SineCosine<V> large{};
+        for (int lane = 0; lane < kLanes<V>; ++lane) {
+            set(large.sine, lane, std::sin(get(x, lane))), set(large.cosine, lane, std::cos(get(x, lane)));
+        }
+        return large;
     }
     const V shifted = x * S(0.636619772367581343) + kRounder<S>;  // its last bits are those of k
     const V k = shifted - kRounder<S>;
