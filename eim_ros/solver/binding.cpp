@@ -180,15 +180,16 @@ Doubles skeletons(const Chain& chain, const Doubles& q) {
 }
 
 py::tuple verify(const Chain& chain, const Task& task, const Doubles& q) {
-    n_configurations(chain, q);
-    Answer answer(q);
+    const py::ssize_t n = n_configurations(chain, q);
+    Doubles errors({py::ssize_t(2), n});
+    py::array_t<bool> valid(n);
+    const Rows rows{const_cast<double*>(q.data()), n, chain.n_joints, valid.mutable_data(), nullptr,  // only read
+                    errors.mutable_data(), errors.mutable_data() + n};
     {
-        const Rows rows = {const_cast<double*>(q.data()), q.shape(0), chain.n_joints, answer.rows().converged,
-                           answer.rows().iterations, answer.rows().position_error, answer.rows().orientation_error};
         Unlocked unlocked;
         for_kind(chain, [&]<int N>() { verify_rows<N>(chain, task, rows); });
     }
-    return py::make_tuple(answer.errors, answer.converged);
+    return py::make_tuple(errors, valid);
 }
 
 py::tuple refine(const Chain& chain, const Task& task, const Effort& effort, const Doubles& seeds) {
