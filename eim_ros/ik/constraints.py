@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,8 @@ class Constraints:
             )
         for name, value in self.fixed.items():
             i = index[name]
+            if not isinstance(value, Real):
+                raise ConstraintError(f"joint {name!r} is to be fixed at {value!r}, expected a number", value)
             if robot.continuous[i] and math.isfinite(value):
                 value = (value + math.pi) % (2.0 * math.pi) - math.pi
             if not lower[i] <= value <= upper[i]:
@@ -121,7 +124,10 @@ class Constraints:
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:
     """Limits of a joint, which are to lie within its own."""
-    low, high = (float(end) for end in ends)
+    try:
+        low, high = (float(end) for end in ends)
+    except (TypeError, ValueError) as error:
+        raise ConstraintError(f"the limits of joint {name!r} must be two numbers, got {ends!r}", ends) from error
     low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
     if not low <= high:
         raise ConstraintError(f"the limits of joint {name!r} are empty: {low:.6g} to {high:.6g}", ends)

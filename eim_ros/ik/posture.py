@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,8 @@ class Posture:
         preferred, weights = np.zeros(robot.dof), np.zeros(robot.dof)
         for name, value in self.positions.items():
             weight = self.weights.get(name, 1.0)
+            if not (isinstance(value, Real) and isinstance(weight, Real)):
+                raise ConfigurationError(f"posture: joint {name!r} needs numbers, got {value!r}, {weight!r}", value)
             if not (math.isfinite(value) and 0.0 <= weight < math.inf):
                 raise ConfigurationError(
                     f"posture: joint {name!r} needs a finite value and a weight >= 0, got {value} and {weight}",

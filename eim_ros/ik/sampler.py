@@ -28,6 +28,7 @@ from eim_ros.ik.samples import Samples
 from eim_ros.ik.search import DISTINCT_TOLERANCE, Search
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics.arguments import as_numbers
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.numerics.random import seed_fraction
@@ -38,6 +39,7 @@ FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
+MOST_SAMPLES = 1_000_000  # a search is not interrupted within a round, and its answer has to fit into memory
 UNCONSTRAINED = Constraints()
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
@@ -100,7 +102,7 @@ class Sampler:
         pose : (4, 4) array_like
             Wanted pose of the tip in the base frame.
         n : int
-            Number of configurations, >= 1.
+            Number of configurations, 1 to 1000000.
         seed : int, optional
             Random seed >= 0; the same seed gives the same answer unless the timeout cuts it short. Fresh if missing.
         near : (dof,) array_like, optional
@@ -212,7 +214,7 @@ class Sampler:
         names = ", ".join(self.robot.joint_names)
         wrong = JointStateError(f"a seed configuration needs {self.robot.dof} finite values, of {names}", near)
         try:
-            reference = np.asarray(near, dtype=np.float64)
+            reference = as_numbers(near)
         except (TypeError, ValueError) as error:
             raise wrong from error
         if reference.shape != (self.robot.dof,) or not np.isfinite(reference).all():
@@ -244,6 +246,8 @@ def check_numbers(
             raise ConfigurationError(f"{name} must be a number, got {number!r}", number)
     if not n >= 1:
         raise ConfigurationError(f"n must be at least 1, got {n}", n)
+    if not n <= MOST_SAMPLES:
+        raise ConfigurationError(f"n must be at most {MOST_SAMPLES}, got {n}", n)
     if seed is not None and not seed >= 0:
         raise ConfigurationError(f"the random seed must be at least 0, got {seed}", seed)
     for name, tolerance in (("position", position_tolerance), ("orientation", orientation_tolerance)):
