@@ -315,7 +315,8 @@ Doubles log_density(const Experts& experts, const Doubles& log_weights, const Do
     Doubles result(n);
     double* out = result.mutable_data();
     Unlocked unlocked;
-    LogDensity(mixture, samples.data(), n).run(out);
+    const auto run = [&]<int D>() { LogDensity<D>(mixture).run(samples.data(), n, out); };
+    mixture.n_dims == 7 ? run.operator()<7>() : mixture.n_dims == 6 ? run.operator()<6>() : run.operator()<0>();
     return result;
 }
 
