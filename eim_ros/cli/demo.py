@@ -126,7 +126,7 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
     from eim_ros.nodes.client import SampleIKClient, to_mapping  # here: `eim --help` must not need ROS
     from eim_ros.nodes.interfaces import SampleIK
 
-    domain_id = random.Random(os.getpid()).randint(1, 100)
+    domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     request = SampleIK.Request()

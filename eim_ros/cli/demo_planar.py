@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    domain_id = random.Random(os.getpid()).randint(1, 100)
+    domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     with contextlib.ExitStack() as stack:
