@@ -45,6 +45,7 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float,
     from lifecycle_msgs.srv import GetState
 
     from eim_ros.kinematics import Robot
+    from eim_ros.nodes.activation import wait_until_active
     from eim_ros.nodes.interfaces import SampleIK
     from eim_ros.nodes.qos import SERVICE_QOS
 
@@ -59,6 +60,7 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float,
     for client in (empty, sample):
         if not client.wait_for_service(SERVERS_READY_WITHIN):
             raise SystemExit(f"{client.srv_name} did not appear")
+    wait_until_active(node, "/ik_server", SERVERS_READY_WITHIN, executor=executor)
 
     def timed(client: rclpy.client.Client, request: object) -> tuple[float, object]:
         began = time.perf_counter()
