@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.robot import MAX_ITERATIONS
@@ -114,6 +115,14 @@ class Goal:
         )
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
+
+    @classmethod
+    def of(cls, robot: Robot, request: SampleRequest) -> Goal:
+        """Of a request that was fitted to the robot."""
+        constraints = request.constraints or Constraints()
+        pose = np.asarray(request.pose)
+        tolerances = request.position_tolerance, request.orientation_tolerance
+        return cls(robot, pose, bool(request.position_only), *tolerances, constraints)
 
     @property
     def narrows(self) -> bool:

@@ -365,7 +365,7 @@ PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
     module.def("log_gate", gate);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
     py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
-    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int>());
+    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init([](double step, double finest, int redundancy) { return Spread{step, finest, redundancy}; }));
     py::class_<Chain>(module, "Chain", py::module_local())
         .def(py::init(&make_chain))
         .def("forward", forward_poses)
@@ -392,6 +392,7 @@ PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
         .def_readwrite("fewest_roots", &Round::fewest_roots)
         .def_readwrite("n_wanted", &Round::n_wanted)
         .def_readwrite("spread", &Round::spread)
+        .def_property("deadline", [](const Round& r) { return r.spread.deadline; }, [](Round& r, double at) { r.spread.deadline = at; })
         .def_readwrite("effort", &Round::effort)
         .def_readwrite("seed", &Round::seed);
     py::class_<Found>(module, "Found", py::module_local())
