@@ -17,7 +17,14 @@ INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g"]  # see scripts/sanitize.sh
-OPTIONS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-Wno-psabi", "-Wno-ignored-attributes"]
+OPTIONS = [
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-Wno-psabi",
+    "-Wno-ignored-attributes",
+]
 
 
 def compiled_modules() -> list[Pybind11Extension]:
