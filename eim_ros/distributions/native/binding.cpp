@@ -145,5 +145,6 @@ PYBIND11_MODULE(EIM_MODULE, module) {
         .def("values", values, py::arg("joint"), py::arg("index"))
         .def("log_sums", log_sums, py::arg("joint"), py::arg("states"), py::arg("source"))
         .def("scores", scores, py::arg("joint"), py::arg("index"), py::arg("shares"))
-        .def("improve_states", improve_states, py::arg("joint"), py::arg("states"), py::arg("neighbours"), py::arg("random"));
+        .def("improve_states", improve_states, py::arg("joint"), py::arg("states"), py::arg("neighbours"),
+             py::arg("random"));
 }

@@ -28,7 +28,7 @@ struct Greatest {
 };
 
 struct SearchInput {
-    const double* joint;            // (n, width)
+    const double* joint;               // (n, width)
     Lists states, neighbours, random;  // (n, n_states), (n_components, n_neighbours), (n, n_random)
 };
 
@@ -124,7 +124,10 @@ class NeighbourhoodSearch {
     // Adds the point's products to those of its new K(n), by their responsibilities; returns the log of the joints' sum.
     double share_out() {
         double normaliser = 0.0;
-        for (Index j = 0; j < kept_.size(); ++j) normaliser += shares_[j] = std::exp(kept_.values[j] - kept_.values[0]);
+        for (Index j = 0; j < kept_.size(); ++j) {
+            shares_[j] = std::exp(kept_.values[j] - kept_.values[0]);
+            normaliser += shares_[j];
+        }
         const Pack* products = point_.products.row(0);
         for (Index j = 0; j < kept_.size(); ++j) {
             const double share = shares_[j] / normaliser;
