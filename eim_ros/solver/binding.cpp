@@ -354,7 +354,7 @@ void keep(Found& found, const Bools& mask) {
 
 }  // namespace
 
-PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
+PYBIND11_MODULE(EIM_MODULE, module) {
     module.attr("LANES") = kLanes<WideDouble>;
     module.attr("MOST_JOINTS") = kMostJoints;
     module.attr("NO_EXPERT") = kNoExpert;
