@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik.goal import Pool
+from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot

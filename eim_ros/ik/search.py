@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.ik.goal import Goal, Pool
+from eim_ros.ik.goal import Goal
+from eim_ros.ik.pool import Pool
 from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.solver import Experts, Found, Round, Spread
