@@ -1,4 +1,7 @@
-"""Package description for colcon, pip and ament: code, launch and configuration files, robots, console scripts."""
+"""Package description for pip: code, models and robots, console scripts, dependencies.
+
+colcon builds by CMakeLists.txt, which reads the table of console scripts here.
+"""
 
 from pathlib import Path
 
@@ -6,6 +9,13 @@ from setuptools import find_packages, setup
 
 NAME = "eim_ros"
 SHARED = ("config", "launch", "urdf")
+
+REQUIRES = ["numba", "numpy>=1.26", "pin>=3", "PyYAML", "safetensors", "scipy", "tqdm"]  # to serve models: eim sample
+EXTRAS = {
+    "learning": ["torch>=2"],
+    "bags": ["rosbags>=0.10"],
+    "viz": ["matplotlib>=3.6"],
+}
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
@@ -27,6 +37,8 @@ setup(
     license="Apache-2.0",
     maintainer="eim_ros maintainers",
     maintainer_email="maintainers@eim-ros.invalid",
+    # the folder of this file on the path, so that an editable install finds the interfaces in site-packages, too
+    package_dir={"": "."},
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={NAME: ["py.typed"]},
     data_files=[
@@ -34,7 +46,8 @@ setup(
         (f"share/{NAME}", ["package.xml"]),
         *shared_files(),
     ],
-    install_requires=["setuptools"],
+    install_requires=REQUIRES,
+    extras_require={**EXTRAS, "all": sorted(sum(EXTRAS.values(), []))},
     python_requires=">=3.10",
     zip_safe=False,
     entry_points={
