@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 NAME = "eim_ros"
-SHARED = ("config", "launch", "urdf")
+SHARED = ("config", "urdf")
 
 REQUIRES = ["numba", "numpy>=1.26", "pin>=3", "PyYAML", "safetensors", "scipy", "tqdm"]  # to serve models: eim sample
 EXTRAS = {
@@ -41,11 +41,7 @@ setup(
     package_dir={"": "."},
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={NAME: ["py.typed"]},
-    data_files=[
-        ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
-        (f"share/{NAME}", ["package.xml"]),
-        *shared_files(),
-    ],
+    data_files=shared_files(),
     install_requires=REQUIRES,
     extras_require={**EXTRAS, "all": sorted(sum(EXTRAS.values(), []))},
     python_requires=">=3.10",

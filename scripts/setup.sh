@@ -131,5 +131,5 @@ requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/d
 step venv "$identity" make_venv
 step requirements "$requirements" install_requirements
 step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml msg srv action)" build_interfaces
-step package "$(hash setup.py package.xml resource launch config urdf eim_ros/__init__.py)" install_package
+step package "$(hash setup.py config urdf eim_ros/__init__.py)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers

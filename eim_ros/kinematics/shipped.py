@@ -23,7 +23,7 @@ def share_path(relative: str) -> Path:
     FileNotFoundError
         With the folders that were searched.
     """
-    above = Path(__file__).resolve().parents[2:6]  # of the package; <prefix>/lib/python3.x/site-packages has three levels
+    above = Path(__file__).resolve().parents[2:6]  # the package is in <prefix>/lib/python3.x/site-packages
     prefixes = [*above, *map(Path, filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)))]
     folders = [above[0], *(prefix / "share" / "eim_ros" for prefix in prefixes)]
     for folder in folders:
