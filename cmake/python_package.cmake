@@ -6,6 +6,7 @@ install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "*.pyc" EXCLUDE
   PATTERN "*.so" EXCLUDE # of an editable install
   PATTERN "*.cpp" EXCLUDE
+  PATTERN "*.h" EXCLUDE
   PATTERN "*.hpp" EXCLUDE)
 install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" -m compileall -q
   \"${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}\")")
