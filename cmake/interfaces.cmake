@@ -50,8 +50,8 @@ endif()
 if(EIM_INTERFACES_ONLY)
   install(CODE "
     file(GLOB surplus
-      \"${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/__init__.py\"
-      \"${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/__pycache__\"
-      \"${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}-*.egg-info\")
+      \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/__init__.py\"
+      \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/__pycache__\"
+      \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}-*.egg-info\")
     file(REMOVE_RECURSE \${surplus})")
 endif()

@@ -9,7 +9,7 @@ install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "*.h" EXCLUDE
   PATTERN "*.hpp" EXCLUDE)
 install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" -m compileall -q
-  \"${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}\")")
+  \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}\")")
 
 # The table of executables is setup.py's: lines such as "ik_server = eim_ros.nodes.ik_server:main".
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS setup.py)
