@@ -1,4 +1,7 @@
-"""Package description for pip: code, compiled modules, launch and configuration files, robots, console scripts."""
+"""Package description for pip: code, compiled modules, models and robots, console scripts, dependencies.
+
+colcon builds by CMakeLists.txt, which reads the table of console scripts here.
+"""
 
 import itertools
 import os
@@ -9,7 +12,14 @@ from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
 from setuptools import find_packages, setup
 
 NAME = "eim_ros"
-SHARED = ("config", "launch", "urdf")
+SHARED = ("config", "urdf")
+
+REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "safetensors", "scipy", "tqdm"]  # to serve models: eim sample
+EXTRAS = {
+    "learning": ["torch>=2"],
+    "bags": ["rosbags>=0.10"],
+    "viz": ["matplotlib>=3.6"],
+}
 
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.distributions.native._quadratic_forms")
 HEADERS = Path(NAME, "numerics", "include")  # shared by them
@@ -72,16 +82,15 @@ setup(
     license="Apache-2.0",
     maintainer="eim_ros maintainers",
     maintainer_email="maintainers@eim-ros.invalid",
+    # the folder of this file on the path, so that an editable install finds the interfaces in site-packages, too
+    package_dir={"": "."},
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in COMPILED}},
     ext_modules=compiled_modules(),
     cmdclass={"build_ext": build_ext},
-    data_files=[
-        ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
-        (f"share/{NAME}", ["package.xml"]),
-        *shared_files(),
-    ],
-    install_requires=["setuptools"],
+    data_files=shared_files(),
+    install_requires=REQUIRES,
+    extras_require={**EXTRAS, "all": sorted(sum(EXTRAS.values(), []))},
     python_requires=">=3.10",
     zip_safe=False,
     entry_points={

@@ -104,7 +104,7 @@ def report(times: dict[str, np.ndarray], shares: tuple[float, float], seed: int)
         f"seed {seed}, {len(times['empty'])} calls of each kind, alternating",
         f"requests solved {shares[0]:.2%}, valid configurations of those asked for {shares[1]:.2%}",
         f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
-        f"rclpy {version('rclpy')}, numba {version('numba')}, torch {version('torch')}",
+        f"rclpy {version('rclpy')}, torch {version('torch')}",
         "",
         f"{'call':<22}{'median [ms]':>12}{'min [ms]':>10}{'p90 [ms]':>10}{'ratio of medians':>18}",
     ]

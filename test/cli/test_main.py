@@ -30,7 +30,7 @@ def modules_after(*words: str) -> set[str]:
 
 @pytest.mark.parametrize("words", [("--help",), ("--version",), ("request", "--help")])
 def test_help_needs_neither_torch_nor_ros(words: tuple[str, ...]) -> None:
-    heavy = {"torch", "rclpy", "matplotlib", "pinocchio", "numba", "numpy", "scipy"}
+    heavy = {"torch", "rclpy", "matplotlib", "pinocchio", "numpy", "scipy"}
     assert not modules_after(*words) & heavy
 
 
@@ -47,7 +47,7 @@ def process_without(packages: tuple[str, ...], *words: str) -> subprocess.Comple
 
 
 def test_model_is_sampled_where_no_more_is_installed_than_serving_needs() -> None:
-    missing = ("torch", "matplotlib", "rosbags", "rclpy", "eim_ros_interfaces", "tqdm")
+    missing = ("torch", "matplotlib", "rosbags", "rclpy", "tqdm")
     words = ["sample", "--model", "panda_position", "--pose", "0.4", "0", "0.5", "-n", "5", "--json"]
     answered = process_without(missing, *words)
     assert (answered.returncode, answered.stderr) == (0, "")

@@ -11,7 +11,7 @@ from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.executors import SingleThreadedExecutor
 
 from eim_ros.nodes.qos import SERVICE_QOS
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 NODE = "/ik_server"
 FRAME = "base_link"

@@ -19,7 +19,7 @@ import pytest
 from nodes.server_process import ServerProcess
 
 from eim_ros.nodes.settings import IkServerSettings
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 N = 200
 REPETITIONS = 8  # at most, until a burst is whole

@@ -25,7 +25,7 @@ from eim_ros.nodes.activation import wait_until_active
 from eim_ros.nodes.client import SampleIKClient
 from eim_ros.nodes.interfaces import GetPositionIK
 from eim_ros.nodes.qos import LATCHED_QOS
-from eim_ros_interfaces.srv import LoadModel, SampleIK
+from eim_ros.srv import LoadModel, SampleIK
 
 Response = SampleIK.Response
 Start = Callable[..., ServerProcess]

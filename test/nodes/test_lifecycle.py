@@ -13,7 +13,7 @@ from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters
 from rclpy.parameter import Parameter
 
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 Response = SampleIK.Response
 

@@ -14,7 +14,7 @@ from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
 
 from eim_ros.ik import IKModel
-from eim_ros_interfaces.srv import LoadModel, SampleIK
+from eim_ros.srv import LoadModel, SampleIK
 
 Response = SampleIK.Response
 PERIOD = 0.01  # [s]: 100 requests per second
