@@ -9,6 +9,8 @@
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
+# A process for each core, and each file of tests in one of them: its servers and models are made once. ARGS="-n 0" for none.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 BENCHMARKS = $(if $(BENCH),benchmarks/$(BENCH).py,$(sort $(wildcard benchmarks/[!_]*.py)))
 
 help:
@@ -30,7 +32,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 bench:
 	@scripts/setup.sh bench

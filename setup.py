@@ -1,5 +1,9 @@
-"""Package description for pip: code, compiled modules, launch and configuration files, robots, console scripts."""
+"""Package description for pip: code, compiled modules, models and robots, console scripts, dependencies.
 
+colcon builds by CMakeLists.txt, which reads the table of console scripts here.
+"""
+
+import itertools
 import os
 import platform
 from pathlib import Path
@@ -8,30 +12,54 @@ from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
 from setuptools import find_packages, setup
 
 NAME = "eim_ros"
-SHARED = ("config", "launch", "urdf")
+SHARED = ("config", "urdf")
 
+REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "safetensors", "scipy", "tqdm"]  # to serve models: eim sample
+EXTRAS = {
+    "learning": ["torch>=2"],
+    "bags": ["rosbags>=0.10"],
+    "viz": ["matplotlib>=3.6"],
+}
+
+COMPILED = (f"{NAME}.solver._solver", f"{NAME}.distributions.native._quadratic_forms")
+HEADERS = Path(NAME, "numerics", "include")  # shared by them
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g"]  # see scripts/sanitize.sh
-OPTIONS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-Wno-psabi", "-Wno-ignored-attributes"]
+OPTIONS = [
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-Wno-psabi",
+    "-Wno-ignored-attributes",
+]
 
 
 def compiled_modules() -> list[Pybind11Extension]:
-    """The solver, once for each instruction set of the processor family; `numerics/native.py` chooses among them."""
+    """Each compiled module, once for each instruction set; `numerics/native.py` chooses among them.
+
+    Its source is `binding.cpp` beside it.
+    """
     sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
-    return [
-        Pybind11Extension(
-            f"{NAME}.solver._solver_{name}",
-            ["eim_ros/solver/binding.cpp"],
-            depends=sorted(map(str, Path("eim_ros/solver").glob("*.hpp"))),
-            define_macros=[("EIM_SOLVER_MODULE", f"_solver_{name}")],
-            cxx_std=20,
-            extra_compile_args=[*OPTIONS, *options, *sanitized],
-            extra_link_args=sanitized,
+    extensions = []
+    for module, (instruction_set, options) in itertools.product(COMPILED, INSTRUCTION_SETS.items()):
+        folder = Path(*module.split(".")[:-1])
+        name = f"{module}_{instruction_set}"
+        extensions.append(
+            Pybind11Extension(
+                name,
+                [str(folder / "binding.cpp")],
+                depends=sorted(str(header) for place in (folder, HEADERS) for header in place.glob("*.hpp")),
+                include_dirs=[str(HEADERS)],
+                define_macros=[("EIM_MODULE", name.rpartition(".")[2])],
+                cxx_std=20,
+                extra_compile_args=[*OPTIONS, *options, *sanitized],
+                extra_link_args=sanitized,
+            )
         )
-        for name, options in INSTRUCTION_SETS.items()
-    ]
+    return extensions
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
@@ -54,16 +82,15 @@ setup(
     license="Apache-2.0",
     maintainer="eim_ros maintainers",
     maintainer_email="maintainers@eim-ros.invalid",
+    # the folder of this file on the path, so that an editable install finds the interfaces in site-packages, too
+    package_dir={"": "."},
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed"], f"{NAME}.solver": ["*.pyi"]},
+    package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in COMPILED}},
     ext_modules=compiled_modules(),
     cmdclass={"build_ext": build_ext},
-    data_files=[
-        ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
-        (f"share/{NAME}", ["package.xml"]),
-        *shared_files(),
-    ],
-    install_requires=["setuptools"],
+    data_files=shared_files(),
+    install_requires=REQUIRES,
+    extras_require={**EXTRAS, "all": sorted(sum(EXTRAS.values(), []))},
     python_requires=">=3.10",
     zip_safe=False,
     entry_points={

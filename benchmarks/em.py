@@ -57,8 +57,8 @@ def main() -> None:
     lines = [
         f"EM of full covariances, N = {N_POINTS}, D = {N_DIMS}, {N_ITERATIONS} iterations, one thread, "
         f"seed {args.seed}",
-        f"scikit-learn {version('scikit-learn')}, torch {torch.__version__}, numba {version('numba')}, Python "
-        f"{platform.python_version()}, {processor()}; CPU seconds per iteration",
+        f"scikit-learn {version('scikit-learn')}, torch {torch.__version__}, Python {platform.python_version()}, "
+        f"{processor()}; CPU seconds per iteration",
         f"truncated: C' = {N_STATES}, G = {N_NEIGHBOURS}; loss: objective of full EM less that of the row [nat]",
     ]
     _warm_up()
@@ -186,7 +186,7 @@ def _large(seed: int) -> str:
 
 
 def _warm_up() -> None:
-    """Compile the kernels, or load them, before anything is timed."""
+    """Load what is loaded at the first call, before anything is timed."""
     points = torch.randn(100, N_DIMS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     config = TruncatedEMConfig(n_components=10, n_iterations=3, tolerance=0.0, search="partial", n_states=2)
     TruncatedEM(config).fit(points)

@@ -51,7 +51,7 @@ ROUNDING = (1e-12, 2e-8)  # [m], [rad]: the logarithm near zero is exact to abou
 LIMIT_ROUNDING = 1e-5  # [rad]: TRAC-IK keeps its limits in single precision, charts of ssik end at them within 2e-6
 TURN, WARM_UP = 50, 10
 CALLS, BUDGETS, N_CHART = 50, (50, 200, 1000), 40
-PACKAGES = ("numba", "pin", "ssik", "roboticstoolbox-python", "optik-py", "pytracik", "mink", "mujoco")
+PACKAGES = ("pin", "ssik", "roboticstoolbox-python", "optik-py", "pytracik", "mink", "mujoco")
 
 
 class Judge:

@@ -51,6 +51,7 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
 
     from eim_ros.ik.model import DEFAULT_MODEL, model_path
     from eim_ros.kinematics import Robot
+    from eim_ros.nodes.activation import wait_until_active
     from eim_ros.nodes.interfaces import LoadModel, SampleIK
     from eim_ros.nodes.qos import SERVICE_QOS
 
@@ -69,6 +70,7 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
     for client in (sample, load):
         if not client.wait_for_service(SERVER_READY_WITHIN):
             raise SystemExit(f"{client.srv_name} did not appear")
+    wait_until_active(node, "/ik_server", SERVER_READY_WITHIN, executor=executor)
     due, answered, codes, swaps = np.full(n, np.nan), np.full(n, np.nan), Counter(), []
 
     def ask(index: int) -> None:

@@ -151,7 +151,7 @@ def batches(robot: Robot, poses: np.ndarray) -> list[str]:
 
 
 def header(n_poses: int) -> list[str]:
-    packages = ["numpy", "numba", "pin", "roboticstoolbox-python", "pytracik"]
+    packages = ["numpy", "pin", "roboticstoolbox-python", "pytracik"]
     return [
         "Inverse kinematics of random reachable 6-d poses from uniform seeds, CPU time per call, one thread",
         f"{n_poses} poses for each robot; Python {platform.python_version()} on {platform.machine()}",

@@ -11,9 +11,11 @@ code that produced it.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import random
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +23,7 @@ import numpy as np
 import pinocchio as pin
 
 from eim_ros.cli.server_process import ServerProcess
+from eim_ros.cli.waiting import Waiting
 from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
 
 TOLERANCE = 1e-6  # [m] and [rad], the service's default
@@ -61,8 +64,12 @@ def _measure(name: str, position_only: bool, n_poses: int, seed: int, domain_id:
     largest = 0.0
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     model = share_path(f"config/models/{name}_position.safetensors")
-    with ServerProcess({"model": str(model)}, domain_id) as server, SampleIKClient(wait=90.0) as client:
-        server.check()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ServerProcess({"model": str(model)}, domain_id, Path(folder)) as server,
+        Waiting("ik_server", [server]) as waiting,
+        SampleIKClient(wait=math.inf, watch=waiting) as client,
+    ):
         for pose in poses:
             request = SampleIK.Request()
             request.pose.header.frame_id = robot.base_link

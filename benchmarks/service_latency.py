@@ -45,6 +45,7 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float,
     from lifecycle_msgs.srv import GetState
 
     from eim_ros.kinematics import Robot
+    from eim_ros.nodes.activation import wait_until_active
     from eim_ros.nodes.interfaces import SampleIK
     from eim_ros.nodes.qos import SERVICE_QOS
 
@@ -59,6 +60,7 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float,
     for client in (empty, sample):
         if not client.wait_for_service(SERVERS_READY_WITHIN):
             raise SystemExit(f"{client.srv_name} did not appear")
+    wait_until_active(node, "/ik_server", SERVERS_READY_WITHIN, executor=executor)
 
     def timed(client: rclpy.client.Client, request: object) -> tuple[float, object]:
         began = time.perf_counter()
@@ -102,7 +104,7 @@ def report(times: dict[str, np.ndarray], shares: tuple[float, float], seed: int)
         f"seed {seed}, {len(times['empty'])} calls of each kind, alternating",
         f"requests solved {shares[0]:.2%}, valid configurations of those asked for {shares[1]:.2%}",
         f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
-        f"rclpy {version('rclpy')}, numba {version('numba')}, torch {version('torch')}",
+        f"rclpy {version('rclpy')}, torch {version('torch')}",
         "",
         f"{'call':<22}{'median [ms]':>12}{'min [ms]':>10}{'p90 [ms]':>10}{'ratio of medians':>18}",
     ]

@@ -1,3 +1,8 @@
 """Learn all the ways an arm can reach a pose from samples, and serve them to planners."""
 
+from pkgutil import extend_path
+
+# The generated msg, srv and action lie in site-packages also where this folder does not (editable install).
+__path__ = extend_path(__path__, __name__)
+
 __version__ = "0.1.0"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv: pinned requirements, ROS 2, eim_ros_interfaces compiled into it, eim_ros as an editable install.
+# Makes .venv: pinned requirements, ROS 2, our interfaces compiled into it, eim_ros as an editable install.
 #
 # Safe to repeat: each step stores a hash of its inputs under .venv/stamps and is skipped while that is unchanged.
 # With the argument `bench` it adds the peers that the benchmarks compare with.
@@ -17,6 +17,9 @@ fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 # hash FILE_OR_FOLDER... : one hash of the names and contents of all files below them
 hash() { find "$@" -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
+
+# one hash of what is compiled into the package
+sources_hash() { find eim_ros -name '*.[ch]pp' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
 
 # step NAME HASH COMMAND... : run the command unless it succeeded before with the same hash
 step() {
@@ -91,16 +94,16 @@ install_requirements() {
 install_peers() { pip_install -r requirements/bench.txt; }
 
 build_interfaces() {
-  local build=$VENV/build/eim_ros_interfaces options=()
+  local build=$VENV/build/interfaces options=()
   # With the wheels nothing of the system may be found: a stray ament of Debian would be taken instead.
-  [[ $ros == wheels ]] && options=(-DCMAKE_IGNORE_PREFIX_PATH="/usr;/")
+  [[ $ros == wheels ]] && options=(-G Ninja -DEIM_LEAN_INTERFACES=ON -DCMAKE_IGNORE_PREFIX_PATH="/usr;/")
   rm -rf "$build"
   mkdir -p "$build"
   (
     export PATH=$VENV/bin:$PATH AMENT_PREFIX_PATH=$VENV${sourced_prefixes:+:$sourced_prefixes}
-    logged "$build/configure.log" cmake -S eim_ros_interfaces -B "$build" -DCMAKE_BUILD_TYPE=Release \
+    logged "$build/configure.log" cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release \
       -DCMAKE_INSTALL_PREFIX="$VENV" -DCMAKE_PREFIX_PATH="${AMENT_PREFIX_PATH//:/;}" \
-      -DPython3_EXECUTABLE="$VENV/bin/python" -DBUILD_TESTING=OFF "${options[@]}"
+      -DPython3_EXECUTABLE="$VENV/bin/python" -DBUILD_TESTING=OFF -DEIM_INTERFACES_ONLY=ON "${options[@]}"
     logged "$build/build.log" cmake --build "$build" --parallel "$(nproc)"
     logged "$build/install.log" cmake --install "$build"
   )
@@ -130,6 +133,6 @@ identity="$VENV $ros $sourced_prefixes $("$python" -c 'import sys; print(sys.bas
 requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/dev.txt requirements/constraints.txt)
 step venv "$identity" make_venv
 step requirements "$requirements" install_requirements
-step interfaces "$requirements $(hash eim_ros_interfaces)" build_interfaces
-step package "$(hash setup.py setup.cfg package.xml resource launch config urdf eim_ros/__init__.py)" install_package
+step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml msg srv action)" build_interfaces
+step package "$requirements $(hash setup.py config urdf eim_ros/__init__.py) $(sources_hash)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers

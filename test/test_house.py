@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import setuptools
-import yaml
 from catkin_pkg.package import Package, parse_package
 
 import eim_ros
@@ -100,7 +99,7 @@ def test_every_imported_package_is_required():
     required = required_names("runtime.txt", "ros.txt")
     distributions = importlib.metadata.packages_distributions()
     missing = set()
-    for name in imported_packages(ROOT / "eim_ros") - {"eim_ros", "eim_ros_interfaces"} - OPTIONAL:
+    for name in imported_packages(ROOT / "eim_ros") - {"eim_ros"} - OPTIONAL:
         candidates = [*distributions.get(name, ()), f"ros-{name}", DISTRIBUTIONS.get(name, name)]
         if not required & set(map(normalised, candidates)):
             missing.add(name)
@@ -116,39 +115,66 @@ def test_every_imported_ros_package_is_declared_in_package_xml():
 
 
 def test_package_descriptions_are_valid_and_agree(setup_arguments):
-    root, interfaces = package(ROOT), package(ROOT / "eim_ros_interfaces")
-    assert (root.package_format, interfaces.package_format) == (3, 3)
-    assert (root.get_build_type(), interfaces.get_build_type()) == ("ament_python", "ament_cmake")
-    assert root.version == interfaces.version == eim_ros.__version__ == setup_arguments["version"]
-    assert root.licenses == interfaces.licenses == [setup_arguments["license"]]
-    assert root.name == setup_arguments["name"]
-
-
-def test_colcon_builds_the_interfaces_first():
     described = package(ROOT)
-    for dependencies in (described.build_depends, described.exec_depends):
-        assert "eim_ros_interfaces" in {dependency.name for dependency in dependencies}
+    assert described.package_format == 3
+    assert described.get_build_type() == "ament_cmake"
+    assert described.version == eim_ros.__version__ == setup_arguments["version"]
+    assert described.licenses == [setup_arguments["license"]]
+    assert described.name == setup_arguments["name"]
 
 
-def test_colcon_finds_both_packages_from_the_clone():
-    defaults = yaml.safe_load((ROOT / "colcon_defaults.yaml").read_text(encoding="utf-8"))
-    assert set(defaults) == {"build", "test", "list"}
-    for verb in defaults.values():
-        packages = [package(ROOT / folder).name for folder in verb["base-paths"]]
-        assert packages == ["eim_ros", "eim_ros_interfaces"]
+def test_colcon_finds_one_package():
+    """colcon and rosdep look no deeper than the first package.xml."""
+    assert [path.parent for path in own_files() if path.name == "package.xml"] == [ROOT]
+
+
+def test_every_interface_is_compiled():
+    """The names in the call of rosidl_generate_interfaces are the files."""
+    script = (ROOT / "cmake/interfaces.cmake").read_text(encoding="utf-8")
+    listed = re.findall(r"^  ((?:action|msg|srv)/\w+\.(?:action|msg|srv))$", script, re.MULTILINE)
+    files = [path for kind in ("action", "msg", "srv") for path in (ROOT / kind).iterdir()]
+    assert listed == sorted(str(path.relative_to(ROOT)) for path in files)
+
+
+def test_interfaces_are_imported_only_in_nodes():
+    """import-linter knows only modules that are files of the package; these are generated."""
+    generated = re.compile(r"^\s*(from|import) eim_ros\.(action|msg|srv)\b", re.MULTILINE)
+    importing = {
+        path.relative_to(ROOT / "eim_ros").parts[0]
+        for path in (ROOT / "eim_ros").rglob("*.py")
+        if generated.search(path.read_text(encoding="utf-8"))
+    }
+    assert importing == {"nodes"}
+
+
+def test_cmake_reads_every_executable_from_setup(setup_arguments):
+    """cmake/python_package.cmake takes them line by line, by the pattern that it shows."""
+    script = (ROOT / "cmake/python_package.cmake").read_text(encoding="utf-8")
+    pattern = re.search(r'set\(entry_point "(.*)"\)', script)
+    assert pattern
+    found = re.findall(pattern[1].replace('\\"', '"'), (ROOT / "setup.py").read_text(encoding="utf-8"))
+    assert [f"{name} = {module}:{function}" for name, module, function in found] == setup_arguments["entry_points"][
+        "console_scripts"
+    ]
+
+
+def test_pip_and_make_setup_install_the_same_requirements(setup_arguments):
+    """`pip install .[all]` brings what requirements/runtime.txt pins, but what builds the package."""
+    loose = [*setup_arguments["install_requires"], *setup_arguments["extras_require"]["all"]]
+    names = {normalised(re.split(r"[<>=~]", requirement)[0]) for requirement in loose}
+    assert names == required_names("runtime.txt") - {"setuptools"}
 
 
 def test_every_shared_file_is_installed_where_it_is_looked_for(setup_arguments):
     installed = {
         f"{folder}/{Path(file).name}": ROOT / file for folder, files in setup_arguments["data_files"] for file in files
     }
-    for folder in ("config", "launch", "urdf"):
+    for folder in ("config", "urdf"):
         shared = [path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"]
         assert shared, folder
         for path in shared:
             assert installed.get(f"share/eim_ros/{path.relative_to(ROOT)}") == path
-    assert installed["share/ament_index/resource_index/packages/eim_ros"] == ROOT / "resource/eim_ros"
-    assert installed["share/eim_ros/package.xml"] == ROOT / "package.xml"
+    assert "install(DIRECTORY config launch urdf" in (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
 
 
 def test_every_python_package_is_installed(setup_arguments):

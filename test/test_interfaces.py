@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-DEFINITION = Path(__file__).resolve().parents[1] / "eim_ros_interfaces/srv/SampleIK.srv"
+DEFINITION = Path(__file__).resolve().parents[1] / "srv/SampleIK.srv"
 FIELD = re.compile(
     r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>[a-zA-Z_0-9]+)(=(?P<value>-?[0-9]+)| (?P<default>[a-z]+|-?[0-9]+))?"
 )

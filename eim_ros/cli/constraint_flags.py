@@ -73,7 +73,7 @@ def constraints_from(args: argparse.Namespace) -> Constraints | None:
     """What the flags ask for, None for nothing; `ConstraintError` or `PoseError` if one is malformed."""
     if not (args.limit or args.fix or args.tolerance or args.self_collision or args.box or args.sphere):
         return None
-    from eim_ros.ik import Constraints  # here: it takes seconds to import, which a plain request need not wait for
+    from eim_ros.ik import Constraints  # here: a plain request need not wait for it
     from eim_ros.kinematics import Sphere
 
     return Constraints(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import time
@@ -21,6 +22,7 @@ from eim_ros.cli.choices import config_class
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.server_process import ServerProcess
 from eim_ros.cli.threads import add_threads_flag, use_threads
+from eim_ros.cli.waiting import Waiting
 from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ServiceError
@@ -124,7 +126,7 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
     from eim_ros.nodes.client import SampleIKClient, to_mapping  # here: `eim --help` must not need ROS
     from eim_ros.nodes.interfaces import SampleIK
 
-    domain_id = random.Random(os.getpid()).randint(1, 100)
+    domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     request = SampleIK.Request()
@@ -134,9 +136,11 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
     orientation.x, orientation.y, orientation.z, orientation.w = map(float, quaternion_from_matrix(pose))
     request.n_samples, request.random_seed = n, seed
     request.position_only, request.refine, request.distinct = True, True, True
-    with ServerProcess({"model": str(path.resolve())}, domain_id) as server:
+    with ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server:
         try:
-            with SampleIKClient(wait=90.0) as client:
+            with Waiting("ik_server", [server]) as waiting:
+                client = SampleIKClient(wait=math.inf, watch=waiting)
+            with client:
                 latency = []
                 for _ in range(N_REQUESTS):
                     started = time.perf_counter()

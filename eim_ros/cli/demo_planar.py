@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from eim_ros.cli.server_process import ServerProcess
 from eim_ros.cli.threads import add_threads_flag, use_threads
+from eim_ros.cli.waiting import Waiting
 from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.data.bag_import import Selection
@@ -69,15 +70,17 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    domain_id = random.Random(os.getpid()).randint(1, 100)
+    domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     with contextlib.ExitStack() as stack:
-        nodes = _nodes(args, domain_id)
+        nodes = _nodes(args, domain_id, folder)
         for node in nodes:
             stack.enter_context(node)
         try:
             client = stack.enter_context(PlanarClient())
+            with Waiting("planar_simulator, demo_recorder and demonstrator", nodes) as waiting:
+                client.wait_for_nodes(waiting)
             print(f"1. {args.motions} motions of the expert, simulated at {SPEED:g} times real time and recorded")
             bag = folder / "demonstrations"
             _demonstrate(client, bag, args.motions)
@@ -112,14 +115,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _nodes(args: argparse.Namespace, domain_id: int) -> list[ServerProcess]:
+def _nodes(args: argparse.Namespace, domain_id: int, folder: Path) -> list[ServerProcess]:
     robot = {"obstacles": "[0.0, 0.0, 0.0]"}
     clock = {"publish_clock": "true", "speed": str(SPEED), "rate": str(RATE), "marker_rate": "1.0"}
     expert = {"autostart": "false", "n_motions": str(args.motions), "seed": str(args.seed), "recorder": "demo_recorder"}
     return [
-        ServerProcess({**robot, **clock}, domain_id, "planar_simulator"),
-        ServerProcess({"use_sim_time": "true"}, domain_id, "demo_recorder"),
-        ServerProcess({**robot, **expert, "label": LABEL, "use_sim_time": "true"}, domain_id, "demonstrator"),
+        ServerProcess({**robot, **clock}, domain_id, folder, "planar_simulator"),
+        ServerProcess({"use_sim_time": "true"}, domain_id, folder, "demo_recorder"),
+        ServerProcess({**robot, **expert, "label": LABEL, "use_sim_time": "true"}, domain_id, folder, "demonstrator"),
     ]
 
 

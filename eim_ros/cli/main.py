@@ -28,6 +28,7 @@ VERBS = {
     "demo": "the whole circle: collect, train, serve, request, draw",
     "demo-planar": "a planar robot: demonstrate, record, train, sample, execute",
 }
+EXTRAS = {"torch": "learning", "rosbags": "bags", "matplotlib": "viz"}  # what serving a model does not need
 NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
 
 
@@ -55,6 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{command}: not enough memory: {error}", 2)
     except OSError as error:  # a full disk, a folder without permission: the user's to mend
         return _fail(f"{command}: {error}", 2)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        return _fail(f"{command}: needs {package}, which is not installed; eim_ros[{EXTRAS[package]}] brings it", 2)
     except KeyboardInterrupt:
         return _fail(f"{command}: interrupted", 130)
 

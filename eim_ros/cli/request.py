@@ -49,7 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--frame", default="", help="frame of the pose (default: the server's base link)")
     add("--tip", default="", help="link that is to reach the pose (default: the server's)")
     add("--service", default="/ik_server/sample_ik", metavar="NAME", help="service (default %(default)s)")
-    add("--wait", type=float, default=5.0, metavar="SECONDS", help="wait for the service (default %(default)s)")
+    add("--wait", type=float, default=5.0, metavar="SECONDS", help="wait until it is active (default %(default)s)")
     parser.set_defaults(run=run)
 
 

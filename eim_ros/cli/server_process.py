@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 
 from eim_ros.errors import ServiceError
@@ -26,26 +27,29 @@ class ServerProcess:
         ROS parameters by name.
     domain_id : int
         ROS domain of the node, so that it meets no other one.
+    folder : Path
+        Where its output goes, to a file named after the node.
     node : str
         Module of `eim_ros.nodes`.
     """
 
-    def __init__(self, parameters: Mapping[str, str], domain_id: int, node: str = "ik_server") -> None:
+    def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
         self._command = [sys.executable, "-m", f"eim_ros.nodes.{node}", "--ros-args", *given]
         self._node = node
+        self._log = folder / f"{node}.log"
         self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id)}
 
     def __enter__(self) -> ServerProcess:
-        self._log = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            self._command,
-            env=self._environment,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_restore_interrupts,
-        )
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_restore_interrupts,
+            )
         return self
 
     def __exit__(
@@ -58,14 +62,18 @@ class ServerProcess:
             except subprocess.TimeoutExpired:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
-        self._log.close()
 
     def check(self) -> None:
         """Raise `ServiceError` with the end of its log if the node has ended by itself."""
-        if self._process.poll() is not None:
-            self._log.seek(0)
-            last = self._log.read().decode(errors="replace").strip().splitlines()[-3:]
-            raise ServiceError(f"{self._node} ended with exit code {self._process.returncode}: {' | '.join(last)}")
+        code = self._process.poll()
+        if code is None:
+            return
+        last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+        ended = f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+        raise ServiceError(
+            f"{self._node} {ended}: {' | '.join(last)} (all of it: {self._log}; to start it alone: "
+            f"{shlex.join(self._command)})"
+        )
 
 
 def _restore_interrupts() -> None:

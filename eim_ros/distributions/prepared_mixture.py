@@ -12,7 +12,6 @@ K holds i and the components nearest to i, so that its cost does not depend on t
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,8 +20,6 @@ from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.distributions.nearest_components import nearest_components, products_of_samples
 from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
-from eim_ros.distributions.quadratic_kernels import selected_log_sums, selected_scores, selected_values
-from eim_ros.distributions.selected_experts import kernel_arguments
 from eim_ros.distributions.standardisation import Standardisation, linear_parts
 
 __all__ = ["PreparedMixture"]
@@ -73,6 +70,7 @@ class PreparedMixture:
             standard_context = self._units.joint(context, no_samples)[:, model.n_dims :]
             products = products_of_samples(standard, standard_context)
             self.states = nearest_components(self._forms, products, n_states)
+            self._selected = self._forms.selected()
 
     @classmethod
     def unprepared(cls, model: MixtureOfExperts) -> PreparedMixture:
@@ -96,8 +94,7 @@ class PreparedMixture:
         if component is None or self.states.shape[1] == 0:
             values = self._exact(joint, score=False)
         else:
-            sums = np.empty(len(joint))
-            selected_log_sums(*kernel_arguments(self._forms, joint), self.states.numpy(), component.numpy(), sums)
+            sums = self._selected.log_sums(joint.detach().numpy(), self.states.numpy(), component.numpy())
             values = torch.from_numpy(sums)
         return values - self._log_normaliser(joint[:, self.model.n_dims :]) - self._units.log_volume()
 
@@ -108,10 +105,9 @@ class PreparedMixture:
         joint = self._units.joint(context, sample)
         if component is None or self.states.shape[1] == 0:
             return self._exact(joint, score=True) / self._units.sample_scale
-        index, values = self._selected(joint, component)
-        scores = np.empty(sample.shape)
-        shares = torch.softmax(values, -1).numpy()
-        selected_scores(*kernel_arguments(self._forms, joint), index.numpy(), shares, scores)
+        points, index = joint.detach().numpy(), self.states[component].numpy()
+        values = torch.from_numpy(self._selected.values(points, index))
+        scores = self._selected.scores(points, index, torch.softmax(values, -1).numpy())
         return torch.from_numpy(scores) / self._units.sample_scale
 
     def truncation_error(self, context: Tensor, sample: Tensor, component: Tensor) -> float:
@@ -120,13 +116,6 @@ class PreparedMixture:
             return 0.0
         exact, truncated = (self.log_prob(context, sample, known) for known in (None, component))
         return float((exact - truncated).mean())
-
-    def _selected(self, joint: Tensor, component: Tensor) -> tuple[Tensor, Tensor]:
-        """K of each sample and the log joints there, both (n_samples, n_states)."""
-        index = self.states[component]
-        values = np.empty(index.shape)
-        selected_values(*kernel_arguments(self._forms, joint), index.numpy(), values)
-        return index, torch.from_numpy(values)
 
     def _exact(self, joint: Tensor, score: bool) -> Tensor:
         """Log of the summed joints (n_samples,), or the score (n_samples, n_dims), in standardised coordinates."""

@@ -17,6 +17,7 @@ from eim_ros.distributions.gating import SoftmaxGating
 from eim_ros.distributions.gaussian import log_normaliser
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
+from eim_ros.distributions.native import SelectedForms
 from eim_ros.distributions.standardisation import linear_parts
 
 __all__ = ["QuadraticForms", "products_of_coordinates", "symmetric_from_products"]
@@ -81,6 +82,11 @@ class QuadraticForms:
             residual = (extended @ self.residuals.reshape(-1, width).T).reshape(-1, n_narrow, n_dims)
             values[:, self.narrow] = extended @ self.linear.T - 0.5 * residual.square().sum(-1)
         return values
+
+    def selected(self) -> SelectedForms:
+        """The forms for few components at each point, compiled; on the CPU, in float64."""
+        fields = (self.coefficients, self.narrow, self.residuals, self.linear)
+        return SelectedForms(*(field.detach().numpy() for field in fields))
 
     def gradient(self, joint: Tensor, weights: Tensor) -> Tensor:
         """Gradients in the coordinates of the forms, averaged with weights (n_samples, n_components).

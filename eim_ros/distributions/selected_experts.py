@@ -6,8 +6,6 @@ density at D = 10 on one core; on other devices than the CPU a batch of Gaussian
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -15,12 +13,8 @@ from eim_ros.distributions.gating import SoftmaxGating
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.mixture_of_experts import MixtureOfExperts
 from eim_ros.distributions.quadratic_form import QuadraticForms
-from eim_ros.distributions.quadratic_kernels import selected_scores, selected_values
 from eim_ros.distributions.standardisation import Standardisation, linear_parts
 from eim_ros.errors import DistributionError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 __all__ = ["SelectedExperts", "selected_log_prob", "selected_score"]
 
@@ -81,16 +75,15 @@ class SelectedExperts:
                 experts.weights.new_zeros(experts.n_components, experts.n_context), experts.biases[:, 0]
             )
             standard = linear_parts(self._units.standard(MixtureOfExperts(blank, experts)))[1]
-            self._index: IntArray = index.contiguous().numpy()
-            self._arrays = kernel_arguments(QuadraticForms.from_experts(standard), self._units.joint(context, sample))
+            self._forms = QuadraticForms.from_experts(standard).selected()
+            self._joint = self._units.joint(context, sample).detach().numpy()
 
     def log_prob(self) -> Tensor:
         """Log densities [nat], (n_samples, n_selected)."""
         if not self._compiled:
             columns = [self.experts.select(one, self.context).log_prob(self.sample) for one in self.index.unbind(-1)]
             return torch.stack(columns, -1) if columns else self.sample.new_zeros(self.index.shape)
-        values = np.empty(self.index.shape)
-        selected_values(*self._arrays, self._index, values)
+        values = self._forms.values(self._joint, self.index.numpy())
         return torch.from_numpy(values) - self._units.log_volume()
 
     def score(self, shares: Tensor) -> Tensor:
@@ -102,23 +95,8 @@ class SelectedExperts:
                 whitened = gaussian.whiten(self.sample).unsqueeze(-1)
                 total -= share.unsqueeze(-1) * _solve_transposed(gaussian.scale_tril, whitened)
             return total
-        scores = np.empty(self.sample.shape)
-        selected_scores(*self._arrays, self._index, _array(shares), scores)
+        scores = self._forms.scores(self._joint, self.index.numpy(), shares.detach().numpy())
         return torch.from_numpy(scores) / self._units.sample_scale
-
-
-def kernel_arguments(
-    forms: QuadraticForms, joint: Tensor
-) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, FloatArray]:
-    """Arrays of some forms and of points (n, D), as the kernels of `quadratic_kernels.py` take them."""
-    place = np.full(len(forms.coefficients), -1, dtype=np.int64)
-    place[forms.narrow.numpy()] = np.arange(len(forms.narrow))
-    return _array(forms.coefficients), place, _array(forms.residuals), _array(forms.linear), _array(joint)
-
-
-def _array(tensor: Tensor) -> FloatArray:
-    array: FloatArray = tensor.detach().contiguous().numpy()
-    return array
 
 
 def _solve_transposed(factor: Tensor, right: Tensor) -> Tensor:

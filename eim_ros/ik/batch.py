@@ -12,7 +12,8 @@ from typing import Any
 import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.sampler import Sampler, check_numbers
+from eim_ros.ik.request import check_numbers
+from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import Samples
 from eim_ros.kinematics.pose import check_poses
 
@@ -23,7 +24,7 @@ def sample_batch(
     sampler: Sampler,
     poses: npt.ArrayLike,
     n: int = 100,
-    seed: int | None = None,
+    random_seed: int | None = None,
     *,
     timeout: float = 1.0,
     **options: Any,
@@ -37,8 +38,8 @@ def sample_batch(
         Wanted poses of the tip in the base frame, at least one.
     n : int
         Number of configurations for each pose, >= 1.
-    seed : int, optional
-        Random seed >= 0: the i-th pose, from 0, is sampled with seed + i. Fresh ones if missing.
+    random_seed : int, optional
+        At least 0: the i-th pose, from 0, is sampled with random_seed + i. Fresh ones if missing.
     timeout : float
         For all poses together [s]. When it is over, each pose that is left still gets one round of the search, as with
         a timeout of 0.
@@ -58,12 +59,12 @@ def sample_batch(
         As `Sampler.sample`.
     """
     began = time.perf_counter()
-    check_numbers(n, seed, timeout=timeout)
+    check_numbers(n, random_seed, timeout=timeout)
     deadline, wanted = began + timeout, check_poses(poses)
 
     def sampled(index: int, n_left: int) -> Samples:
         left = max(0.0, deadline - time.perf_counter())
-        number = None if seed is None else seed + index
+        number = None if random_seed is None else random_seed + index
         return sampler.sample(wanted[index], n, number, timeout=left / n_left, **options)
 
     answers = [sampled(index, len(wanted) - index) for index in range(len(wanted))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from dataclasses import dataclass, field
@@ -11,71 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.robot import MAX_ITERATIONS
 from eim_ros.kinematics.task import make_task, redundancy
 from eim_ros.solver import Effort, Task
 
-__all__ = ["PATIENCE", "Goal", "Pool"]
+__all__ = ["PATIENCE", "Goal"]
 
 FloatArray = npt.NDArray[np.float64]
 
 PATIENCE = 3  # of the refiner: another seed is cheaper than a longer attempt
 SETTLED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Configurations with what was measured of them, row by row."""
-
-    positions: FloatArray
-    position_error: FloatArray
-    orientation_error: FloatArray
-    valid: npt.NDArray[np.bool_]
-    expert: npt.NDArray[np.uint32]
-
-    @classmethod
-    @functools.cache
-    def empty(cls, dof: int) -> Pool:
-        """No rows of dof joints; the same object each time."""
-        return cls(
-            np.empty((0, dof)), np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32)
-        )
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def pick(self, rows: npt.NDArray[np.int64] | slice) -> Pool:
-        return Pool(
-            self.positions[rows],
-            self.position_error[rows],
-            self.orientation_error[rows],
-            self.valid[rows],
-            self.expert[rows],
-        )
-
-    def chosen(self) -> Pool:
-        """The valid rows."""
-        return self if self.valid.all() else self.pick(np.flatnonzero(self.valid))
-
-    def joined(self, other: Pool) -> Pool:
-        if not len(self) or not len(other):
-            return other if len(other) else self
-        return Pool(
-            np.concatenate([self.positions, other.positions]),
-            np.concatenate([self.position_error, other.position_error]),
-            np.concatenate([self.orientation_error, other.orientation_error]),
-            np.concatenate([self.valid, other.valid]),
-            np.concatenate([self.expert, other.expert]),
-        )
-
-    def best(self) -> Pool:
-        """The one row with the least error, 1 m counted as 1 rad."""
-        if not len(self):
-            return self
-        return self.pick(np.array([np.argmin(self.position_error + self.orientation_error)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +63,14 @@ class Goal:
         )
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
+
+    @classmethod
+    def of(cls, robot: Robot, request: SampleRequest) -> Goal:
+        """Of a request that was fitted to the robot."""
+        constraints = request.constraints or Constraints()
+        pose = np.asarray(request.pose)
+        tolerances = request.position_tolerance, request.orientation_tolerance
+        return cls(robot, pose, bool(request.position_only), *tolerances, constraints)
 
     @property
     def narrows(self) -> bool:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +21,20 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
-from eim_ros.ik.sampler import Sampler, check_numbers
+from eim_ros.ik.request import SampleRequest, checked_configuration
+from eim_ros.ik.sampler import Sampler
 from eim_ros.kinematics.pose import check_poses
 
-__all__ = ["JointPath", "sample_path"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["JointPath", "PathOptions", "sample_path"]
 
 FloatArray = npt.NDArray[np.float64]
 
 PENALTY = 1e4  # [rad^2]: of a jump; more than any sum of allowed steps
 STRIDE = 10
+TIMEOUT = 5.0  # [s], default
 FOLLOWED = 0.5  # share of the followed candidates that are the best ones so far; the others are drawn, to stay diverse
 
 
@@ -65,19 +71,33 @@ class JointPath:
     elapsed: float
 
 
+class PathOptions(TypedDict, total=False):
+    """Keywords of `sample_path`.
+
+    position_only, position_tolerance, orientation_tolerance
+        As in `SampleRequest`.
+    timeout : float
+        [s]; default 5.
+    constraints : Constraints, optional
+        What is asked of every configuration; between the poses nothing is checked for collisions.
+    """
+
+    position_only: bool | None
+    position_tolerance: float
+    orientation_tolerance: float
+    timeout: float
+    constraints: Constraints | None
+
+
 def sample_path(
     sampler: Sampler,
     poses: npt.ArrayLike,
     n: int = 48,
-    seed: int | None = None,
+    random_seed: int | None = None,
     *,
     start: npt.ArrayLike | None = None,
     largest_step: float = 0.3,
-    position_only: bool | None = None,
-    position_tolerance: float = 1e-6,
-    orientation_tolerance: float = 1e-6,
-    timeout: float = 5.0,
-    constraints: Constraints | None = None,
+    **options: Unpack[PathOptions],
 ) -> JointPath:
     """Follow a path of poses.
 
@@ -88,18 +108,14 @@ def sample_path(
         Of the tip in the base frame, at least one.
     n : int
         Samples for each pose; about three times as many candidates are looked at.
-    seed : int, optional
-        Random seed >= 0; the same seed gives the same path unless the timeout cuts it short.
+    random_seed : int, optional
+        At least 0; the same seed gives the same path unless the timeout cuts it short.
     start : (dof,) array_like, optional
         Where the robot is: the step to the first pose counts as well.
     largest_step : float
         Most that a joint should move from one pose to the next [rad] or [m].
-    position_only, position_tolerance, orientation_tolerance
-        As in `Sampler.sample`.
-    timeout : float
-        [s].
-    constraints : Constraints, optional
-        What is asked of every configuration; between the poses nothing is checked for collisions.
+    **options
+        See `PathOptions`.
 
     Raises
     ------
@@ -108,17 +124,15 @@ def sample_path(
     """
     began = time.perf_counter()
     wanted = check_poses(poses)
-    check_numbers(n, seed, position_tolerance, orientation_tolerance, timeout)
+    if unknown := set(options) - set(PathOptions.__annotations__):
+        raise ConfigurationError(f"sample_path has no option {min(unknown)!r}", unknown)
+    first = SampleRequest(wanted[0], n, random_seed, **{"timeout": TIMEOUT, **options})
     if not largest_step > 0.0:
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
-    asked = constraints or Constraints()
-    if position_only is None:
-        position_only = sampler.context_kind == "position" and asked.tolerances is None
-    goals = [
-        Goal(sampler.robot, pose, position_only, position_tolerance, orientation_tolerance, asked) for pose in wanted
-    ]
-    search = _Search(sampler, goals, largest_step, np.random.default_rng(seed), n, began + timeout)
-    origin = None if start is None else sampler.checked_configuration(start)
+    fitted = first.fitted(sampler.robot, sampler.context_kind)
+    goals = [Goal.of(sampler.robot, replace(fitted, pose=pose)) for pose in wanted]
+    search = _Search(sampler, goals, largest_step, np.random.default_rng(random_seed), first.n, began + first.timeout)
+    origin = None if start is None else checked_configuration(sampler.robot, start)
     own = [np.empty((0, sampler.robot.dof))] * len(goals)
     search.sample(own, range(0, len(goals), STRIDE))
     candidates = search.followed(own, origin)

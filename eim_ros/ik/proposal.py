@@ -44,7 +44,9 @@ class ConditionalMixture:
         return self.experts.draw(self.log_weights, self.contexts, n_samples, rng.random())
 
     def log_prob(self, samples: FloatArray) -> FloatArray:
-        """Log density (n_samples,) [nat]."""
+        """Log density (n_samples,) [nat]; NaN where there are no components."""
+        if not len(self.log_weights):
+            return np.full(len(samples), np.nan)
         return self.experts.log_density(self.log_weights, self.contexts, samples)
 
 
@@ -68,6 +70,17 @@ class Proposal:
                 return
             model = LinearParameters.of(model)
         self.condition = _linear(model)
+
+
+    @classmethod
+    def none(cls, n_dims: int) -> Proposal:
+        """Without any expert: it proposes nothing, and says NaN of densities."""
+        proposal = cls.__new__(cls)
+        proposal.n_experts, proposal.n_dims, proposal.n_context = 0, n_dims, 0
+        experts = Experts(np.empty((0, n_dims, 0)), np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)), 1)
+        nothing = ConditionalMixture(np.empty(0), np.empty((1, 0)), experts)
+        proposal.condition = lambda contexts: nothing
+        return proposal
 
 
 def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixture]:

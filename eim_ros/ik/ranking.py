@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import TypeAlias
@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik.goal import Pool
+from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
 
-__all__ = ["ORDERS", "Order", "Ranking", "limit_margin", "manipulability"]
+__all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "limit_margin", "manipulability"]
 
 FloatArray = npt.NDArray[np.float64]
 Order: TypeAlias = str | Mapping[str, float]
@@ -74,14 +74,32 @@ class Ranking:
         """Whether the first solutions found are to be kept whatever their rank: else the sample would be biased."""
         return set(self.weights) <= {"density", UNORDERED}
 
-    def ranked(self, robot: Robot, pool: Pool, n: int, log_prob: Callable[[FloatArray], FloatArray]) -> Pool:
-        """The best n of a pool, best first, those that are not valid last."""
-        if len(pool) > n and self.is_fair:
-            pool = pool.pick(slice(n))
-        if not self._criteria and np.count_nonzero(pool.valid) == len(pool):
-            return pool
-        ranks = np.argsort(self.costs(robot, pool.positions, lambda: log_prob(pool.positions)), kind="stable")
-        return pool.pick(ranks[np.argsort(~pool.valid[ranks], kind="stable")][:n])
+    @property
+    def needs_density(self) -> bool:
+        """Whether log densities are needed."""
+        return "density" in self._criteria
+
+    def rows(
+        self, robot: Robot, pool: Pool, n: int, log_prob: FloatArray | None = None
+    ) -> npt.NDArray[np.int64] | slice:
+        """Rows of the best n of a pool, best first, those that are not valid last.
+
+        Parameters
+        ----------
+        robot : Robot
+        pool : Pool
+        n : int
+        log_prob : (len(pool),), optional
+            Log densities; needed where `needs_density`.
+        """
+        kept = min(n, len(pool)) if self.is_fair else len(pool)
+        valid = pool.valid[:kept]
+        if not self._criteria and valid.all():
+            return slice(kept if self.is_fair else n)
+        ranks = np.argsort(
+            self.costs(robot, pool.positions[:kept], None if log_prob is None else log_prob[:kept]), kind="stable"
+        )
+        return ranks[np.argsort(~valid[ranks], kind="stable")][:n]
 
     @property
     def _criteria(self) -> dict[str, float]:
@@ -90,8 +108,8 @@ class Ranking:
             return {}
         return {name: weight for name, weight in self.weights.items() if name != UNORDERED and weight > 0.0}
 
-    def costs(self, robot: Robot, positions: FloatArray, log_prob: Callable[[], FloatArray]) -> FloatArray:
-        """Cost (n,) of configurations (n, dof), best lowest; the log densities (n,) are asked for only where needed."""
+    def costs(self, robot: Robot, positions: FloatArray, log_prob: FloatArray | None = None) -> FloatArray:
+        """Cost (n,) of configurations (n, dof), best lowest; log densities (n,) are needed where `needs_density`."""
         weights = self._criteria
         parts = [weight * self._cost(name, robot, positions, log_prob) for name, weight in weights.items()]
         if len(parts) == 1:
@@ -102,9 +120,10 @@ class Ranking:
             costs += weight * (part - part.min()) / extent if extent > 0.0 else 0.0
         return costs
 
-    def _cost(self, name: str, robot: Robot, positions: FloatArray, log_prob: Callable[[], FloatArray]) -> FloatArray:
+    def _cost(self, name: str, robot: Robot, positions: FloatArray, log_prob: FloatArray | None) -> FloatArray:
         if name == "density":
-            return -log_prob()
+            assert log_prob is not None
+            return -log_prob
         if name == "distance":
             assert self.reference is not None
             return distance_to(robot, positions, self.reference)

@@ -9,39 +9,39 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
-from numbers import Integral, Real
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, JointStateError, RobotError
-from eim_ros.ik.constraints import Constraints
+from eim_ros.errors import ConfigurationError, RobotError
 from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.goal import Goal, Pool
+from eim_ros.ik.goal import Goal
+from eim_ros.ik.pool import Pool
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
 from eim_ros.ik.posture import Posture
-from eim_ros.ik.proposal import Proposal
-from eim_ros.ik.ranking import Order, Ranking
-from eim_ros.ik.samples import Samples
+from eim_ros.ik.proposal import ConditionalMixture, Proposal
+from eim_ros.ik.ranking import UNORDERED, Ranking
+from eim_ros.ik.request import SampleOptions, SampleRequest
+from eim_ros.ik.samples import GivenDensity, Samples
 from eim_ros.ik.search import DISTINCT_TOLERANCE, Search
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
-from eim_ros.kinematics.arguments import as_numbers
 from eim_ros.kinematics.collision import collision_model
-from eim_ros.kinematics.pose import check_pose
 from eim_ros.numerics.random import seed_fraction
 
-__all__ = ["Sampler", "check_numbers"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Sampler"]
 
 FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
-MOST_SAMPLES = 1_000_000  # a search is not interrupted within a round, and its answer has to fit into memory
-UNCONSTRAINED = Constraints()
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
+TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
 
 
 class Sampler:
@@ -57,6 +57,21 @@ class Sampler:
         self.context_kind: str = model.context_kind
         self.training = model.training
         self._proposal = Proposal(model.content)
+
+    @classmethod
+    def of(cls, robot: Robot | str | Path, base: str | None = None, tip: str | None = None) -> Sampler:
+        """All solutions of an arm, without a model: seeds are uniform, nothing is preferred, densities are NaN.
+
+        Parameters
+        ----------
+        robot : Robot, str or Path
+            Or what `Robot.load` takes, with its base and tip link.
+        """
+        sampler = cls.__new__(cls)
+        sampler.robot = robot if isinstance(robot, Robot) else Robot.load(robot, base, tip)
+        sampler.context_kind, sampler.training = "pose", {}
+        sampler._proposal = Proposal.none(sampler.robot.dof)
+        return sampler
 
     @classmethod
     def load(cls, model: str | Path, robot: Robot | None = None, device: str = "cpu") -> Sampler:
@@ -77,23 +92,18 @@ class Sampler:
         with contextlib.suppress(RobotError):  # of a shape that cannot be read: told to those who ask for collisions
             collision_model(self.robot)
 
+    @property
+    def prefers(self) -> bool:
+        """Whether there is a model that prefers some configurations to others, by the data it was trained on."""
+        indifferent = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
+        return self.n_experts > 0 and not indifferent
+
     def sample(
         self,
         pose: npt.ArrayLike,
         n: int = 100,
-        seed: int | None = None,
-        *,
-        near: npt.ArrayLike | None = None,
-        order: Order | None = None,
-        position_only: bool | None = None,
-        refine: bool = True,
-        distinct: bool = False,
-        position_tolerance: float = 1e-6,
-        orientation_tolerance: float = 1e-6,
-        timeout: float = 1.0,
-        explore: float | None = None,
-        constraints: Constraints | None = None,
-        posture: Posture | Mapping[str, float] | None = None,
+        random_seed: int | None = None,
+        **options: Unpack[SampleOptions],
     ) -> Samples:
         """Sample configurations for one pose.
 
@@ -102,36 +112,11 @@ class Sampler:
         pose : (4, 4) array_like
             Wanted pose of the tip in the base frame.
         n : int
-            Number of configurations, 1 to 1000000.
-        seed : int, optional
-            Random seed >= 0; the same seed gives the same answer unless the timeout cuts it short. Fresh if missing.
-        near : (dof,) array_like, optional
-            Configuration to which solutions should be near [rad or m].
-        order : str or mapping of str to float, optional
-            How the answer is ordered, see `Ranking`; default: by `posture` where that is given, else by the distance to
-            `near` where that is given, else by density. By "none" is fastest: no density is computed.
-        position_only : bool, optional
-            Whether any orientation will do; default: as the model's context is a position or a pose; with
-            tolerances per axis these decide.
-        refine : bool
-            Whether samples are moved onto the pose. If not, raw samples are returned and marked valid or not.
-        distinct : bool
-            Whether near-duplicates (no joint differs by more than 0.01 rad or m) are dropped.
-        position_tolerance, orientation_tolerance : float
-            Largest errors of a valid configuration [m], [rad].
-        timeout : float
-            [s].
-        explore : float, optional
-            How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer
-            that may come from walks along the self-motion, and how much the weights of the experts are levelled, see
-            `Search`. Default: 0.85 for 16 and more samples of a model of `collect` for whole poses of at most 7 joints,
-            whose solutions are points or curves, else 0.
-        constraints : Constraints, optional
-            Tolerances per axis, narrower limits, fixed joints, no collision.
-        posture : Posture, or mapping of str to float, optional
-            Preferred values of joints by name [rad] or [m], with equal weights where it is a mapping. With `refine`
-            each solution is moved along the self-motion of the arm to the nearest local minimum of the posture's cost,
-            as far as limits allow and nothing collides there; never to a higher cost.
+            Number of configurations, >= 1.
+        random_seed : int, optional
+            At least 0. Fresh if missing.
+        **options
+            See `SampleRequest`.
 
         Returns
         -------
@@ -143,37 +128,37 @@ class Sampler:
         PoseError, JointStateError, ConfigurationError, ConstraintError
             If an argument is malformed. Not finding a solution is no exception, see `Samples.error_code`.
         """
+        return self.answer(SampleRequest(pose, n, random_seed, **options))
+
+    def answer(self, request: SampleRequest) -> Samples:
+        """As `sample`, of a request; its timeout counts from here."""
         started = time.perf_counter()
-        wanted, asked = check_pose(pose), constraints or UNCONSTRAINED
-        if position_only is None:
-            position_only = self.context_kind == "position" and asked.tolerances is None
-        check_numbers(n, seed, position_tolerance, orientation_tolerance, timeout, explore)
-        n = int(n)  # of numpy's integers some are too narrow to reckon with
-        reference = None if near is None else self.checked_configuration(near)
-        liked = posture if posture is None or isinstance(posture, Posture) else Posture(posture)
-        if liked is not None:
-            liked.of(self.robot)
-        natural = "density" if reference is None else "distance"
-        order = order or (natural if liked is None else "posture")
-        ranking = Ranking(order, reference, position_only, liked)
-        seed = None if seed is None else int(seed)
-        conditional = self._proposal.condition(self._contexts(wanted, position_only, asked, seed))
-        goal = Goal(self.robot, wanted, position_only, position_tolerance, orientation_tolerance, asked)
-        if refine:
-            share = self._explore(explore, n, position_only)
-            search = Search(goal, conditional, seed_fraction(seed), distinct, reference, share)
-            pool, out_of_time = search.run(n, started + timeout)
+        wanted = request.fitted(self.robot, self.context_kind)
+        ranking = self._ranking(wanted)
+        goal = Goal.of(self.robot, wanted)
+        contexts = self._contexts(goal, wanted.random_seed)
+        conditional, deadline = self._proposal.condition(contexts), started + wanted.timeout
+        if wanted.refine:
+            pool, out_of_time, is_cut_short = self._found(wanted, goal, conditional, deadline)
+        elif not self.n_experts:
+            raise ConfigurationError("raw samples need a model; without one every sample is refined", wanted.refine)
         else:
-            positions, expert = conditional.sample(n, np.random.default_rng(seed))
-            pool, out_of_time = goal.verified(positions, expert), False
-        n_colliding, is_cut_short = goal.n_colliding, False
-        if liked is not None and refine:
-            pool, is_cut_short = goal.settled(pool, liked, started + timeout)
-        if distinct and (liked is not None or not refine):
+            pool = goal.verified(*conditional.sample(wanted.n, np.random.default_rng(wanted.random_seed)))
+            out_of_time = is_cut_short = False
+        if wanted.distinct and (wanted.posture is not None or not wanted.refine):
             pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
-        code, message = _outcome(pool, n, refine, out_of_time or is_cut_short, n_colliding)
+        code, message = _outcome(pool, wanted, out_of_time or is_cut_short, goal.n_colliding)
         message += "; not all were moved towards the posture" if is_cut_short else ""
-        picked = ranking.ranked(self.robot, pool, n, conditional.log_prob)
+        density = GivenDensity(self._proposal, contexts)
+        log_prob: FloatArray | None = None
+        if ranking.needs_density:
+            n_terms = len(pool) * len(conditional.log_weights)
+            if time.perf_counter() + TERM * n_terms < deadline:
+                log_prob = conditional.log_prob(pool.positions)
+            else:
+                ranking, message = Ranking(UNORDERED), message + "; no time was left to order them by density"
+        rows = ranking.rows(self.robot, pool, wanted.n, log_prob)
+        picked = pool.pick(rows)
         return Samples(
             self.robot.joint_names,
             picked.positions,
@@ -184,82 +169,55 @@ class Sampler:
             code,
             message,
             time.perf_counter() - started,
-            conditional,
+            density,
+            None if log_prob is None else log_prob[rows],
         )
+
+    def _ranking(self, wanted: SampleRequest) -> Ranking:
+        natural = "density" if self.prefers else UNORDERED
+        natural = natural if wanted.near is None else "distance"
+        order = wanted.order or (natural if wanted.posture is None else "posture")
+        ranking = Ranking(order, wanted.near, bool(wanted.position_only), wanted.posture)
+        if ranking.needs_density and not self.n_experts:
+            raise ConfigurationError("ordering by density needs a model; without one there is none", order)
+        return ranking
+
+    def _found(
+        self, wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture, deadline: float
+    ) -> tuple[Pool, bool, bool]:
+        """Configurations, and whether time was up in the search, or while they were moved towards a posture."""
+        share = self._explore(wanted.explore, wanted.n, goal.position_only)
+        seed = seed_fraction(wanted.random_seed)
+        search = Search(goal, conditional, seed, bool(wanted.distinct), wanted.near, share)
+        pool, out_of_time = search.run(wanted.n, deadline)
+        if not isinstance(wanted.posture, Posture):
+            return pool, out_of_time, False
+        pool, is_cut_short = goal.settled(pool, wanted.posture, deadline)
+        return pool, out_of_time, is_cut_short
 
     def _explore(self, explore: float | None, n: int, position_only: bool) -> float:
         if explore is not None:
             return float(explore)
-        prefers_none = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
         curves = not position_only and self.robot.dof <= POSE_DIMENSIONS + 1
-        return EXPLORE if prefers_none and curves and n >= FEWEST_TO_EXPLORE else 0.0
+        return EXPLORE if not self.prefers and curves and n >= FEWEST_TO_EXPLORE else 0.0
 
-    def _contexts(
-        self, pose: FloatArray, position_only: bool, constraints: Constraints, seed: int | None
-    ) -> FloatArray:
+    def _contexts(self, goal: Goal, random_seed: int | None) -> FloatArray:
         """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
-        poses, is_turned = pose[None], self.context_kind == "pose" and position_only
-        if constraints.tolerances is None and not is_turned:
+        poses, is_turned = goal.pose[None], self.context_kind == "pose" and goal.position_only
+        constraints = goal.constraints
+        if not self.n_experts or (constraints.tolerances is None and not is_turned):
             return context_from_pose(poses, self.context_kind)
-        rng = np.random.default_rng(None if seed is None else (seed, FREE_ORIENTATIONS))
+        rng = np.random.default_rng(None if random_seed is None else (random_seed, FREE_ORIENTATIONS))
         if constraints.tolerances is not None:
-            poses = constraints.wanted(pose, self.robot, FREE_ORIENTATIONS, rng)
+            poses = constraints.wanted(goal.pose, self.robot, FREE_ORIENTATIONS, rng)
         if is_turned:
             poses = np.repeat(poses, FREE_ORIENTATIONS // len(poses), axis=0)
             poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
         return context_from_pose(poses, self.context_kind)
 
-    def checked_configuration(self, near: npt.ArrayLike) -> FloatArray:
-        """One configuration (dof,); `JointStateError` where it has another shape or is not finite."""
-        names = ", ".join(self.robot.joint_names)
-        wrong = JointStateError(f"a seed configuration needs {self.robot.dof} finite values, of {names}", near)
-        try:
-            reference = as_numbers(near)
-        except (TypeError, ValueError) as error:
-            raise wrong from error
-        if reference.shape != (self.robot.dof,) or not np.isfinite(reference).all():
-            raise wrong
-        return reference
 
-
-def check_numbers(
-    n: int,
-    seed: int | None,
-    position_tolerance: float = 1.0,
-    orientation_tolerance: float = 1.0,
-    timeout: float = 1.0,
-    explore: float | None = None,
-) -> None:
-    """Refuse what is no number or out of its bounds; the comparisons are also false for NaN."""
-    wholes: dict[str, object] = {"n": n, "the random seed": 0 if seed is None else seed}
-    for name, whole in wholes.items():
-        if type(whole) is not int and not isinstance(whole, Integral):
-            raise ConfigurationError(f"{name} must be a whole number, got {whole!r}", whole)
-    numbers: dict[str, object] = {
-        "the position tolerance": position_tolerance,
-        "the orientation tolerance": orientation_tolerance,
-        "the timeout": timeout,
-        "explore": 0.0 if explore is None else explore,
-    }
-    for name, number in numbers.items():
-        if type(number) is not float and not isinstance(number, Real):
-            raise ConfigurationError(f"{name} must be a number, got {number!r}", number)
-    if not n >= 1:
-        raise ConfigurationError(f"n must be at least 1, got {n}", n)
-    if not n <= MOST_SAMPLES:
-        raise ConfigurationError(f"n must be at most {MOST_SAMPLES}, got {n}", n)
-    if seed is not None and not seed >= 0:
-        raise ConfigurationError(f"the random seed must be at least 0, got {seed}", seed)
-    for name, tolerance in (("position", position_tolerance), ("orientation", orientation_tolerance)):
-        if not tolerance > 0.0:
-            raise ConfigurationError(f"the {name} tolerance must be positive, got {tolerance}", tolerance)
-    if not timeout >= 0.0:
-        raise ConfigurationError(f"the timeout must not be negative, got {timeout}", timeout)
-    if explore is not None and not 0.0 <= explore <= 1.0:
-        raise ConfigurationError(f"explore must be from 0 to 1, got {explore}", explore)
-
-
-def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool, n_colliding: int) -> tuple[ErrorCode, str]:
+def _outcome(pool: Pool, wanted: SampleRequest, out_of_time: bool, n_colliding: int) -> tuple[ErrorCode, str]:
+    n, refine = wanted.n, wanted.refine
     n_valid = min(int(np.count_nonzero(pool.valid)), n)
     if out_of_time:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
@@ -268,9 +226,10 @@ def _outcome(pool: Pool, n: int, refine: bool, out_of_time: bool, n_colliding: i
     if n_valid:
         if not refine:
             return code, f"{n_valid} of {n} raw configurations are valid"
+        found = "different configurations" if wanted.distinct else "configurations"
         rest = "" if n_valid == n or out_of_time else "; the search ended without more"
         rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
-        return code, f"{reason}{n_valid} of {n} configurations are valid{rest}"
+        return code, f"{reason}{n_valid} of {n} {found} are valid{rest}"
     if n_colliding:
         code = code if out_of_time else ErrorCode.GOAL_IN_COLLISION
         return code, f"{reason}all of the {n_colliding} configurations found that reach the pose collide"

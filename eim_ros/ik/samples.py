@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,29 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.proposal import ConditionalMixture
+from eim_ros.ik.proposal import Proposal
 from eim_ros.solver import NO_EXPERT
 
-__all__ = ["NO_EXPERT", "Samples", "to_mapping"]
+__all__ = ["NO_EXPERT", "GivenDensity", "Samples", "to_mapping"]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenDensity:
+    """A model's density given a pose, evaluated anew each time: answers are kept, mixtures are large.
+
+    Attributes
+    ----------
+    proposal : Proposal
+    contexts : (n_contexts, n_context)
+        Over which it is averaged.
+    """
+
+    proposal: Proposal
+    contexts: npt.NDArray[np.float64]
+
+    def log_prob(self, samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Log density (n,) [nat] of configurations (n, dof); NaN without a model."""
+        return self.proposal.condition(self.contexts).log_prob(samples)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +62,10 @@ class Samples:
         In words.
     elapsed : float
         [s].
-    density : ConditionalMixture
+    density : GivenDensity
         The model given the pose.
+    known_log_prob : (n,), optional
+        Log densities, where the order of the answer needed them.
     """
 
     joint_names: tuple[str, ...]
@@ -55,15 +77,16 @@ class Samples:
     error_code: ErrorCode
     message: str
     elapsed: float
-    density: ConditionalMixture
+    density: GivenDensity
+    known_log_prob: npt.NDArray[np.float64] | None = None
 
     @functools.cached_property
     def log_prob(self) -> npt.NDArray[np.float64]:
         """Log density (n,) of each returned configuration under the model, log q(positions | pose) [nat].
 
-        Computed when first asked for: it takes as long as finding the configurations.
+        Computed when first asked for, unless the order of the answer needed it; NaN without a model.
         """
-        return self.density.log_prob(self.positions)
+        return self.density.log_prob(self.positions) if self.known_log_prob is None else self.known_log_prob
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -77,7 +100,7 @@ def to_mapping(samples: Samples) -> dict[str, Any]:
         "joint_names": list(samples.joint_names),
         "n": len(samples),
         "positions": samples.positions.tolist(),
-        "log_prob": samples.log_prob.tolist(),
+        "log_prob": [value if math.isfinite(value) else None for value in samples.log_prob.tolist()],
         "position_error": samples.position_error.tolist(),
         "orientation_error": samples.orientation_error.tolist(),
         "valid": samples.valid.tolist(),

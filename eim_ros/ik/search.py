@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.ik.goal import Goal, Pool
+from eim_ros.ik.goal import Goal
+from eim_ros.ik.pool import Pool
 from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.solver import Experts, Found, Round, Spread
@@ -75,11 +76,11 @@ class Search:
         There may be more than n.
         """
         goal, dof = self.goal, self.goal.robot.dof
-        found, plan = Found(dof), self._plan()
+        found, plan = Found(dof), self._plan(deadline)
         patience = FRUITLESS_SEEDS if goal.is_within_reach else OUT_OF_REACH_SEEDS
         n_walked = int(self.explore * (min(n, MANY) + 0.5 * max(n - MANY, 0)))
         n_roots = max(n - n_walked, min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
-        least_uniform = EXPLORING_UNIFORM * self.explore
+        least_uniform = EXPLORING_UNIFORM * self.explore if len(self.conditional.log_weights) else 1.0
         yields, uniform_share, fruitless, n_rounds = FIRST_YIELD, least_uniform, 0, 0
         can_walk = n_roots < n and goal.constraints.tolerances is None and goal.redundancy > 0
         nothing = np.empty((0, dof))
@@ -112,21 +113,21 @@ class Search:
                 can_walk = not goal.can_collide and len(found) < MOST_WALKED
             fruitless = 0 if gained else fruitless + n_seeds
             yields = max(n_new / n_seeds, LEAST_YIELD)
-            uniform_share = 0.5 if yields < HELPLESS else least_uniform
+            uniform_share = max(least_uniform, 0.5 if yields < HELPLESS else 0.0)
         return self._outcome(found), False
 
     @property
     def _conditional(self) -> tuple[Experts, FloatArray, FloatArray]:
         return self.conditional.experts, self.conditional.log_weights, self.conditional.contexts
 
-    def _plan(self) -> Round:
+    def _plan(self, deadline: float) -> Round:
         """What all rounds have in common."""
         plan = Round()
         plan.tempering, plan.stratified = 1.0 - 0.5 * self.explore, self.explore > 0.0
         plan.distinct_tolerance = DISTINCT_TOLERANCE if self.distinct else -1.0
         plan.has_walked = False
         plan.spread = Spread(STEP, DISTINCT_TOLERANCE if self.distinct else FINEST, self.goal.redundancy)
-        plan.effort = self.goal.effort()
+        plan.effort, plan.deadline = self.goal.effort(), deadline
         plan.seed = self.seed
         return plan
 

@@ -15,13 +15,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from eim_ros.distributions.quadratic_form import QuadraticForms
-from eim_ros.distributions.quadratic_kernels import improve_states
-from eim_ros.distributions.selected_experts import kernel_arguments
 from eim_ros.inference.expectation import Expectation
 
 __all__ = ["Search", "search_neighbourhoods"]
@@ -64,12 +61,7 @@ def search_neighbourhoods(
     random : Tensor (n_samples, n_random) of int64
         Further candidates.
     """
-    following, refreshed = states.numpy().copy(), neighbours.numpy().copy()
-    products = np.zeros(forms.coefficients.shape)
-    free, n_evaluations = improve_states(
-        *kernel_arguments(forms, joint), following, neighbours.numpy(), refreshed, random.numpy(), products
-    )
-    expectation = Expectation(
-        torch.from_numpy(products), math.nan, float(free) / len(joint), torch.from_numpy(following)
-    )
+    arrays = (joint.detach().numpy(), states.numpy(), neighbours.numpy(), random.numpy())
+    following, refreshed, products, free, n_evaluations = forms.selected().improve_states(*arrays)
+    expectation = Expectation(torch.from_numpy(products), math.nan, free / len(joint), torch.from_numpy(following))
     return Search(expectation, torch.from_numpy(refreshed), n_evaluations)

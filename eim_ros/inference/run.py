@@ -156,7 +156,7 @@ def run(
     resume: bool = False,
     conditional: bool = True,
 ) -> FitResult[StateT]:
-    """Iterate to the end.
+    """Iterate to the end, with one thread of torch unless more are asked for, see `torch_threads`.
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from eim_ros.errors import RobotError
@@ -16,17 +15,17 @@ SHIPPED_ROBOTS = ("iiwa14", "panda", "planar3", "planar5", "planar10", "ur5")
 def share_path(relative: str) -> Path:
     """Path of a shipped file or folder, such as "urdf/iiwa14.urdf".
 
-    Looked for beside the package (checkout, editable install), in `<prefix>/share/eim_ros` of this Python (pip) and of
-    each entry of AMENT_PREFIX_PATH (colcon).
+    Looked for beside the package (checkout, editable install), in `share/eim_ros` of the prefix that the package is
+    installed in (pip, also with --user or --target; colcon) and of each entry of AMENT_PREFIX_PATH.
 
     Raises
     ------
     FileNotFoundError
         With the folders that were searched.
     """
-    checkout = Path(__file__).resolve().parents[2]
-    prefixes = [sys.prefix, *os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)]
-    folders = [checkout, *(Path(prefix) / "share" / "eim_ros" for prefix in prefixes if prefix)]
+    above = Path(__file__).resolve().parents[2:6]  # the package is in <prefix>/lib/python3.x/site-packages
+    prefixes = [*above, *map(Path, filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)))]
+    folders = [above[0], *(prefix / "share" / "eim_ros" for prefix in prefixes)]
     for folder in folders:
         candidate = folder / relative
         if candidate.exists():

@@ -4,17 +4,19 @@
         answer = client.sample(SampleIK.Request(...), timeout=3.0)
         positions = joint_positions(answer)
 
-Nodes use an ordinary client of `eim_ros_interfaces.srv.SampleIK` with `SERVICE_QOS`.
+Nodes use an ordinary client of `eim_ros.srv.SampleIK` with `SERVICE_QOS`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any
 
 import numpy as np
 import rclpy
+from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.context import Context
@@ -22,12 +24,15 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.errors import ServiceError
+from eim_ros.nodes.activation import Watch, ignore, wait_until_active
 from eim_ros.nodes.interfaces import SampleIK
 from eim_ros.nodes.qos import SERVICE_QOS
 
 __all__ = ["SampleIKClient", "joint_positions", "to_mapping"]
 
 _PATIENCE = 0.05  # [s] between two looks for a service
+_ANSWERED_WITHIN = 10.0  # [s]
+_GRACE = 1.0  # [s] within which the services of a node are discovered, one after the other
 
 
 class SampleIKClient:
@@ -38,16 +43,24 @@ class SampleIKClient:
     service : str
         Full name of the service.
     wait : float
-        Longest time to wait for the service to appear [s].
+        Longest time to wait for the service to appear, and for its node to become active [s]; may be infinite.
+    watch : callable
+        Called meanwhile, see `Watch`; what it raises ends the wait.
 
     Raises
     ------
     ServiceError
-        When it does not appear in time.
+        When the service does not appear in time, or its node does not become active.
     """
 
-    def __init__(self, service: str = "/ik_server/sample_ik", wait: float = 5.0) -> None:
+    def __init__(
+        self,
+        service: str = "/ik_server/sample_ik",
+        wait: float = 5.0,
+        watch: Watch = ignore,
+    ) -> None:
         self._service = service
+        self._server = service.rpartition("/")[0]
         self._wait = wait
         self._context = Context()
         self._context.init()
@@ -55,8 +68,9 @@ class SampleIKClient:
             self._node = rclpy.create_node(f"eim_request_{os.getpid()}", context=self._context)
             self._executor = SingleThreadedExecutor(context=self._context)
             self._executor.add_node(self._node)
+            self._states: Client = self._node.create_client(GetState, f"{self._server}/get_state")
             self._client: Client = self._node.create_client(SampleIK, service, qos_profile=SERVICE_QOS)
-            self._wait_for(self._client, wait)
+            self._wait_until_active(watch)
         except BaseException:
             self.close()
             raise
@@ -71,7 +85,7 @@ class SampleIKClient:
         """Leave the graph."""
         self._context.try_shutdown()
 
-    def sample(self, request: Any, timeout: float = 10.0) -> Any:
+    def sample(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
         """Response to a `SampleIK.Request`; `timeout` [s] is how long to wait for it, in wall time.
 
         Raises
@@ -83,20 +97,31 @@ class SampleIKClient:
 
     def chain(self) -> tuple[str, list[str]]:
         """Base link and joint names of the server's robot, from the parameters its node tells them by."""
-        node = self._service.rpartition("/")[0]
-        client = self._node.create_client(GetParameters, f"{node}/get_parameters")
-        self._wait_for(client, self._wait)
+        client = self._node.create_client(GetParameters, f"{self._server}/get_parameters")
+        self._wait_for(client, _ANSWERED_WITHIN)
         request = GetParameters.Request(names=["chain.base_link", "chain.joint_names"])
-        values = [parameter_value_to_python(value) for value in self._call(client, request, self._wait).values]
+        values = [parameter_value_to_python(value) for value in self._call(client, request, _ANSWERED_WITHIN).values]
         if len(values) != 2 or None in values:
-            raise ServiceError(f"{node} does not tell its base link: it is not configured", node)
+            raise ServiceError(f"{self._server} does not tell its base link: it is not configured", self._server)
         return str(values[0]), [str(name) for name in values[1]]
 
-    def _wait_for(self, client: Client, wait: float) -> None:
-        end = time.monotonic() + wait
+    def _wait_until_active(self, watch: Watch) -> None:
+        """Until the service is there and serves; one with no `get_state` beside it is taken to serve at once."""
+        end = time.monotonic() + self._wait
+        self._wait_for(self._client, self._wait, watch)
+        with contextlib.suppress(ServiceError):
+            self._wait_for(self._states, _GRACE)
+        if self._states.service_is_ready():
+            left = max(0.0, end - time.monotonic())
+            wait_until_active(self._node, self._server, left, watch, self._executor)
+
+    def _wait_for(self, client: Client, wait: float, watch: Watch = ignore) -> None:
+        began = time.monotonic()
         while not client.service_is_ready():
-            if time.monotonic() >= end:
+            elapsed = time.monotonic() - began
+            if elapsed >= wait:
                 raise ServiceError(f"service {client.srv_name} did not appear within {wait} s: is the node running?")
+            watch("", elapsed)
             time.sleep(_PATIENCE)
 
     def _call(self, client: Client, request: Any, timeout: float) -> Any:

@@ -18,8 +18,9 @@ from typing import Any
 
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.service import Service
 
-__all__ = ["Exchange", "create_deferred_service"]
+__all__ = ["Exchange", "create_deferred_service", "defer"]
 
 
 @dataclasses.dataclass
@@ -37,7 +38,12 @@ class Exchange:
 def create_deferred_service(
     node: Node, service_type: Any, name: str, receive: Callable[[Exchange], None], qos_profile: QoSProfile
 ) -> None:
-    """Create a service of the node which calls `receive` on the executor's thread for each request.
+    """Create a service of the node and `defer` its answers."""
+    defer(node.create_service(service_type, name, _unanswered, qos_profile=qos_profile), receive)
+
+
+def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
+    """Have a service call `receive` on the executor's thread for each request, in place of its handler.
 
     `receive` must neither block nor raise; it, or whomever it passes the exchange on to, fills the response and sends.
     """
@@ -45,7 +51,7 @@ def create_deferred_service(
     def wrap(request: Any, response: Any) -> Exchange:
         return Exchange(request, response, time.monotonic(), _unsent)
 
-    service = node.create_service(service_type, name, wrap, qos_profile=qos_profile)
+    service_type, depth = service.srv_type, service.qos_profile.depth
     send_now = service.send_response
     lock = threading.Lock()  # rcl does not promise that two threads may send through one service
 
@@ -60,7 +66,7 @@ def create_deferred_service(
 
     def receive_all(exchange: Exchange, header: Any) -> None:
         taken = [(exchange, header)]  # all, before the first one wakes a thread that competes for the interpreter
-        while len(taken) < qos_profile.depth:
+        while len(taken) < depth:
             with service.handle:
                 request, header = service.handle.service_take_request(service_type.Request)
             if header is None:
@@ -69,12 +75,16 @@ def create_deferred_service(
         for each in taken:
             hand_on(*each)
 
-    service.send_response = receive_all
+    service.callback, service.send_response = wrap, receive_all
 
 
 def _unread_time(header: Any) -> float:
     """Time [s] since the middleware received the request; 0 where it does not tell."""
     return max(0.0, time.time() - 1e-9 * header.received_timestamp) if header.received_timestamp else 0.0
+
+
+def _unanswered(request: Any, response: Any) -> Any:
+    raise AssertionError("the answers of this service are deferred")
 
 
 def _unsent() -> None:

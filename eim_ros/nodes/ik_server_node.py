@@ -1,9 +1,10 @@
 """`IkServer`: a lifecycle node that answers requests for sampled, refined and verified joint configurations.
 
-configure loads the model and compiles every kernel, activate starts serving. In every other state the service answers
-that the node is not active. The executor's thread only takes requests; worker threads answer them; the outbox sends
-the answers no faster than clients read them. `~/load_model` loads and compiles another model on a thread of its own and
-then exchanges the two: no request waits for it, and each is answered by one of them.
+configure loads the model and compiles every kernel, activate starts serving. In every other state, from the first one
+on, the services answer that the node is not active. The executor's thread only takes requests, so it is always there:
+worker threads answer requests for samples; the outbox sends the answers no faster than clients read them; transitions
+are made one after the other on a thread of theirs. `~/load_model` loads and compiles another model on one more thread
+and then exchanges the two: no request waits for it, and each is answered by one of them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any, TypeAlias
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.wait_for_message import wait_for_message
-from std_msgs.msg import String
+from rclpy.task import Future
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.deferred_service import Exchange, create_deferred_service
+from eim_ros.nodes.deferred_service import Exchange, create_deferred_service, defer
+from eim_ros.nodes.description_topic import DescriptionTopic
 from eim_ros.nodes.diagnostics import Tally, diagnostics
 from eim_ros.nodes.ik_calls import CALLS, Prepared, outcome_of, refuse
 from eim_ros.nodes.interfaces import LoadModel
@@ -31,7 +32,7 @@ from eim_ros.nodes.loading import load_replacement, load_sampler
 from eim_ros.nodes.messages import RequestError
 from eim_ros.nodes.outbox import Outbox
 from eim_ros.nodes.parameters import NodeSettings
-from eim_ros.nodes.qos import LATCHED_QOS, SERVICE_QOS
+from eim_ros.nodes.qos import SERVICE_QOS
 from eim_ros.nodes.request_queue import RequestQueue
 from eim_ros.nodes.settings import IkServerSettings
 
@@ -41,6 +42,7 @@ Prepare: TypeAlias = Callable[[Any, Any, Robot, IkServerSettings], Prepared]
 
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
 _WAITING_MODELS = 3  # models that may wait for being loaded
+_WAITING_TRANSITIONS = 10  # transitions that may wait for the one that is made
 _LONGEST_JOIN = 2.0  # [s]; ros2 launch kills 5 s after it has sent SIGINT
 
 
@@ -62,31 +64,37 @@ class IkServer(LifecycleNode):
             self._serve, n_threads=self.settings.threads, size=self.settings.queue_size
         )
         self._loader: RequestQueue[Exchange] = RequestQueue(self._load, n_threads=1, size=_WAITING_MODELS)
+        self._transitions: RequestQueue[Callable[[], None]] = RequestQueue(
+            lambda make: make(), n_threads=1, size=_WAITING_TRANSITIONS
+        )
+        self._closing = threading.Event()
+        self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(_DIAGNOSTICS_PERIOD, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        if not self.settings.autostart:
-            self._open_service()
+        self._open_services()
 
     @property
     def settings(self) -> IkServerSettings:
         """Present values of the parameters."""
         return self._node_settings.current
 
-    def start(self) -> bool:
-        """With autostart configure, activate, and only then open the service: whoever waits for it finds it ready."""
+    def start(self) -> bool | Future:
+        """With autostart configure and activate; the future tells whether that succeeded."""
         if not self.settings.autostart:
             return True
-        for transition in (self.trigger_configure, self.trigger_activate):
-            if transition() != TransitionCallbackReturn.SUCCESS:
-                return False
-        self._open_service()
-        return True
+        started = Future()
+        self._transitions.offer(partial(self._start, started))
+        return started
 
     def close(self) -> bool:
-        """Stop serving and destroy the node; False when a request is still being solved."""
+        """Stop serving and destroy the node; False when a request is still being solved, or a model compiled."""
+        self._closing.set()
         self._serving = None
-        idle = self._queue.close(_LONGEST_JOIN)
-        idle = self._loader.close(_LONGEST_JOIN if idle else 0.0) and idle
+        if self._description is not None:
+            self._description.close()
+        idle, end = True, time.monotonic() + _LONGEST_JOIN
+        for queue in (self._queue, self._loader, self._transitions):
+            idle = queue.close(max(0.0, end - time.monotonic())) and idle
         self._outbox.close()
         self.destroy_node()
         return idle
@@ -95,12 +103,15 @@ class IkServer(LifecycleNode):
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load and compile; FAILURE (the node stays unconfigured) with the reason in the log."""
+        self._enter("configuring")
         try:
             self._configure()
         except Exception as error:  # a transition must end in a state, whatever a file contains
-            self._problem = " ".join(f"cannot configure: {_reason(error)}".split())
+            self._leave_if_closing()
+            self._state, self._problem = "unconfigured", " ".join(f"cannot configure: {_reason(error)}".split())
             self.get_logger().error(self._problem)
             return TransitionCallbackReturn.FAILURE
+        self._leave_if_closing()
         self._enter("inactive")
         return TransitionCallbackReturn.SUCCESS
 
@@ -135,7 +146,7 @@ class IkServer(LifecycleNode):
     def _configure(self) -> None:
         began = time.monotonic()
         self.get_logger().info(f"configuring with model {self.settings.model or 'as shipped'}")
-        self._loaded = load_sampler(self.settings, self._description())
+        self._loaded = load_sampler(self.settings, self._urdf())
         self._model = self.settings.model
         robot = self._loaded.robot
         self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
@@ -149,26 +160,53 @@ class IkServer(LifecycleNode):
     def _enter(self, state: str) -> None:
         self._state, self._problem = state, ""
 
-    def _description(self) -> str:
+    def _leave_if_closing(self) -> None:
+        """End the thread of the transitions: a node that is being destroyed has no state to go to."""
+        if self._closing.is_set() or not self.context.ok():
+            raise SystemExit
+
+    def _urdf(self) -> str:
         """URDF text of the parameter, or of the topic where that is asked for."""
-        settings = self.settings
-        if not settings.use_robot_description_topic:
-            return settings.robot_description
-        topic = self.resolve_topic_name("robot_description")
-        self.get_logger().info(f"waiting for {topic}")
-        received, message = wait_for_message(
-            String, self, topic, qos_profile=LATCHED_QOS, time_to_wait=settings.robot_description_timeout
-        )
-        if not received or not message.data:
-            raise ConfigurationError(f"no URDF came on {topic} within {settings.robot_description_timeout} s")
-        return str(message.data)
+        if self._description is None:
+            return self.settings.robot_description
+        self.get_logger().info(f"waiting for {self._description.name}")
+        return self._description.wait(self.settings.robot_description_timeout)
 
-    # Service
+    # Transitions
 
-    def _open_service(self) -> None:
+    def _start(self, started: Future) -> None:
+        """On the transitions' thread: configure and activate."""
+        success = False
+        try:
+            triggers = (self.trigger_configure, self.trigger_activate)
+            success = all(trigger() == TransitionCallbackReturn.SUCCESS for trigger in triggers)
+        except Exception as error:
+            self.get_logger().error(f"cannot start: {_reason(error)}")
+        if success:
+            self.get_logger().info("serving")
+        started.set_result(success)
+
+    def _receive_transition(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
+        """On the executor's thread: queue the wish for a transition; refused where too many wait."""
+        if not self._transitions.offer(partial(self._change_state, change, exchange)):
+            self._send_now(exchange)
+
+    def _change_state(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
+        """On the transitions' thread: make one, by rclpy's own handler."""
+        try:
+            change(exchange.request, exchange.response)
+        except Exception as error:
+            self.get_logger().error(f"a transition failed: {_reason(error)}")
+        self._send_now(exchange)
+
+    # Services
+
+    def _open_services(self) -> None:
         for name, (service_type, prepare) in CALLS.items():
             create_deferred_service(self, service_type, name, partial(self._receive, prepare), SERVICE_QOS)
         create_deferred_service(self, LoadModel, "~/load_model", self._receive_model, SERVICE_QOS)
+        change_state = self._service_change_state  # of the base class, whose handler would keep the executor's thread
+        defer(change_state, partial(self._receive_transition, change_state.callback))
 
     def _receive(self, prepare: Prepare, exchange: Exchange) -> None:
         """On the executor's thread: queue the request, or answer BUSY without solving it."""
@@ -193,7 +231,8 @@ class IkServer(LifecycleNode):
     def _answer(self, prepare: Prepare, exchange: Exchange) -> None:
         sampler = self._serving
         if sampler is None:
-            raise RequestError(ErrorCode.FAILURE, f"{self.get_name()} is {self._state}, not active")
+            yet = " yet" if self._state == "configuring" else ""
+            raise RequestError(ErrorCode.FAILURE, f"{self.get_name()} is {self._state}, not active{yet}")
         prepared = prepare(exchange.request, exchange.response, sampler.robot, self.settings)
         exchange.deadline = exchange.arrival + prepared.timeout
         waited = time.monotonic() - exchange.arrival
@@ -205,7 +244,7 @@ class IkServer(LifecycleNode):
         """On the executor's thread: queue the wish for another model."""
         if not self._loader.offer(exchange):
             exchange.response.message = "other models are being loaded: try again later"
-            self._send_model(exchange)
+            self._send_now(exchange)
 
     def _load(self, exchange: Exchange) -> None:
         """On the loader's thread: load, compile, exchange; the present model serves meanwhile, and on failure on."""
@@ -217,12 +256,12 @@ class IkServer(LifecycleNode):
         except Exception as error:
             exchange.response.message = " ".join(_reason(error).split())
             self.get_logger().warning(f"model {path} refused: {exchange.response.message}")
-        self._send_model(exchange)
+        self._send_now(exchange)
 
     def _replace(self, path: str) -> None:
         present = self._loaded
         if present is None:
-            raise ConfigurationError(f"{self.get_name()} is {self._state}: configure it first")
+            raise ConfigurationError(f"{self.get_name()} is {self._state}: it must be configured first")
         following = load_replacement(path, present, self.settings.device)
         with self._exchange:
             if self._loaded is not present:
@@ -231,7 +270,7 @@ class IkServer(LifecycleNode):
             if self._serving is not None:
                 self._serving = following
 
-    def _send_model(self, exchange: Exchange) -> None:
+    def _send_now(self, exchange: Exchange) -> None:
         try:
             exchange.send()
         except Exception as error:  # the context is being shut down

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 try:
-    from eim_ros_interfaces.action import Train
-    from eim_ros_interfaces.msg import CollectorStatus, RecorderStatus, TaskStatus, ViaPoint
-    from eim_ros_interfaces.srv import (
+    from eim_ros.action import Train
+    from eim_ros.msg import CollectorStatus, RecorderStatus, TaskStatus, ViaPoint
+    from eim_ros.srv import (
         ConditionMotion,
         LabelRecording,
         LoadModel,
@@ -20,14 +20,14 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "the ROS 2 package eim_ros_interfaces is not built: run `make setup` in the clone of eim_ros, "
-        "or run `colcon build` there and source install/setup.bash"
+        "the ROS 2 interfaces of eim_ros are not built (pip does not build them): run `make setup` in the clone, "
+        "or `colcon build` in its workspace, and source install/setup.bash"
     ) from error
 
 try:
     from moveit_msgs.srv import GetPositionIK
 except ImportError:
-    from eim_ros_interfaces.srv import GetPositionIK
+    from eim_ros.srv import GetPositionIK
 
 __all__ = [
     "ERROR_NAMES",

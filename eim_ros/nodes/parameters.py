@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 from typing import Any, Generic, TypeVar
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -54,13 +55,13 @@ class NodeSettings(Generic[SettingsT]):
         self.current: SettingsT = kind.from_mapping(values)
         self._node = node
         self._told: set[str] = set()
-        self._telling = False
+        self._telling: int | None = None  # thread that tells; others may set parameters at the same time
         node.add_on_set_parameters_callback(self._check)
         node.add_post_set_parameters_callback(self._take)
 
     def tell(self, name: str, value: Any, description: str) -> None:
         """Set a parameter that only tells something about the node: users may read it, nobody but the node sets it."""
-        self._telling = True
+        self._telling = threading.get_ident()
         try:
             if name in self._told:
                 self._node.set_parameters([Parameter(name, value=value)])
@@ -69,12 +70,12 @@ class NodeSettings(Generic[SettingsT]):
                 self._node.declare_parameter(name, value, about, ignore_override=True)
                 self._told.add(name)
         finally:
-            self._telling = False
+            self._telling = None
 
     def _check(self, parameters: list[Parameter]) -> SetParametersResult:
         """Refuse values that do not make valid settings, naming the parameter."""
         told = [parameter.name for parameter in parameters if parameter.name in self._told]
-        if told and not self._telling:
+        if told and self._telling != threading.get_ident():
             return SetParametersResult(successful=False, reason=f"{', '.join(told)} is set by the node itself")
         try:
             self._changed(parameters)
@@ -83,7 +84,8 @@ class NodeSettings(Generic[SettingsT]):
         return SetParametersResult(successful=True)
 
     def _take(self, parameters: list[Parameter]) -> None:
-        self.current = self._changed(parameters)
+        if any(parameter.name in self.current.to_mapping() for parameter in parameters):
+            self.current = self._changed(parameters)
 
     def _changed(self, parameters: list[Parameter]) -> SettingsT:
         known = self.current.to_mapping()

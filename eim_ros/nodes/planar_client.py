@@ -19,6 +19,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from eim_ros.errors import ServiceError
+from eim_ros.nodes.activation import Watch
 from eim_ros.nodes.interfaces import SetTask, StartRecording, TaskStatus
 from eim_ros.nodes.planar_messages import task_request, trajectory_message
 from eim_ros.nodes.qos import LATCHED_QOS
@@ -64,6 +65,26 @@ class PlanarClient:
 
     def __exit__(self, *_: object) -> None:
         self._context.try_shutdown()
+
+    def wait_for_nodes(self, watch: Watch) -> None:
+        """Until recorder, demonstrator and simulator are there, however long that takes.
+
+        `watch` is called again and again meanwhile, with an empty text and the time that has passed [s]; what it raises
+        ends the wait.
+        """
+        began = time.monotonic()
+        for service_type, name in (
+            (StartRecording, "demo_recorder/start"),
+            (Trigger, "demonstrator/start"),
+            (Trigger, "planar_simulator/reset"),
+        ):
+            client = self._node.create_client(service_type, name)
+            try:
+                while not client.service_is_ready():
+                    watch("", time.monotonic() - began)
+                    self._executor.spin_once(_PERIOD)
+            finally:
+                self._node.destroy_client(client)
 
     def start_recording(self, path: str, label: str = "") -> None:
         """Have `demo_recorder` write a bag."""

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import rclpy
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.task import Future
 
 from eim_ros.errors import EimError
 
@@ -28,8 +29,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Startable(Protocol):
     """A node as `run_node` needs it; beside these two methods it is a `rclpy.node.Node`."""
 
-    def start(self) -> bool:
-        """Get ready to serve; False, with the reason in the log, ends the process with exit code 1."""
+    def start(self) -> bool | Future:
+        """Get ready to serve; False, with the reason in the log, ends the process with exit code 1.
+
+        What takes long is done on a thread, so that the node answers meanwhile: then a future comes back at once, which
+        will hold the same.
+        """
 
     def close(self) -> bool:
         """End all work and destroy the node; False when a thread is still busy, which is then not waited for."""
@@ -66,9 +71,8 @@ def run_node(
         if not _initialise(name, args):
             return 1
         node = make()
-        if node.start():
-            _spin(node, executor())
-        else:
+        started = node.start()
+        if started is False or not _spin(node, executor(), started):
             status = 1
     except SystemExit:  # a signal
         pass
@@ -110,16 +114,23 @@ def _initialise(name: str, args: list[str] | None) -> bool:
     return True
 
 
-def _spin(node: Any, executor: Executor) -> None:
+def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
+    """Serve until a signal; False as soon as the node has not started."""
     executor.add_node(node)
     while rclpy.ok():
         try:
+            if isinstance(started, Future):
+                executor.spin_until_future_complete(started)
+                started = not started.done() or bool(started.result())
+            if not started:
+                return False
             executor.spin()
         except ExternalShutdownException:
-            return
+            break
         except Exception as error:  # of one of rclpy's own services or timers: keep serving
             if rclpy.ok():
                 node.get_logger().error(f"callback failed: {type(error).__name__}: {error}")
+    return True
 
 
 def _close(node: Startable | None, status: int) -> None:

@@ -1,7 +1,7 @@
 """Number of threads of torch while our loops run: one, for the same numbers on every machine and less work.
 
-The matrices are small: several threads wait for each other most of the time, which costs five times as much CPU, and
-more where the machine does something else too.
+The matrices are small: several threads wait for each other most of the time, which costs up to five times as much CPU,
+and more where the machine does something else too.
 """
 
 from __future__ import annotations

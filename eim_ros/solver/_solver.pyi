@@ -63,6 +63,7 @@ class Round:
     fewest_roots: int
     n_wanted: int
     spread: Spread
+    deadline: float  # of the spread [s], a time of `perf_counter`
     effort: Effort
     seed: float
 

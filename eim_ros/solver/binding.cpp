@@ -316,7 +316,8 @@ Doubles log_density(const Experts& experts, const Doubles& log_weights, const Do
     Doubles result(n);
     double* out = result.mutable_data();
     Unlocked unlocked;
-    LogDensity(mixture, samples.data(), n).run(out);
+    const auto run = [&]<int D>() { LogDensity<D>(mixture).run(samples.data(), n, out); };
+    mixture.n_dims == 7 ? run.operator()<7>() : mixture.n_dims == 6 ? run.operator()<6>() : run.operator()<0>();
     return result;
 }
 
@@ -354,7 +355,7 @@ void keep(Found& found, const Bools& mask) {
 
 }  // namespace
 
-PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
+PYBIND11_MODULE(EIM_MODULE, module) {
     module.attr("LANES") = kLanes<WideDouble>;
     module.attr("MOST_JOINTS") = kMostJoints;
     module.attr("NO_EXPERT") = kNoExpert;
@@ -365,7 +366,7 @@ PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
     module.def("log_gate", gate);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
     py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
-    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int>());
+    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init([](double step, double finest, int redundancy) { return Spread{step, finest, redundancy}; }));
     py::class_<Chain>(module, "Chain", py::module_local())
         .def(py::init(&make_chain))
         .def("forward", forward_poses)
@@ -392,6 +393,7 @@ PYBIND11_MODULE(EIM_SOLVER_MODULE, module) {
         .def_readwrite("fewest_roots", &Round::fewest_roots)
         .def_readwrite("n_wanted", &Round::n_wanted)
         .def_readwrite("spread", &Round::spread)
+        .def_property("deadline", [](const Round& r) { return r.spread.deadline; }, [](Round& r, double at) { r.spread.deadline = at; })
         .def_readwrite("effort", &Round::effort)
         .def_readwrite("seed", &Round::seed);
     py::class_<Found>(module, "Found", py::module_local())

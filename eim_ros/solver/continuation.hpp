@@ -10,6 +10,8 @@
 // there again, but is no solution. Where a whole turn takes a joint back within its limits, it is inside.
 #pragma once
 
+#include <chrono>
+
 #include "distinctness.hpp"
 #include "random.hpp"
 #include "refine.hpp"
@@ -31,6 +33,12 @@ struct Spread {
     double step;     // [rad, m]
     double finest;   // least difference of solutions in some joint, negative where gaps are not divided
     int redundancy;  // dimensions of the self-motion
+    double deadline = std::numeric_limits<double>::infinity();  // [s] of the steady clock, at which walks end
+
+    bool is_late() const {
+        if (deadline == std::numeric_limits<double>::infinity()) return false;
+        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() >= deadline;
+    }
 };
 
 // Places that walks led to, first of all the solutions they began at.
@@ -90,7 +98,7 @@ class Continuation {
                 for (int lane = 0; lane < W; ++lane) begin(group, lane);
                 if (std::all_of(group.at, group.at + W, [](int at) { return at == Trace::kNone; })) continue;
                 is_active = true;
-                if (n_new_ >= most_new || trace_.size() + W > room) return std::move(trace_);
+                if (n_new_ >= most_new || trace_.size() + W > room || spread_.is_late()) return std::move(trace_);
                 advance(group);
             }
         }

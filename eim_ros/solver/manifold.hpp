@@ -64,7 +64,8 @@ inline void grow(const Chain& chain, const Task& task, const Spread& spread, dou
     std::vector<double> ends;
     for (int i = 0; i < points.n; ++i) known.add(points.row(i));
     int head = 0, n_tried = 0;
-    while (head < points.n && points.n < points.capacity && points.n - n_known >= kLeastYield * n_tried) {
+    while (head < points.n && points.n < points.capacity && points.n - n_known >= kLeastYield * n_tried &&
+           !spread.is_late()) {
         ends.clear();
         for (int n_heads = 0; head < points.n && ends.size() < std::size_t(kBatch * n_joints) && n_heads < kBatch; ++head) {
             if (head < n_known && heads.has_near(points.row(head), spacing)) continue;
@@ -107,7 +108,7 @@ inline void trace(const Chain& chain, const Task& task, const Spread& spread, do
     const std::size_t n_seeds = seeds.size() / n_joints;
     append(polished<N>(chain, task, std::move(seeds), n_seeds));
     const int n_wanted = points.capacity - points.n;
-    if (spread.finest < 0.0 || n_wanted == 0 || points.n == n_roots) return;
+    if (spread.finest < 0.0 || n_wanted == 0 || points.n == n_roots || spread.is_late()) return;
     append(polished<N>(chain, task, between(task.bounds, walked, spread.finest, int(kSpare * n_wanted) + 1), n_wanted));
 }
 

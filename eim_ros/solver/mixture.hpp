@@ -12,7 +12,7 @@
 
 namespace eim {
 
-inline constexpr double kNegligible = 40.0;  // [nat]: exp(-40) of a sum is below its rounding
+inline constexpr double kNegligible = 36.0;  // [nat]: exp(-36) of a sum is about its rounding
 
 struct Mixture {
     int n_contexts, n_context, n_experts, n_dims;
@@ -96,84 +96,88 @@ inline void draw(const Mixture& mixture, double tempering, bool stratified, int 
     }
 }
 
-// Log density of samples, W to a pack, summed over experts that matter to any of them.
+// Log density of samples under a mixture, summed over all components that matter: exact to rounding.
+//
+// Samples are taken W to a pack. A first pass keeps the log of each component's term, or the bound below which half its
+// coordinates put it; the second one sums what is not negligible beside the largest.
+template <int D>
 class LogDensity {
     using V = WideDouble;
-    static constexpr int W = kLanes<V>;
+    static constexpr int W = kLanes<V>, kPacks = 32 / W;  // samples taken together
 
    public:
-    LogDensity(const Mixture& mixture, const double* samples, std::ptrdiff_t n)
-        : mixture_(mixture), d_(mixture.n_dims), n_(n), columns_(((n + W - 1) / W) * d_),
-          largest_((n + W - 1) / W, fill<V>(-std::numeric_limits<double>::infinity())), total_(largest_.size()) {
-        for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(largest_.size()) * W; ++i) {
-            for (int a = 0; a < d_; ++a) set(columns_[i / W * d_ + a], int(i % W), samples[std::min(i, n - 1) * d_ + a]);
+    explicit LogDensity(const Mixture& mixture)
+        : mixture_(mixture), d_(D > 0 ? D : mixture.n_dims), shifts_(std::size_t(mixture.n_components()) * d_),
+          heights_(mixture.log_weights, mixture.log_weights + mixture.n_components()),
+          terms_(std::size_t(mixture.n_components()) * kPacks) {
+        double mean[kMostJoints];
+        for (int c = 0; c < mixture.n_components(); ++c) {
+            const int context = c / mixture.n_experts, expert = c % mixture.n_experts;
+            const double* inverse = mixture.inverse_scale_trils + std::ptrdiff_t(expert) * d_ * d_;
+            mixture.mean(context, expert, mean);
+            double* shift = &shifts_[std::size_t(c) * d_];
+            for (int a = 0; a < d_; ++a) {
+                for (int b = 0; b <= a; ++b) shift[a] += inverse[a * d_ + b] * mean[b];
+            }
+            heights_[c] += mixture.log_normalisers[expert];
         }
     }
 
-    // Fills result (n,) [nat], exact to rounding.
-    //
-    // Experts are taken by their greatest height, log weight and normaliser, in falling order: once that is negligible at
-    // all samples, later ones are.
-    void run(double* result) {
-        const int k = mixture_.n_experts;
-        std::vector<double> heights(mixture_.log_weights, mixture_.log_weights + mixture_.n_components()), top(k);
-        std::vector<int> order(k);
-        std::iota(order.begin(), order.end(), 0);
-        for (int c = 0; c < int(heights.size()); ++c) heights[c] += mixture_.log_normalisers[c % k];
-        for (int e = 0; e < k; ++e) {
-            top[e] = heights[e];
-            for (int c = e; c < int(heights.size()); c += k) top[e] = std::max(top[e], heights[c]);
-        }
-        std::sort(order.begin(), order.end(), [&](int a, int b) { return top[a] > top[b]; });
-        for (int i = 0; i < k && (i % 16 != 0 || top[order[i]] > least() - kNegligible); ++i) {
-            for (int c = order[i]; c < int(heights.size()); c += k) add(c / k, order[i], heights[c]);
-        }
-        for (std::ptrdiff_t i = 0; i < n_; ++i) {
-            result[i] = get(largest_[i / W], int(i % W)) + std::log(get(total_[i / W], int(i % W)));
+    // Fills result (n,) [nat] of samples (n, d).
+    void run(const double* samples, std::ptrdiff_t n, double* result) {
+        for (std::ptrdiff_t first = 0; first < n; first += kPacks * W) {
+            const int n_here = int(std::min<std::ptrdiff_t>(kPacks * W, n - first));
+            run_packs(samples + first * d_, n_here, result + first);
         }
     }
 
    private:
-    double least() const {
-        double least = std::numeric_limits<double>::infinity();
-        for (std::ptrdiff_t i = 0; i < n_; ++i) least = std::min(least, get(largest_[i / W], int(i % W)));
-        return least;
-    }
-
-    // One component, to all samples: half its rows tell where it is negligible.
-    void add(int context, int expert, double height) {
-        const double* inverse = mixture_.inverse_scale_trils + std::ptrdiff_t(expert) * d_ * d_;
-        double mean[kMostJoints], shift[kMostJoints] = {};
-        mixture_.mean(context, expert, mean);
-        for (int a = 0; a < d_; ++a) {
-            for (int b = 0; b <= a; ++b) shift[a] += inverse[a * d_ + b] * mean[b];
+    void run_packs(const double* samples, int n, double* result) {
+        const int n_packs = (n + W - 1) / W, d = D > 0 ? D : d_, half = (d + 1) / 2;
+        V x[kPacks][D > 0 ? D : kMostJoints], largest[kPacks];
+        for (int i = 0; i < n_packs * W; ++i) {
+            for (int a = 0; a < d; ++a) set(x[i / W][a], i % W, samples[std::min(i, n - 1) * d_ + a]);
         }
-        const int half = (d_ + 1) / 2;
-        for (std::size_t pack = 0; pack < largest_.size(); ++pack) {
-            const V* x = &columns_[pack * d_];
-            V value = fill<V>(height);
-            const auto subtract = [&](int first, int last) {
-                for (int a = first; a < last; ++a) {
+        for (V& value : largest) value = fill<V>(-std::numeric_limits<double>::infinity());
+        for (int c = 0; c < mixture_.n_components(); ++c) {
+            const double* inverse = mixture_.inverse_scale_trils + std::ptrdiff_t(c % mixture_.n_experts) * d * d;
+            const double* shift = &shifts_[std::size_t(c) * d];
+            for (int pack = 0; pack < n_packs; ++pack) {
+                V square{};
+                const auto add = [&](int a) {
                     V white = fill<V>(-shift[a]);
-                    for (int b = 0; b <= a; ++b) white += inverse[a * d_ + b] * x[b];
-                    value -= 0.5 * white * white;
-                }
-            };
-            subtract(0, half);
-            const V bound = largest_[pack] - kNegligible;
-            if (!any(value > bound)) continue;
-            subtract(half, d_);
-            if (!any(value > bound)) continue;
-            const V peak = larger(largest_[pack], value);
-            total_[pack] = total_[pack] * falling_exp(largest_[pack] - peak) + falling_exp(value - peak);
-            largest_[pack] = peak;
+#pragma GCC unroll 8
+                    for (int b = 0; b <= a; ++b) white += inverse[a * d + b] * x[pack][b];
+                    square += white * white;
+                };
+#pragma GCC unroll 4
+                for (int a = 0; a < half; ++a) add(a);
+                V& term = terms_[std::size_t(c) * kPacks + pack];
+                term = heights_[c] - 0.5 * square;
+                if (!any(term > largest[pack] - kNegligible)) continue;
+#pragma GCC unroll 4
+                for (int a = half; a < d; ++a) add(a);
+                term = heights_[c] - 0.5 * square;
+                largest[pack] = larger(largest[pack], term);
+            }
+        }
+        for (int pack = 0; pack < n_packs; ++pack) {
+            const V top = largest[pack];
+            V total{};
+            for (int c = 0; c < mixture_.n_components(); ++c) {
+                const V below = terms_[std::size_t(c) * kPacks + pack] - top;
+                if (any(below > -kNegligible)) total += falling_exp(below);
+            }
+            for (int i = pack * W; i < std::min(n, (pack + 1) * W); ++i) {
+                result[i] = get(top, i % W) + std::log(get(total, i % W));
+            }
         }
     }
 
     const Mixture& mixture_;
     const int d_;
-    const std::ptrdiff_t n_;
-    std::vector<V> columns_, largest_, total_;
+    std::vector<double> shifts_, heights_;  // whitened means, log weights with normalisers
+    std::vector<V> terms_;                  // (n_components, kPacks)
 };
 
 }  // namespace eim

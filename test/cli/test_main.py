@@ -30,13 +30,43 @@ def modules_after(*words: str) -> set[str]:
 
 @pytest.mark.parametrize("words", [("--help",), ("--version",), ("request", "--help")])
 def test_help_needs_neither_torch_nor_ros(words: tuple[str, ...]) -> None:
-    heavy = {"torch", "rclpy", "matplotlib", "pinocchio", "numba", "numpy", "scipy"}
+    heavy = {"torch", "rclpy", "matplotlib", "pinocchio", "numpy", "scipy"}
     assert not modules_after(*words) & heavy
 
 
 def test_model_is_sampled_without_torch() -> None:
     words = ["sample", "--model", "panda_position", "--pose", "0.4", "0", "0.5", "-n", "5"]
     assert not modules_after(*words) & {"torch", "rclpy", "matplotlib"}
+
+
+def process_without(packages: tuple[str, ...], *words: str) -> subprocess.CompletedProcess[str]:
+    """`eim` in a process where these packages cannot be imported, as if they were not installed."""
+    code = f"import sys\nsys.modules.update(dict.fromkeys({packages!r}))\nfrom eim_ros.cli.main import main\n"
+    code += f"sys.exit(main({list(words)!r}))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+
+
+def test_model_is_sampled_where_no_more_is_installed_than_serving_needs() -> None:
+    missing = ("torch", "matplotlib", "rosbags", "rclpy", "tqdm")
+    words = ["sample", "--model", "panda_position", "--pose", "0.4", "0", "0.5", "-n", "5", "--json"]
+    answered = process_without(missing, *words)
+    assert (answered.returncode, answered.stderr) == (0, "")
+    assert json.loads(answered.stdout)["n"] == 5
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "words"),
+    [
+        ("torch", "learning", "train --data d.npz --output m"),
+        ("rosbags", "bags", "recover bag"),
+        ("matplotlib", "viz", "experiment obstacle --output o.png"),
+    ],
+)
+def test_package_that_is_not_installed_is_named_in_one_line(package: str, extra: str, words: str) -> None:
+    refused = process_without((package,), *words.split())
+    assert refused.returncode == 2
+    expected = f"eim {words.split()[0]}: needs {package}, which is not installed; eim_ros[{extra}] brings it\n"
+    assert refused.stderr == expected
 
 
 def test_help_lists_every_verb(eim: Command) -> None:

@@ -112,11 +112,11 @@ def test_flush_comes_with_the_clock_and_not_with_each_message(tmp_path: Path) ->
 
 def test_definitions_of_our_own_types_are_found_where_they_are_installed(tmp_path: Path) -> None:
     writer = BagWriter(tmp_path / "bag")
-    writer.add_topic(Topic("/status", "eim_ros_interfaces/msg/RecorderStatus"))
+    writer.add_topic(Topic("/status", "eim_ros/msg/RecorderStatus"))
     writer.close()
     with AnyReader([tmp_path / "bag"]) as reader:
         assert "n_lost" in reader.connections[0].msgdef.data
-        assert "eim_ros_interfaces/msg/RecorderStatus" in reader.typestore.fielddefs
+        assert "eim_ros/msg/RecorderStatus" in reader.typestore.fielddefs
 
 
 def test_unknown_type_is_refused_by_name_and_the_bag_goes_on(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from ik.arms import arm_and_oracle, arm_of, reachable_pose
 
-from eim_ros.ik.goal import Goal, Pool
+from eim_ros.ik.goal import Goal
+from eim_ros.ik.pool import Pool
 
 FIRST = np.zeros(1, dtype=np.uint32)
 

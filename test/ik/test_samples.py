@@ -11,7 +11,7 @@ from ik.arms import arm_of, reachable_pose, sampler_of
 from eim_ros.ik import NO_EXPERT, ErrorCode
 from eim_ros.ik.samples import to_mapping
 
-SERVICE = Path(__file__).resolve().parents[2] / "eim_ros_interfaces" / "srv" / "SampleIK.srv"
+SERVICE = Path(__file__).resolve().parents[2] / "srv" / "SampleIK.srv"
 
 
 def response_lines() -> list[str]:

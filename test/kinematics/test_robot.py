@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 from kinematics.robots import every_robot, robot_and_oracle
@@ -173,28 +172,3 @@ def test_fingerprints_tell_robots_apart() -> None:
         assert changed != text
         assert Robot.from_urdf(changed).fingerprint != robots[0].fingerprint
     assert Robot.from_urdf(text.replace("link_3", "elbow")).fingerprint == robots[0].fingerprint
-
-
-def test_kernels_get_one_kind_of_arrays_whatever_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For another kind, as read-only ones are, a request would wait for the compiler for seconds."""
-    kinds = set()
-
-    def note(*arguments: object) -> None:
-        kinds.add(tuple(numba.typeof(argument) for argument in arguments))
-
-    robot, _ = robot_and_oracle("panda")
-    pose = robot.forward(robot.lower)
-    seeds = robot.sample_configurations(8, np.random.default_rng(0))
-    constant_pose, constant_seeds = pose.copy(), seeds.copy()
-    constant_pose.flags.writeable = constant_seeds.flags.writeable = False
-    monkeypatch.setattr("eim_ros.kinematics.robot.refine_lanes", note)
-    robot.refine(seeds, pose)
-    robot.refine(seeds, pose, lower=robot.lower, upper=robot.upper - 0.1, tolerances=np.zeros(6))
-    robot.refine(constant_seeds, constant_pose)
-    robot.refine(np.asfortranarray(seeds, dtype=np.float32), pose.tolist())
-    assert len(kinds) == 1
-    kinds.clear()
-    monkeypatch.setattr("eim_ros.kinematics.robot.errors_lanes", note)
-    for q, target in ((seeds, pose), (constant_seeds, constant_pose)):
-        robot.pose_errors(q, target)
-    assert len(kinds) == 1

@@ -109,17 +109,19 @@ def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
     assert not pin.computeCollisions(model, model.createData(), capsules, capsules.createData(), rest, True)
 
 
+@pytest.mark.parametrize("packages", ["lib/python3.11/site-packages", "lib/python3/dist-packages", "."])
 def test_shipped_files_are_found_where_the_package_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "site-packages" / "eim_ros" / "kinematics" / "shipped.py"))
-    monkeypatch.setattr("sys.prefix", str(tmp_path / "venv"))
+    """In a prefix, as pip and colcon do, or in one folder, as `pip install --target` does."""
+    module = tmp_path / "prefix" / packages / "eim_ros" / "kinematics" / "shipped.py"
+    monkeypatch.setattr(shipped, "__file__", str(module))
     monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'other'}:{tmp_path / 'overlay'}")
     with pytest.raises(FileNotFoundError, match="overlay"):
         share_path("urdf/iiwa14.urdf")
     with pytest.raises(RobotError, match="not installed"):
         Robot.load("iiwa14")
-    for prefix in ("overlay", "venv"):  # the Python environment's own files come first
+    for prefix in ("overlay", "prefix"):  # the package's own files come first
         installed = tmp_path / prefix / "share" / "eim_ros" / "urdf" / "iiwa14.urdf"
         installed.parent.mkdir(parents=True)
         installed.write_text("")

@@ -16,7 +16,7 @@ import rclpy
 from nodes.client_node import request
 from rclpy.executors import SingleThreadedExecutor
 
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 LONGEST_SILENCE = 10.0  # [s] after which what has not come is lost
 

@@ -11,16 +11,23 @@ from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.executors import SingleThreadedExecutor
 
 from eim_ros.nodes.qos import SERVICE_QOS
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 NODE = "/ik_server"
 FRAME = "base_link"
 
 
 class ClientNode:
-    """Clients are made once per service."""
+    """Clients are made once per service.
+
+    Attributes
+    ----------
+    waits_for_start : bool
+        Whether a server that starts itself is to be active before it is called (default), or may be called before.
+    """
 
     def __init__(self, name: str) -> None:
+        self.waits_for_start = True
         self.node = rclpy.create_node(name)
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
@@ -31,7 +38,9 @@ class ClientNode:
         self.node.destroy_node()
 
     def client(self, server: ServerProcess, service_type: Any, name: str) -> Any:
-        """A client whose service is there."""
+        """A client whose service is there, and whose node has started."""
+        if self.waits_for_start:
+            server.wait_until_ready()
         if name not in self._clients:
             qos = {"qos_profile": SERVICE_QOS} if service_type is SampleIK else {}
             self._clients[name] = self.node.create_client(service_type, name, **qos)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import random
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import rclpy
 from nodes.client_node import ClientNode
+from nodes.domains import own_domain
 from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
 
@@ -20,12 +20,12 @@ from nodes.server_process import ServerProcess
 @pytest.fixture(scope="session", autouse=True)
 def ros_environment() -> Iterator[None]:
     """Only this machine, a domain nobody else uses, and rclpy's field checks; inherited by the servers."""
-    values = {
-        "ROS_DOMAIN_ID": str(random.SystemRandom().randrange(1, 100)),
-        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        "ROS_PYTHON_CHECK_FIELDS": "1",
-    }
-    with pytest.MonkeyPatch.context() as patch:
+    with own_domain() as domain, pytest.MonkeyPatch.context() as patch:
+        values = {
+            "ROS_DOMAIN_ID": str(domain),
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+            "ROS_PYTHON_CHECK_FIELDS": "1",
+        }
         for name, value in values.items():
             patch.setenv(name, value)
         with warnings.catch_warnings():  # rosidl imports an old lark, which imports a deprecated module

@@ -15,7 +15,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
-from eim_ros_interfaces.msg import TaskStatus
+from eim_ros.msg import TaskStatus
 
 DEPTH = QoSProfile(depth=2000)
 

@@ -19,7 +19,7 @@ import pytest
 from nodes.server_process import ServerProcess
 
 from eim_ros.nodes.settings import IkServerSettings
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 N = 200
 REPETITIONS = 8  # at most, until a burst is whole
@@ -29,7 +29,7 @@ SUCCESS, BUSY = str(SampleIK.Response.SUCCESS), str(SampleIK.Response.BUSY)
 @pytest.mark.parametrize("queue_size", [IkServerSettings().queue_size, 20])
 def test_default_client_gets_its_answers(start_server: Callable[..., ServerProcess], queue_size: int) -> None:
     server = start_server(queue_size=queue_size)
-    server.wait_for_log("configured in")
+    server.wait_until_ready()
     answers: list[int] = []
     while len(answers) < REPETITIONS and N not in answers:
         codes = burst()

@@ -10,7 +10,7 @@ import pytest
 from nodes.client_node import ClientNode, request
 from nodes.server_process import ServerProcess
 
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 N = 200
 Response = SampleIK.Response

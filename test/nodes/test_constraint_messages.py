@@ -14,7 +14,7 @@ from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
 from eim_ros.nodes.constraint_messages import constraints_of, fill_constraints
 from eim_ros.nodes.messages import RequestError, parse
 from eim_ros.nodes.settings import IkServerSettings
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))
 

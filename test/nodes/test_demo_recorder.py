@@ -24,10 +24,10 @@ from eim_ros.data.bag_import import Selection
 from eim_ros.data.motion_import import MotionForm, import_motions
 from eim_ros.data.segmentation import Cuts
 from eim_ros.kinematics.shipped import share_path
+from eim_ros.msg import RecorderStatus, ViaPoint
 from eim_ros.nodes.demo_recorder_settings import DemoRecorderSettings
 from eim_ros.settings import read_yaml
-from eim_ros_interfaces.msg import RecorderStatus, ViaPoint
-from eim_ros_interfaces.srv import LabelRecording, StartRecording
+from eim_ros.srv import LabelRecording, StartRecording
 
 NODE = "/demo_recorder"
 JOINTS = ("j1", "j2")

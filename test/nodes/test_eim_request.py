@@ -13,7 +13,7 @@ from nodes.client_node import ClientNode, request
 from nodes.server_process import PATIENCE, ServerProcess
 
 from eim_ros.kinematics import Robot
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 POSITION = ("0.4", "0.1", "0.6")
 

@@ -22,10 +22,10 @@ from eim_ros.data import load_data_set
 from eim_ros.ik.training.collect import context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.shipped import share_path
+from eim_ros.msg import CollectorStatus
 from eim_ros.nodes.fk_collector_settings import FkCollectorSettings
 from eim_ros.settings import read_yaml
-from eim_ros_interfaces.msg import CollectorStatus
-from eim_ros_interfaces.srv import SaveData
+from eim_ros.srv import SaveData
 
 NODE = "/fk_collector"
 ROBOT = Robot.load("planar3")

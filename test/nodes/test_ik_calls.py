@@ -20,7 +20,7 @@ from eim_ros.nodes.client import joint_positions
 from eim_ros.nodes.ik_calls import prepare_nearest
 from eim_ros.nodes.interfaces import GetPositionIK
 from eim_ros.nodes.settings import IkServerSettings
-from eim_ros_interfaces.srv import SampleIK, SampleIKBatch, SampleIKPath
+from eim_ros.srv import SampleIK, SampleIKBatch, SampleIKPath
 
 SUCCESS = SampleIK.Response.SUCCESS
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from eim_ros.ik import NO_EXPERT, ErrorCode
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 
 def test_constants_are_the_error_codes() -> None:
@@ -18,7 +18,7 @@ def test_constants_are_the_error_codes() -> None:
 
 
 def test_missing_build_is_explained_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "eim_ros_interfaces.srv", None)
+    monkeypatch.setitem(sys.modules, "eim_ros.srv", None)
     monkeypatch.delitem(sys.modules, "eim_ros.nodes.interfaces", raising=False)
     with pytest.raises(ImportError, match="make setup"):
         importlib.import_module("eim_ros.nodes.interfaces")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticStatus
 from nodes.client_node import NODE, ClientNode, request
-from nodes.server_process import ServerProcess, wait_until
+from nodes.diagnosis import status
+from nodes.server_process import ServerProcess
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters
 from rclpy.parameter import Parameter
 
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 Response = SampleIK.Response
 
@@ -22,24 +23,6 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
     started = start_server(autostart=False)
     yield started
     assert started.stop() == 0, started.log
-
-
-def status(client: ClientNode, server: ServerProcess, wanted: str) -> DiagnosticStatus:
-    """The next diagnostic status with this message."""
-    found: list[DiagnosticStatus] = []
-
-    def keep(message: DiagnosticArray) -> None:
-        found.extend(item for item in message.status if item.message == wanted)
-
-    subscription = client.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
-
-    def seen() -> bool:
-        client.executor.spin_once(0.1)
-        return bool(found)
-
-    wait_until(seen, f"diagnostics {wanted!r}", server, timeout=20.0)
-    client.node.destroy_subscription(subscription)
-    return found[-1]
 
 
 def refusal(client: ClientNode, server: ServerProcess) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,17 @@ def test_robot_may_come_from_each_source(model: Path, tmp_path: Path, source: st
     settings = IkServerSettings(model=str(model), robot=robot, base_link="base_link", tip_link="tool0")
     sampler = load_sampler(settings, urdf if source == "description" else "")
     assert sampler.robot.fingerprint == Robot.load("iiwa14").fingerprint
+
+
+def test_server_of_a_linear_model_needs_no_torch() -> None:
+    code = """
+import sys
+from eim_ros.nodes.ik_server_node import IkServer
+from eim_ros.nodes.loading import load_sampler
+from eim_ros.nodes.settings import IkServerSettings
+sampler = load_sampler(IkServerSettings())
+assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, seed=0).valid.all()
+print(sorted({"torch", "matplotlib", "scipy.optimize"} & set(sys.modules)))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert (result.returncode, result.stdout) == (0, "[]\n"), result.stderr

@@ -17,10 +17,10 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.msg import ViaPoint
 from eim_ros.nodes.motion_prior_server_settings import MotionPriorServerSettings
 from eim_ros.settings import read_yaml
-from eim_ros_interfaces.msg import ViaPoint
-from eim_ros_interfaces.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
+from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
 
 NODE = "/motion_prior_server"
 SUCCESS, FAILURE, INVALID = 1, 99999, -16

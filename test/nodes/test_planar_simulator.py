@@ -24,7 +24,7 @@ from eim_ros.nodes.planar_messages import seconds, trajectory_message
 from eim_ros.nodes.planar_settings import DemonstratorSettings, PlanarSimulatorSettings
 from eim_ros.planar import PlanarArm
 from eim_ros.settings import Settings, read_yaml
-from eim_ros_interfaces.srv import SetTask
+from eim_ros.srv import SetTask
 
 ARM = PlanarArm(n_links=3)
 START = np.zeros(3)

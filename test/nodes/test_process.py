@@ -18,7 +18,7 @@ from std_msgs.msg import String
 
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.qos import LATCHED_QOS
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 Response = SampleIK.Response
 Start = Callable[..., ServerProcess]

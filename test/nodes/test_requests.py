@@ -16,7 +16,7 @@ from shape_msgs.msg import SolidPrimitive
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import pose_from, quaternion_from_matrix
 from eim_ros.nodes.client import joint_positions
-from eim_ros_interfaces.srv import SampleIK
+from eim_ros.srv import SampleIK
 
 Response = SampleIK.Response
 

@@ -16,11 +16,11 @@ from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 
+from eim_ros.action import Train
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.ik import IKModel, collect
 from eim_ros.kinematics import Robot
 from eim_ros.motion import MotionPrior
-from eim_ros_interfaces.action import Train
 
 EM = ("experts=2", "n-starts=1")
 ENDLESS = ("experts=2", "n-starts=1000000", "iterations=1000000", "tolerance=0")  # EM ends where rounding stops it

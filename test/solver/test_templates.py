@@ -26,13 +26,14 @@ COMPILER = (sysconfig.get_config_var("CXX") or "g++").split()[0]
 
 @functools.cache
 def built_here() -> dict[str, Extension]:
-    """The compiled modules of setup.py by instruction set, as far as this processor runs them; best first."""
+    """The solver's modules of setup.py by instruction set, as far as this processor runs them; best first."""
     captured: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.setattr(setuptools, "setup", captured.update)
         runpy.run_path("setup.py")
-    modules = {module.name.rpartition("_")[2]: module for module in captured["ext_modules"]}
+    solvers = [module for module in captured["ext_modules"] if module.name.startswith("eim_ros.solver.")]
+    modules = {module.name.rpartition("_")[2]: module for module in solvers}
     runs_here = importlib.import_module("eim_ros.solver._solver_baseline").runs_here
     return {name: modules[name] for name in INSTRUCTION_SETS if name in modules and runs_here(name)}
 
@@ -41,7 +42,8 @@ def built_here() -> dict[str, Extension]:
 def outcomes(instruction_set: str) -> dict[str, str]:
     """What the program says of each check, compiled with the options of the module but -O1."""
     module = built_here()[instruction_set]
-    options = [*module.extra_compile_args, "-std=c++20", "-O1", f"-I{ROOT / 'eim_ros/solver'}"]
+    folders = ["eim_ros/solver", *module.include_dirs]
+    options = [*module.extra_compile_args, "-std=c++20", "-O1", *(f"-I{ROOT / folder}" for folder in folders)]
     with tempfile.TemporaryDirectory() as folder:
 
         def compiled(source: Path) -> str:

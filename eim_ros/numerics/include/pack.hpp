@@ -1,4 +1,4 @@
-// Values of the solver's templates: a number, or a pack of numbers side by side, one configuration in each.
+// Values of templates: a number, or a pack of numbers side by side, one configuration in each.
 //
 // A pack is a vector type of the compiler (GCC and Clang), so +, -, *, /, comparisons and `mask ? a : b` read the same
 // for both. What these lack stands here. Nothing assumes that numbers are finite: NaN stays NaN.
@@ -97,6 +97,21 @@ inline bool any(const M& mask) {
         std::memcpy(words, &mask, sizeof(M));
         for (std::uint64_t word : words) joined |= word;
         return joined != 0;
+    }
+}
+
+// Sum of the lanes, by halves.
+template <class V>
+inline Scalar<V> sum(const V& v) {
+    if constexpr (kLanes<V> == 1) {
+        return v;
+    } else if constexpr (kLanes<V> == 2) {
+        return v[0] + v[1];
+    } else {
+        typedef Scalar<V> Half __attribute__((vector_size(sizeof(V) / 2)));
+        Half halves[2];
+        std::memcpy(halves, &v, sizeof(V));
+        return sum<Half>(halves[0] + halves[1]);
     }
 }
 

@@ -1,0 +1,30 @@
+# The compiled modules: each has one source, compiled once for each instruction set; eim_ros/numerics/native.py takes the
+# best that the processor has. The same modules with the same flags as in setup.py.
+
+set(PYBIND11_FINDPYTHON ON)
+set(Python_EXECUTABLE ${Python3_EXECUTABLE})
+# pip keeps pybind11's CMake files in its own folder, a distribution's package where CMake looks anyway
+execute_process(COMMAND ${Python3_EXECUTABLE} -m pybind11 --cmakedir
+  OUTPUT_VARIABLE pybind11_hint OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+find_package(pybind11 REQUIRED CONFIG HINTS "${pybind11_hint}")
+
+# eim_compiled_module(FOLDER NAME FLAG...) : the module NAME of binding.cpp in a folder of the package
+function(eim_compiled_module folder name)
+  pybind11_add_module(${name} MODULE NO_EXTRAS eim_ros/${folder}/binding.cpp)
+  target_include_directories(${name} PRIVATE eim_ros/numerics/include)
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_compile_definitions(${name} PRIVATE EIM_MODULE=${name})
+  target_compile_options(${name} PRIVATE
+    -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi -Wno-ignored-attributes ${ARGN})
+  install(TARGETS ${name} LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/${folder})
+endfunction()
+
+foreach(module solver/_solver distributions/native/_quadratic_forms)
+  get_filename_component(folder ${module} DIRECTORY)
+  get_filename_component(name ${module} NAME)
+  eim_compiled_module(${folder} ${name}_baseline)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    eim_compiled_module(${folder} ${name}_avx2 -march=x86-64-v3)
+    eim_compiled_module(${folder} ${name}_avx512 -march=x86-64-v4)
+  endif()
+endforeach()

@@ -1,0 +1,150 @@
+// Quadratic forms at few components per point as a Python module: arrays are checked here, once, and the interpreter's
+// lock is let go while it works. Arguments are never written to; what does not lie row by row is copied.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "instruction_set.hpp"
+#include "neighbourhood_search.hpp"
+#include "quadratic_forms.hpp"
+
+namespace py = pybind11;
+using namespace eim;
+
+namespace {
+
+template <class T>
+using RowByRow = py::array_t<T, int(py::array::c_style) | int(py::detail::npy_api::NPY_ARRAY_ALIGNED_)>;
+using Doubles = RowByRow<double>;
+using Indices = RowByRow<std::int64_t>;
+using Unlocked = py::gil_scoped_release;
+using Shape = std::vector<Index>;
+
+constexpr Index kAny = -1, kMostCoordinates = 10000;
+
+std::string text(const Shape& shape) {
+    std::string result = "(";
+    for (Index size : shape) result += (result.size() > 1 ? ", " : "") + (size == kAny ? "any" : std::to_string(size));
+    return result + ")";
+}
+
+// The array itself, or a copy of it that lies row by row.
+template <class T>
+RowByRow<T> checked(const py::array& array, const std::string& name, const Shape& shape) {
+    if (!array.dtype().equal(py::dtype::of<T>())) {
+        throw std::invalid_argument(name + " must be " + std::string(py::str(py::dtype::of<T>())) + ", got " +
+                                    std::string(py::str(array.dtype())));
+    }
+    const Shape found(array.shape(), array.shape() + array.ndim());
+    const auto fits = [](Index size, Index wanted) { return wanted == kAny || size == wanted; };
+    if (!std::equal(found.begin(), found.end(), shape.begin(), shape.end(), fits)) {
+        throw std::invalid_argument(name + " must be " + text(shape) + ", got " + text(found));
+    }
+    RowByRow<T> rows = RowByRow<T>::ensure(array);
+    if (!rows) throw std::bad_alloc();
+    return rows;
+}
+
+// Numbers of rows out of n.
+Indices checked_indices(const py::array& array, const std::string& name, const Shape& shape, Index n) {
+    Indices indices = checked<std::int64_t>(array, name, shape);
+    const std::int64_t* data = indices.data();
+    if (!std::all_of(data, data + indices.size(), [n](std::int64_t i) { return 0 <= i && i < n; })) {
+        throw std::invalid_argument(name + " must be from 0 to " + std::to_string(n - 1));
+    }
+    return indices;
+}
+
+Lists lists(const Indices& indices) {
+    return {indices.data(), indices.shape(0), indices.ndim() == 2 ? indices.shape(1) : 1};
+}
+
+Forms make_forms(const py::array& coefficients_, const py::array& narrow_, const py::array& residuals_,
+                 const py::array& linear_) {
+    const Doubles residuals = checked<double>(residuals_, "residuals", {kAny, kAny, kAny});
+    const Index n_narrow = residuals.shape(0), n_dims = residuals.shape(1), width = residuals.shape(2) - 1;
+    if (n_dims > width || width > kMostCoordinates) {
+        throw std::invalid_argument("residuals must be (n_narrow, n_dims, n_dims + n_context + 1), got " +
+                                    text({n_narrow, n_dims, width + 1}));
+    }
+    const Doubles linear = checked<double>(linear_, "linear", {n_narrow, width + 1});
+    const Doubles coefficients = checked<double>(coefficients_, "coefficients", {kAny, (width + 1) * (width + 2) / 2});
+    const Indices narrow = checked_indices(narrow_, "narrow", {n_narrow}, coefficients.shape(0));
+    Forms forms(coefficients.shape(0), n_dims, width);
+    for (Index c = 0; c < forms.n_components; ++c) {
+        std::copy_n(coefficients.data() + c * forms.n_products, forms.n_products, forms.coefficients.numbers(c));
+    }
+    for (Index i = 0; i < n_narrow; ++i) forms.place[narrow.data()[i]] = i;
+    forms.residuals.assign(residuals.data(), residuals.data() + residuals.size());
+    forms.linear.assign(linear.data(), linear.data() + linear.size());
+    return forms;
+}
+
+Doubles values(const Forms& forms, const py::array& joint_, const py::array& index_) {
+    const Doubles joint = checked<double>(joint_, "joint", {kAny, forms.width});
+    const Indices index = checked_indices(index_, "index", {joint.shape(0), kAny}, forms.n_components);
+    Doubles result({index.shape(0), index.shape(1)});
+    double* out = result.mutable_data();
+    Unlocked unlocked;
+    selected_values(forms, joint.data(), lists(index), out);
+    return result;
+}
+
+Doubles log_sums(const Forms& forms, const py::array& joint_, const py::array& states_, const py::array& source_) {
+    const Doubles joint = checked<double>(joint_, "joint", {kAny, forms.width});
+    const Indices states = checked_indices(states_, "states", {kAny, kAny}, forms.n_components);
+    const Indices source = checked_indices(source_, "source", {joint.shape(0)}, states.shape(0));
+    Doubles result(joint.shape(0));
+    double* out = result.mutable_data();
+    Unlocked unlocked;
+    selected_log_sums(forms, joint.data(), lists(states), lists(source), out);
+    return result;
+}
+
+Doubles scores(const Forms& forms, const py::array& joint_, const py::array& index_, const py::array& shares_) {
+    const Doubles joint = checked<double>(joint_, "joint", {kAny, forms.width});
+    const Indices index = checked_indices(index_, "index", {joint.shape(0), kAny}, forms.n_components);
+    const Doubles shares = checked<double>(shares_, "shares", {index.shape(0), index.shape(1)});
+    Doubles result({joint.shape(0), forms.n_dims});
+    double* out = result.mutable_data();
+    Unlocked unlocked;
+    selected_scores(forms, joint.data(), lists(index), shares.data(), out);
+    return result;
+}
+
+py::tuple improve_states(const Forms& forms, const py::array& joint_, const py::array& states_,
+                         const py::array& neighbours_, const py::array& random_) {
+    const Index n_components = forms.n_components;
+    const Doubles joint = checked<double>(joint_, "joint", {kAny, forms.width});
+    const Indices states = checked_indices(states_, "states", {joint.shape(0), kAny}, n_components);
+    const Indices neighbours = checked_indices(neighbours_, "neighbours", {n_components, kAny}, n_components);
+    const Indices random = checked_indices(random_, "random", {joint.shape(0), kAny}, n_components);
+    if (states.shape(1) == 0 || neighbours.shape(1) == 0) {
+        throw std::invalid_argument("states and neighbours must have columns");
+    }
+    const SearchInput input{joint.data(), lists(states), lists(neighbours), lists(random)};
+    Indices improved({states.shape(0), states.shape(1)});
+    Indices refreshed({neighbours.shape(0), neighbours.shape(1)}, neighbours.data());
+    Doubles products({n_components, forms.n_products});
+    SearchResult result{improved.mutable_data(), refreshed.mutable_data(), products.mutable_data()};
+    {
+        Unlocked unlocked;
+        NeighbourhoodSearch(forms, input).run(result);
+    }
+    return py::make_tuple(improved, refreshed, products, result.free_energy, result.n_evaluations);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(EIM_MODULE, module) {
+    module.def("runs_here", runs_here);
+    py::class_<Forms>(module, "SelectedForms", py::module_local())  // each instruction set has its own
+        .def(py::init(&make_forms), py::arg("coefficients"), py::arg("narrow"), py::arg("residuals"), py::arg("linear"))
+        .def("values", values, py::arg("joint"), py::arg("index"))
+        .def("log_sums", log_sums, py::arg("joint"), py::arg("states"), py::arg("source"))
+        .def("scores", scores, py::arg("joint"), py::arg("index"), py::arg("shares"))
+        .def("improve_states", improve_states, py::arg("joint"), py::arg("states"), py::arg("neighbours"),
+             py::arg("random"));
+}

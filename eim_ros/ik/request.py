@@ -1,0 +1,193 @@
+"""What is asked of the sampler: one request, validated once, from Python, the command line and the service alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConfigurationError, JointStateError
+from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.posture import Posture
+from eim_ros.ik.ranking import Order
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.arguments import as_numbers
+from eim_ros.kinematics.pose import check_pose
+
+__all__ = ["MOST_SAMPLES", "SampleOptions", "SampleRequest", "check_numbers", "checked_configuration"]
+
+FloatArray = npt.NDArray[np.float64]
+
+MOST_SAMPLES = 1_000_000
+UNCONSTRAINED = Constraints()
+
+
+class SampleOptions(TypedDict, total=False):
+    """Keywords of `Sampler.sample`, see `SampleRequest`."""
+
+    near: npt.ArrayLike | None
+    order: Order | None
+    position_only: bool | None
+    refine: bool
+    distinct: bool | None
+    position_tolerance: float
+    orientation_tolerance: float
+    timeout: float
+    explore: float | None
+    constraints: Constraints | None
+    posture: Posture | Mapping[str, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class SampleRequest:
+    """Configurations wanted for one pose. Immutable; what it contains was checked when it was made.
+
+    Attributes
+    ----------
+    pose : (4, 4) array_like
+        Wanted pose of the tip in the base frame.
+    n : int
+        Number of configurations, 1 to 1000000.
+    random_seed : int, optional
+        At least 0; the same seed gives the same answer on the same kind of processor, unless the timeout cuts it short.
+        Fresh if missing.
+    near : (dof,) array_like, optional
+        Configuration to which solutions should be near [rad or m].
+    order : str or mapping of str to float, optional
+        How the answer is ordered, see `Ranking`. Default: by `posture` where that is given, else by the distance to
+        `near` where that is given, else by density where the model prefers some configurations to others, else "none":
+        as found.
+    position_only : bool, optional
+        Whether any orientation will do; default: as the model's context is a position or a pose; with tolerances per
+        axis these decide.
+    refine : bool
+        Whether samples are moved onto the pose. If not, raw samples are returned and marked valid or not.
+    distinct : bool, optional
+        Whether near-duplicates (no joint differs by more than 0.01 rad or m) are dropped; default: as `refine`.
+    position_tolerance, orientation_tolerance : float
+        Largest errors of a valid configuration [m], [rad].
+    timeout : float
+        [s].
+    explore : float, optional
+        How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer that
+        may come from walks along the self-motion, and how much the weights of the experts are tempered, see `Search`.
+        Default: 0.85 for 16 and more samples without a model, or of one that prefers none, for whole poses of at most 7
+        joints, whose solutions are points or curves, else 0.
+    constraints : Constraints
+        Tolerances per axis, narrower limits, fixed joints, no collision.
+    posture : Posture, or mapping of str to float, optional
+        Preferred values of joints by name [rad] or [m], with equal weights where it is a mapping. With `refine` each
+        solution is moved along the self-motion of the arm to the nearest local minimum of the posture's cost, as far as
+        limits allow and nothing collides there; never to a higher cost.
+
+    Raises
+    ------
+    PoseError, ConfigurationError
+        If a value is malformed. What depends on the robot is checked by `fitted`.
+    """
+
+    pose: npt.ArrayLike
+    n: int = 100
+    random_seed: int | None = None
+    near: npt.ArrayLike | None = None
+    order: Order | None = None
+    position_only: bool | None = None
+    refine: bool = True
+    distinct: bool | None = None
+    position_tolerance: float = 1e-6
+    orientation_tolerance: float = 1e-6
+    timeout: float = 1.0
+    explore: float | None = None
+    constraints: Constraints | None = None
+    posture: Posture | Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(
+            self.n, self.random_seed, self.position_tolerance, self.orientation_tolerance, self.timeout, self.explore
+        )
+        put = object.__setattr__
+        put(self, "pose", check_pose(self.pose))
+        put(self, "n", int(self.n))  # of numpy's integers some are too narrow to reckon with
+        put(self, "random_seed", None if self.random_seed is None else int(self.random_seed))
+        if self.distinct is None:
+            put(self, "distinct", bool(self.refine))
+        constraints = UNCONSTRAINED if self.constraints is None else self.constraints
+        if not isinstance(constraints, Constraints):
+            raise ConfigurationError(f"constraints must be a Constraints object, got {constraints!r}", constraints)
+        put(self, "constraints", constraints)
+        if self.posture is not None and not isinstance(self.posture, Posture):
+            if not isinstance(self.posture, Mapping):
+                raise ConfigurationError(f"posture must map joint names to values, got {self.posture!r}", self.posture)
+            put(self, "posture", Posture(self.posture))
+
+    def fitted(self, robot: Robot, context_kind: str) -> SampleRequest:
+        """With what is left open filled in for a robot and a model's kind of context, and checked against the robot.
+
+        Raises
+        ------
+        JointStateError, ConfigurationError
+            If `near` or `posture` do not fit the robot.
+        """
+        changes: dict[str, Any] = {}
+        if self.near is not None:
+            changes["near"] = checked_configuration(robot, self.near)
+        if isinstance(self.posture, Posture):
+            self.posture.of(robot)
+        if self.position_only is None:
+            tolerances = self.constraints.tolerances if self.constraints else None
+            changes["position_only"] = context_kind == "position" and tolerances is None
+        return replace(self, **changes) if changes else self
+
+
+def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:
+    """One configuration (dof,); `JointStateError` where it has another shape or is not finite."""
+    names = ", ".join(robot.joint_names)
+    wrong = JointStateError(f"a seed configuration needs {robot.dof} finite values, of {names}", near)
+    try:
+        reference = as_numbers(near)
+    except (TypeError, ValueError) as error:
+        raise wrong from error
+    if reference.shape != (robot.dof,) or not np.isfinite(reference).all():
+        raise wrong
+    return reference
+
+
+def check_numbers(
+    n: int,
+    random_seed: int | None,
+    position_tolerance: float = 1.0,
+    orientation_tolerance: float = 1.0,
+    timeout: float = 1.0,
+    explore: float | None = None,
+) -> None:
+    """Refuse what is no number or out of its bounds; the comparisons are also false for NaN."""
+    wholes: dict[str, object] = {"n": n, "the random seed": 0 if random_seed is None else random_seed}
+    for name, whole in wholes.items():
+        if type(whole) is not int and not isinstance(whole, Integral):
+            raise ConfigurationError(f"{name} must be a whole number, got {whole!r}", whole)
+    numbers: dict[str, object] = {
+        "the position tolerance": position_tolerance,
+        "the orientation tolerance": orientation_tolerance,
+        "the timeout": timeout,
+        "explore": 0.0 if explore is None else explore,
+    }
+    for name, number in numbers.items():
+        if type(number) is not float and not isinstance(number, Real):
+            raise ConfigurationError(f"{name} must be a number, got {number!r}", number)
+    if not n >= 1:
+        raise ConfigurationError(f"n must be at least 1, got {n}", n)
+    if not n <= MOST_SAMPLES:
+        raise ConfigurationError(f"n must be at most {MOST_SAMPLES}, got {n}", n)
+    if random_seed is not None and not random_seed >= 0:
+        raise ConfigurationError(f"the random seed must be at least 0, got {random_seed}", random_seed)
+    for name, tolerance in (("position", position_tolerance), ("orientation", orientation_tolerance)):
+        if not tolerance > 0.0:
+            raise ConfigurationError(f"the {name} tolerance must be positive, got {tolerance}", tolerance)
+    if not timeout >= 0.0:
+        raise ConfigurationError(f"the timeout must not be negative, got {timeout}", timeout)
+    if explore is not None and not 0.0 <= explore <= 1.0:
+        raise ConfigurationError(f"explore must be from 0 to 1, got {explore}", explore)

@@ -1,0 +1,31 @@
+"""ROS domains of tests: each process that runs tests has one of its own, also beside others on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+
+FIRST, LAST = 51, 100  # `eim demo` takes one of 1 to 50; above 101 the ports may be taken by others
+
+
+@contextlib.contextmanager
+def own_domain() -> Iterator[int]:
+    """A domain that no other process has taken; it is given back when this one ends, however it ends."""
+    for domain in random.SystemRandom().sample(range(FIRST, LAST + 1), LAST + 1 - FIRST):
+        path = os.path.join(tempfile.gettempdir(), f"eim_ros_domain_{domain}.lock")
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT)
+        except OSError:
+            continue  # of another user
+        with contextlib.closing(os.fdopen(lock)):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield domain
+            return
+    raise RuntimeError(f"the ROS domains {FIRST} to {LAST} are all taken by tests")
