@@ -53,7 +53,9 @@ class Ranking:
         if isinstance(self.order, str) and self.order == UNORDERED:
             return
         if not isinstance(self.order, str | Mapping):
-            raise ConfigurationError(f"an order is a name or a mapping of names to weights, got {self.order!r}", self.order)
+            raise ConfigurationError(
+                f"an order is a name or a mapping of names to weights, got {self.order!r}", self.order
+            )
         for name, weight in self.weights.items():
             if name not in ORDERS:
                 raise ConfigurationError(f"unknown order {name!r}; known: {', '.join(ORDERS)}", name)
