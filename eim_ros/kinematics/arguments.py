@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import RobotError
 
-__all__ = ["as_numbers", "checked_generator", "is_number", "positive_number", "whole_number"]
+__all__ = ["as_numbers", "checked_generator", "is_number", "number_from_zero", "positive_number", "whole_number"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -49,7 +49,14 @@ def whole_number(value: object, least: int, name: str) -> int:
 
 def positive_number(value: object, name: str) -> float:
     """A number above 0, which may be infinite; `RobotError` if it is none."""
-    if not isinstance(value, (float, Real)) or not float(value) > 0.0:
+    if number_from_zero(value, name) == 0.0:
+        raise RobotError(f"{name} must be positive, got {value!r}", value)
+    return number_from_zero(value, name)
+
+
+def number_from_zero(value: object, name: str) -> float:
+    """A number of at least 0, which may be infinite; `RobotError` if it is none."""
+    if not isinstance(value, (float, Real)) or not float(value) >= 0.0:
         raise RobotError(f"{name} must be a positive number, got {value!r}", value)
     return float(value)
 
