@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypedDict
 
@@ -140,7 +140,13 @@ class SampleRequest:
         if self.position_only is None:
             tolerances = self.constraints.tolerances if self.constraints else None
             changes["position_only"] = context_kind == "position" and tolerances is None
-        return replace(self, **changes) if changes else self
+        return self._with(changes)
+
+    def _with(self, changes: dict[str, Any]) -> SampleRequest:
+        """A copy with values that were checked already."""
+        copy = object.__new__(SampleRequest)
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
 
 def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:

@@ -1,6 +1,5 @@
 // Refinement and restarts: one by one is side by side, single precision first changes no answer.
 #include "checks.hpp"
-#include "polish.hpp"
 #include "restarts.hpp"
 
 using namespace eim;
@@ -206,28 +205,6 @@ CHECK(seeds_that_are_not_numbers_converge_nowhere_and_leave_others_alone) {
         claim(std::abs(with.n_converged() - without.n_converged()) <= 2, "others");
         verify_rows<N>(chain, task, with.rows());
         claim(!with.results.converged[7], "verified");
-    });
-}
-
-CHECK(one_step_takes_what_is_close_to_the_pose) {
-    for_arms([]<int N>(const Chain& chain) {
-        double q[kMostJoints];
-        const Task task = reachable(chain, 0.45, q);
-        constexpr int n = 2 * kLanes<WideDouble> + 3;
-        Random random(0.2);
-        std::vector<double> rows(std::size_t(n) * std::size_t(chain.n_joints));
-        for (int i = 0; i < n * chain.n_joints;
-            ++i) rows[std::size_t(i)] = q[i % chain.n_joints] + random.uniform(-2e-4, 2e-4);
-        const Effort effort{0.0, 0.0, 1, 6};
-        Refined expected = attempts<double, N>(chain, task, effort, rows);
-        std::vector<std::uint8_t> valid(n);
-        step_rows<N>(chain, task, rows.data(), n, valid.data());
-        for (std::size_t i = 0; i < rows.size(); ++i) agree(rows[i], expected.positions[i], 1e-9,
-            "a step of the refiner");
-        Refined verified(rows, chain.n_joints);
-        verify_rows<N>(chain, task, verified.rows());
-        claim(verified.results.converged == valid, "what is said to be valid");
-        claim(verified.n_converged() > 0.8 * n, "most are solutions after one step");
     });
 }
 
