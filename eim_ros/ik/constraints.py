@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics import Robot, Shape
+from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
 from eim_ros.kinematics.pose import rotations_from
 from eim_ros.kinematics.task import checked_tolerances
@@ -68,7 +68,7 @@ class Constraints:
             )
         for name, value in self.fixed.items():
             i = index[name]
-            if not isinstance(value, Real):
+            if not is_number(value):
                 raise ConstraintError(f"joint {name!r} is to be fixed at {value!r}, expected a number", value)
             if robot.continuous[i] and math.isfinite(value):
                 value = (value + math.pi) % (2.0 * math.pi) - math.pi

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.arguments import is_number
 
 __all__ = ["Posture"]
 
@@ -53,7 +53,7 @@ class Posture:
         preferred, weights = np.zeros(robot.dof), np.zeros(robot.dof)
         for name, value in self.positions.items():
             weight = self.weights.get(name, 1.0)
-            if not (isinstance(value, Real) and isinstance(weight, Real)):
+            if not (is_number(value) and is_number(weight)):
                 raise ConfigurationError(f"posture: joint {name!r} needs numbers, got {value!r}, {weight!r}", value)
             if not (math.isfinite(value) and 0.0 <= weight < math.inf):
                 raise ConfigurationError(

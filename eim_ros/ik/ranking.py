@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.arguments import is_number
 
 __all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "limit_margin", "manipulability"]
 
@@ -53,11 +53,13 @@ class Ranking:
         if isinstance(self.order, str) and self.order == UNORDERED:
             return
         if not isinstance(self.order, str | Mapping):
-            raise ConfigurationError(f"an order is a name or a mapping of names to weights, got {self.order!r}", self.order)
+            raise ConfigurationError(
+                f"an order is a name or a mapping of names to weights, got {self.order!r}", self.order
+            )
         for name, weight in self.weights.items():
             if name not in ORDERS:
                 raise ConfigurationError(f"unknown order {name!r}; known: {', '.join(ORDERS)}", name)
-            if not (isinstance(weight, Real) and 0.0 <= weight < float("inf")):
+            if not (is_number(weight) and 0.0 <= weight < float("inf")):
                 raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
         if "distance" in self.weights and self.reference is None:
             raise ConfigurationError("ordering by distance needs a configuration to be near", self.order)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError, RobotError
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
-from eim_ros.ik.pool import Pool
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
+from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.proposal import ConditionalMixture, Proposal
 from eim_ros.ik.ranking import UNORDERED, Ranking

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import RobotError
 
-__all__ = ["as_numbers", "checked_generator", "positive_number", "whole_number"]
+__all__ = ["as_numbers", "checked_generator", "is_number", "number_from_zero", "positive_number", "whole_number"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,18 +33,30 @@ def as_numbers(values: npt.ArrayLike) -> FloatArray:
         raise ValueError("a number is out of range") from error
 
 
-def whole_number(value: int, least: int, name: str) -> int:
+def is_number(value: object) -> bool:
+    """Whether a value is a real number; it may be infinite, or none at all."""
+    return isinstance(value, (float, int, Real))
+
+
+def whole_number(value: object, least: int, name: str) -> int:
     """A count from `least` to a million; `RobotError` if it is no whole number, or out of these bounds."""
-    if type(value) is not int and not isinstance(value, Integral):
+    if not isinstance(value, (int, Integral)):
         raise RobotError(f"{name} must be a whole number, got {value!r}", value)
-    if not least <= value <= LARGEST:
+    if not least <= int(value) <= LARGEST:
         raise RobotError(f"{name} must be at least {least} and at most {LARGEST}, got {value}", value)
     return int(value)
 
 
-def positive_number(value: float, name: str) -> float:
+def positive_number(value: object, name: str) -> float:
     """A number above 0, which may be infinite; `RobotError` if it is none."""
-    if (type(value) is not float and not isinstance(value, Real)) or not value > 0.0:
+    if number_from_zero(value, name) == 0.0:
+        raise RobotError(f"{name} must be positive, got {value!r}", value)
+    return number_from_zero(value, name)
+
+
+def number_from_zero(value: object, name: str) -> float:
+    """A number of at least 0, which may be infinite; `RobotError` if it is none."""
+    if not isinstance(value, (float, Real)) or not float(value) >= 0.0:
         raise RobotError(f"{name} must be a positive number, got {value!r}", value)
     return float(value)
 

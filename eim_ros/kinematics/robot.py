@@ -362,7 +362,7 @@ class Robot:
         if not np.isfinite(cost).all() or (cost[1] < 0.0).any():
             raise RobotError("a cost needs finite joint values, and finite weights of at least 0", (preferred, weights))
         if not cost[1].any():
-            return known.copy()
+            return np.array(known)
         return self.chain.descend(task, known, cost[0], cost[1] / cost[1].max(), self.continuous)
 
     def solve(
@@ -416,7 +416,7 @@ class Robot:
 
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
         """Rows (n, dof), refused unless finite."""
-        rows = self._rows(q)[0]
+        rows, _ = self._rows(q)
         if not np.isfinite(rows).all():
             raise RobotError(f"{what} must be finite", q)
         return rows

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, RobotError
-from eim_ros.kinematics.arguments import as_numbers, positive_number
+from eim_ros.kinematics.arguments import as_numbers, number_from_zero
 from eim_ros.kinematics.pose import check_pose, check_poses
 from eim_ros.solver import Task
 
@@ -32,7 +32,7 @@ class TaskOptions(TypedDict, total=False):
         largest tolerance (of equal ones the last), and the shortest rotation that takes this axis to where it is: a
         free turn about one axis and none about the others asks for the direction of that axis, exactly.
     position_tolerance, orientation_tolerance : float
-        [m], [rad], positive; default 1e-6.
+        [m], [rad], at least 0; default 1e-6.
     lower, upper : (dof,) array_like
         Narrower limits for this call.
     """
@@ -104,15 +104,15 @@ def make_task(
     ConstraintError
         If the tolerances are not six numbers of at least 0.
     RobotError
-        If the position or the orientation tolerance is not positive.
+        If the position or the orientation tolerance is no number of at least 0.
     """
     return Task(
         bounds,
         check_pose(pose),
         bool(position_only),
         checked_tolerances(tolerances, position_only),
-        positive_number(position_tolerance, "the position tolerance"),
-        positive_number(orientation_tolerance, "the orientation tolerance"),
+        number_from_zero(position_tolerance, "the position tolerance"),
+        number_from_zero(orientation_tolerance, "the orientation tolerance"),
     )
 
 

@@ -11,8 +11,8 @@ from ik.arms import arm_of, sampler_of
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, sample_path
 from eim_ros.ik.goal import Goal
-from eim_ros.ik.pool import Pool
 from eim_ros.ik.path import _Search
+from eim_ros.ik.pool import Pool
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]

@@ -45,6 +45,7 @@ def test_arrays_of_a_model_give_the_same_mixture() -> None:
 def test_density_of_an_expert_is_scipys_whatever_is_above_the_diagonal(n_dims: int) -> None:
     rng = np.random.default_rng(0)
     full = rng.normal(size=(5, n_dims, n_dims)) / n_dims + np.eye(n_dims)
+    full[:, range(n_dims), range(n_dims)] = 0.3 + np.abs(rng.normal(size=(5, n_dims)))
     lower, biases, samples = np.tril(full), rng.normal(size=(5, n_dims)), rng.normal(size=(20, n_dims))
     for factor in (lower, full):
         experts = Experts(np.zeros((5, n_dims, 1)), biases, factor, 5)

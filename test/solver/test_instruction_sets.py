@@ -121,7 +121,9 @@ def test_one_that_was_not_built_is_refused_only_where_it_is_forced(monkeypatch: 
 
 
 def test_a_missing_build_names_the_cure() -> None:
-    with pytest.raises(ImportError, match=r"json\._missing is missing.*`make setup`.*C\+\+20 compiler.*apt install g\+\+"):
+    with pytest.raises(
+        ImportError, match=r"json\._missing is missing.*`make setup`.*C\+\+20 compiler.*apt install g\+\+"
+    ):
         load_native("json._missing")
 
 

@@ -20,7 +20,9 @@ from eim_ros.numerics.native import INSTRUCTION_SETS
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = ROOT / "test/solver/checks"
-NAMES = [name for source in sorted(CHECKS.glob("*.cpp")) for name in re.findall(r"^CHECK\((\w+)\)", source.read_text(), re.M)]
+NAMES = [
+    name for source in sorted(CHECKS.glob("*.cpp")) for name in re.findall(r"^CHECK\((\w+)\)", source.read_text(), re.M)
+]
 COMPILER = (sysconfig.get_config_var("CXX") or "g++").split()[0]
 
 
