@@ -171,7 +171,9 @@ class LogDensity {
                 if (any(below > -kNegligible)) total += falling_exp(below);
             }
             for (int i = pack * W; i < std::min(n, (pack + 1) * W); ++i) {
-                result[i] = get(top, i % W) + std::log(get(total, i % W));
+                double sum = 0.0;  // a sample that is no number has no density, whatever its neighbours
+                for (int b = 0; b < d; ++b) sum += get(x[pack][b], i % W);
+                result[i] = sum == sum ? get(top, i % W) + std::log(get(total, i % W)) : sum;
             }
         }
     }

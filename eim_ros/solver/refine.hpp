@@ -261,7 +261,7 @@ inline void refine_rows(const Chain& chain, const Task& task, const Effort& effo
         RowJobs<double, N> jobs{rows};
         return run_attempts<N, double>(chain, task, effort, jobs);
     }
-    if (rows.n <= kLanes<WideDouble> || !fits_single(chain, task)) {
+    if (rows.n <= kLanes<WideDouble> || effort.max_iterations == 0 || !fits_single(chain, task)) {
         RowJobs<WideDouble, N> jobs{rows};
         return run_attempts<N, WideDouble>(chain, task, effort, jobs);
     }

@@ -44,8 +44,8 @@ CHECK(forward_kinematics_agree) {
             const Kinematics<double, 0> plain = plainly(chain, q, lane);
             const Frame<Scalar<V>> tip = lane_of(at.tip, lane);
             for (int k = 0; k < 3; ++k) {
-                agree(tip.x[k], plain.tip.x[k], kRounding<V>, "x axis"), agree(tip.y[k], plain.tip.y[k], kRounding<V>,
-                    "y axis");
+                agree(tip.x[k], plain.tip.x[k], kRounding<V>, "x axis"),
+                    agree(tip.y[k], plain.tip.y[k], kRounding<V>, "y axis");
                 agree(tip.z[k], plain.tip.z[k], kRounding<V>, "z axis");
                 agree(tip.origin[k], plain.tip.origin[k], kRounding<V>, "tip");
                 for (int i = 0; i < chain.n_links; ++i) {
@@ -105,8 +105,8 @@ CHECK(errors_agree) {
                 pose_difference(wide, target_of<double>(task.target), position_only, plain);
                 // half a turn off the direction of the rotation vector is lost to rounding
                 if (plain.angle > 3.1) continue;
-                for (int k = 0; k < 6; ++k) agree(get(ours.vector[k], lane), plain.vector[k], 50 * kRounding<V>,
-                    "error");
+                for (int k = 0; k < 6; ++k)
+                    agree(get(ours.vector[k], lane), plain.vector[k], 50 * kRounding<V>, "error");
                 agree(get(ours.distance, lane), plain.distance, kRounding<V>, "distance");
                 agree(get(ours.angle, lane), plain.angle, kRounding<V>, "angle");
             }
@@ -116,39 +116,42 @@ CHECK(errors_agree) {
 
 CHECK(errors_beyond_tolerances_and_their_jacobians_agree) {
     const double infinite = std::numeric_limits<double>::infinity();
-    const double all_tolerances[][6] = {{0, 0, 0, 0, 0, infinite}, {0.05, 0, 0.01, 0.3, 0.1, 0.2}, {0, 0, 0, 0, 0, 0},
+    const double all_tolerances[][6] = {{0, 0, 0, 0, 0, infinite},
+                                        {0.05, 0, 0.01, 0.3, 0.1, 0.2},
+                                        {0, 0, 0, 0, 0, 0},
                                         {infinite, 0.1, 0, infinite, infinite, infinite}};
-    for_configurations([&]<int N, class V>(const Chain& chain, const Task& wanted, const V*, const Kinematics<V,
-        N>& at) {
-        using S = Scalar<V>;
-        for (const double(&tolerances)[6] : all_tolerances) {
-            Task task = wanted;
-            task.has_tolerances = true;
-            std::copy_n(tolerances, 6, task.tolerances);
-            const Frame<V> target = target_of<V>(task.target);
-            Difference<V> ours;
-            V jacobian[kJoints<N>][6];
-            std::copy_n(&at.jacobian[0][0], 6 * chain.n_joints, &jacobian[0][0]);
-            measure(at.tip, target, task, ours);
-            turn_rows(target, task.tolerances, ours, chain.n_joints, jacobian);
-            for (int lane = 0; lane < kLanes<V>; ++lane) {
-                Difference<S> plain;
-                S rows[kJoints<N>][6];
-                for (int j = 0; j < chain.n_joints; ++j) {
-                    for (int k = 0; k < 6; ++k) rows[j][k] = get(at.jacobian[j][k], lane);
-                }
-                beyond_tolerances(lane_of(at.tip, lane), lane_of(target, lane), task.tolerances, plain);
-                turn_rows(lane_of(target, lane), task.tolerances, plain, chain.n_joints, rows);
-                for (int k = 0; k < 6; ++k) agree(get(ours.vector[k], lane), plain.vector[k], kRounding<V>, "error");
-                agree(get(ours.distance, lane), plain.distance, kRounding<V>, "distance");
-                agree(get(ours.angle, lane), plain.angle, kRounding<V>, "angle");
-                for (int j = 0; j < chain.n_joints; ++j) {
-                    for (int k = 0; k < 6; ++k) agree(get(jacobian[j][k], lane), rows[j][k], kRounding<V>,
-                        "row of the Jacobian");
+    for_configurations(
+        [&]<int N, class V>(const Chain& chain, const Task& wanted, const V*, const Kinematics<V, N>& at) {
+            using S = Scalar<V>;
+            for (const double (&tolerances)[6] : all_tolerances) {
+                Task task = wanted;
+                task.has_tolerances = true;
+                std::copy_n(tolerances, 6, task.tolerances);
+                const Frame<V> target = target_of<V>(task.target);
+                Difference<V> ours;
+                V jacobian[kJoints<N>][6];
+                std::copy_n(&at.jacobian[0][0], 6 * chain.n_joints, &jacobian[0][0]);
+                measure(at.tip, target, task, ours);
+                turn_rows(target, task.tolerances, ours, chain.n_joints, jacobian);
+                for (int lane = 0; lane < kLanes<V>; ++lane) {
+                    Difference<S> plain;
+                    S rows[kJoints<N>][6];
+                    for (int j = 0; j < chain.n_joints; ++j) {
+                        for (int k = 0; k < 6; ++k) rows[j][k] = get(at.jacobian[j][k], lane);
+                    }
+                    beyond_tolerances(lane_of(at.tip, lane), lane_of(target, lane), task.tolerances, plain);
+                    turn_rows(lane_of(target, lane), task.tolerances, plain, chain.n_joints, rows);
+                    for (int k = 0; k < 6; ++k)
+                        agree(get(ours.vector[k], lane), plain.vector[k], kRounding<V>, "error");
+                    agree(get(ours.distance, lane), plain.distance, kRounding<V>, "distance");
+                    agree(get(ours.angle, lane), plain.angle, kRounding<V>, "angle");
+                    for (int j = 0; j < chain.n_joints; ++j) {
+                        for (int k = 0; k < 6; ++k)
+                            agree(get(jacobian[j][k], lane), rows[j][k], kRounding<V>, "row of the Jacobian");
+                    }
                 }
             }
-        }
-    });
+        });
 }
 
 // Solves A y = e by elimination with pivots.
@@ -193,19 +196,19 @@ CHECK(damped_system_is_solved) {
                             for (std::size_t c = 0; c < n; ++c) {
                                 a[r][c] = r == c ? get(damp, lane) : Scalar<V>(0);
                                 for (int j = 0; j < n_joints; ++j) {
-                                    a[r][c] += static_cast<long double>(get(jacobian[j][r],
-                                        lane)) * get(jacobian[j][c], lane);
+                                    a[r][c] +=
+                                        static_cast<long double>(get(jacobian[j][r], lane)) * get(jacobian[j][c], lane);
                                 }
                             }
                         }
                         const std::vector<long double> expected = eliminated(a, right);
                         for (std::size_t k = 0; k < 6;
-                            ++k) {  // condition number at most 1e6 (double) or 1e3: ten, or three, digits are left
+                             ++k) {  // condition number at most 1e6 (double) or 1e3: ten, or three, digits are left
                             const double value = k < n ? double(expected[k]) : 0.0,
-                                size = std::abs(value) + 1.0 / damping;
+                                         size = std::abs(value) + 1.0 / damping;
                             agree(get(y[k], lane), value, (is_double ? 1e-10 : 3e-3) * size, "solution");
-                            if (n_joints == 7) agree(get(fixed[k], lane), value, (is_double ? 1e-10 : 3e-3) * size,
-                                "of 7 joints");
+                            if (n_joints == 7)
+                                agree(get(fixed[k], lane), value, (is_double ? 1e-10 : 3e-3) * size, "of 7 joints");
                         }
                     }
                 }

@@ -23,8 +23,8 @@ struct Registered {
     Registered(const char* name, void (*run)()) { all_checks().push_back({name, run}); }
 };
 
-#define CHECK(name)                                 \
-    static void name();                             \
+#define CHECK(name)                                         \
+    static void name();                                     \
     static const Registered registered_##name(#name, name); \
     static void name()
 

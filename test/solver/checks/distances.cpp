@@ -35,8 +35,17 @@ struct Owned {
         }
     }
     Mixture mixture() const {
-        return {n_contexts, n_context, k, d, log_weights.data(), contexts.data(), weights.data(), biases.data(),
-                lower.data(), inverse.data(), normalisers.data()};
+        return {n_contexts,
+                n_context,
+                k,
+                d,
+                log_weights.data(),
+                contexts.data(),
+                weights.data(),
+                biases.data(),
+                lower.data(),
+                inverse.data(),
+                normalisers.data()};
     }
     // log sum of all terms, each by solving L z = x - mean.
     double log_density(const double* x) const {
@@ -88,13 +97,13 @@ CHECK(log_density_far_from_all_experts_is_finite) {
     const Owned owned(2, 5, 3);
     std::vector<double> samples = {1e6, 1e6, 1e6, 0.0, 0.0, 0.0}, ours(2);
     LogDensity<0>(owned.mixture()).run(samples.data(), 2, ours.data());
-    for (int i = 0; i < 2; ++i) agree(ours[i] / owned.log_density(&samples[std::size_t(3 * i)]), 1.0, 1e-9,
-        "log density");
+    for (int i = 0; i < 2; ++i)
+        agree(ours[i] / owned.log_density(&samples[std::size_t(3 * i)]), 1.0, 1e-9, "log density");
 }
 
 CHECK(log_gate_is_a_softmax_over_experts) {
-    const double contexts[] = {0.3, -1.0, 2.0, 0.5}, weights[] = {0.1, 0.2, -5.0, 1.0, 0.0, 30.0}, biases[] = {0, 1,
-        -1};
+    const double contexts[] = {0.3, -1.0, 2.0, 0.5}, weights[] = {0.1, 0.2, -5.0, 1.0, 0.0, 30.0},
+                 biases[] = {0, 1, -1};
     double ours[6];
     log_gate(contexts, 2, 2, weights, biases, 3, ours);
     for (int i = 0; i < 2; ++i) {
@@ -155,7 +164,7 @@ CHECK(places_agree_with_all_distances) {
                     const double off = std::abs(nearest - radius), beside = std::abs(least - radius);
                     claim(off < 1e-5 || places.has_near(place.data(), radius) == (nearest < radius), "near in length");
                     claim(beside < 1e-5 || places.has_duplicate(place.data(), radius) == (least < radius),
-                        "in each joint");
+                          "in each joint");
                 }
                 places.add(place.data()), known.push_back(place);
                 claim(places.has_near(place.data(), 1e-3) && places.has_duplicate(place.data(), 1e-9), "itself");

@@ -57,12 +57,12 @@ CHECK(moves_end_within_the_limits) {
                 for (int j = 0; j < chain.n_joints; ++j) {
                     for (int lane = 0; lane < kLanes<V>; ++lane) {
                         double to = get(before[j], lane);
-                        for (int k = 0; k < 6; ++k) to += double(get(jacobian[j][k], lane)) * double(get(y[0][k],
-                            lane));
+                        for (int k = 0; k < 6; ++k)
+                            to += double(get(jacobian[j][k], lane)) * double(get(y[0][k], lane));
                         const S ours = get(q[j], lane);
                         claim(ours >= bounds.lower[j] && ours <= bounds.upper[j], "within");
-                        const double expected = bounds.wraps[j] ? std::remainder(to, kTwoPi) : std::clamp(to, -2.0,
-                            2.0);
+                        const double expected =
+                            bounds.wraps[j] ? std::remainder(to, kTwoPi) : std::clamp(to, -2.0, 2.0);
                         agree(std::remainder(ours - expected, kTwoPi), 0.0, kRounding<V>, "where the step leads");
                     }
                 }

@@ -1,7 +1,6 @@
 // Numbers and packs of them, trigonometry, random numbers.
-#include "mixture.hpp"
-
 #include "checks.hpp"
+#include "mixture.hpp"
 #include "trigonometry.hpp"
 
 using namespace eim;
@@ -22,7 +21,7 @@ static void check_sines(double scale, double tolerance) {
             const long double value = get(x, lane);
             agree(get(ours.sine, lane), double(std::sin(value)), tolerance, "sine at scale " + std::to_string(scale));
             agree(get(ours.cosine, lane), double(std::cos(value)), tolerance,
-                "cosine at scale " + std::to_string(scale));
+                  "cosine at scale " + std::to_string(scale));
         }
     }
 }
@@ -88,12 +87,12 @@ CHECK(packs_do_what_numbers_do) {
                 set(a, lane, S(random.uniform(-9.0, 9.0))), set(b, lane, S(random.uniform(-9.0, 9.0)));
             }
             const V least = smaller(a, b), most = larger(a, b), size = absolute(a), root = square_root(size);
-            const V whole = nearest(a), turned = wrapped(a, S(kTwoPi), S(1.0 / kTwoPi)), straight = wrapped(a, S(0),
-                S(1));
+            const V whole = nearest(a), turned = wrapped(a, S(kTwoPi), S(1.0 / kTwoPi)),
+                    straight = wrapped(a, S(0), S(1));
             for (int lane = 0; lane < kLanes<V>; ++lane) {
                 const S x = get(a, lane), y = get(b, lane);
                 claim(get(least, lane) == std::min(x, y) && get(most, lane) == std::max(x, y),
-                    "the smaller, the larger");
+                      "the smaller, the larger");
                 claim(get(size, lane) == std::abs(x) && get(root, lane) == std::sqrt(std::abs(x)), "size, root");
                 claim(get(whole, lane) == std::nearbyint(x) && get(straight, lane) == x, "the nearest whole number");
                 agree(get(turned, lane), std::remainder(double(x), kTwoPi), kRounding<V>, "a difference of angles");
@@ -154,8 +153,8 @@ CHECK(normal_numbers_are_normal_however_many_at_once) {
     double distance = 0.0;
     for (std::size_t i = 0; i < values.size(); ++i) {
         const double below = 0.5 * std::erfc(-values[i] / std::sqrt(2.0));
-        distance = std::max({distance, below - double(i) / double(values.size()),
-            double(i + 1) / double(values.size()) - below});
+        distance = std::max(
+            {distance, below - double(i) / double(values.size()), double(i + 1) / double(values.size()) - below});
     }
     claim(distance * std::sqrt(double(values.size())) < 1.95, "Kolmogorov's statistic: exceeded once in a thousand");
     for (int n : {0, 1, 2, 3}) {  // one more is not written to

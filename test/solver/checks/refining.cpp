@@ -56,7 +56,7 @@ static int n_alike(Refined& a, Refined& b, double tolerance) {
 static void claim_alike(Refined a, Refined b, double tolerance, const std::string& what) {
     const int n = int(a.rows().n), alike = n_alike(a, b, tolerance);
     claim(alike >= n - std::max(1, n / 50),
-        what + ": " + std::to_string(alike) + " of " + std::to_string(n) + " agree");
+          what + ": " + std::to_string(alike) + " of " + std::to_string(n) + " agree");
 }
 
 // Calls check(N, chain, task) for all arms, for poses, positions and tolerances.
@@ -78,9 +78,9 @@ CHECK(one_by_one_is_side_by_side_in_double_precision) {
         // with tolerances 15 steps: where limits and tolerances take turns, later ones would magnify the rounding
         const Effort effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
         const std::vector<double> seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
-        claim_alike(attempts<double, N>(chain, task, effort, seeds), attempts<WideDouble, N>(chain, task, effort,
-            seeds),
-                    1e-6, "seeds of " + std::to_string(chain.n_joints) + " joints");
+        claim_alike(attempts<double, N>(chain, task, effort, seeds),
+                    attempts<WideDouble, N>(chain, task, effort, seeds), 1e-6,
+                    "seeds of " + std::to_string(chain.n_joints) + " joints");
     });
 }
 
@@ -100,11 +100,9 @@ CHECK(any_number_of_joints_refines_as_seven) {
     const Task task = reachable(chain, 0.15);
     const std::vector<double> seeds = uniform_rows(task, 7, 101, 0.8);
     claim_alike(attempts<double, 7>(chain, task, kEffort, seeds), attempts<double, 0>(chain, task, kEffort, seeds),
-        1e-6,
-                "one by one");
-    claim_alike(attempts<WideDouble, 7>(chain, task, kEffort, seeds), attempts<WideDouble, 0>(chain, task, kEffort,
-        seeds),
-                1e-6, "side by side");
+                1e-6, "one by one");
+    claim_alike(attempts<WideDouble, 7>(chain, task, kEffort, seeds),
+                attempts<WideDouble, 0>(chain, task, kEffort, seeds), 1e-6, "side by side");
 }
 
 CHECK(one_attempt_is_the_first_of_many) {
@@ -126,8 +124,8 @@ CHECK(any_number_of_seeds_is_refined) {
         Refined ours(seeds, 7), plain = attempts<double, 7>(chain, task, kEffort, seeds);
         refine_rows<7>(chain, task, kEffort, ours.rows());
         for (int i = 0; i < n; ++i) {  // those in single precision first may end elsewhere, but not without an error
-            const bool done = ours.results.errors[std::size_t(i)] <= 1e-6
-                && ours.results.errors[std::size_t(n + i)] <= 1e-6;
+            const bool done =
+                ours.results.errors[std::size_t(i)] <= 1e-6 && ours.results.errors[std::size_t(n + i)] <= 1e-6;
             claim(done == (ours.results.converged[std::size_t(i)] != 0), "what converged is within the tolerances");
         }
         if (n <= W) claim_alike(ours, plain, 1e-6, std::to_string(n) + " seeds");
@@ -151,8 +149,8 @@ CHECK(single_precision_first_converges_as_often_and_as_exactly) {
             ++n_both, n_same += same;
         }
         // single precision leads some of the seeds near a watershed elsewhere: a twentieth; three deviations of chance
-        claim(std::abs(mixed.n_converged() - plain.n_converged()) <= n / 20 + 5, "as often: " +
-              std::to_string(mixed.n_converged()) + " and " + std::to_string(plain.n_converged()));
+        claim(std::abs(mixed.n_converged() - plain.n_converged()) <= n / 20 + 5,
+              "as often: " + std::to_string(mixed.n_converged()) + " and " + std::to_string(plain.n_converged()));
         claim(n_same >= 0.85 * n_both, "to the same: " + std::to_string(n_same) + " of " + std::to_string(n_both));
         Refined verified(mixed.positions, chain.n_joints);
         verify_rows<N>(chain, task, verified.rows());
@@ -166,15 +164,14 @@ CHECK(settings_are_obeyed) {
     const Chain chain = arm(6);
     const Task task = reachable(chain, 0.15);
     const std::vector<double> seeds = uniform_rows(task, 6, 50, 0.6);
-    for (const Effort& effort : {Effort{1e-6, 1e-6, 0, 6}, {1e-6, 1e-6, 3, 6}, {1e-6, 1e-6, 60, 1}, {1e-2, 1e-2, 60,
-        6}}) {
+    for (const Effort& effort :
+         {Effort{1e-6, 1e-6, 0, 6}, {1e-6, 1e-6, 3, 6}, {1e-6, 1e-6, 60, 1}, {1e-2, 1e-2, 60, 6}}) {
         Refined mixed(seeds, 6);
         refine_rows<6>(chain, task, effort, mixed.rows());
         for (std::int64_t steps : mixed.results.iterations) claim(steps <= effort.max_iterations, "most steps");
         if (effort.max_iterations == 0) claim(mixed.positions == seeds || mixed.n_converged() == 0, "no step");
-        claim_alike(attempts<double, 6>(chain, task, effort, seeds), attempts<WideDouble, 6>(chain, task, effort,
-            seeds), 1e-6,
-                    "with these settings");
+        claim_alike(attempts<double, 6>(chain, task, effort, seeds),
+                    attempts<WideDouble, 6>(chain, task, effort, seeds), 1e-6, "with these settings");
     }
 }
 
@@ -221,7 +218,7 @@ CHECK(restarts_find_a_solution_of_each_pose) {
             Refined solved(std::vector<double>(std::size_t(n) * std::size_t(chain.n_joints)), chain.n_joints);
             solve_rows<N>(chain, task, kEffort, targets.data(), 1000, Random(0.5), solved.rows());
             claim(solved.n_converged() == n,
-                std::to_string(solved.n_converged()) + " of " + std::to_string(n) + " solved");
+                  std::to_string(solved.n_converged()) + " of " + std::to_string(n) + " solved");
             for (int i = 0; i < n; ++i) {
                 std::copy_n(&targets[std::size_t(16 * i)], 12, &task.target[0][0]);
                 Refined one({solved.rows().row(i), solved.rows().row(i) + chain.n_joints}, chain.n_joints);

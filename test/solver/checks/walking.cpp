@@ -31,7 +31,7 @@ static double apart(const Task& task, const double* a, const double* b, int n_jo
 // Solutions spread over the self-motion from one.
 template <int N>
 static std::vector<double> spread_from(const Chain& chain, const Task& task, const double* q, const Spread& spread,
-    int capacity) {
+                                       int capacity) {
     std::vector<double> rows(std::size_t(capacity * chain.n_joints));
     std::copy_n(q, chain.n_joints, rows.data());
     Points points{rows.data(), 1, capacity, chain.n_joints};
@@ -51,7 +51,7 @@ CHECK(continuation_finds_solutions_a_step_apart) {
         for (int i = 0; i < n; ++i) {
             for (int k = 0; k < i; ++k) {  // places are solutions within 1e-4, and polished then
                 const double away = apart(task, &rows[std::size_t(i * chain.n_joints)],
-                    &rows[std::size_t(k * chain.n_joints)], chain.n_joints);
+                                          &rows[std::size_t(k * chain.n_joints)], chain.n_joints);
                 claim(away > 0.95 * kSpacing * 0.3, "two solutions " + std::to_string(away) + " apart");
             }
         }
@@ -62,7 +62,7 @@ CHECK(continuation_finds_solutions_a_step_apart) {
         const int fixed = check.operator()<7>(seven, task), any_number = check.operator()<0>(seven, task);
         // the same curves, but rounding moves where walks meet
         claim(std::abs(fixed - any_number) <= 2 + fixed / 5,
-            "as many: " + std::to_string(fixed) + ", " + std::to_string(any_number));
+              "as many: " + std::to_string(fixed) + ", " + std::to_string(any_number));
         Task held = reachable(eight, 0.05 * i, q);
         set_limits(held, 0, q[0], q[0]);
         check.operator()<0>(eight, held);
@@ -90,8 +90,9 @@ CHECK(gaps_are_divided_until_all_are_found) {
         const int n = int(rows.size()) / 7;
         claim_solutions(chain, task, rows.data(), n, "gaps");
         for (int a = 0; a < n; ++a) {
-            for (int b = 0; b < a; ++b) claim(!are_duplicates(task.bounds, &rows[std::size_t(7 * a)],
-                &rows[std::size_t(7 * b)], 7, 0.0099), "twins");
+            for (int b = 0; b < a; ++b)
+                claim(!are_duplicates(task.bounds, &rows[std::size_t(7 * a)], &rows[std::size_t(7 * b)], 7, 0.0099),
+                      "twins");
         }
         n_all += n;
     }
@@ -111,7 +112,7 @@ CHECK(manifolds_are_grown_over) {
         for (int a = 0; a < n; ++a) {
             for (int b = 0; b < a; ++b) {
                 const double away = apart(task, &rows[std::size_t(a * chain.n_joints)],
-                    &rows[std::size_t(b * chain.n_joints)], chain.n_joints);
+                                          &rows[std::size_t(b * chain.n_joints)], chain.n_joints);
                 claim(away > kSpacing * spread.step - 1e-5, "spacing");
             }
         }
@@ -164,8 +165,8 @@ CHECK(descent_never_rises_and_ends_at_the_same_cost_for_any_number_of_joints) {
         double q[kMostJoints];
         const Task task = reachable(chain, 0.05 * i, q);
         const std::vector<double> rows = spread_from<7>(chain, task, q, {0.5, -1.0, 1}, 10);
-        const std::vector<double> fixed = descended<7>(chain, task, cost, rows), any_number = descended<0>(chain,
-            task, cost, rows);
+        const std::vector<double> fixed = descended<7>(chain, task, cost, rows),
+                                  any_number = descended<0>(chain, task, cost, rows);
         for (std::size_t k = 0; k < fixed.size(); ++k) {
             n_same += std::abs(fixed[k] - any_number[k]) < 1e-6, ++n;
             n_lower += fixed[k] < cost(&rows[7 * k]) - 1e-3;
@@ -197,23 +198,34 @@ CHECK(rounds_keep_solutions_only) {
         std::vector<double> lower(size * size, 0.0);
         for (std::size_t a = 0; a < size; ++a) lower[a * size + a] = 1.0;
         const std::vector<double> normaliser = {-0.5 * d * std::log(kTwoPi)};
-        const Mixture mixture{1, 1, 1, d, log_weight.data(), context.data(), weights.data(), biases.data(),
-            lower.data(),
-                              lower.data(), normaliser.data()};
+        const Mixture mixture{1,
+                              1,
+                              1,
+                              d,
+                              log_weight.data(),
+                              context.data(),
+                              weights.data(),
+                              biases.data(),
+                              lower.data(),
+                              lower.data(),
+                              normaliser.data()};
         const bool turns[kMostJoints] = {true};
         double q[kMostJoints];
         const Task task = reachable(chain, 0.25, q);
         for (const double tolerance : {-1.0, 0.01}) {
             Found found(d);
-            Round round{40, 40, 1.0, true, tolerance, false, 1, 100, {0.45, std::max(tolerance, 0.001),
-                std::max(d - 6, 0)}, kEffort, 0.5};
+            Round round{40,      40,        1.0,
+                        true,    tolerance, false,
+                        1,       100,       {0.45, std::max(tolerance, 0.001), std::max(d - 6, 0)},
+                        kEffort, 0.5};
             for (int i = 0; i < 3; ++i, round.seed += 0.1, round.has_walked = true) {
                 const int before = found.size();
                 search_round<N>(chain, task, mixture, round, q, i == 0, turns, 1, found);
                 claim(found.size() >= before && found.n_seeded >= before && found.n_seeded <= found.size(),
-                    "rows are added");
-                claim(int(found.positions.size()) == found.size() * d
-                    && int(found.position_error.size()) == found.size(), "sizes");
+                      "rows are added");
+                claim(
+                    int(found.positions.size()) == found.size() * d && int(found.position_error.size()) == found.size(),
+                    "sizes");
             }
             claim(found.size() > 0, "the given seed is a solution");
             claim_solutions(chain, task, found.positions.data(), found.size(), "a round");
