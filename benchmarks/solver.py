@@ -5,7 +5,10 @@
 The old side is the last commit with numba, from a checkout of it, or from the repository's own history (into build/).
 Each side is a process of its own, the new one for each instruction set; they take turns at each item, and of each block
 of calls the shortest time of all rounds counts. URDFs, models, seeds, poses and random seeds are the same for all.
-numba compiles for this very processor: two minutes at first, not measured; its cache stays in the checkout.
+numba compiles for this very processor: two minutes at first, not measured; its cache stays in the checkout. For another,
+as on one without AVX-512:
+
+    NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma python benchmarks/solver.py --instruction-sets avx2
 
 Items are of full poses, reachable: forward kinematics of uniform random configurations. A trace needs a redundant arm,
 sampling and densities a shipped model; UR5 has neither.
@@ -236,7 +239,8 @@ def main() -> None:
         f"The solver in C++ ({commit_of(ROOT)}) against the numba kernels ({COMMIT[:7]}), CPU time [us], one thread",
         f"seed {args.seed}, the shortest of {args.rounds} rounds; {processor()}, load {load_before} before, "
         f"{load_average()} after",
-        f"Python {platform.python_version()}, {versions(['numpy', 'numba', 'torch'])}",
+        f"Python {platform.python_version()}, {versions(['numpy', 'torch', 'numba'])}, which compiled for "
+        f"{os.environ.get('NUMBA_CPU_NAME') or 'this processor'}",
         *tables,
     ]
     print("\n".join(lines), flush=True)
