@@ -5,8 +5,8 @@
 The old side is the last commit with numba, from a checkout of it, or from the repository's own history (into build/).
 Each side is a process of its own, the new one for each instruction set; they take turns at each item, and of each block
 of calls the shortest time of all rounds counts. URDFs, models, seeds, poses and random seeds are the same for all.
-numba compiles for this very processor: two minutes at first, not measured; its cache stays in the checkout. For another,
-as on one without AVX-512:
+numba compiles for this very processor: two minutes at first, not measured; its cache stays in the checkout. As for one
+without AVX-512:
 
     NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma python benchmarks/solver.py --instruction-sets avx2
 
