@@ -190,7 +190,7 @@ def disagreement(judge: Judge, arm: pin.Model, robot: Robot, rng: np.random.Gene
             configuration[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(value), np.sin(value)) if turns else value
         pin.framesForwardKinematics(arm, data, configuration)
         differences.append(np.abs(data.oMf[tip].homogeneous - pose).max())
-    return max(differences)
+    return float(max(differences))
 
 
 def arms(seed: int) -> dict[str, tuple[str, str | None]]:
@@ -227,7 +227,7 @@ def main() -> None:
     args = parser.parse_args()
     lines = [
         f"configurations called valid, judged by pinocchio's screws and the URDF's limits; {N} asked for per pose",
-        f"seed {args.seed}, {processor()}, load {load_average()}",
+        f"seed {args.seed}, {processor()}, load {load_average()} at the start",
         f"Python {platform.python_version()}, {versions(['numpy', 'pin'])}",
     ]
     print("\n".join(lines), flush=True)
@@ -242,6 +242,8 @@ def main() -> None:
         part = ["", name, *table(verdicts, args.poses)]
         print("\n".join(part), flush=True)
         lines += part
+    lines += ["", f"load {load_average()} at the end"]
+    print(lines[-1], flush=True)
     if args.output:
         args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -200,7 +200,7 @@ def main() -> None:
     torch.set_num_threads(1)
     lines = [
         "learned proposals against uniform seeds, the same refiner, full poses, one thread, CPU time",
-        f"seed {args.seed}, Python {platform.python_version()}, {processor()}, load {load_average()}",
+        f"seed {args.seed}, Python {platform.python_version()}, {processor()}, load {load_average()} at the start",
     ]
     for path in args.models:
         model = IKModel.load(path)
@@ -214,6 +214,8 @@ def main() -> None:
         lines += coverage(robot, {**uniform, "default": calls["default"], "samples": calls["samples"]}, poses[:20], rng)
         lines += reliability(robot, sampler, args.poses, rng)
         print("\n".join(lines), flush=True)
+    lines += ["", f"load {load_average()} at the end"]
+    print(lines[-1], flush=True)
     if args.output:
         args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

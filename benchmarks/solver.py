@@ -146,7 +146,8 @@ def write_inputs(name: str, shared: Path, folder: Path, rng: np.random.Generator
     def reachable(n: int) -> np.ndarray:
         return robot.forward(robot.sample_configurations(n, rng))
 
-    root_poses, roots = [], []
+    root_poses: list[np.ndarray] = []
+    roots: list[np.ndarray] = []
     while robot.dof > 6 and len(roots) < N_ROOTED:
         (pose,) = reachable(1)
         refined = robot.refine(robot.sample_configurations(100, rng), pose)
