@@ -70,7 +70,7 @@ def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
 
     def call(distinct: bool) -> Solve:
         def solve(pose: np.ndarray, n: int) -> np.ndarray:
-            answer = sampler.sample(pose, n, seed=int(rng.integers(1 << 30)), order="none", distinct=distinct)
+            answer = sampler.sample(pose, n, random_seed=int(rng.integers(1 << 30)), order="none", distinct=distinct)
             return answer.positions[answer.valid]
 
         return solve
@@ -137,7 +137,7 @@ def coverage(robot: Robot, ways: dict[str, Solve], poses: np.ndarray, rng: np.ra
 def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Generator) -> list[str]:
     solved = wrong = 0
     for index, pose in enumerate(robot.forward(robot.sample_configurations(n_poses, rng))):
-        answer = sampler.sample(pose, 1, seed=index)
+        answer = sampler.sample(pose, 1, random_seed=index)
         valid = answer.positions[answer.valid]
         solved += len(valid) > 0
         distance, angle = robot.pose_errors(valid, pose)
@@ -150,7 +150,7 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
             pose = robot.forward(robot.sample_configurations(1, rng)[0])
             pose[:3, 3] *= robot.reach * rng.uniform(low, high) / np.linalg.norm(pose[:3, 3])
             began = time.process_time()
-            answer = sampler.sample(pose, 10, seed=index)
+            answer = sampler.sample(pose, 10, random_seed=index)
             seconds = time.process_time() - began
             distance, angle = robot.pose_errors(answer.positions[answer.valid], pose)
             wrong += int((distance > TOLERANCE).sum() + (angle > TOLERANCE).sum())

@@ -109,7 +109,9 @@ class SampleRequest:
             self.n, self.random_seed, self.position_tolerance, self.orientation_tolerance, self.timeout, self.explore
         )
         put = object.__setattr__
-        put(self, "pose", check_pose(self.pose))
+        pose = check_pose(self.pose)
+        pose.flags.writeable = False
+        put(self, "pose", pose)
         put(self, "n", int(self.n))  # of numpy's integers some are too narrow to reckon with
         put(self, "random_seed", None if self.random_seed is None else int(self.random_seed))
         if self.distinct is None:

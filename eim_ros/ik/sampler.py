@@ -41,7 +41,6 @@ FloatArray = npt.NDArray[np.float64]
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
-TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
 
 
 class Sampler:
@@ -151,9 +150,12 @@ class Sampler:
         message += "; not all were moved towards the posture" if is_cut_short else ""
         density = GivenDensity(self._proposal, contexts)
         log_prob: FloatArray | None = None
+        if ranking.is_fair:
+            pool = pool.pick(slice(wanted.n))
         if ranking.needs_density:
-            n_terms = len(pool) * len(conditional.log_weights)
-            if time.perf_counter() + TERM * n_terms < deadline:
+            if len(pool) == 1:
+                ranking = Ranking(UNORDERED)
+            elif time.perf_counter() + density.seconds(len(pool)) < deadline:
                 log_prob = conditional.log_prob(pool.positions)
             else:
                 ranking, message = Ranking(UNORDERED), message + "; no time was left to order them by density"

@@ -130,7 +130,7 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
         found = sampler.sample(
             pose,
             NEAREST_SAMPLES,
-            seed=0,
+            random_seed=0,
             near=near,
             position_only=False,
             position_tolerance=settings.default_position_tolerance,

@@ -84,7 +84,7 @@ from eim_ros.nodes.ik_server_node import IkServer
 from eim_ros.nodes.loading import load_sampler
 from eim_ros.nodes.settings import IkServerSettings
 sampler = load_sampler(IkServerSettings())
-assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, seed=0).valid.all()
+assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, random_seed=0).valid.all()
 print(sorted({"torch", "matplotlib", "scipy.optimize"} & set(sys.modules)))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
