@@ -45,7 +45,7 @@ Solve = Callable[[np.ndarray, int], np.ndarray]  # pose, number of seeds or solu
 
 def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
     """Refined seeds of the mixture, and uniform ones."""
-    robot, proposal = model.robot, Proposal(model.mixture)
+    robot, proposal = model.robot, Proposal(model.content)
 
     def refined(seeds: np.ndarray, pose: np.ndarray, patience: int) -> np.ndarray:
         positions = robot.refine(seeds, pose, patience=patience).positions

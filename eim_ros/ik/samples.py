@@ -16,6 +16,7 @@ from eim_ros.solver import NO_EXPERT
 __all__ = ["NO_EXPERT", "GivenDensity", "Samples", "to_mapping"]
 
 TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
+NOTHING = np.array(None, dtype=object)  # null of JSON
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,19 +96,27 @@ class Samples:
             return self.known_log_prob
         return np.full(len(self), np.nan) if self.density is None else self.density.log_prob(self.positions)
 
+    @property
+    def seconds_of_density(self) -> float:
+        """About how long `log_prob` would take at most [s]; 0 where it is known, or there is no model."""
+        is_known = self.known_log_prob is not None or self.density is None or "log_prob" in self.__dict__
+        return 0.0 if is_known or self.density is None else self.density.seconds(len(self))
+
     def __len__(self) -> int:
         return len(self.positions)
 
 
 def to_mapping(samples: Samples) -> dict[str, Any]:
     """JSON-compatible, under the field names of the service's response: rows as lists, None for what is not finite."""
-    columns = {name: getattr(samples, name) for name in ("positions", "log_prob", "position_error", "orientation_error")}
+    columns = {
+        name: getattr(samples, name) for name in ("positions", "log_prob", "position_error", "orientation_error")
+    }
     return {
         "error_code": int(samples.error_code),
         "message": samples.message,
         "joint_names": list(samples.joint_names),
         "n": len(samples),
-        **{name: np.where(np.isfinite(column), column, None).tolist() for name, column in columns.items()},
+        **{name: np.where(np.isfinite(column), column, NOTHING).tolist() for name, column in columns.items()},
         "valid": samples.valid.tolist(),
         "expert": samples.expert.tolist(),
         "elapsed": samples.elapsed,

@@ -11,8 +11,8 @@ from ik.arms import arm_of, sampler_of
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, sample_path
 from eim_ros.ik.goal import Goal
-from eim_ros.ik.pool import Pool
 from eim_ros.ik.path import _Search
+from eim_ros.ik.pool import Pool
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]
@@ -160,7 +160,12 @@ def test_constraints_hold_along_the_path() -> None:
     clear = Sphere(robot.forward(q[7])[:3, 3] + [0.0, 0.0, 0.5], 0.05)
     constraints = Constraints(fixed={name: 0.2}, self_collision=True, obstacles=(clear,))
     path = sample_path(
-        sampler_of("iiwa14", "position"), poses, random_seed=0, timeout=ENOUGH, position_only=True, constraints=constraints
+        sampler_of("iiwa14", "position"),
+        poses,
+        random_seed=0,
+        timeout=ENOUGH,
+        position_only=True,
+        constraints=constraints,
     )
     assert path.valid.all(), path.message
     assert (path.positions[:, 2] == 0.2).all()

@@ -64,9 +64,7 @@ def test_weights_mix_what_each_order_says() -> None:
     mixed = Ranking({"limits": 1.0, "density": 3.0}).costs(robot, q, density)
     scaled = (alone - alone.min()) / np.ptp(alone)
     np.testing.assert_allclose(mixed, scaled + 3.0 * np.linspace(0.0, 1.0, 50), atol=1e-12)
-    np.testing.assert_array_equal(
-        Ranking({"density": 0.0, "limits": 2.0}).costs(robot, q).argsort(), alone.argsort()
-    )
+    np.testing.assert_array_equal(Ranking({"density": 0.0, "limits": 2.0}).costs(robot, q).argsort(), alone.argsort())
 
 
 @pytest.mark.parametrize("order", [*ORDERS, {"limits": 1, "distance": 1}])
