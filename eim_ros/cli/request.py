@@ -13,12 +13,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from eim_ros.cli.configurations import print_configurations
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
-from eim_ros.ik import ErrorCode
-from eim_ros.ik.samples import to_mapping
 
 if TYPE_CHECKING:
     from eim_ros.nodes.client import SampleIKClient
@@ -59,7 +56,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     try:
         _check(args)
-        from eim_ros.nodes.client import SampleIKClient, samples_of  # here: `eim --help` must not need ROS
+        from eim_ros.cli.configurations import print_configurations  # here: `eim --help` must not need numpy or ROS
+        from eim_ros.ik import ErrorCode
+        from eim_ros.ik.samples import to_mapping
+        from eim_ros.nodes.client import SampleIKClient, samples_of
 
         with SampleIKClient(args.service, args.wait) as client:
             samples = samples_of(client.sample(_request(args, client), _longest_wait(args)))

@@ -35,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add(
         "--model",
         metavar="FILE|NAME",
-        help="model of eim train, or a shipped one; without one: all solutions of --robot",
+        help="model of eim train, or a shipped one; without: all solutions of --robot",
     )
     add_robot_flags(parser, default="that of --model")
     add("--random-seed", "--seed", type=seed_or_fresh, default=None, help="negative: a fresh one (default)")

@@ -158,7 +158,7 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """What the sampler in use cannot be asked for, such as densities where there is no model, is the client's mistake."""
+    """What this sampler cannot be asked for, such as densities where there is no model, is the client's mistake."""
     try:
         yield
     except ConfigurationError as error:

@@ -16,8 +16,8 @@ class IkServerSettings(Settings):
 
     model: str = option(
         "",
-        "Model file (.safetensors) made by 'eim train', or the name of a shipped one; none: all solutions of the robot; "
-        "empty: none where a robot is given, else iiwa14_pose.",
+        "Model file (.safetensors) made by 'eim train', or the name of a shipped one; none: all solutions of the "
+        "robot; empty: none where a robot is given, else iiwa14_pose.",
     )
     robot: str = option(
         "", "Robot as a shipped name or the path of a URDF file; empty: robot_description, else the one in the model."
