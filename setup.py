@@ -26,7 +26,7 @@ HEADERS = Path(NAME, "numerics", "include")  # shared by them
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
-SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g"]  # see scripts/sanitize.sh
+SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1", "-O1"]  # scripts/sanitize.sh
 OPTIONS = [
     "-O3",
     "-fno-math-errno",
@@ -45,6 +45,8 @@ def compiled_modules() -> list[Pybind11Extension]:
     sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
     extensions = []
     for module, (instruction_set, options) in itertools.product(COMPILED, INSTRUCTION_SETS.items()):
+        if sanitized and instruction_set != "baseline":
+            continue
         folder = Path(*module.split(".")[:-1])
         name = f"{module}_{instruction_set}"
         extensions.append(

@@ -8,10 +8,10 @@ find_package(std_msgs REQUIRED)
 find_package(trajectory_msgs REQUIRED)
 find_package(rosidl_default_generators REQUIRED)
 
-# rclpy needs the C, Python and Fast DDS type supports. The others take more than half of the time of compiling.
+# rclpy needs the Python and C type supports: Fast DDS's, and introspection, by which Fast DDS describes types to others
+# (it complains about each type without). Those of C++ take more than half of the time of compiling.
 if(EIM_LEAN_INTERFACES)
-  set(STATIC_ROSIDL_TYPESUPPORT_C rosidl_typesupport_fastrtps_c)
-  list(FILTER AMENT_EXTENSIONS_rosidl_generate_idl_interfaces EXCLUDE REGEX "introspection|cpp")
+  list(FILTER AMENT_EXTENSIONS_rosidl_generate_idl_interfaces EXCLUDE REGEX "cpp")
 endif()
 
 rosidl_generate_interfaces(${PROJECT_NAME}
@@ -40,7 +40,7 @@ rosidl_generate_interfaces(${PROJECT_NAME}
 
 # Generated sources share most of their headers: ten in one compiler run cost a fraction of ten runs.
 if(EIM_LEAN_INTERFACES)
-  foreach(library rosidl_typesupport_fastrtps_c rosidl_typesupport_c rosidl_generator_py)
+  foreach(library rosidl_typesupport_fastrtps_c rosidl_typesupport_introspection_c rosidl_typesupport_c rosidl_generator_py)
     set_target_properties(${PROJECT_NAME}__${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
   endforeach()
 endif()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics import Robot, Shape
+from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
 from eim_ros.kinematics.pose import rotations_from
 from eim_ros.kinematics.task import checked_tolerances
@@ -67,6 +68,8 @@ class Constraints:
             )
         for name, value in self.fixed.items():
             i = index[name]
+            if not is_number(value):
+                raise ConstraintError(f"joint {name!r} is to be fixed at {value!r}, expected a number", value)
             if robot.continuous[i] and math.isfinite(value):
                 value = (value + math.pi) % (2.0 * math.pi) - math.pi
             if not lower[i] <= value <= upper[i]:
@@ -121,7 +124,10 @@ class Constraints:
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:
     """Limits of a joint, which are to lie within its own."""
-    low, high = (float(end) for end in ends)
+    try:
+        low, high = (float(end) for end in ends)
+    except (TypeError, ValueError) as error:
+        raise ConstraintError(f"the limits of joint {name!r} must be two numbers, got {ends!r}", ends) from error
     low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
     if not low <= high:
         raise ConstraintError(f"the limits of joint {name!r} are empty: {low:.6g} to {high:.6g}", ends)

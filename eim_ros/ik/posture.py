@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.arguments import is_number
 
 __all__ = ["Posture"]
 
@@ -52,6 +53,8 @@ class Posture:
         preferred, weights = np.zeros(robot.dof), np.zeros(robot.dof)
         for name, value in self.positions.items():
             weight = self.weights.get(name, 1.0)
+            if not (is_number(value) and is_number(weight)):
+                raise ConfigurationError(f"posture: joint {name!r} needs numbers, got {value!r}, {weight!r}", value)
             if not (math.isfinite(value) and 0.0 <= weight < math.inf):
                 raise ConfigurationError(
                     f"posture: joint {name!r} needs a finite value and a weight >= 0, got {value} and {weight}",

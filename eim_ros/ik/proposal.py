@@ -71,7 +71,6 @@ class Proposal:
             model = LinearParameters.of(model)
         self.condition = _linear(model)
 
-
     @classmethod
     def none(cls, n_dims: int) -> Proposal:
         """Without any expert: it proposes nothing, and says NaN of densities."""

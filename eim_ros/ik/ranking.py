@@ -14,6 +14,7 @@ from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.arguments import is_number
 
 __all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "limit_margin", "manipulability"]
 
@@ -49,12 +50,16 @@ class Ranking:
     posture: Posture | None = None
 
     def __post_init__(self) -> None:
-        if self.order == UNORDERED:
+        if isinstance(self.order, str) and self.order == UNORDERED:
             return
+        if not isinstance(self.order, str | Mapping):
+            raise ConfigurationError(
+                f"an order is a name or a mapping of names to weights, got {self.order!r}", self.order
+            )
         for name, weight in self.weights.items():
             if name not in ORDERS:
                 raise ConfigurationError(f"unknown order {name!r}; known: {', '.join(ORDERS)}", name)
-            if not 0.0 <= weight < float("inf"):
+            if not (is_number(weight) and 0.0 <= weight < float("inf")):
                 raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
         if "distance" in self.weights and self.reference is None:
             raise ConfigurationError("ordering by distance needs a configuration to be near", self.order)

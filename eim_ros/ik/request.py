@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypedDict
 
@@ -15,6 +15,7 @@ from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.ranking import Order
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.arguments import as_numbers
 from eim_ros.kinematics.pose import check_pose
 
 __all__ = ["MOST_SAMPLES", "SampleOptions", "SampleRequest", "check_numbers", "checked_configuration"]
@@ -151,7 +152,13 @@ class SampleRequest:
         if self.position_only is None:
             tolerances = self.constraints.tolerances if self.constraints else None
             changes["position_only"] = context_kind == "position" and tolerances is None
-        return replace(self, **changes) if changes else self
+        return self._with(changes)
+
+    def _with(self, changes: dict[str, Any]) -> SampleRequest:
+        """A copy with values that were checked already."""
+        copy = object.__new__(SampleRequest)
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
 
 def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:
@@ -159,7 +166,7 @@ def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:
     names = ", ".join(robot.joint_names)
     wrong = JointStateError(f"a seed configuration needs {robot.dof} finite values, of {names}", near)
     try:
-        reference = np.asarray(near, dtype=np.float64)
+        reference = as_numbers(near)
     except (TypeError, ValueError) as error:
         raise wrong from error
     if reference.shape != (robot.dof,) or not np.isfinite(reference).all():

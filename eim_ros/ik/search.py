@@ -95,9 +95,7 @@ class Search:
             plan.fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
             plan.n_wanted = min(n, n_before + n_seeds + MOST_WALKED) if can_walk else 0
             near = nothing if self.near is None or n_rounds else self.near[None]
-            goal.robot.chain.search_round(
-                goal.task, plan, self._conditional, near, goal.robot.continuous, found
-            )
+            goal.robot.chain.search_round(goal.task, plan, self._conditional, near, goal.robot.continuous, found)
             n_rounds += 1
             plan.seed = (plan.seed + ANOTHER_SEED) % 1.0
             n_seeded = found.n_seeded

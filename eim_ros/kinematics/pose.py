@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import PoseError
+from eim_ros.kinematics.arguments import as_numbers
 from eim_ros.solver import first_not_rigid
 
 __all__ = [
@@ -107,7 +108,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     that can be reached.
     """
     try:
-        pose = np.array(transform, dtype=np.float64, order="C")
+        pose = np.array(as_numbers(transform))
     except (TypeError, ValueError) as error:
         raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
     if pose.shape != (4, 4):
@@ -133,7 +134,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
 def check_poses(transforms: npt.ArrayLike) -> FloatArray:
     """At least one transform, (n, 4, 4), each as `check_pose` returns it."""
     try:
-        poses = np.array(transforms, dtype=np.float64, order="C")
+        poses = np.array(as_numbers(transforms))
     except (TypeError, ValueError) as error:
         raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", transforms) from error
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
@@ -175,7 +176,7 @@ def _normalised(vectors: FloatArray) -> FloatArray:
 
 def _finite(values: npt.ArrayLike, n: int, what: str) -> FloatArray:
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = as_numbers(values)
     except (TypeError, ValueError) as error:
         raise PoseError(f"{what} must be {n} numbers, got {values!r}", values) from error
     if array.shape != (n,):

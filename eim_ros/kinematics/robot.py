@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import RobotError
+from eim_ros.kinematics.arguments import as_numbers, checked_generator, positive_number, whole_number
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
@@ -233,7 +234,8 @@ class Robot:
 
     def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Configurations (n, dof), uniform within the limits."""
-        return self.lower + (self.upper - self.lower) * rng.random((n, self.dof))
+        shares = checked_generator(rng).random((whole_number(n, 0, "n"), self.dof))
+        return self.lower + (self.upper - self.lower) * shares
 
     def refine(
         self,
@@ -253,24 +255,23 @@ class Robot:
         pose : (4, 4) array_like
             Wanted pose of the tip in the base frame.
         max_iterations : int
-            Most steps per seed.
+            Most steps per seed, 0 to 1000000.
         patience : int
-            A seed is given up when its squared error does not halve within so many steps (1 or more).
+            A seed is given up when its squared error does not halve within so many steps, 1 to 1000000.
         **asked
             See `TaskOptions`.
 
         Raises
         ------
         RobotError
-            If seeds are not finite or of a wrong shape, or the limits are empty or wider than the robot's.
+            If seeds are not finite or of a wrong shape, a number is out of its bounds, or the limits are empty or wider
+            than the robot's.
         ConstraintError
             If the tolerances are not six numbers of at least 0.
         PoseError
             If the pose is not a finite rigid transform.
         """
         rows, task = self._finite_rows(seeds, "seeds"), self.task(pose, **asked)
-        if patience < 1:
-            raise RobotError(f"patience must be at least 1, got {patience}", patience)
         positions, converged, iterations, errors = self.chain.refine(
             task, _effort(asked, max_iterations, patience), rows
         )
@@ -298,7 +299,7 @@ class Robot:
             Configurations that reach the pose, within the limits.
         pose : (4, 4) array_like
         n : int
-            Most solutions wanted.
+            Most solutions wanted, 0 to 1000000.
         rng : numpy Generator
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 of it from all others, in Euclidean distance.
@@ -314,13 +315,15 @@ class Robot:
             k <= n; fewer, where steps from all solutions lead to no more.
         """
         known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
-        if finest is not None and not 0.0 < finest < math.inf:
-            raise RobotError(f"the finest difference of solutions must be positive, got {finest}", finest)
+        finest = -1.0 if finest is None else positive_number(finest, "the finest difference of solutions")
+        step, n = positive_number(step, "the step"), whole_number(n, 0, "n")
+        if not max(step, finest) < math.inf:
+            raise RobotError("the step and the finest difference of solutions must be finite", (step, finest))
         free = redundancy(
             self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds, asked.get("position_only", False)
         )
-        spread = Spread(float(step), -1.0 if finest is None else float(finest), free)
-        return self.chain.spread(task, spread, known, len(known) + max(n, 0), rng.random())[len(known) :]
+        spread = Spread(step, finest, free)
+        return self.chain.spread(task, spread, known, len(known) + n, checked_generator(rng).random())[len(known) :]
 
     def settle(
         self,
@@ -352,11 +355,14 @@ class Robot:
         (n, dof) array
         """
         known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
-        cost = np.array([self._rows(preferred)[0][0], self._rows(weights)[0][0]])
+        (liked, is_one), (weighed, is_other) = self._rows(preferred), self._rows(weights)
+        if not (is_one and is_other):
+            raise RobotError(f"a cost needs a value and a weight of each of {self.dof} joints", (preferred, weights))
+        cost = np.concatenate([liked, weighed])
         if not np.isfinite(cost).all() or (cost[1] < 0.0).any():
             raise RobotError("a cost needs finite joint values, and finite weights of at least 0", (preferred, weights))
         if not cost[1].any():
-            return known.copy()
+            return np.array(known)
         return self.chain.descend(task, known, cost[0], cost[1] / cost[1].max(), self.continuous)
 
     def solve(
@@ -384,8 +390,7 @@ class Robot:
     def _solve(
         self, targets: FloatArray, rng: np.random.Generator, max_restarts: int, asked: TaskOptions
     ) -> Refinement:
-        if max_restarts < 1:
-            raise RobotError(f"max_restarts must be at least 1, got {max_restarts}", max_restarts)
+        max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(rng)
         task = self.task(np.eye(4) if not len(targets) else targets[0], **asked)
         positions, converged, iterations, errors = self.chain.solve(
             task, _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE), targets, max_restarts, rng.random()
@@ -395,7 +400,7 @@ class Robot:
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
         """Contiguous float64 rows (n, dof), and whether one row was given."""
         try:
-            rows = np.ascontiguousarray(q, dtype=np.float64)
+            rows = as_numbers(q)
         except (TypeError, ValueError) as error:
             raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
         single = rows.ndim == 1 and rows.size == self.dof
@@ -411,7 +416,7 @@ class Robot:
 
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
         """Rows (n, dof), refused unless finite."""
-        rows = self._rows(q)[0]
+        rows, _ = self._rows(q)
         if not np.isfinite(rows).all():
             raise RobotError(f"{what} must be finite", q)
         return rows
@@ -419,4 +424,5 @@ class Robot:
 
 def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> Effort:
     tolerances = asked.get("position_tolerance", 1e-6), asked.get("orientation_tolerance", 1e-6)
-    return Effort(float(tolerances[0]), float(tolerances[1]), max_iterations, patience)
+    most_steps, most_vain = whole_number(max_iterations, 0, "max_iterations"), whole_number(patience, 1, "patience")
+    return Effort(float(tolerances[0]), float(tolerances[1]), most_steps, most_vain)

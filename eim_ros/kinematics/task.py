@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, RobotError
+from eim_ros.kinematics.arguments import as_numbers, number_from_zero
 from eim_ros.kinematics.pose import check_pose, check_poses
 from eim_ros.solver import Task
 
@@ -31,7 +32,7 @@ class TaskOptions(TypedDict, total=False):
         largest tolerance (of equal ones the last), and the shortest rotation that takes this axis to where it is: a
         free turn about one axis and none about the others asks for the direction of that axis, exactly.
     position_tolerance, orientation_tolerance : float
-        [m], [rad]; default 1e-6.
+        [m], [rad], at least 0; default 1e-6.
     lower, upper : (dof,) array_like
         Narrower limits for this call.
     """
@@ -63,8 +64,8 @@ class JointLimits:
         if lower is None and upper is None:
             return self
         try:
-            low = np.array(self.lower if lower is None else lower, dtype=np.float64)
-            high = np.array(self.upper if upper is None else upper, dtype=np.float64)
+            low = as_numbers(self.lower if lower is None else lower)
+            high = as_numbers(self.upper if upper is None else upper)
         except (TypeError, ValueError) as error:
             raise RobotError("limits must be arrays of numbers", (lower, upper)) from error
         expected = self.lower.shape
@@ -102,10 +103,16 @@ def make_task(
         If the pose is not a finite rigid transform.
     ConstraintError
         If the tolerances are not six numbers of at least 0.
+    RobotError
+        If the position or the orientation tolerance is no number of at least 0.
     """
-    checked = checked_tolerances(tolerances, position_only)
     return Task(
-        bounds, check_pose(pose), bool(position_only), checked, float(position_tolerance), float(orientation_tolerance)
+        bounds,
+        check_pose(pose),
+        bool(position_only),
+        checked_tolerances(tolerances, position_only),
+        number_from_zero(position_tolerance, "the position tolerance"),
+        number_from_zero(orientation_tolerance, "the orientation tolerance"),
     )
 
 
@@ -114,7 +121,7 @@ def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = F
     if tolerances is None:
         return NO_TOLERANCES
     try:
-        values = np.array(tolerances, dtype=np.float64)
+        values = np.array(as_numbers(tolerances))
     except (TypeError, ValueError):
         values = np.empty(0)
     if values.shape != (6,) or not (values >= 0.0).all():
@@ -135,5 +142,6 @@ def redundancy(bounds: FloatArray, position_only: bool) -> int:
 
 def transforms(poses: npt.ArrayLike) -> FloatArray:
     """Rigid transforms (n, 4, 4), of which there may be none; `PoseError` if one is not rigid."""
-    empty = np.shape(poses)[1:] == (4, 4) and not len(np.asarray(poses))
-    return np.empty((0, 4, 4)) if empty else check_poses(poses)
+    if isinstance(poses, np.ndarray) and poses.shape == (0, 4, 4):
+        return np.empty((0, 4, 4))
+    return check_poses(poses)

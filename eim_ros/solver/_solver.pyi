@@ -123,9 +123,7 @@ class Chain:
         self, task: Task, effort: Effort, poses: FloatArray, max_restarts: int, seed: float
     ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
         """As `refine`, one solution of each pose (n, 4, 4) from uniform seeds."""
-    def spread(
-        self, task: Task, spread: Spread, solutions: FloatArray, capacity: int, seed: float
-    ) -> FloatArray:
+    def spread(self, task: Task, spread: Spread, solutions: FloatArray, capacity: int, seed: float) -> FloatArray:
         """Solutions and those found from them along the self-motion, at most capacity in all."""
     def descend(
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, turns: BoolArray

@@ -1,9 +1,7 @@
 // The solver as a Python module: arrays are checked here, once, and the interpreter's lock is let go while it works.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
+#include "arrays.hpp"
+#include "experts.hpp"
 #include "instruction_set.hpp"
-#include "restarts.hpp"
 #include "search_round.hpp"
 
 namespace py = pybind11;
@@ -11,72 +9,9 @@ using namespace eim;
 
 namespace {
 
-using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
-using Bools = py::array_t<bool, py::array::c_style | py::array::forcecast>;
-using Unlocked = py::gil_scoped_release;
-
-void expect(bool holds, const char* what) {
-    if (!holds) throw std::invalid_argument(what);
-}
-
-// Rows (n, n_columns) of an array.
-py::ssize_t n_rows(const Doubles& rows, py::ssize_t n_columns, const char* what) {
-    expect(rows.ndim() == 2 && rows.shape(1) == n_columns, what);
-    return rows.shape(0);
-}
-
-py::ssize_t n_configurations(const Chain& chain, const Doubles& q) {
-    return n_rows(q, chain.n_joints, "configurations need one column for each joint");
-}
-
-template <class T>
-py::array_t<T> copy_of(const std::vector<T>& values, py::array::ShapeContainer shape) {
-    return py::array_t<T>(std::move(shape), values.data());
-}
-
-// Rows and what became of them, as arrays that Python keeps.
-struct Answer {
-    Doubles positions;
-    py::array_t<bool> converged;
-    py::array_t<std::int64_t> iterations;
-    Doubles errors;
-
-    explicit Answer(Doubles rows)
-        : positions(std::move(rows)), converged(positions.shape(0)), iterations(positions.shape(0)),
-          errors({py::ssize_t(2), positions.shape(0)}) {
-        std::fill_n(converged.mutable_data(), converged.size(), false);
-        std::fill_n(iterations.mutable_data(), iterations.size(), 0);
-    }
-    Rows rows() {
-        double* error = errors.mutable_data();
-        return {positions.mutable_data(),  positions.shape(0), int(positions.shape(1)), converged.mutable_data(),
-                iterations.mutable_data(), error,              error + positions.shape(0)};
-    }
-    py::tuple tuple() const { return py::make_tuple(positions, converged, iterations, errors); }
-};
-
-Doubles copied(const Doubles& rows) { return Doubles({rows.shape(0), rows.shape(1)}, rows.data()); }
-
 Chain make_chain(const Doubles& links, int n_joints) {
     expect(links.ndim() == 2 && links.shape(1) == 16 && links.shape(0) >= 2, "links must be (m + 1, 16)");
     return Chain(links.data(), int(links.shape(0)), n_joints);
-}
-
-// Orthonormal within a tolerance, right-handed, above a row 0 0 0 1, and not so far that squares overflow.
-bool is_rigid(const double* pose, double tolerance) {
-    const auto p = [&](int row, int column) { return pose[4 * row + column]; };
-    double worst = std::abs(p(3, 0)) + std::abs(p(3, 1)) + std::abs(p(3, 2)) + std::abs(p(3, 3) - 1.0), determinant = 0.0;
-    bool finite = std::abs(p(0, 3)) + std::abs(p(1, 3)) + std::abs(p(2, 3)) < 1e100 && worst < 1.0;
-    for (int a = 0; a < 3; ++a) {
-        for (int b = 0; b < 3; ++b) {
-            const double dot = p(0, a) * p(0, b) + p(1, a) * p(1, b) + p(2, a) * p(2, b);
-            worst = std::max(worst, std::abs(dot - (a == b)));
-            finite = finite && std::abs(p(a, b)) < 2.0;
-        }
-        const int b = (a + 1) % 3, c = (a + 2) % 3;
-        determinant += p(0, a) * (p(1, b) * p(2, c) - p(1, c) * p(2, b));
-    }
-    return finite && worst <= tolerance && determinant > 0.0;
 }
 
 // Index of the first of poses (n, 4, 4) that is no rigid transform, or n.
@@ -89,9 +24,12 @@ py::ssize_t first_not_rigid(const Doubles& poses, double tolerance) {
 
 Task make_task(const Doubles& bounds, const Doubles& pose, bool position_only, const Doubles& tolerances,
                double position_tolerance, double orientation_tolerance) {
-    expect(bounds.ndim() == 2 && bounds.shape(0) == 3 && bounds.shape(1) <= kMostJoints, "bounds must be (3, n_joints)");
-    expect(tolerances.ndim() == 1 && (tolerances.size() == 0 || tolerances.size() == 6), "tolerances must be (6,) or (0,)");
-    expect(pose.ndim() == 2 && pose.shape(0) == 4 && pose.shape(1) == 4 && is_rigid(pose.data(), 1e-3), "the pose must be a rigid transform");
+    expect(bounds.ndim() == 2 && bounds.shape(0) == 3 && bounds.shape(1) <= kMostJoints,
+           "bounds must be (3, n_joints)");
+    expect(tolerances.ndim() == 1 && (tolerances.size() == 0 || tolerances.size() == 6),
+           "tolerances must be (6,) or (0,)");
+    expect(pose.ndim() == 2 && pose.shape(0) == 4 && pose.shape(1) == 4 && is_rigid(pose.data(), 1e-3),
+           "the pose must be a rigid transform");
     Task task{};
     for (int j = 0; j < bounds.shape(1); ++j) {
         task.bounds.lower[j] = bounds.at(0, j), task.bounds.upper[j] = bounds.at(1, j);
@@ -180,15 +118,21 @@ Doubles skeletons(const Chain& chain, const Doubles& q) {
 }
 
 py::tuple verify(const Chain& chain, const Task& task, const Doubles& q) {
-    n_configurations(chain, q);
-    Answer answer(q);
+    const py::ssize_t n = n_configurations(chain, q);
+    Doubles errors({py::ssize_t(2), n});
+    py::array_t<bool> valid(n);
+    const Rows rows{const_cast<double*>(q.data()),
+                    n,
+                    chain.n_joints,
+                    valid.mutable_data(),
+                    nullptr,  // only read
+                    errors.mutable_data(),
+                    errors.mutable_data() + n};
     {
-        const Rows rows = {const_cast<double*>(q.data()), q.shape(0), chain.n_joints, answer.rows().converged,
-                           answer.rows().iterations, answer.rows().position_error, answer.rows().orientation_error};
         Unlocked unlocked;
         for_kind(chain, [&]<int N>() { verify_rows<N>(chain, task, rows); });
     }
-    return py::make_tuple(answer.errors, answer.converged);
+    return py::make_tuple(errors, valid);
 }
 
 py::tuple refine(const Chain& chain, const Task& task, const Effort& effort, const Doubles& seeds) {
@@ -209,9 +153,8 @@ py::tuple solve_all(const Chain& chain, const Task& task, const Effort& effort, 
     {
         const Rows rows = answer.rows();
         Unlocked unlocked;
-        for_kind(chain, [&]<int N>() {
-            solve_rows<N>(chain, task, effort, poses.data(), max_restarts, Random(seed), rows);
-        });
+        for_kind(chain,
+                 [&]<int N>() { solve_rows<N>(chain, task, effort, poses.data(), max_restarts, Random(seed), rows); });
     }
     return answer.tuple();
 }
@@ -233,7 +176,8 @@ Doubles spread_solutions(const Chain& chain, const Task& task, const Spread& spr
 Doubles descend(const Chain& chain, const Task& task, const Doubles& solutions, const Doubles& preferred,
                 const Doubles& weights, const Bools& turns) {
     const py::ssize_t n = n_configurations(chain, solutions), n_joints = chain.n_joints;
-    expect(preferred.size() == n_joints && weights.size() == n_joints && turns.size() == n_joints, "a cost needs a value of each joint");
+    expect(preferred.size() == n_joints && weights.size() == n_joints && turns.size() == n_joints,
+           "a cost needs a value of each joint");
     Doubles rows = copied(solutions);
     double* out = rows.mutable_data();
     const Cost cost{preferred.data(), weights.data(), turns.data(), chain.n_joints};
@@ -247,95 +191,32 @@ Doubles descend(const Chain& chain, const Task& task, const Doubles& solutions, 
 
 // Indices of rows that are no near-duplicate of an earlier one.
 py::array_t<std::int64_t> distinct_rows(const Doubles& bounds, const Doubles& rows, double tolerance) {
-    expect(bounds.ndim() == 2 && bounds.shape(0) == 3 && bounds.shape(1) <= kMostJoints, "bounds must be (3, n_joints)");
+    expect(bounds.ndim() == 2 && bounds.shape(0) == 3 && bounds.shape(1) <= kMostJoints,
+           "bounds must be (3, n_joints)");
     const int n_joints = int(bounds.shape(1)), n = int(n_rows(rows, n_joints, "rows must be (n, n_joints)"));
     Bounds<double> joints{};
     for (int j = 0; j < n_joints; ++j) joints.wraps[j] = bounds.at(2, j) != 0.0;
     std::vector<std::int64_t> kept;
     for (int i = 0; i < n; ++i) {
         const auto is_close = [&](std::int64_t k) {
-            return are_duplicates(joints, rows.data() + k * n_joints, rows.data() + std::ptrdiff_t(i) * n_joints, n_joints, tolerance);
+            return are_duplicates(joints, rows.data() + k * n_joints, rows.data() + std::ptrdiff_t(i) * n_joints,
+                                  n_joints, tolerance);
         };
         if (std::none_of(kept.begin(), kept.end(), is_close)) kept.push_back(i);
     }
     return copy_of(kept, {py::ssize_t(kept.size())});
 }
 
-// Experts of a mixture, prepared.
-struct Experts {
-    Doubles weights, biases, scale_trils;  // (k, d, n_context), (k, d), (k, d, d)
-    int n_reported;
-    std::vector<double> inverse_scale_trils, log_normalisers;
-
-    Experts(Doubles weights_, Doubles biases_, Doubles scale_trils_, int n_reported)
-        : weights(std::move(weights_)), biases(std::move(biases_)), scale_trils(std::move(scale_trils_)), n_reported(n_reported) {
-        expect(weights.ndim() == 3 && biases.ndim() == 2 && scale_trils.ndim() == 3, "experts need (k, d, n_context), (k, d), (k, d, d)");
-        const py::ssize_t k = weights.shape(0), d = weights.shape(1);
-        expect(biases.shape(0) == k && biases.shape(1) == d && scale_trils.shape(0) == k && scale_trils.shape(1) == d &&
-                   scale_trils.shape(2) == d && d <= kMostJoints && n_reported >= 1, "experts' arrays disagree");
-        inverse_scale_trils.resize(k * d * d), log_normalisers.resize(k);
-        for (py::ssize_t e = 0; e < k; ++e) {
-            const double* lower = scale_trils.data() + e * d * d;
-            double* inverse = inverse_scale_trils.data() + e * d * d;
-            log_normalisers[e] = -0.5 * double(d) * std::log(kTwoPi);
-            for (py::ssize_t a = 0; a < d; ++a) {
-                log_normalisers[e] -= std::log(lower[a * d + a]);
-                for (py::ssize_t b = 0; b <= a; ++b) {
-                    double sum = a == b ? 1.0 : 0.0;
-                    for (py::ssize_t c = b; c < a; ++c) sum -= lower[a * d + c] * inverse[c * d + b];
-                    inverse[a * d + b] = sum / lower[a * d + a];
-                }
-            }
-        }
-    }
-
-    Mixture given(const Doubles& log_weights, const Doubles& contexts) const {
-        const py::ssize_t k = weights.shape(0), n = contexts.ndim() == 2 ? contexts.shape(0) : -1;
-        expect(n >= 0 && contexts.shape(1) == weights.shape(2) && log_weights.size() == n * k, "contexts and weights disagree");
-        return {int(n), int(weights.shape(2)), int(k), int(weights.shape(1)), log_weights.data(), contexts.data(), weights.data(),
-                biases.data(), scale_trils.data(), inverse_scale_trils.data(), log_normalisers.data()};
-    }
-};
-
-py::tuple draw_samples(const Experts& experts, const Doubles& log_weights, const Doubles& contexts, int n, double seed) {
-    const Mixture mixture = experts.given(log_weights, contexts);
-    expect(n >= 0 && mixture.n_components() > 0, "nothing to draw from");
-    Doubles samples({py::ssize_t(n), py::ssize_t(mixture.n_dims)});
-    std::vector<std::int64_t> components(n);
-    Random random(seed);
-    draw(mixture, 1.0, false, n, random, samples.mutable_data(), components.data());
-    std::vector<std::uint32_t> from(components.size());
-    for (int i = 0; i < n; ++i) from[i] = std::uint32_t(components[i] % experts.n_reported);
-    return py::make_tuple(samples, copy_of(from, {py::ssize_t(n)}));
-}
-
-Doubles log_density(const Experts& experts, const Doubles& log_weights, const Doubles& contexts, const Doubles& samples) {
-    const Mixture mixture = experts.given(log_weights, contexts);
-    const py::ssize_t n = n_rows(samples, mixture.n_dims, "samples need one column for each dimension");
-    Doubles result(n);
-    double* out = result.mutable_data();
-    Unlocked unlocked;
-    const auto run = [&]<int D>() { LogDensity<D>(mixture).run(samples.data(), n, out); };
-    mixture.n_dims == 7 ? run.operator()<7>() : mixture.n_dims == 6 ? run.operator()<6>() : run.operator()<0>();
-    return result;
-}
-
-Doubles gate(const Doubles& contexts, const Doubles& weights, const Doubles& biases) {
-    expect(contexts.ndim() == 2 && weights.ndim() == 2 && weights.shape(0) == contexts.shape(1) && weights.shape(1) == biases.size() && biases.size() > 0, "a gate needs (n, n_context), (n_context, k), (k,)");
-    Doubles result({contexts.shape(0), biases.size()});
-    log_gate(contexts.data(), int(contexts.shape(0)), int(contexts.shape(1)), weights.data(), biases.data(), int(biases.size()), result.mutable_data());
-    return result;
-}
-
 // One round with experts given a pose: see Sampler.
-void run_round(const Chain& chain, const Task& task, const Round& round, const py::tuple& conditional, const Doubles& given,
-               const Bools& turns, Found& found) {
+void run_round(const Chain& chain, const Task& task, const Round& round, const py::tuple& conditional,
+               const Doubles& given, const Bools& turns, Found& found) {
     const Experts& experts = conditional[0].cast<const Experts&>();
     const Doubles log_weights = conditional[1].cast<Doubles>(), contexts = conditional[2].cast<Doubles>();
     const Mixture mixture = experts.given(log_weights, contexts);
     const int n_given = int(n_configurations(chain, given));
     expect(turns.size() == chain.n_joints && found.n_joints == chain.n_joints, "joints disagree");
-    expect(round.n_drawn == 0 || (mixture.n_dims == chain.n_joints && mixture.n_components() > 0), "the mixture has other joints");
+    expect(round.n_drawn == 0 || (mixture.n_dims == chain.n_joints && mixture.n_components() > 0),
+           "the mixture has other joints");
     expect(round.n_uniform >= 0 && round.n_drawn >= 0, "seeds cannot be fewer than none");
     Unlocked unlocked;
     for_kind(chain, [&]<int N>() {
@@ -365,7 +246,8 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     module.def("log_gate", gate);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
     py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
-    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init([](double step, double finest, int redundancy) { return Spread{step, finest, redundancy}; }));
+    py::class_<Spread>(module, "Spread", py::module_local())
+        .def(py::init([](double step, double finest, int redundancy) { return Spread{step, finest, redundancy}; }));
     py::class_<Chain>(module, "Chain", py::module_local())
         .def(py::init(&make_chain))
         .def("forward", forward_poses)
@@ -392,18 +274,25 @@ PYBIND11_MODULE(EIM_MODULE, module) {
         .def_readwrite("fewest_roots", &Round::fewest_roots)
         .def_readwrite("n_wanted", &Round::n_wanted)
         .def_readwrite("spread", &Round::spread)
-        .def_property("deadline", [](const Round& r) { return r.spread.deadline; }, [](Round& r, double at) { r.spread.deadline = at; })
+        .def_property(
+            "deadline", [](const Round& r) { return r.spread.deadline; },
+            [](Round& r, double at) { r.spread.deadline = at; })
         .def_readwrite("effort", &Round::effort)
         .def_readwrite("seed", &Round::seed);
     py::class_<Found>(module, "Found", py::module_local())
         .def(py::init<int>())
         .def("__len__", &Found::size)
         .def("keep", keep)
-        .def_property_readonly("positions", [](const Found& f) { return copy_of(f.positions, {py::ssize_t(f.size()), py::ssize_t(f.n_joints)}); })
-        .def_property_readonly("position_error", [](const Found& f) { return copy_of(f.position_error, {py::ssize_t(f.size())}); })
-        .def_property_readonly("orientation_error", [](const Found& f) { return copy_of(f.orientation_error, {py::ssize_t(f.size())}); })
+        .def_property_readonly(
+            "positions",
+            [](const Found& f) { return copy_of(f.positions, {py::ssize_t(f.size()), py::ssize_t(f.n_joints)}); })
+        .def_property_readonly("position_error",
+                               [](const Found& f) { return copy_of(f.position_error, {py::ssize_t(f.size())}); })
+        .def_property_readonly("orientation_error",
+                               [](const Found& f) { return copy_of(f.orientation_error, {py::ssize_t(f.size())}); })
         .def_property_readonly("experts", [](const Found& f) { return copy_of(f.experts, {py::ssize_t(f.size())}); })
-        .def_property_readonly("best", [](const Found& f) { return copy_of(f.best, {py::ssize_t(1), py::ssize_t(f.n_joints)}); })
+        .def_property_readonly(
+            "best", [](const Found& f) { return copy_of(f.best, {py::ssize_t(1), py::ssize_t(f.n_joints)}); })
         .def_readonly("n_seeded", &Found::n_seeded)
         .def_readonly("n_remote", &Found::n_remote);
 }

@@ -27,8 +27,8 @@ struct Link {
 
 struct Chain {
     int n_joints, n_links;
-    int kind;        // N of the templates
-    double reach;    // upper bound of the distance from base to tip without what joints slide [m]
+    int kind;      // N of the templates
+    double reach;  // upper bound of the distance from base to tip without what joints slide [m]
     bool has_slide;
     std::vector<Link<double>> links;  // n_links + 1, the last only P_m
     std::vector<Link<float>> single;
@@ -52,7 +52,8 @@ struct Chain {
             link.offset = i < n_links ? row[15] : 0.0;
             reach += std::hypot(row[9], row[10], row[11]);
             has_slide |= link.slides;
-            if (i < n_links) is_plain &= !link.slides && link.source == i && link.multiplier == 1.0 && link.offset == 0.0;
+            if (i < n_links)
+                is_plain &= !link.slides && link.source == i && link.multiplier == 1.0 && link.offset == 0.0;
             links.push_back(link);
             Link<float> narrow{{}, {}, link.slides, link.source, float(link.multiplier), float(link.offset)};
             std::copy_n(link.rotation, 9, narrow.rotation);

@@ -1,7 +1,7 @@
 // The solutions of one pose where an arm has one joint more than the pose takes: curves, followed by continuation.
 //
-// A walk begins at a known solution and takes steps of equal length (predictor and corrector, Allgower and Georg 1990): a
-// prediction by the cubic through the last two places and their tangents, and Newton's method back to the pose. A
+// A walk begins at a known solution and takes steps of equal length (predictor and corrector, Allgower and Georg 1990):
+// a prediction by the cubic through the last two places and their tangents, and Newton's method back to the pose. A
 // prediction led back to within kClose takes one more step of it, and that and the tangent there need one evaluation of
 // the Jacobian: two or three are all that a new solution takes.
 //
@@ -18,12 +18,12 @@
 
 namespace eim {
 
-inline constexpr double kSpacing = 0.6;      // of solutions at least, as a share of the step
-inline constexpr double kForesight = 0.9;    // a step predicted to end closer than this share of that is not taken
-inline constexpr int kStepsOutside = 5;      // of a walk outside the limits before it ends
-inline constexpr int kMostOutside = 256;     // places outside that are remembered
-inline constexpr int kStepsBack = 6;         // of Newton's method from a prediction to the pose
-inline constexpr double kClose = 4e-3;       // [m], [rad]
+inline constexpr double kSpacing = 0.6;       // of solutions at least, as a share of the step
+inline constexpr double kForesight = 0.9;     // a step predicted to end closer than this share of that is not taken
+inline constexpr int kStepsOutside = 5;       // of a walk outside the limits before it ends
+inline constexpr int kMostOutside = 256;      // places outside that are remembered
+inline constexpr int kStepsBack = 6;          // of Newton's method from a prediction to the pose
+inline constexpr double kClose = 4e-3;        // [m], [rad]
 inline constexpr double kContraction = 0.25;  // by which each step back has to lessen the squared error
 inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // of the squared error, and beside it
 inline constexpr double kSlack = 1.03;  // places, which are solutions within 1e-4 or so, differ by more from roots
@@ -63,8 +63,15 @@ template <int N>
 class Continuation {
    public:
     Continuation(const Chain& chain, const Task& task, const Spread& spread, double seed)
-        : chain_(chain), task_(task), spread_(spread), n_(joints_of<N>(chain)), target_(target_of<V>(task.target)),
-          trace_{n_, {}, {}, {}, {}}, known_(task.bounds, n_), hidden_(task.bounds, n_), radius_(kSpacing * spread.step) {
+        : chain_(chain),
+          task_(task),
+          spread_(spread),
+          n_(joints_of<N>(chain)),
+          target_(target_of<V>(task.target)),
+          trace_{n_, {}, {}, {}, {}},
+          known_(task.bounds, n_),
+          hidden_(task.bounds, n_),
+          radius_(kSpacing * spread.step) {
         Random random(seed);
         std::fill_n(period_, n_, kTwoPi);
         for (int i = 0; i < chain.n_links; ++i) {

@@ -9,7 +9,9 @@
 namespace eim {
 
 // a - b, on the circle where a joint turns endlessly.
-inline double difference(double a, double b, bool wraps) { return wraps ? wrapped(a - b, kTwoPi, 1.0 / kTwoPi) : a - b; }
+inline double difference(double a, double b, bool wraps) {
+    return wraps ? wrapped(a - b, kTwoPi, 1.0 / kTwoPi) : a - b;
+}
 
 // Whether no joint of two configurations differs by more than a tolerance.
 inline bool are_duplicates(const Bounds<double>& bounds, const double* a, const double* b, int n_joints,
@@ -40,13 +42,16 @@ class Places {
         for (int j = 0; j < n_joints_; ++j) at(i, j) = kNowhere;
     }
 
-    bool is_hidden(std::ptrdiff_t i) const { return values_[(i / kBlock) * n_joints_ * kBlock + i % kBlock] == kNowhere; }
+    bool is_hidden(std::ptrdiff_t i) const {
+        return values_[(i / kBlock) * n_joints_ * kBlock + i % kBlock] == kNowhere;
+    }
 
     // Whether a place is within a radius of this one, in Euclidean distance. A few joints tell most blocks apart.
     bool has_near(const double* place, double radius) const {
         const float limit = float(radius * radius);
         const int few = std::min(n_joints_, 4);
-        for (const float* block = values_.data(); block != values_.data() + values_.size(); block += n_joints_ * kBlock) {
+        for (const float* block = values_.data(); block != values_.data() + values_.size();
+             block += n_joints_ * kBlock) {
             float squares[kBlock] = {};
             for (int j = 0; j < few; ++j) add_squares(block + j * kBlock, j, float(place[j]), squares);
             if (!has_below(squares, limit)) continue;
@@ -61,7 +66,8 @@ class Places {
         double extent = 0.0;
         for (int j = 0; j < n_joints_; ++j) extent = std::max(extent, std::abs(place[j]));
         const float limit = float(tolerance + 3e-7 * (extent + tolerance));
-        for (const float* block = values_.data(); block != values_.data() + values_.size(); block += n_joints_ * kBlock) {
+        for (const float* block = values_.data(); block != values_.data() + values_.size();
+             block += n_joints_ * kBlock) {
             float largest[kBlock] = {};
             int n_near = 1;
             for (int j = 0; j < n_joints_ && n_near > 0; ++j) {

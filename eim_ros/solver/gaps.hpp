@@ -1,5 +1,5 @@
-// Configurations between the places of a trace: the cubic through two of them along their tangents (Hermite) is close to
-// the curve.
+// Configurations between the places of a trace: the cubic through two of them along their tangents (Hermite) is close
+// to the curve.
 #pragma once
 
 #include "continuation.hpp"
@@ -22,7 +22,8 @@ inline std::vector<double> between(const Bounds<double>& bounds, Trace& trace, d
     for (int i = 0; i < n_places; ++i) {
         const int parent = trace.parents[i];
         if (parent == Trace::kNone) continue;
-        const int n_inside = is_inside(bounds, trace.place(i), n_joints) + is_inside(bounds, trace.place(parent), n_joints);
+        const int n_inside =
+            is_inside(bounds, trace.place(i), n_joints) + is_inside(bounds, trace.place(parent), n_joints);
         if (n_inside == 0) continue;
         double largest = 0.0, along = 0.0;
         for (int j = 0; j < n_joints; ++j) {
@@ -58,7 +59,8 @@ inline std::vector<double> between(const Bounds<double>& bounds, Trace& trace, d
     int n_chosen = 0;
     for (int i = 0; i < n_seeds; ++i) {
         if (int((i + 1) * share) > int(i * share)) {
-            std::copy_n(seeds.data() + std::ptrdiff_t(i) * n_joints, n_joints, seeds.data() + std::ptrdiff_t(n_chosen++) * n_joints);
+            std::copy_n(seeds.data() + std::ptrdiff_t(i) * n_joints, n_joints,
+                        seeds.data() + std::ptrdiff_t(n_chosen++) * n_joints);
         }
     }
     seeds.resize(std::size_t(n_chosen) * n_joints);

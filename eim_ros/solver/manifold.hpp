@@ -1,14 +1,13 @@
 // The self-motion manifold of a redundant arm sampled evenly, where it has more than one dimension.
 //
-// From a solution q a step along the null space of its Jacobian, h t with t in the direction of (I - J^+ J) d, leaves the
-// pose by the second order of h only, and some steps of the refiner lead back: a new solution, at a wanted distance.
-// Growing from all solutions at once, and keeping only points that are at least a spacing away from every other, is
-// Poisson-disk sampling (Bridson 2007) on the manifold.
+// From a solution q a step along the null space of its Jacobian, h t with t in the direction of (I - J^+ J) d, leaves
+// the pose by the second order of h only, and some steps of the refiner lead back: a new solution, at a wanted
+// distance. Growing from all solutions at once, and keeping only points that are at least a spacing away from every
+// other, is Poisson-disk sampling (Bridson 2007) on the manifold.
 #pragma once
 
 #include "gaps.hpp"
 #include "null_space.hpp"
-#include "polish.hpp"
 
 namespace eim {
 
@@ -67,7 +66,8 @@ inline void grow(const Chain& chain, const Task& task, const Spread& spread, dou
     while (head < points.n && points.n < points.capacity && points.n - n_known >= kLeastYield * n_tried &&
            !spread.is_late()) {
         ends.clear();
-        for (int n_heads = 0; head < points.n && ends.size() < std::size_t(kBatch * n_joints) && n_heads < kBatch; ++head) {
+        const std::size_t enough = std::size_t(kBatch) * n_joints;
+        for (int n_heads = 0; head < points.n && ends.size() < enough && n_heads < kBatch; ++head) {
             if (head < n_known && heads.has_near(points.row(head), spacing)) continue;
             if (head < n_known) heads.add(points.row(head));
             ++n_heads, n_tried += 2 * spread.redundancy;
@@ -82,6 +82,21 @@ inline void grow(const Chain& chain, const Task& task, const Spread& spread, dou
             points.add(rows.row(i)), known.add(rows.row(i));
         }
     }
+}
+
+// Solutions to which rows (n, n_joints), all of them close to one, lead: for most one step is enough.
+template <int N>
+inline std::vector<double> polished(const Chain& chain, const Task& task, std::vector<double> rows) {
+    const std::size_t n_joints = joints_of<N>(chain);
+    Results results(rows.size() / n_joints);
+    const Rows seeds = results.rows(rows.data(), int(n_joints));
+    RowJobs<WideDouble, N> jobs{seeds};
+    run_attempts<N, WideDouble>(chain, task, {task.position_tolerance, task.orientation_tolerance, 3, 3}, jobs);
+    std::vector<double> solutions;
+    for (std::ptrdiff_t i = 0; i < seeds.n; ++i) {
+        if (seeds.converged[i]) solutions.insert(solutions.end(), seeds.row(i), seeds.row(i) + n_joints);
+    }
+    return solutions;
 }
 
 // Appends solutions to points by continuation, a step from each other along the curves.
@@ -105,11 +120,10 @@ inline void trace(const Chain& chain, const Task& task, const Spread& spread, do
     for (int i = n_roots; i < walked.size(); ++i) {
         if (walked.is_new[i]) seeds.insert(seeds.end(), walked.place(i), walked.place(i) + n_joints);
     }
-    const std::size_t n_seeds = seeds.size() / n_joints;
-    append(polished<N>(chain, task, std::move(seeds), n_seeds));
+    append(polished<N>(chain, task, std::move(seeds)));
     const int n_wanted = points.capacity - points.n;
     if (spread.finest < 0.0 || n_wanted == 0 || points.n == n_roots || spread.is_late()) return;
-    append(polished<N>(chain, task, between(task.bounds, walked, spread.finest, int(kSpare * n_wanted) + 1), n_wanted));
+    append(polished<N>(chain, task, between(task.bounds, walked, spread.finest, int(kSpare * n_wanted) + 1)));
 }
 
 // Appends solutions to points along the self-motion: curves are traced, manifolds of more dimensions grown over.

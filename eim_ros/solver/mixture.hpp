@@ -16,9 +16,9 @@ inline constexpr double kNegligible = 36.0;  // [nat]: exp(-36) of a sum is abou
 
 struct Mixture {
     int n_contexts, n_context, n_experts, n_dims;
-    const double *log_weights, *contexts;                  // (n_contexts, n_experts), (n_contexts, n_context)
-    const double *weights, *biases, *scale_trils;          // (n_experts, n_dims, n_context), ... (n_dims, n_dims)
-    const double *inverse_scale_trils, *log_normalisers;   // (n_experts, n_dims, n_dims), (n_experts,)
+    const double *log_weights, *contexts;                 // (n_contexts, n_experts), (n_contexts, n_context)
+    const double *weights, *biases, *scale_trils;         // (n_experts, n_dims, n_context), ... (n_dims, n_dims)
+    const double *inverse_scale_trils, *log_normalisers;  // (n_experts, n_dims, n_dims), (n_experts,)
     int n_components() const { return n_contexts * n_experts; }
 
     void mean(int context, int expert, double* result) const {
@@ -107,7 +107,9 @@ class LogDensity {
 
    public:
     explicit LogDensity(const Mixture& mixture)
-        : mixture_(mixture), d_(D > 0 ? D : mixture.n_dims), shifts_(std::size_t(mixture.n_components()) * d_),
+        : mixture_(mixture),
+          d_(D > 0 ? D : mixture.n_dims),
+          shifts_(std::size_t(mixture.n_components()) * d_),
           heights_(mixture.log_weights, mixture.log_weights + mixture.n_components()),
           terms_(std::size_t(mixture.n_components()) * kPacks) {
         double mean[kMostJoints];
@@ -169,7 +171,9 @@ class LogDensity {
                 if (any(below > -kNegligible)) total += falling_exp(below);
             }
             for (int i = pack * W; i < std::min(n, (pack + 1) * W); ++i) {
-                result[i] = get(top, i % W) + std::log(get(total, i % W));
+                double sum = 0.0;  // a sample that is no number has no density, whatever its neighbours
+                for (int b = 0; b < d; ++b) sum += get(x[pack][b], i % W);
+                result[i] = sum == sum ? get(top, i % W) + std::log(get(total, i % W)) : sum;
             }
         }
     }

@@ -11,8 +11,9 @@ inline constexpr double kLeastShare = 1e-3;  // of a direction that has to be in
 inline constexpr int kMostDescents = 200, kMostHalvings = 12;
 inline constexpr double kShortestScale = 0.1;  // of a step to the descent; weights are at most 1
 inline constexpr double kLongestStep = 0.3;    // [rad, m]
-inline constexpr double kFlat = 3e-5;  // [rad, m]: length of the gradient along the self-motion at which a minimum is reached
-inline constexpr double kExact = 1e-12;       // [m], [rad]: errors to which steps are led back, lest they hide the descent
+inline constexpr double kFlat =
+    3e-5;  // [rad, m]: length of the gradient along the self-motion at which a minimum is reached
+inline constexpr double kExact = 1e-12;  // [m], [rad]: errors to which steps are led back, lest they hide the descent
 inline constexpr double kWidestMargin = 1e-2;  // [rad, m]: closer to a limit counts as at it, until a minimum with that
 inline constexpr double kNarrowing = 1e-3;
 inline constexpr double kEdge = 1e-8;  // [m], [rad]: closer than this to a limit or to the end of a tolerance is at it
@@ -64,7 +65,8 @@ struct NullSpace {
         const Bounds<double>& bounds = task.bounds;
         double masked[kJoints<N>][6], length = 0.0;
         for (int j = 0; j < joints_of<N>(chain); ++j) {
-            const bool outward = (q[j] <= bounds.lower[j] && direction[j] < 0.0) || (q[j] >= bounds.upper[j] && direction[j] > 0.0);
+            const bool outward =
+                (q[j] <= bounds.lower[j] && direction[j] < 0.0) || (q[j] >= bounds.upper[j] && direction[j] > 0.0);
             const double free = outward && !bounds.wraps[j] ? 0.0 : 1.0;
             tangent[j] = free * direction[j];
             length += tangent[j] * tangent[j];
@@ -79,9 +81,9 @@ struct NullSpace {
 
 // Moves solutions of a task along the self-motion to a local minimum of a cost.
 //
-// The cost never rises: a point that cannot be moved without stays as it is. The length of the first step is that of the
-// least cost along a straight line, of the others that of Barzilai and Borwein (1988), for one free dimension the secant
-// method; each is halved until the cost falls.
+// The cost never rises: a point that cannot be moved without stays as it is. The length of the first step is that of
+// the least cost along a straight line, of the others that of Barzilai and Borwein (1988), for one free dimension the
+// secant method; each is halved until the cost falls.
 template <int N>
 class Descent {
    public:
@@ -109,7 +111,8 @@ class Descent {
             if (falls) {
                 cost = cost_(trial);
                 for (int j = 0; j < n; ++j) {
-                    taken_[j] = difference(trial[j], q[j], task_.bounds.wraps[j]), slope_[j] = tangent_[j], q[j] = trial[j];
+                    taken_[j] = difference(trial[j], q[j], task_.bounds.wraps[j]), slope_[j] = tangent_[j],
+                    q[j] = trial[j];
                 }
             } else if (margin > kEdge) {
                 margin = std::max(kNarrowing * margin, kEdge);

@@ -1,8 +1,9 @@
 // Seeds moved onto a pose by damped least squares, as many side by side as a pack has lanes.
 //
-// The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it is 1, times 4 after each step that made the error
-// larger, halved after each other one; without it a pose out of reach is circled, not approached. An attempt is given
-// up when the squared error does not halve within `patience` steps. A lane whose seed has ended takes the next one.
+// The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it is 1, times 4 after each step that made the
+// error larger, halved after each other one; without it a pose out of reach is circled, not approached. An attempt is
+// given up when the squared error does not halve within `patience` steps. A lane whose seed has ended takes the next
+// one.
 //
 // Many seeds are refined in single precision first, where a pack holds twice as many, up to errors of kHandOver; what
 // gets there goes on in double precision, from where one or two steps lead to any tolerance. What is said of an answer
@@ -35,9 +36,9 @@ struct Attempt {
 };
 
 // Runs attempts until there are no more. `jobs` has three methods:
-//     bool next(lane, S* seed, Frame<V>& targets, int& steps)  the next seed, its target if not the task's, steps taken
+//     bool next(lane, S* seed, Frame<V>& targets)  the next seed, and its target if not the task's
 //     void ended(lane, const Attempt<S, N>&)
-//     bool is_wanted(lane)                                     false: the attempt is of no use any more
+//     bool is_wanted(lane)                         false: the attempt is of no use any more
 template <int N, class V, class Jobs>
 inline void run_attempts(const Chain& chain, const Task& task, const Effort& effort, Jobs& jobs) {
     using S = Scalar<V>;
@@ -53,8 +54,7 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
     int n_active = 0;
     const auto load = [&](int lane) {
         S seed[kJoints<N>];
-        int taken = 0;
-        if (!jobs.next(lane, seed, target, taken)) return;
+        if (!jobs.next(lane, seed, target)) return;
         is_active[lane] = true, ++n_active;
         for (int j = 0; j < n_joints; ++j) {
             const S value = within(bounds, j, seed[j]);
@@ -63,7 +63,7 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
         for (V* worst : {&least, &reference, &previous, &distance, &angle}) {
             set(*worst, lane, std::numeric_limits<S>::infinity());
         }
-        set(caution, lane, S(1)), set(steps, lane, S(taken)), set(due, lane, S(0));
+        set(caution, lane, S(1)), set(steps, lane, S(0)), set(due, lane, S(0));
     };
     for (int j = 0; j < n_joints; ++j) q[j] = best[j] = fill<V>(bounds.lower[j]);
     for (int lane = 0; lane < W; ++lane) load(lane);
@@ -89,8 +89,8 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
         if (any(ended)) {
             for (int lane = 0; lane < W; ++lane) {
                 if (!is_active[lane] || !get_mask(ended, lane)) continue;
-                Attempt<S, N> attempt{get_mask(done, lane), int(get(steps, lane)), get(distance, lane),
-                                      get(angle, lane), {}};
+                Attempt<S, N> attempt{
+                    get_mask(done, lane), int(get(steps, lane)), get(distance, lane), get(angle, lane), {}};
                 for (int j = 0; j < n_joints; ++j) attempt.q[j] = get(best[j], lane);
                 jobs.ended(lane, attempt);
                 is_active[lane] = false, is_free[lane] = true, --n_active;
@@ -123,7 +123,7 @@ struct OneJob {
     Attempt<double, N> result{};
     bool is_taken = false;
 
-    bool next(int, double* from, Frame<double>&, int&) {
+    bool next(int, double* from, Frame<double>&) {
         if (is_taken) return false;
         std::copy_n(seed, n_joints, from);
         return is_taken = true;
@@ -167,28 +167,46 @@ struct Results {
 
     explicit Results(std::size_t n) : converged(n), iterations(n), errors(2 * n) {}
     Rows rows(double* positions, int n_joints) {
-        return {positions,         std::ptrdiff_t(iterations.size()), n_joints, reinterpret_cast<bool*>(converged.data()),
-                iterations.data(), errors.data(),                     errors.data() + iterations.size()};
+        return {positions,
+                std::ptrdiff_t(iterations.size()),
+                n_joints,
+                reinterpret_cast<bool*>(converged.data()),
+                iterations.data(),
+                errors.data(),
+                errors.data() + iterations.size()};
     }
 };
 
-// Attempts from each of the rows, or from those only that converged so far.
+template <class V>
+inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // (4, 4)
+    for (int k = 0; k < 3; ++k) {
+        set(frame.x[k], lane, Scalar<V>(pose[4 * k])), set(frame.y[k], lane, Scalar<V>(pose[4 * k + 1]));
+        set(frame.z[k], lane, Scalar<V>(pose[4 * k + 2])), set(frame.origin[k], lane, Scalar<V>(pose[4 * k + 3]));
+    }
+}
+
+// Attempts from each of the rows, or where they ended from some of them, with steps added; each row may have a target.
 template <class V, int N>
 struct RowJobs {
     const Rows& rows;
-    bool only_converged = false;
+    const std::vector<std::ptrdiff_t>* some = nullptr;
+    const double* targets = nullptr;  // (n, 4, 4), else the task's
     std::ptrdiff_t following = 0;
     std::ptrdiff_t row_of[kLanes<V>] = {};
 
-    bool next(int lane, Scalar<V>* seed, Frame<V>&, int& steps) {
-        while (only_converged && following < rows.n && !rows.converged[following]) ++following;
-        if (following >= rows.n) return false;
-        std::copy_n(rows.row(following), rows.n_joints, seed);
-        steps = only_converged ? static_cast<int>(rows.iterations[following]) : 0;
-        row_of[lane] = following++;
+    bool next(int lane, Scalar<V>* seed, Frame<V>& frames) {
+        if (following >= (some ? std::ptrdiff_t(some->size()) : rows.n)) return false;
+        const std::ptrdiff_t row = row_of[lane] = some ? (*some)[following] : following;
+        ++following;
+        std::copy_n(rows.row(row), rows.n_joints, seed);
+        if (targets) set_frame(frames, lane, targets + 16 * row);
         return true;
     }
-    void ended(int lane, const Attempt<Scalar<V>, N>& attempt) { rows.store(row_of[lane], attempt); }
+    void ended(int lane, const Attempt<Scalar<V>, N>& attempt) {
+        const std::int64_t before = some ? rows.iterations[row_of[lane]] : 0;
+        rows.store(row_of[lane], attempt);
+        rows.iterations[row_of[lane]] += before;
+    }
     bool is_wanted(int) const { return true; }
 };
 
@@ -243,7 +261,7 @@ inline void refine_rows(const Chain& chain, const Task& task, const Effort& effo
         RowJobs<double, N> jobs{rows};
         return run_attempts<N, double>(chain, task, effort, jobs);
     }
-    if (rows.n <= kLanes<WideDouble> || !fits_single(chain, task)) {
+    if (rows.n <= kLanes<WideDouble> || effort.max_iterations == 0 || !fits_single(chain, task)) {
         RowJobs<WideDouble, N> jobs{rows};
         return run_attempts<N, WideDouble>(chain, task, effort, jobs);
     }
@@ -253,7 +271,11 @@ inline void refine_rows(const Chain& chain, const Task& task, const Effort& effo
         for (int j = 0; j < rows.n_joints; ++j) rows.row(i)[j] = within(task.bounds, j, rows.row(i)[j]);
     }
     measure_rows<N>(chain, task, rows);
-    RowJobs<WideDouble, N> second{rows, true};
+    std::vector<std::ptrdiff_t> reached;
+    for (std::ptrdiff_t i = 0; i < rows.n; ++i) {
+        if (rows.converged[i]) reached.push_back(i);
+    }
+    RowJobs<WideDouble, N> second{rows, &reached};
     run_attempts<N, WideDouble>(chain, task, effort, second);
 }
 

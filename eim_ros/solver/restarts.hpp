@@ -13,7 +13,7 @@ struct Poses {
     const double* targets;  // (n, 4, 4)
     int max_restarts;       // attempts at each
     std::vector<int> attempts;
-    std::vector<double> least;      // squared error of the best attempt so far
+    std::vector<double> least;       // squared error of the best attempt so far
     std::vector<std::uint8_t> open;  // no attempt has converged
 };
 
@@ -33,18 +33,13 @@ struct RestartJobs {
 
     bool is_wanted(int lane) const { return poses.open[pose_of[lane]]; }
 
-    bool next(int lane, Scalar<V>* seed, Frame<V>& targets, int&) {
+    bool next(int lane, Scalar<V>* seed, Frame<V>& targets) {
         std::ptrdiff_t& pose = pose_of[lane];
         if (!may_try(pose)) {
             while (following < rows.n && !may_try(following)) ++following;
             pose = following < rows.n ? following++ : any_of_others(lane);
             if (pose < 0) return false;
-            const double* target = poses.targets + 16 * pose;
-            for (int k = 0; k < 3; ++k) {
-                set(targets.x[k], lane, Scalar<V>(target[4 * k])), set(targets.y[k], lane, Scalar<V>(target[4 * k + 1]));
-                set(targets.z[k], lane, Scalar<V>(target[4 * k + 2]));
-                set(targets.origin[k], lane, Scalar<V>(target[4 * k + 3]));
-            }
+            set_frame(targets, lane, poses.targets + 16 * pose);
         }
         ++poses.attempts[pose];
         for (int j = 0; j < rows.n_joints; ++j) {
@@ -79,42 +74,15 @@ struct RestartJobs {
     }
 };
 
-// From where attempts at some poses ended, on in double precision.
-template <class V, int N>
-struct FinishJobs {
-    const Rows& rows;
-    const double* targets;
-    const std::vector<std::ptrdiff_t>& which;
-    std::size_t following = 0;
-    std::ptrdiff_t pose_of[kLanes<V>] = {};
-
-    bool next(int lane, double* seed, Frame<V>& frames, int&) {
-        if (following >= which.size()) return false;
-        const std::ptrdiff_t pose = pose_of[lane] = which[following++];
-        const double* target = targets + 16 * pose;
-        for (int k = 0; k < 3; ++k) {
-            set(frames.x[k], lane, target[4 * k]), set(frames.y[k], lane, target[4 * k + 1]);
-            set(frames.z[k], lane, target[4 * k + 2]), set(frames.origin[k], lane, target[4 * k + 3]);
-        }
-        std::copy_n(rows.row(pose), rows.n_joints, seed);
-        return true;
-    }
-    void ended(int lane, const Attempt<double, N>& attempt) {
-        const std::int64_t before = rows.iterations[pose_of[lane]];
-        rows.store(pose_of[lane], attempt);
-        rows.iterations[pose_of[lane]] = before + attempt.steps;
-    }
-    bool is_wanted(int) const { return true; }
-};
-
+// On in double precision from where attempts at some poses ended.
 template <int N>
 inline void finish(const Chain& chain, const Task& task, const Effort& effort, const Rows& rows, const double* targets,
                    const std::vector<std::ptrdiff_t>& which) {
     if (which.size() == 1) {
-        FinishJobs<double, N> jobs{rows, targets, which};
+        RowJobs<double, N> jobs{rows, &which, targets};
         run_attempts<N, double>(chain, task, effort, jobs);
     } else {
-        FinishJobs<WideDouble, N> jobs{rows, targets, which};
+        RowJobs<WideDouble, N> jobs{rows, &which, targets};
         run_attempts<N, WideDouble>(chain, task, effort, jobs);
     }
 }
@@ -152,8 +120,10 @@ inline void solve_rows(const Chain& chain, const Task& task, const Effort& effor
     for (std::ptrdiff_t i = 0; i < rows.n; ++i) {
         if (!rows.converged[i]) missed.push_back(i);
     }
-    finish<N>(chain, task, {effort.position_tolerance, effort.orientation_tolerance, effort.max_iterations,
-                            effort.max_iterations + 1}, rows, targets, missed);
+    finish<N>(
+        chain, task,
+        {effort.position_tolerance, effort.orientation_tolerance, effort.max_iterations, effort.max_iterations + 1},
+        rows, targets, missed);
 }
 
 }  // namespace eim

@@ -9,11 +9,11 @@ namespace eim {
 inline constexpr std::uint32_t kNoExpert = 0xFFFFFFFFu;  // of what came from a given or uniform seed, or from a walk
 
 struct Round {
-    int n_uniform, n_drawn;     // seeds uniform within the limits, and drawn from the mixture
-    double tempering;           // power of the mixture's weights
-    bool stratified;            // whether draws are spread evenly over the weights
-    double distinct_tolerance;  // [rad or m]: near-duplicates within it are left out; negative: none are
-    bool has_walked;            // whether walks were made in an earlier round
+    int n_uniform, n_drawn;      // seeds uniform within the limits, and drawn from the mixture
+    double tempering;            // power of the mixture's weights
+    bool stratified;             // whether draws are spread evenly over the weights
+    double distinct_tolerance;   // [rad or m]: near-duplicates within it are left out; negative: none are
+    bool has_walked;             // whether walks were made in an earlier round
     int fewest_roots, n_wanted;  // from so many solutions on walks follow, until there are n_wanted
     Spread spread;
     Effort effort;
@@ -35,7 +35,8 @@ struct Found {
         positions.resize(n * n_joints), position_error.resize(n), orientation_error.resize(n), experts.resize(n);
     }
     void move_row(int from, int to) {
-        std::copy_n(positions.data() + std::ptrdiff_t(from) * n_joints, n_joints, positions.data() + std::ptrdiff_t(to) * n_joints);
+        std::copy_n(positions.data() + std::ptrdiff_t(from) * n_joints, n_joints,
+                    positions.data() + std::ptrdiff_t(to) * n_joints);
         position_error[to] = position_error[from], orientation_error[to] = orientation_error[from];
         experts[to] = experts[from];
     }
@@ -104,9 +105,9 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
     }
     std::vector<std::uint8_t> valid(points.n - n_known);
     std::vector<std::int64_t> none(points.n - n_known);
-    verify_rows<N>(chain, task, {points.row(n_known), points.n - n_known, n_joints, reinterpret_cast<bool*>(valid.data()),
-                                 none.data(), found.position_error.data() + n_known,
-                                 found.orientation_error.data() + n_known});
+    verify_rows<N>(chain, task,
+                   {points.row(n_known), points.n - n_known, n_joints, reinterpret_cast<bool*>(valid.data()),
+                    none.data(), found.position_error.data() + n_known, found.orientation_error.data() + n_known});
     int n_kept = n_known;
     found.n_seeded = n_known;
     for (int i = n_known; i < points.n; ++i) {

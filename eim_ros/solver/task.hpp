@@ -21,7 +21,7 @@ struct Task {
     Bounds<float> single_bounds;
     double target[3][4];
     bool position_only, has_tolerances;
-    double tolerances[6];                               // along x, y, z [m], about x, y, z [rad], of the target
+    double tolerances[6];                              // along x, y, z [m], about x, y, z [rad], of the target
     double position_tolerance, orientation_tolerance;  // [m], [rad]: of what is beyond
 
     template <class S>
@@ -102,10 +102,11 @@ inline S beyond(S value, S tolerance) {
 
 // The error in the frame of the target, and only what is beyond the tolerances of its axes.
 //
-// The rotation of the tip in that frame is taken apart into a twist about its axis k of the largest tolerance, and after
-// it the shortest rotation that takes this axis to the tip's, its swing, whose rotation vector lies in the plane of the
-// two other axes. Their components are what the tolerances are for. So where the twist is free, what remains is exactly
-// the angle between the two axes k, however far the tip is twisted, which a rotation vector's components are not.
+// The rotation of the tip in that frame is taken apart into a twist about its axis k of the largest tolerance, and
+// after it the shortest rotation that takes this axis to the tip's, its swing, whose rotation vector lies in the plane
+// of the two other axes. Their components are what the tolerances are for. So where the twist is free, what remains is
+// exactly the angle between the two axes k, however far the tip is twisted, which a rotation vector's components are
+// not.
 //
 // Rows of axes, in the base frame: the axes of the target after the swing. The swing has the same components along
 // these, and a turn about the tip's axis k has none along the two others.

@@ -12,15 +12,16 @@ struct SineCosine {
 
 inline constexpr double kLargeAngle = 1e5;
 
-// Sine and cosine of |x| < 1e5; larger ones are first taken modulo a turn, one by one.
+template <class V>
+SineCosine<V> sine_and_cosine_with_large(V x);
+
+// Sine and cosine of |x| < 1e5; of lanes that hold more, those of the C library, one by one.
 //
 // x = k pi/2 + r with |r| <= pi/4, pi/2 in two parts (Cody and Waite 1980), then Taylor series of r.
 template <class V>
 inline SineCosine<V> sine_and_cosine(V x) {
     using S = Scalar<V>;
-    if (any(!(absolute(x) < S(kLargeAngle)))) {
-        for (int lane = 0; lane < kLanes<V>; ++lane) set(x, lane, std::fmod(get(x, lane), S(kTwoPi)));
-    }
+    if (any(!(absolute(x) < S(kLargeAngle)))) return sine_and_cosine_with_large(x);
     const V shifted = x * S(0.636619772367581343) + kRounder<S>;  // its last bits are those of k
     const V k = shifted - kRounder<S>;
     V s, c, z;
@@ -49,6 +50,21 @@ inline SineCosine<V> sine_and_cosine(V x) {
         const V first = bits & 1 ? c : s, second = bits & 1 ? s : c;
         return {bits & 2 ? -first : first, (bits + 1) & 2 ? -second : second};
     }
+}
+
+template <class V>
+[[gnu::noinline, gnu::cold]] SineCosine<V> sine_and_cosine_with_large(V x) {
+    const V all = x;
+    const auto is_large = [&](int lane) { return !(std::abs(get(all, lane)) < Scalar<V>(kLargeAngle)); };
+    for (int lane = 0; lane < kLanes<V>; ++lane) {
+        if (is_large(lane)) set(x, lane, Scalar<V>(0));
+    }
+    SineCosine<V> result = sine_and_cosine(x);
+    for (int lane = 0; lane < kLanes<V>; ++lane) {
+        if (!is_large(lane)) continue;
+        set(result.sine, lane, std::sin(get(all, lane))), set(result.cosine, lane, std::cos(get(all, lane)));
+    }
+    return result;
 }
 
 // The angle in [0, pi] of sine s >= 0 and cosine c, up to a common factor.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from kinematics.free_flyer import difference
 from kinematics.robots import every_robot, robot_and_oracle
-from kinematics.test_lanes import assert_alike, refined
+from kinematics.side_by_side import assert_alike, one_by_one_and_side_by_side
 
 from eim_ros.errors import ConstraintError
-from eim_ros.kinematics import Robot, kernels, lanes
+from eim_ros.kinematics import Robot
 
 FREE = np.inf
 TASKS = [
@@ -30,19 +31,6 @@ def turned(*rotation_vectors: list[float]) -> np.ndarray:
     return pose
 
 
-def difference(tip: np.ndarray, target: np.ndarray, tolerances: list[float]) -> tuple[float, float, np.ndarray]:
-    """Both lengths, and the error of `kernels.task_difference`."""
-    vectors = np.zeros((2, 6))
-    lengths = kernels.task_difference(
-        np.ascontiguousarray(tip[:3]),
-        np.ascontiguousarray(target),
-        np.array(tolerances, dtype=float),
-        vectors,
-        np.empty((3, 3)),
-    )
-    return (*lengths, vectors[0])
-
-
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("twist", [0.0, 1.0, -3.0, np.pi])
 def test_free_rotation_about_one_axis_leaves_the_angle_between_the_axes(axis: int, twist: float) -> None:
@@ -53,10 +41,9 @@ def test_free_rotation_about_one_axis_leaves_the_angle_between_the_axes(axis: in
         tip = target @ turned((angle * aside / np.linalg.norm(aside)).tolist(), (twist * along).tolist())
         tolerances = [0.0] * 6
         tolerances[3 + axis] = FREE
-        distance, error, vector = difference(tip, target, tolerances)
+        distance, error = difference(tip, target, tolerances)
         assert distance == 0.0
         assert error == pytest.approx(angle, abs=1e-12)
-        assert vector[3 + axis] == 0.0
 
 
 def test_components_are_those_of_the_target_frame_beyond_their_tolerances() -> None:
@@ -65,8 +52,15 @@ def test_components_are_those_of_the_target_frame_beyond_their_tolerances() -> N
     offset = np.eye(4)
     offset[:3, 3] = [0.1, -0.2, 0.05]
     tip = target @ offset @ turned([0.0, 0.4, 0.0], [0.0, 0.0, -0.7])
-    _, _, vector = difference(tip, target, [0.03, 0.15, 0.06, 0.0, 0.1, 0.5])
-    np.testing.assert_allclose(vector, [-0.07, 0.05, 0.0, 0.0, -0.3, 0.2], rtol=0, atol=1e-12)
+    tolerances = np.array([0.03, 0.15, 0.06, 0.0, 0.1, 0.5])
+    errors = difference(tip, target, tolerances)
+    expected = [np.linalg.norm([-0.07, 0.05, 0.0]), np.linalg.norm([0.0, -0.3, 0.2])]
+    np.testing.assert_allclose(errors, expected, rtol=0, atol=1e-12)
+    for i, beyond in enumerate([0.07, 0.05, 0.0]):  # each axis by itself, the others free
+        alone = np.where(np.arange(6) == i, tolerances, FREE)
+        assert difference(tip, target, alone)[0] == pytest.approx(beyond, abs=1e-12)
+    assert difference(tip, target, [FREE, FREE, FREE, 4.0, 0.1, 5.0])[1] == pytest.approx(0.3, abs=1e-12)  # the swing
+    assert difference(tip, target, [FREE, FREE, FREE, 0.5, 0.45, 0.5])[1] == pytest.approx(0.2, abs=1e-12)  # the twist
 
 
 def test_half_a_turn_of_an_axis_that_may_not_turn_is_an_error() -> None:
@@ -81,8 +75,7 @@ def test_without_tolerance_small_errors_are_those_of_the_pose(seed: int) -> None
     rng = np.random.default_rng(seed)
     target, small = turned(rng.standard_normal(3).tolist()), 1e-3 * rng.standard_normal(3)
     tip = target @ turned(small.tolist())
-    _, error, vector = difference(tip, target, [0.0] * 6)
-    np.testing.assert_allclose(vector[3:], -small, rtol=0, atol=5e-6)  # they differ by the square
+    _, error = difference(tip, target, [0.0] * 6)
     assert error == pytest.approx(np.linalg.norm(small), abs=5e-6)
 
 
@@ -92,14 +85,9 @@ def test_side_by_side_is_one_by_one(name: str, tolerances: list[float]) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(0)
     pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    seeds = robot.sample_configurations(2 * lanes.LANES + 3, rng)
-    task = np.array(tolerances, dtype=float)
     # 15 steps: where limits and tolerances take turns, later ones would magnify the rounding
-    results = [
-        refined(refiner, robot, seeds, pose, tolerances=task, max_iterations=15)
-        for refiner in (kernels.refine_many, lanes.refine_lanes)
-    ]
-    assert_alike(*results)
+    asked = {"tolerances": np.array(tolerances, dtype=float), "max_iterations": 15}
+    assert_alike(*one_by_one_and_side_by_side(robot, robot.sample_configurations(35, rng), pose, **asked))
 
 
 @every_robot

@@ -42,10 +42,15 @@ struct SearchResult {
 class NeighbourhoodSearch {
    public:
     NeighbourhoodSearch(const Forms& forms, const SearchInput& input)
-        : forms_(forms), input_(input), point_(forms), products_(forms.n_components, forms.n_products),
-          kept_(input.states.n_columns), shares_(input.states.n_columns),
+        : forms_(forms),
+          input_(input),
+          point_(forms),
+          products_(forms.n_components, forms.n_products),
+          kept_(input.states.n_columns),
+          shares_(input.states.n_columns),
           values_(input.states.n_columns * (input.neighbours.n_columns + 1) + input.random.n_columns),
-          candidates_(values_.size() + 1), met_(forms.n_components) {}
+          candidates_(values_.size() + 1),
+          met_(forms.n_components) {}
 
     void run(SearchResult& result) {
         std::vector<Index> begins, order;
@@ -63,7 +68,7 @@ class NeighbourhoodSearch {
    private:
     static constexpr Index kNone = -1;
 
-    struct Met {  // a component as a candidate
+    struct Met {                                   // a component as a candidate
         Index point = kNone, first_state = kNone;  // the last ones it was met at
         double deficit = 0.0, count = 0.0;         // at points of that state: sum of its log joints less the state's
     };
@@ -121,7 +126,8 @@ class NeighbourhoodSearch {
         result.n_evaluations += n;
     }
 
-    // Adds the point's products to those of its new K(n), by their responsibilities; returns the log of the joints' sum.
+    // Adds the point's products to those of its new K(n), by their responsibilities; returns the log of the joints'
+    // sum.
     double share_out() {
         double normaliser = 0.0;
         for (Index j = 0; j < kept_.size(); ++j) {

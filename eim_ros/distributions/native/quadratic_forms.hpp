@@ -50,8 +50,12 @@ struct Forms {
     std::vector<double> residuals, linear;          // R (n_narrow, n_dims, width + 1), l (n_narrow, width + 1)
 
     Forms(Index n_components, Index n_dims, Index width)
-        : n_components(n_components), n_dims(n_dims), width(width), n_products((width + 1) * (width + 2) / 2),
-          coefficients(n_components, n_products), place(n_components, kWide) {}
+        : n_components(n_components),
+          n_dims(n_dims),
+          width(width),
+          n_products((width + 1) * (width + 2) / 2),
+          coefficients(n_components, n_products),
+          place(n_components, kWide) {}
 
     const double* residual_row(Index narrow, Index a) const {
         return residuals.data() + (narrow * n_dims + a) * (width + 1);

@@ -1,0 +1,68 @@
+"""Arguments of a call, checked: what is refused raises an error of the package that carries it.
+
+Cheap, for they stand before each call of the solver.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import RobotError
+
+__all__ = ["as_numbers", "checked_generator", "is_number", "number_from_zero", "positive_number", "whole_number"]
+
+FloatArray = npt.NDArray[np.float64]
+
+LARGEST = 1_000_000  # of counts: beyond, somebody gave a wrong number, and memory would run out
+
+
+def as_numbers(values: npt.ArrayLike) -> FloatArray:
+    """Contiguous float64 array of real numbers, the one given where it is that; `TypeError` or `ValueError` if not.
+
+    Text, times and complex numbers are refused: numpy would read the first, and drop half of the last.
+    """
+    given = np.asarray(values)
+    if given.dtype.kind not in "fiubO":
+        raise TypeError(f"expected real numbers, got an array of {given.dtype}")
+    try:
+        return np.asarray(given, dtype=np.float64, order="C")
+    except OverflowError as error:
+        raise ValueError("a number is out of range") from error
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number; it may be infinite, or none at all."""
+    return isinstance(value, (float, int, Real))
+
+
+def whole_number(value: object, least: int, name: str) -> int:
+    """A count from `least` to a million; `RobotError` if it is no whole number, or out of these bounds."""
+    if not isinstance(value, (int, Integral)):
+        raise RobotError(f"{name} must be a whole number, got {value!r}", value)
+    if not least <= int(value) <= LARGEST:
+        raise RobotError(f"{name} must be at least {least} and at most {LARGEST}, got {value}", value)
+    return int(value)
+
+
+def positive_number(value: object, name: str) -> float:
+    """A number above 0, which may be infinite; `RobotError` if it is none."""
+    if number_from_zero(value, name) == 0.0:
+        raise RobotError(f"{name} must be positive, got {value!r}", value)
+    return number_from_zero(value, name)
+
+
+def number_from_zero(value: object, name: str) -> float:
+    """A number of at least 0, which may be infinite; `RobotError` if it is none."""
+    if not isinstance(value, (float, Real)) or not float(value) >= 0.0:
+        raise RobotError(f"{name} must be a positive number, got {value!r}", value)
+    return float(value)
+
+
+def checked_generator(rng: np.random.Generator) -> np.random.Generator:
+    """The generator; `RobotError` if it is none."""
+    if not isinstance(rng, np.random.Generator):
+        raise RobotError(f"rng must be a numpy Generator, as numpy.random.default_rng() makes it, got {rng!r}", rng)
+    return rng

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs the solver's tests under the address and undefined-behaviour sanitizers: no read beyond an array, no overflow.
+#
+# The compiled modules are built for the baseline only, into build/sanitized, beside the normal ones. Arguments go to
+# pytest, instead of the tests chosen here. PYTHON chooses the interpreter, default that of .venv.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+PYTHON=${PYTHON:-.venv/bin/python}
+TARGET=$PWD/build/sanitized
+export EIM_ROS_SANITIZE=1 EIM_ROS_INSTRUCTION_SET=baseline OMP_NUM_THREADS=1
+"$PYTHON" setup.py -q build_ext --build-lib "$TARGET" --build-temp build/sanitized-objects
+
+find eim_ros -name '*.py' -printf '%P\n' | while read -r file; do
+  mkdir -p "$TARGET/eim_ros/$(dirname "$file")"
+  ln -sf "$PWD/eim_ros/$file" "$TARGET/eim_ros/$file"
+done
+
+tests=("$@")
+if [[ $# == 0 ]]; then
+  tests=(test/solver test/kinematics/test_{arguments,refinement,robot,self_motion,settle,tolerances}.py)
+fi
+# leaks would be those of the interpreter; its own program is not sanitized, so the runtime has to be loaded first
+export PYTHONPATH=$TARGET ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+LD_PRELOAD=$("${CXX:-g++}" -print-file-name=libasan.so) "$PYTHON" -m pytest -p no:cacheprovider "${tests[@]}"

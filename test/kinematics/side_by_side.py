@@ -1,0 +1,34 @@
+"""The same seeds refined one by one and side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eim_ros.kinematics import Refinement, Robot
+
+__all__ = ["assert_alike", "one_by_one_and_side_by_side"]
+
+
+def joined(parts: list[Refinement]) -> Refinement:
+    """All rows of several refinements, at least one."""
+    return Refinement(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+
+
+def one_by_one_and_side_by_side(
+    robot: Robot, seeds: np.ndarray, pose: np.ndarray, at_once: int | None = None, **asked: Any
+) -> tuple[Refinement, Refinement]:
+    """Refinements of seeds (n, dof), n >= 1: each by itself, and `at_once` of them, by default all."""
+    size = at_once or len(seeds)
+    together = [robot.refine(seeds[i : i + size], pose, **asked) for i in range(0, len(seeds), size)]
+    return joined([robot.refine(row, pose, **asked) for row in seeds]), joined(together)
+
+
+def assert_alike(plain: Refinement, side: Refinement) -> None:
+    """Rounding differs, and now and then a seed near a watershed goes another way: 1 in 50 may."""
+    close = np.isclose(plain.positions, side.positions, rtol=0.0, atol=1e-6).all(axis=1)
+    close &= (plain.converged == side.converged) & (plain.iterations == side.iterations)
+    for name in ("position_error", "orientation_error"):
+        close &= np.isclose(getattr(plain, name), getattr(side, name), rtol=1e-6, atol=1e-6)
+    assert close.sum() >= len(close) - max(1, len(close) // 50)

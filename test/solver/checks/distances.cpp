@@ -1,0 +1,195 @@
+// Mixtures: densities against the plain sum, draws. Near-duplicates: against all distances.
+#include "checks.hpp"
+#include "distinctness.hpp"
+#include "mixture.hpp"
+
+using namespace eim;
+
+// A mixture with all its arrays.
+struct Owned {
+    int n_contexts, n_context = 2, k, d;
+    std::vector<double> log_weights, contexts, weights, biases, lower, inverse, normalisers;
+
+    Owned(int n_contexts, int k, int d) : n_contexts(n_contexts), k(k), d(d) {
+        Random random(0.7);
+        const auto fill_uniform = [&](std::vector<double>& values, int n) {
+            values.resize(std::size_t(n));
+            for (double& value : values) value = random.uniform(-1.0, 1.0);
+        };
+        fill_uniform(contexts, n_contexts * n_context), fill_uniform(weights, k * d * n_context);
+        fill_uniform(biases, k * d), fill_uniform(lower, k * d * d), fill_uniform(log_weights, n_contexts * k);
+        inverse.resize(lower.size()), normalisers.resize(std::size_t(k));
+        for (int e = 0; e < k; ++e) {
+            double *l = &lower[std::size_t(e * d * d)], *inv = &inverse[std::size_t(e * d * d)];
+            normalisers[std::size_t(e)] = -0.5 * d * std::log(kTwoPi);
+            for (int a = 0; a < d; ++a) {
+                for (int b = 0; b < a; ++b) l[a * d + b] /= d;
+                l[a * d + a] = 0.3 + std::abs(l[a * d + a]);
+                normalisers[std::size_t(e)] -= std::log(l[a * d + a]);
+                for (int b = 0; b <= a; ++b) {
+                    double sum = a == b;
+                    for (int c = b; c < a; ++c) sum -= l[a * d + c] * inv[c * d + b];
+                    inv[a * d + b] = sum / l[a * d + a];
+                }
+            }
+        }
+    }
+    Mixture mixture() const {
+        return {n_contexts,
+                n_context,
+                k,
+                d,
+                log_weights.data(),
+                contexts.data(),
+                weights.data(),
+                biases.data(),
+                lower.data(),
+                inverse.data(),
+                normalisers.data()};
+    }
+    // log sum of all terms, each by solving L z = x - mean.
+    double log_density(const double* x) const {
+        std::vector<long double> terms;
+        for (int c = 0; c < n_contexts * k; ++c) {
+            std::vector<double> mean(std::size_t(d), 0.0), z(std::size_t(d), 0.0);
+            mixture().mean(c / k, c % k, mean.data());
+            const double* l = &lower[std::size_t(c % k * d * d)];
+            long double term = log_weights[std::size_t(c)] - 0.5L * d * std::log(kTwoPi);
+            for (int a = 0; a < d; ++a) {
+                double rest = x[a] - mean[std::size_t(a)];
+                for (int b = 0; b < a; ++b) rest -= l[a * d + b] * z[std::size_t(b)];
+                z[std::size_t(a)] = rest / l[a * d + a];
+                term -= std::log(l[a * d + a]) + 0.5L * z[std::size_t(a)] * z[std::size_t(a)];
+            }
+            terms.push_back(term);
+        }
+        const long double top = *std::max_element(terms.begin(), terms.end());
+        long double sum = 0.0;
+        for (long double term : terms) sum += std::exp(term - top);
+        return double(top + std::log(sum));
+    }
+};
+
+CHECK(log_density_is_the_plain_sum) {
+    const int shapes[][3] = {{1, 1, 1}, {4, 5, 2}, {1, 60, 7}, {8, 40, 7}, {2, 3, 6}, {1, 2, 64}};
+    for (const auto& [n_contexts, k, d] : shapes) {
+        const Owned owned(n_contexts, k, d);
+        for (int n : {0, 1, kLanes<WideDouble>, kLanes<WideDouble> + 1, 50}) {
+            Random random(0.1);
+            std::vector<double> samples(std::size_t(n * d)), ours(std::size_t(n) + 1, 7.0);
+            for (double& value : samples) value = 3.0 * random.uniform(-1.0, 1.0);
+            const auto check = [&]<int D>() {
+                LogDensity<D>(owned.mixture()).run(samples.data(), n, ours.data());
+                for (int i = 0; i < n; ++i) {
+                    const double expected = owned.log_density(&samples[std::size_t(i * d)]);
+                    agree(ours[std::size_t(i)], expected, 1e-12 * (10.0 + std::abs(expected)), "log density");
+                }
+                claim(ours.back() == 7.0, "no more than n are written");
+            };
+            check.operator()<0>();
+            if (d == 6) check.operator()<6>();
+            if (d == 7) check.operator()<7>();
+        }
+    }
+}
+
+CHECK(log_density_far_from_all_experts_is_finite) {
+    const Owned owned(2, 5, 3);
+    std::vector<double> samples = {1e6, 1e6, 1e6, 0.0, 0.0, 0.0}, ours(2);
+    LogDensity<0>(owned.mixture()).run(samples.data(), 2, ours.data());
+    for (int i = 0; i < 2; ++i)
+        agree(ours[i] / owned.log_density(&samples[std::size_t(3 * i)]), 1.0, 1e-9, "log density");
+}
+
+CHECK(log_gate_is_a_softmax_over_experts) {
+    const double contexts[] = {0.3, -1.0, 2.0, 0.5}, weights[] = {0.1, 0.2, -5.0, 1.0, 0.0, 30.0},
+                 biases[] = {0, 1, -1};
+    double ours[6];
+    log_gate(contexts, 2, 2, weights, biases, 3, ours);
+    for (int i = 0; i < 2; ++i) {
+        double logits[3], sum = 0.0;
+        for (int e = 0; e < 3; ++e) {
+            logits[e] = biases[e] + contexts[2 * i] * weights[e] + contexts[2 * i + 1] * weights[3 + e];
+            sum += std::exp(logits[e]);
+        }
+        for (int e = 0; e < 3; ++e) agree(ours[3 * i + e], logits[e] - std::log(2.0 * sum), 1e-12, "log weight");
+    }
+}
+
+CHECK(draws_follow_the_weights) {
+    const Owned owned(2, 3, 2);
+    double total = 0.0;
+    for (double value : owned.log_weights) total += std::exp(value);
+    constexpr int n = 6000;
+    std::vector<double> samples(2 * n);
+    std::vector<std::int64_t> components(n);
+    for (bool stratified : {false, true}) {
+        Random random(0.9);
+        draw(owned.mixture(), 1.0, stratified, n, random, samples.data(), components.data());
+        for (int c = 0; c < 6; ++c) {
+            const double expected = n * std::exp(owned.log_weights[std::size_t(c)]) / total;
+            const double count = double(std::count(components.begin(), components.end(), c));
+            // at each end of its stretch a stratum may fall to either side; else four standard deviations
+            agree(count, expected, stratified ? 2.0 : 4.0 * std::sqrt(expected), "draws of a component");
+        }
+    }
+}
+
+static Bounds<double> two_of_them_wrap() {
+    Bounds<double> bounds{};
+    bounds.wraps[1] = bounds.wraps[4] = true;
+    return bounds;
+}
+
+CHECK(places_agree_with_all_distances) {
+    for (const Bounds<double>& bounds : {Bounds<double>{}, two_of_them_wrap()}) {
+        for (int n_joints : {1, 3, 5, 7}) {
+            Random random(0.3);
+            Places places(bounds, n_joints);
+            std::vector<std::vector<double>> known;
+            std::vector<double> place(std::size_t(n_joints), 0.0);
+            for (int i = 0; i < 200; ++i) {
+                for (double& value : place) value = random.uniform(-kPi, kPi);
+                double nearest = HUGE_VAL, least = HUGE_VAL;  // Euclidean, and largest difference in a joint
+                for (const std::vector<double>& other : known) {
+                    double square = 0.0, most = 0.0;
+                    for (int j = 0; j < n_joints; ++j) {
+                        const double away = place[std::size_t(j)] - other[std::size_t(j)];
+                        const double round = bounds.wraps[j] ? std::remainder(away, kTwoPi) : away;
+                        square += round * round, most = std::max(most, std::abs(round));
+                    }
+                    nearest = std::min(nearest, std::sqrt(square)), least = std::min(least, most);
+                }
+                for (double radius : {0.01, 0.3, 1.0, 3.0}) {  // 1e-5: places are kept in single precision
+                    const double off = std::abs(nearest - radius), beside = std::abs(least - radius);
+                    claim(off < 1e-5 || places.has_near(place.data(), radius) == (nearest < radius), "near in length");
+                    claim(beside < 1e-5 || places.has_duplicate(place.data(), radius) == (least < radius),
+                          "in each joint");
+                }
+                places.add(place.data()), known.push_back(place);
+                claim(places.has_near(place.data(), 1e-3) && places.has_duplicate(place.data(), 1e-9), "itself");
+            }
+            claim(places.size() == 200, "all are kept");
+        }
+    }
+}
+
+CHECK(hidden_places_are_near_nothing) {
+    for (const Bounds<double>& bounds : {Bounds<double>{}, two_of_them_wrap()}) {
+        Places places(bounds, 5);
+        const double here[5] = {0.1, 0.2, 0.3, 0.4, 0.5};
+        claim(!places.has_near(here, 1e3) && !places.has_duplicate(here, 1e3), "of no place nothing is near");
+        places.add(here);
+        claim(!places.is_hidden(0) && places.has_near(here, 1e-3), "a place");
+        places.hide(0);
+        claim(places.is_hidden(0) && !places.has_near(here, 1e3) && !places.has_duplicate(here, 1e3), "a hidden place");
+    }
+}
+
+CHECK(duplicates_are_so_in_every_joint_and_on_the_circle) {
+    const Bounds<double> bounds = two_of_them_wrap();
+    const double a[3] = {0.0, 3.1, 0.0}, b[3] = {0.009, -3.18, 0.0}, c[3] = {0.011, 3.1, 0.0}, nan[3] = {NAN, 3.1, 0.0};
+    claim(are_duplicates(bounds, a, b, 3, 0.01), "close in all joints, one across the end of its turn");
+    claim(!are_duplicates(bounds, a, c, 3, 0.01), "apart in one joint");
+    claim(!are_duplicates(bounds, a, nan, 3, 0.01), "what is not a number is close to nothing");
+}

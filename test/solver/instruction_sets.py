@@ -1,0 +1,40 @@
+"""Programs run with one of the instruction sets that this processor has."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from eim_ros.numerics.native import INSTRUCTION_SETS, VARIABLE
+
+__all__ = ["every_instruction_set", "run_with"]
+
+
+def runs_here(instruction_set: str) -> bool:
+    if os.environ.get("EIM_ROS_SANITIZE"):  # see scripts/sanitize.sh
+        return instruction_set == "baseline"
+    return importlib.import_module("eim_ros.solver._solver_baseline").runs_here(instruction_set)
+
+
+every_instruction_set = pytest.mark.parametrize(
+    "instruction_set",
+    [
+        pytest.param(name, marks=pytest.mark.skipif(not runs_here(name), reason="this processor lacks it"))
+        for name in INSTRUCTION_SETS
+    ],
+)
+
+
+def run_with(instruction_set: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A Python program in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, VARIABLE: instruction_set, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,134 @@
+"""Every instruction set gives solutions that are right by pinocchio; one that cannot run is refused with the cure."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from kinematics.robots import robot_and_oracle
+from solver.instruction_sets import every_instruction_set, run_with
+
+from eim_ros.numerics import native
+from eim_ros.numerics.native import load_native
+
+ROBOTS = ["panda", "iiwa14", "ur5", "all_types", "followers", "planar10", "random5"]
+EXACT = 1e-12
+SEARCH = """
+import sys
+import numpy as np
+from kinematics.robots import robot_and_oracle
+
+answers = {}
+for name in sys.argv[2:]:
+    robot, _ = robot_and_oracle(name)
+    rng = np.random.default_rng(3)
+    q = robot.sample_configurations(60, rng)
+    poses = robot.forward(q)
+    answers[name + "_q"], answers[name + "_forward"], answers[name + "_jacobian"] = q, poses, robot.jacobian(q)
+    solved = robot.solve_many(poses[:20], rng, max_restarts=300)
+    answers[name + "_solved"], answers[name + "_converged"] = solved.positions, solved.converged
+    spread = robot.spread(q[:1], poses[0], 40, rng, finest=0.01)
+    refined = robot.refine(q, poses[0])
+    answers[name + "_of_one_pose"] = np.concatenate([spread, refined.positions[refined.converged], q[:1]])
+    answers[name + "_settled"] = robot.settle(answers[name + "_of_one_pose"], poses[0], q[1], np.ones(robot.dof))
+np.savez(sys.argv[1], **answers)
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, np.ndarray]]:
+    """What each instruction set that was asked for so far found."""
+    return {}
+
+
+def found_with(instruction_set: str, answers: dict, folder: Path) -> dict[str, np.ndarray]:
+    if instruction_set not in answers:
+        target = folder / f"{instruction_set}.npz"
+        process = run_with(instruction_set, SEARCH, str(target), *ROBOTS)
+        assert process.returncode == 0, process.stderr
+        with np.load(target) as content:
+            answers[instruction_set] = dict(content)
+    return answers[instruction_set]
+
+
+@every_instruction_set
+@pytest.mark.parametrize("name", ROBOTS)
+def test_kinematics_are_pinocchios(instruction_set: str, name: str, answers: dict, tmp_path: Path) -> None:
+    found, (_, oracle) = found_with(instruction_set, answers, tmp_path), robot_and_oracle(name)
+    for i, q in enumerate(found[f"{name}_q"]):
+        np.testing.assert_allclose(found[f"{name}_forward"][i], oracle.forward(q), rtol=0, atol=EXACT)
+        np.testing.assert_allclose(found[f"{name}_jacobian"][i], oracle.jacobian(q), rtol=0, atol=EXACT)
+
+
+@every_instruction_set
+@pytest.mark.parametrize("name", ROBOTS)
+def test_solutions_are_right_by_pinocchio(instruction_set: str, name: str, answers: dict, tmp_path: Path) -> None:
+    found, (robot, oracle) = found_with(instruction_set, answers, tmp_path), robot_and_oracle(name)
+    poses, converged = found[f"{name}_forward"], found[f"{name}_converged"]
+    assert converged.mean() > 0.9
+    rows = [(q, poses[i]) for i, q in enumerate(found[f"{name}_solved"]) if converged[i]]
+    rows += [(q, poses[0]) for part in ("of_one_pose", "settled") for q in found[f"{name}_{part}"]]
+    for q, pose in rows:
+        position, angle = oracle.errors(q, pose)
+        assert position <= 1e-6 + 1e-9
+        assert angle <= 1e-6 + 1e-7  # the oracle's logarithm knows an angle near 0 to about 1e-8
+        assert robot.within_limits(q).all()
+
+
+@every_instruction_set
+def test_each_can_be_forced(instruction_set: str) -> None:
+    program = "import eim_ros.solver as s; print(s.Chain.__module__)"
+    process = run_with(instruction_set, program)
+    assert process.stdout.strip().endswith(f"_solver_{instruction_set}"), process.stderr
+
+
+def test_an_unknown_instruction_set_is_refused_and_the_known_ones_named() -> None:
+    process = run_with("avx1024", "import eim_ros.solver")
+    assert process.returncode != 0
+    assert "ImportError: EIM_ROS_INSTRUCTION_SET is 'avx1024', expected one of avx512, avx2, baseline" in process.stderr
+
+
+class Baseline(ModuleType):
+    """A baseline module on a processor with nothing else."""
+
+    @staticmethod
+    def runs_here(instruction_set: str) -> bool:
+        return instruction_set == "baseline"
+
+
+def test_one_that_the_processor_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Baseline("some._module_baseline")
+    monkeypatch.setitem(sys.modules, "some._module_baseline", module)
+    assert load_native("some._module") is module
+    monkeypatch.setenv(native.VARIABLE, "avx512")
+    with pytest.raises(ImportError, match="EIM_ROS_INSTRUCTION_SET is 'avx512', which this processor does not have"):
+        load_native("some._module")
+
+
+def test_one_that_was_not_built_is_refused_only_where_it_is_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Baseline("json._module_baseline")
+    module.runs_here = lambda instruction_set: True  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "json._module_baseline", module)
+    monkeypatch.delenv(native.VARIABLE, raising=False)
+    assert load_native("json._module") is module
+    monkeypatch.setenv(native.VARIABLE, "avx2")
+    with pytest.raises(ImportError, match=r"EIM_ROS_INSTRUCTION_SET is 'avx2', for which json\._module was not built"):
+        load_native("json._module")
+
+
+def test_a_missing_build_names_the_cure() -> None:
+    with pytest.raises(
+        ImportError, match=r"json\._missing is missing.*`make setup`.*C\+\+20 compiler.*apt install g\+\+"
+    ):
+        load_native("json._missing")
+
+
+def test_what_an_unknown_processor_has_is_the_baseline() -> None:
+    runs_here = importlib.import_module("eim_ros.solver._solver_baseline").runs_here
+    assert runs_here("baseline")
+    assert not runs_here("avx1024")
+    assert not runs_here("")
