@@ -137,6 +137,7 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
         NEAREST_SAMPLES,
         random_seed=0,
         near=near,
+        distinct=False,  # an arm with fewer solutions than samples would be searched to the end
         position_only=False,
         position_tolerance=settings.default_position_tolerance,
         orientation_tolerance=settings.default_orientation_tolerance,
