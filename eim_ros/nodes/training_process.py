@@ -61,30 +61,17 @@ class Outcome:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-def training_command(
-    *,
-    task: str,
-    data: str,
-    algorithm: str,
-    robot: str,
-    output: str,
-    settings: Sequence[str],
-    seed: int,
-    threads: int = 1,
-    device: str = "cpu",
-) -> list[str]:
-    """Words that start `eim train`; each value is one word with its flag, so that none can be taken for a flag."""
-    flags = {
-        "task": task,
-        "data": data,
-        "algorithm": algorithm,
-        "output": output,
-        "seed": str(seed),
-        "threads": str(threads),
-        "device": device,
-        **({"robot": robot} if robot else {}),
-    }
-    words = [f"--{name}={value}" for name, value in flags.items()]
+def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
+    """Words that start `eim train`; each value is one word with its flag, so that none can be taken for a flag.
+
+    Parameters
+    ----------
+    settings : sequence of str
+        Of the algorithm, each NAME=VALUE.
+    **flags
+        Of the command by name: task, data, algorithm, robot, output, seed, threads, device; an empty robot is left out.
+    """
+    words = [f"--{name}={value}" for name, value in flags.items() if name != "robot" or value]
     words += [f"--set={setting}" for setting in settings]
     module = [sys.executable, "-m", "eim_ros.cli.main", "train"]
     return [*module, *words, "--json", "--progress=json", "--no-checkpoint", "--end-with-stdin"]

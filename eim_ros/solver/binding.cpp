@@ -220,7 +220,7 @@ void run_round(const Chain& chain, const Task& task, const Round& round, const p
     expect(round.n_uniform >= 0 && round.n_drawn >= 0, "seeds cannot be fewer than none");
     Unlocked unlocked;
     for_kind(chain, [&]<int N>() {
-        search_round<N>(chain, task, mixture, round, given.data(), n_given, turns.data(), experts.n_reported, found);
+        search_round<N>(chain, task, mixture, round, given.data(), n_given, turns.data(), found);
     });
 }
 

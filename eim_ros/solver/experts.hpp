@@ -47,6 +47,7 @@ struct Experts {
                 int(weights.shape(2)),
                 int(k),
                 int(weights.shape(1)),
+                n_reported,
                 log_weights.data(),
                 contexts.data(),
                 weights.data(),

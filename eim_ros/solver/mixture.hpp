@@ -16,6 +16,7 @@ inline constexpr double kNegligible = 36.0;  // [nat]: exp(-36) of a sum is abou
 
 struct Mixture {
     int n_contexts, n_context, n_experts, n_dims;
+    int n_reported;                                       // expert c is reported as number c modulo n_reported
     const double *log_weights, *contexts;                 // (n_contexts, n_experts), (n_contexts, n_context)
     const double *weights, *biases, *scale_trils;         // (n_experts, n_dims, n_context), ... (n_dims, n_dims)
     const double *inverse_scale_trils, *log_normalisers;  // (n_experts, n_dims, n_dims), (n_experts,)

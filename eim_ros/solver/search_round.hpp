@@ -69,7 +69,7 @@ inline std::vector<double> seeds_of(const Task& task, const Mixture& mixture, co
 // Appends to what was found what refined seeds and walks from them reach; `verify_rows` alone decides what is kept.
 template <int N>
 inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const Round& round,
-                         const double* given, int n_given, const bool* turns, int n_reported, Found& found) {
+                         const double* given, int n_given, const bool* turns, Found& found) {
     const int n_joints = found.n_joints, n_known = found.size(), n_first = n_given + round.n_uniform;
     std::vector<std::int64_t> components(round.n_drawn);
     std::vector<double> seeds = seeds_of(task, mixture, round, given, n_given, turns, n_joints, components.data());
@@ -93,7 +93,7 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
         if (!attempts.converged[i]) continue;
         if (round.distinct_tolerance >= 0.0 && known.has_duplicate(seed, round.distinct_tolerance)) continue;
         found.n_remote += round.has_walked && !known.has_duplicate(seed, 0.5 * round.spread.step);
-        found.experts[points.n] = i < n_first ? kNoExpert : std::uint32_t(components[i - n_first] % n_reported);
+        found.experts[points.n] = i < n_first ? kNoExpert : std::uint32_t(components[i - n_first] % mixture.n_reported);
         points.add(seed);
         if (compares) known.add(seed);
     }

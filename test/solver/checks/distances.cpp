@@ -39,6 +39,7 @@ struct Owned {
                 n_context,
                 k,
                 d,
+                k,
                 log_weights.data(),
                 contexts.data(),
                 weights.data(),

@@ -202,6 +202,7 @@ CHECK(rounds_keep_solutions_only) {
                               1,
                               1,
                               d,
+                              1,
                               log_weight.data(),
                               context.data(),
                               weights.data(),
@@ -220,7 +221,7 @@ CHECK(rounds_keep_solutions_only) {
                         kEffort, 0.5};
             for (int i = 0; i < 3; ++i, round.seed += 0.1, round.has_walked = true) {
                 const int before = found.size();
-                search_round<N>(chain, task, mixture, round, q, i == 0, turns, 1, found);
+                search_round<N>(chain, task, mixture, round, q, i == 0, turns, found);
                 claim(found.size() >= before && found.n_seeded >= before && found.n_seeded <= found.size(),
                       "rows are added");
                 claim(
@@ -241,7 +242,7 @@ CHECK(rounds_that_find_nothing_keep_the_best_attempt) {
         Found found(chain.n_joints);
         const Round round{40, 0, 1.0, false, -1.0, false, 1, 0, {0.45, -1.0, 1}, kEffort, 0.5};
         const bool turns[kMostJoints] = {};
-        search_round<N>(chain, task, Mixture{}, round, nullptr, 0, turns, 1, found);
+        search_round<N>(chain, task, Mixture{}, round, nullptr, 0, turns, found);
         claim(found.size() == 0 && is_inside(task.bounds, found.best.data(), chain.n_joints), "nothing found");
         claim(found.best_error > 30.0 && found.best_error < 60.0, "the best attempt");
     });
