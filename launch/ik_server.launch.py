@@ -1,5 +1,6 @@
 """Start `ik_server`; works without arguments, with the shipped model of the KUKA iiwa 14.
 
+    ros2 launch eim_ros ik_server.launch.py robot:=/path/arm.urdf                      # all its solutions, no model
     ros2 launch eim_ros ik_server.launch.py model:=/path/m.safetensors robot:=/path/arm.urdf namespace:=left
 
 Arguments that are left empty do not override the parameter file.
@@ -19,10 +20,12 @@ PARAMETERS = Path(__file__).resolve().parents[1] / "config" / "ik_server.yaml"
 ARGUMENTS = [
     DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
     DeclareLaunchArgument("params_file", default_value=str(PARAMETERS), description="YAML file of its parameters."),
-    DeclareLaunchArgument("model", default_value="", description="Model, by file or name; empty: as in params_file."),
+    DeclareLaunchArgument("model", default_value="", description="Model, by file or name, or none."),
     DeclareLaunchArgument(
         "robot", default_value="", description="Shipped robot's name or path of a URDF; empty: as in params_file."
     ),
+    DeclareLaunchArgument("base_link", default_value="", description="Link in whose frame poses are given."),
+    DeclareLaunchArgument("tip_link", default_value="", description="Link that is to reach the pose."),
     DeclareLaunchArgument("use_sim_time", default_value="false", description="Take the time from /clock."),
     DeclareLaunchArgument("log_level", default_value="info", description="debug, info, warn, error or fatal."),
 ]
@@ -30,7 +33,8 @@ ARGUMENTS = [
 
 def start(context: LaunchContext) -> list[Node]:
     """The node, with the parameters that were given."""
-    given = {name: context.perform_substitution(LaunchConfiguration(name)) for name in ("model", "robot")}
+    names = ("model", "robot", "base_link", "tip_link")
+    given = {name: context.perform_substitution(LaunchConfiguration(name)) for name in names}
     overrides = {name: ParameterValue(value, value_type=str) for name, value in given.items() if value}
     use_sim_time = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
     node = Node(

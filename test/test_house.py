@@ -15,6 +15,7 @@ from catkin_pkg.package import Package, parse_package
 
 import eim_ros
 
+TYPES_ALONE = {"typing_extensions"}  # imported for type checkers, which bring it; no program that runs needs it
 OPTIONAL = {"moveit_msgs"}  # its types are used where it is installed, ours of the same shape elsewhere
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -99,11 +100,17 @@ def test_every_imported_package_is_required():
     required = required_names("runtime.txt", "ros.txt")
     distributions = importlib.metadata.packages_distributions()
     missing = set()
-    for name in imported_packages(ROOT / "eim_ros") - {"eim_ros"} - OPTIONAL:
+    for name in imported_packages(ROOT / "eim_ros") - {"eim_ros"} - OPTIONAL - TYPES_ALONE:
         candidates = [*distributions.get(name, ()), f"ros-{name}", DISTRIBUTIONS.get(name, name)]
         if not required & set(map(normalised, candidates)):
             missing.add(name)
     assert missing == set()
+
+
+def test_what_type_checkers_alone_need_is_not_imported():
+    code = "import sys, eim_ros.ik\nprint(sorted({name.partition('.')[0] for name in sys.modules}))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(ast.literal_eval(result.stdout)) & TYPES_ALONE
 
 
 def test_every_imported_ros_package_is_declared_in_package_xml():
@@ -162,7 +169,7 @@ def test_pip_and_make_setup_install_the_same_requirements(setup_arguments):
     """`pip install .[all]` brings what requirements/runtime.txt pins, but what builds the package."""
     loose = [*setup_arguments["install_requires"], *setup_arguments["extras_require"]["all"]]
     names = {normalised(re.split(r"[<>=~]", requirement)[0]) for requirement in loose}
-    assert names == required_names("runtime.txt") - {"setuptools"}
+    assert names == required_names("runtime.txt") - {"pybind11", "setuptools"}
 
 
 def test_every_shared_file_is_installed_where_it_is_looked_for(setup_arguments):

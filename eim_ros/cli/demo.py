@@ -27,6 +27,7 @@ from eim_ros.cli.whole_numbers import count, seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ServiceError
 from eim_ros.ik import IKModel, Training, collect, evaluate
+from eim_ros.ik.samples import to_mapping
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose, quaternion_from_matrix
 from eim_ros.numerics import Status
@@ -123,7 +124,7 @@ def _train(
 
 def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple[dict[str, Any], list[float]]:
     """The answer of the running service, and the round-trip times [s] of repeated requests."""
-    from eim_ros.nodes.client import SampleIKClient, to_mapping  # here: `eim --help` must not need ROS
+    from eim_ros.nodes.client import SampleIKClient, samples_of  # here: `eim --help` must not need ROS
     from eim_ros.nodes.interfaces import SampleIK
 
     domain_id = random.Random(os.getpid()).randint(1, 50)
@@ -151,7 +152,7 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
         except ServiceError:
             server.check()
             raise
-    return {**to_mapping(answer), "raw_position_error": list(raw.position_error)}, latency
+    return {**to_mapping(samples_of(answer)), "raw_position_error": list(raw.position_error)}, latency
 
 
 def _summary(robot: Robot, answer: dict[str, Any], latency: list[float]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="motion",
         help="motion: each segment is one motion; ik: poses of the tip and configurations (default %(default)s)",
     )
-    add_robot_flags(parser, required=False)
+    add_robot_flags(parser, default="that of the data set")
     parser.add_argument("--joints", metavar="A,B,...", help="wanted joints in their order (default: of the robot)")
     parser.add_argument("--joint-topic", metavar="TOPIC", help="joint states (default: the only topic with the joints)")
     parser.add_argument("--label-topic", metavar="TOPIC", help="labels (default: the only one named .../segment)")

@@ -21,7 +21,7 @@ VERBS = {
     "recover": "make bags whole that were cut off",
     "train": "learn an inverse kinematics model or a motion prior from a data set",
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
-    "sample": "configurations for a pose, from a model file",
+    "sample": "configurations for a pose, of a model or of a robot",
     "motion": "motions from a motion prior, and how likely motions are",
     "request": "configurations for a pose, from the running service",
     "experiment": "run an experiment, print its table, draw its picture",

@@ -29,7 +29,12 @@ def add_query_flags(parser: argparse.ArgumentParser) -> None:
         help="accept every orientation (default: if and only if --pose has no quaternion)",
     )
     add("--refine", action=argparse.BooleanOptionalAction, default=True, help="refine and keep the valid (default)")
-    add("--distinct", action="store_true", help="drop near-duplicates")
+    add(
+        "--distinct",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="drop near-duplicates (default: where configurations are refined)",
+    )
     add(
         "--explore",
         type=float,

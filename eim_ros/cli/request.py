@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from eim_ros.cli.configurations import print_configurations
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
@@ -36,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_query_flags(parser)
     add_constraint_flags(parser)
     add = parser.add_argument
-    add("--seed", type=int, default=-1, help="seed of the random numbers; negative: a fresh one (default)")
+    add("--random-seed", "--seed", type=int, default=-1, help="negative: a fresh one (default)")
     add(
         "--near",
         nargs="+",
@@ -57,21 +56,22 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     try:
         _check(args)
-        from eim_ros.nodes.client import SampleIKClient, to_mapping  # here: `eim --help` must not need ROS
-        from eim_ros.nodes.interfaces import ERROR_NAMES
+        from eim_ros.cli.configurations import print_configurations  # here: `eim --help` must not need numpy or ROS
+        from eim_ros.ik import ErrorCode
+        from eim_ros.ik.samples import to_mapping
+        from eim_ros.nodes.client import SampleIKClient, samples_of
 
         with SampleIKClient(args.service, args.wait) as client:
-            answer = to_mapping(client.sample(_request(args, client), _longest_wait(args)))
+            samples = samples_of(client.sample(_request(args, client), _longest_wait(args)))
     except (EimError, ImportError) as error:
         return _fail(error, 2)
     if args.json:
-        print(json.dumps(answer))
-    elif answer["positions"]:
-        print_configurations(answer)
-    name = ERROR_NAMES.get(answer["error_code"], str(answer["error_code"]))
-    if name != "SUCCESS":
-        _fail(f"{name}: {answer['message']}", 1)
-    return 0 if any(answer["valid"]) else 1
+        print(json.dumps(to_mapping(samples)))
+    elif len(samples):
+        print_configurations(samples, args.samples)
+    if samples.error_code != ErrorCode.SUCCESS:
+        _fail(f"{samples.error_code.name}: {samples.message}", 1)
+    return 0 if samples.valid.any() else 1
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -81,8 +81,8 @@ def _check(args: argparse.Namespace) -> None:
         raise PoseError(f"--pose must be finite, got {args.pose}", args.pose)
     if len(args.pose) == 7 and abs(math.hypot(*args.pose[3:]) - 1.0) > 1e-3:
         raise PoseError(f"the quaternion of --pose must have length 1, got {math.hypot(*args.pose[3:]):.6g}", args.pose)
-    if not -(2**63) <= args.seed < 2**63:
-        raise ConfigurationError(f"--seed must fit in 64 bits, got {args.seed}", args.seed)
+    if not -(2**63) <= args.random_seed < 2**63:
+        raise ConfigurationError(f"--random-seed must fit in 64 bits, got {args.random_seed}", args.random_seed)
     _near(args.near or [])
     constraints_from(args)
     order_from(args)
@@ -119,13 +119,13 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
         request.seed.name, request.seed.position = names or joint_names, numbers
     request.n_samples = args.samples
     request.tip_link = args.tip
-    request.random_seed = args.seed
+    request.random_seed = args.random_seed
     request.timeout = args.timeout
     request.position_tolerance = args.position_tolerance
     request.orientation_tolerance = args.orientation_tolerance
     request.position_only = wants_position_only(args)
     request.refine = args.refine
-    request.distinct = args.distinct
+    request.distinct = args.refine if args.distinct is None else args.distinct
     order = order_from(args) or {}
     request.order, request.order_weights = list(order), list(order.values())
     if args.explore is not None:

@@ -10,12 +10,12 @@ from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
 __all__ = ["add_robot_flags", "given_robot", "robot_from"]
 
 
-def add_robot_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Add --robot, --base and --tip."""
+def add_robot_flags(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """Add --robot, --base and --tip; --robot may be left out where a default is told."""
     shipped = ", ".join(SHIPPED_ROBOTS)
-    otherwise = "" if required else " (default: that of the data set)"
+    otherwise = f" (default: {default})" if default else ""
     parser.add_argument(
-        "--robot", required=required, metavar="NAME|URDF", help=f"{shipped}, or the path of a URDF{otherwise}"
+        "--robot", required=default is None, metavar="NAME|URDF", help=f"{shipped}, or the path of a URDF{otherwise}"
     )
     parser.add_argument("--base", metavar="LINK", help="base link (default: the root)")
     parser.add_argument("--tip", metavar="LINK", help="tip link (default: the only leaf)")

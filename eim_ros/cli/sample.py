@@ -1,4 +1,4 @@
-"""`eim sample`: configurations that reach a pose, from a model file, without ROS.
+"""`eim sample`: configurations that reach a pose, without ROS: of a model, or without one all solutions of a robot.
 
 Exit code 0 with at least one valid configuration, 1 if none was found, 2 on bad input.
 """
@@ -14,23 +14,31 @@ import numpy as np
 from eim_ros.cli.configurations import print_configurations
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
+from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import seed_or_fresh
-from eim_ros.errors import JointStateError
-from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.errors import ConfigurationError, JointStateError
+from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.samples import to_mapping
-from eim_ros.kinematics import pose_from
+from eim_ros.kinematics import Robot, pose_from
 
 __all__ = ["add_parser", "run"]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the verb."""
-    parser = subparsers.add_parser("sample", help="configurations for a pose, from a model file", description=__doc__)
+    parser = subparsers.add_parser(
+        "sample", help="configurations for a pose, of a model or a robot", description=__doc__
+    )
     add = parser.add_argument
     add_query_flags(parser)
     add_constraint_flags(parser)
-    add("--model", required=True, metavar="FILE|NAME", help="model of eim train, or a shipped one")
-    add("--seed", type=seed_or_fresh, default=None, help="random seed; negative: a fresh one (default)")
+    add(
+        "--model",
+        metavar="FILE|NAME",
+        help="model of eim train, or a shipped one; without: all solutions of --robot",
+    )
+    add_robot_flags(parser, default="that of --model")
+    add("--random-seed", "--seed", type=seed_or_fresh, default=None, help="negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
@@ -43,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     check_pose_length(args)
     pose = pose_from(args.pose[:3], args.pose[3:] or None)
     constraints, order, posture = constraints_from(args), order_from(args), posture_from(args)
-    sampler = Sampler.load(args.model)
+    sampler = _sampler(args)
     if args.near is not None and len(args.near) != sampler.robot.dof:
         names = " ".join(sampler.robot.joint_names)
         raise JointStateError(f"--near needs {sampler.robot.dof} values ({names}), got {len(args.near)}", args.near)
@@ -51,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     samples = sampler.sample(
         pose,
         args.samples,
-        args.seed,
+        args.random_seed,
         near=None if args.near is None else np.array(args.near),
         position_only=wants_position_only(args),
         refine=args.refine,
@@ -64,11 +72,25 @@ def run(args: argparse.Namespace) -> int:
         constraints=constraints,
         posture=posture,
     )
-    answer = to_mapping(samples)
     if args.json:
-        print(json.dumps(answer))
+        print(json.dumps(to_mapping(samples)))
     else:
-        print_configurations(answer)
+        print_configurations(samples, args.samples)
     if samples.error_code != ErrorCode.SUCCESS:
         print(f"eim sample: {samples.error_code.name}: {samples.message}", file=sys.stderr)
     return 0 if samples.valid.any() else 1
+
+
+def _sampler(args: argparse.Namespace) -> Sampler:
+    """Of the model, which is held against the robot where one is given; without a model, all solutions of the robot."""
+    if args.model is None:
+        robot = given_robot(args)
+        if robot is None:
+            raise ConfigurationError("give --model, or --robot for all solutions without a model")
+        return Sampler.of(robot)
+    model = IKModel.load(args.model)
+    if args.robot:  # links that are left out are the model's
+        base, tip = args.base or model.robot.base_link, args.tip or model.robot.tip_link
+        return Sampler.load(args.model, Robot.load(args.robot, base, tip))
+    given_robot(args)  # refuses links without a robot
+    return Sampler(model)

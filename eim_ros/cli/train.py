@@ -43,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "train", help="learn an inverse kinematics model or a motion prior from a data set", description=__doc__
     )
-    add_robot_flags(parser, required=False)
+    add_robot_flags(parser, default="that of the data set")
     add = parser.add_argument
     add("--data", required=True, metavar="FILE", help="data set of eim collect or eim import")
     add("--task", choices=TASKS, default="ik", help="configurations for poses, or motions (default %(default)s)")

@@ -7,17 +7,22 @@ those whose share was too short.
 from __future__ import annotations
 
 import time
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.request import check_numbers
+from eim_ros.ik.request import SampleOptions, SampleRequest
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import Samples
 from eim_ros.kinematics.pose import check_poses
 
-__all__ = ["sample_batch"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["answer_batch", "sample_batch"]
 
 
 def sample_batch(
@@ -25,9 +30,7 @@ def sample_batch(
     poses: npt.ArrayLike,
     n: int = 100,
     random_seed: int | None = None,
-    *,
-    timeout: float = 1.0,
-    **options: Any,
+    **options: Unpack[SampleOptions],
 ) -> list[Samples]:
     """Sample configurations for each of several poses.
 
@@ -40,11 +43,9 @@ def sample_batch(
         Number of configurations for each pose, >= 1.
     random_seed : int, optional
         At least 0: the i-th pose, from 0, is sampled with random_seed + i. Fresh ones if missing.
-    timeout : float
-        For all poses together [s]. When it is over, each pose that is left still gets one round of the search, as with
-        a timeout of 0.
     **options
-        Of `Sampler.sample`, the same for all poses.
+        See `SampleRequest`, the same for all poses; but `timeout` is for all of them together [s]. When it is over,
+        each pose that is left still gets one round of the search, as with a timeout of 0.
 
     Returns
     -------
@@ -58,21 +59,25 @@ def sample_batch(
     EimError
         As `Sampler.sample`.
     """
-    began = time.perf_counter()
-    check_numbers(n, random_seed, timeout=timeout)
-    deadline, wanted = began + timeout, check_poses(poses)
+    wanted = check_poses(poses)
+    return answer_batch(sampler, wanted, SampleRequest(wanted[0], n, random_seed, **options))
 
-    def sampled(index: int, n_left: int) -> Samples:
-        left = max(0.0, deadline - time.perf_counter())
-        number = None if random_seed is None else random_seed + index
-        return sampler.sample(wanted[index], n, number, timeout=left / n_left, **options)
 
-    answers = [sampled(index, len(wanted) - index) for index in range(len(wanted))]
+def answer_batch(sampler: Sampler, poses: npt.NDArray[np.float64], request: SampleRequest) -> list[Samples]:
+    """As `sample_batch`, of poses (n_poses, 4, 4) for each of which the rest of a request is asked."""
+    deadline = time.perf_counter() + request.timeout
+
+    def answered(index: int, n_left: int) -> Samples:
+        share = max(0.0, deadline - time.perf_counter()) / n_left
+        number = None if request.random_seed is None else request.random_seed + index
+        return sampler.answer(replace(request, pose=poses[index], random_seed=number, timeout=share))
+
+    answers = [answered(index, len(poses) - index) for index in range(len(poses))]
     late = [index for index, samples in enumerate(answers) if samples.error_code == ErrorCode.TIMED_OUT]
     for done, index in enumerate(late):
         if time.perf_counter() >= deadline:
             break
-        again = sampled(index, len(late) - done)
+        again = answered(index, len(late) - done)
         if again.valid.sum() >= answers[index].valid.sum():
             answers[index] = again
     return answers

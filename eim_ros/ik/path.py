@@ -126,7 +126,8 @@ def sample_path(
     wanted = check_poses(poses)
     if unknown := set(options) - set(PathOptions.__annotations__):
         raise ConfigurationError(f"sample_path has no option {min(unknown)!r}", unknown)
-    first = SampleRequest(wanted[0], n, random_seed, **{"timeout": TIMEOUT, **options})
+    chosen_options: PathOptions = {"timeout": TIMEOUT, **options}
+    first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
     if not largest_step > 0.0:
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
     fitted = first.fitted(sampler.robot, sampler.context_kind)

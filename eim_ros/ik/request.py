@@ -110,7 +110,9 @@ class SampleRequest:
             self.n, self.random_seed, self.position_tolerance, self.orientation_tolerance, self.timeout, self.explore
         )
         put = object.__setattr__
-        put(self, "pose", check_pose(self.pose))
+        put(self, "pose", _frozen(check_pose(self.pose)))
+        if isinstance(self.near, np.ndarray):
+            put(self, "near", _frozen(self.near.copy()))
         put(self, "n", int(self.n))  # of numpy's integers some are too narrow to reckon with
         put(self, "random_seed", None if self.random_seed is None else int(self.random_seed))
         if self.distinct is None:
@@ -122,7 +124,17 @@ class SampleRequest:
         if self.posture is not None and not isinstance(self.posture, Posture):
             if not isinstance(self.posture, Mapping):
                 raise ConfigurationError(f"posture must map joint names to values, got {self.posture!r}", self.posture)
-            put(self, "posture", Posture(self.posture))
+            put(self, "posture", Posture(dict(self.posture)))
+
+    @property
+    def reference(self) -> FloatArray | None:
+        """`near` as an array."""
+        return None if self.near is None else np.asarray(self.near, dtype=np.float64)
+
+    @property
+    def preference(self) -> Posture | None:
+        """`posture` as such."""
+        return self.posture if isinstance(self.posture, Posture) else None
 
     def fitted(self, robot: Robot, context_kind: str) -> SampleRequest:
         """With what is left open filled in for a robot and a model's kind of context, and checked against the robot.
@@ -135,8 +147,8 @@ class SampleRequest:
         changes: dict[str, Any] = {}
         if self.near is not None:
             changes["near"] = checked_configuration(robot, self.near)
-        if isinstance(self.posture, Posture):
-            self.posture.of(robot)
+        if self.preference is not None:
+            self.preference.of(robot)
         if self.position_only is None:
             tolerances = self.constraints.tolerances if self.constraints else None
             changes["position_only"] = context_kind == "position" and tolerances is None
@@ -160,6 +172,11 @@ def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:
     if reference.shape != (robot.dof,) or not np.isfinite(reference).all():
         raise wrong
     return reference
+
+
+def _frozen(values: FloatArray) -> FloatArray:
+    values.flags.writeable = False
+    return values
 
 
 def check_numbers(

@@ -20,7 +20,6 @@ from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
 from eim_ros.ik.pool import Pool
-from eim_ros.ik.posture import Posture
 from eim_ros.ik.proposal import ConditionalMixture, Proposal
 from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import SampleOptions, SampleRequest
@@ -41,7 +40,6 @@ FloatArray = npt.NDArray[np.float64]
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
-TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
 
 
 class Sampler:
@@ -151,9 +149,12 @@ class Sampler:
         message += "; not all were moved towards the posture" if is_cut_short else ""
         density = GivenDensity(self._proposal, contexts)
         log_prob: FloatArray | None = None
+        if ranking.is_fair:
+            pool = pool.pick(slice(wanted.n))
         if ranking.needs_density:
-            n_terms = len(pool) * len(conditional.log_weights)
-            if time.perf_counter() + TERM * n_terms < deadline:
+            if len(pool) == 1:
+                ranking = Ranking(UNORDERED)
+            elif time.perf_counter() + density.seconds(len(pool)) < deadline:
                 log_prob = conditional.log_prob(pool.positions)
             else:
                 ranking, message = Ranking(UNORDERED), message + "; no time was left to order them by density"
@@ -177,7 +178,7 @@ class Sampler:
         natural = "density" if self.prefers else UNORDERED
         natural = natural if wanted.near is None else "distance"
         order = wanted.order or (natural if wanted.posture is None else "posture")
-        ranking = Ranking(order, wanted.near, bool(wanted.position_only), wanted.posture)
+        ranking = Ranking(order, wanted.reference, bool(wanted.position_only), wanted.preference)
         if ranking.needs_density and not self.n_experts:
             raise ConfigurationError("ordering by density needs a model; without one there is none", order)
         return ranking
@@ -188,11 +189,11 @@ class Sampler:
         """Configurations, and whether time was up in the search, or while they were moved towards a posture."""
         share = self._explore(wanted.explore, wanted.n, goal.position_only)
         seed = seed_fraction(wanted.random_seed)
-        search = Search(goal, conditional, seed, bool(wanted.distinct), wanted.near, share)
+        search = Search(goal, conditional, seed, bool(wanted.distinct), wanted.reference, share)
         pool, out_of_time = search.run(wanted.n, deadline)
-        if not isinstance(wanted.posture, Posture):
+        if wanted.preference is None:
             return pool, out_of_time, False
-        pool, is_cut_short = goal.settled(pool, wanted.posture, deadline)
+        pool, is_cut_short = goal.settled(pool, wanted.preference, deadline)
         return pool, out_of_time, is_cut_short
 
     def _explore(self, explore: float | None, n: int, position_only: bool) -> float:

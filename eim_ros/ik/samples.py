@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,9 @@ from eim_ros.ik.proposal import Proposal
 from eim_ros.solver import NO_EXPERT
 
 __all__ = ["NO_EXPERT", "GivenDensity", "Samples", "to_mapping"]
+
+TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
+NOTHING = np.array(None, dtype=object)  # null of JSON
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,10 @@ class GivenDensity:
     def log_prob(self, samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Log density (n,) [nat] of configurations (n, dof); NaN without a model."""
         return self.proposal.condition(self.contexts).log_prob(samples)
+
+    def seconds(self, n: int) -> float:
+        """About how long the densities of n configurations take at most [s]."""
+        return TERM * n * len(self.contexts) * self.proposal.n_experts
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +68,10 @@ class Samples:
         In words.
     elapsed : float
         [s].
-    density : GivenDensity
-        The model given the pose.
+    density : GivenDensity, optional
+        The model given the pose; the server keeps it, so that answers of the service are without.
     known_log_prob : (n,), optional
-        Log densities, where the order of the answer needed them.
+        Log densities, where the order of the answer needed them, or the server told them.
     """
 
     joint_names: tuple[str, ...]
@@ -77,32 +83,40 @@ class Samples:
     error_code: ErrorCode
     message: str
     elapsed: float
-    density: GivenDensity
+    density: GivenDensity | None = None
     known_log_prob: npt.NDArray[np.float64] | None = None
 
     @functools.cached_property
     def log_prob(self) -> npt.NDArray[np.float64]:
         """Log density (n,) of each returned configuration under the model, log q(positions | pose) [nat].
 
-        Computed when first asked for, unless the order of the answer needed it; NaN without a model.
+        Computed when first asked for, unless the order of the answer needed it; NaN where it is not known.
         """
-        return self.density.log_prob(self.positions) if self.known_log_prob is None else self.known_log_prob
+        if self.known_log_prob is not None:
+            return self.known_log_prob
+        return np.full(len(self), np.nan) if self.density is None else self.density.log_prob(self.positions)
+
+    @property
+    def seconds_of_density(self) -> float:
+        """About how long `log_prob` would take at most [s]; 0 where it is known, or there is no model."""
+        is_known = self.known_log_prob is not None or self.density is None or "log_prob" in self.__dict__
+        return 0.0 if is_known or self.density is None else self.density.seconds(len(self))
 
     def __len__(self) -> int:
         return len(self.positions)
 
 
 def to_mapping(samples: Samples) -> dict[str, Any]:
-    """JSON-compatible, under the field names of the service's response; positions as n lists."""
+    """JSON-compatible, under the field names of the service's response: rows as lists, None for what is not finite."""
+    columns = {
+        name: getattr(samples, name) for name in ("positions", "log_prob", "position_error", "orientation_error")
+    }
     return {
         "error_code": int(samples.error_code),
         "message": samples.message,
         "joint_names": list(samples.joint_names),
         "n": len(samples),
-        "positions": samples.positions.tolist(),
-        "log_prob": [value if math.isfinite(value) else None for value in samples.log_prob.tolist()],
-        "position_error": samples.position_error.tolist(),
-        "orientation_error": samples.orientation_error.tolist(),
+        **{name: np.where(np.isfinite(column), column, NOTHING).tolist() for name, column in columns.items()},
         "valid": samples.valid.tolist(),
         "expert": samples.expert.tolist(),
         "elapsed": samples.elapsed,

@@ -123,11 +123,12 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
         return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
         raise PoseError("a pose is out of the range of numbers", transform)
-    off = np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max()
+    products, row = pose[:3, :3].T @ pose[:3, :3], (0.0, 0.0, 0.0, 1.0)
+    off = max(np.abs(products - np.eye(3)).max(), np.abs(pose[3] - row).max())
+    rounding = f"at most {RIGID_TOLERANCE:g} is taken for rounding"
+    told = f"off by {off:.2g}, {rounding}" if off > RIGID_TOLERANCE else "left-handed"
     raise PoseError(
-        f"the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1; it is off by {off:.2g}, at most "
-        f"{RIGID_TOLERANCE:g} is taken for rounding",
-        transform,
+        f"the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1; it is {told}", transform
     )
 
 

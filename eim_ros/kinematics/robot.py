@@ -1,4 +1,4 @@
-"""A serial robot: limits, forward kinematics, Jacobian and inverse kinematics of configurations, by the compiled solver.
+"""A serial robot: limits, forward kinematics, Jacobian and inverse kinematics of configurations, compiled.
 
 Frames: poses and Jacobians are of the tip link in the base link's frame. Angles in [rad], lengths in [m].
 """
@@ -166,8 +166,8 @@ class Robot:
             return Chain(self.links, self.dof)
         except ValueError as error:
             raise RobotError(
-                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS}, and at most twice as many with "
-                "their followers",
+                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS}, and at most twice as many "
+                "with their followers",
                 self.dof,
             ) from error
 

@@ -2,7 +2,7 @@
 
     with SampleIKClient("/ik_server/sample_ik", wait=5.0) as client:
         answer = client.sample(SampleIK.Request(...), timeout=3.0)
-        positions = joint_positions(answer)
+        samples = samples_of(answer)
 
 Nodes use an ordinary client of `eim_ros.srv.SampleIK` with `SERVICE_QOS`.
 """
@@ -24,11 +24,12 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.errors import ServiceError
+from eim_ros.ik import ErrorCode, Samples
 from eim_ros.nodes.activation import Watch, ignore, wait_until_active
 from eim_ros.nodes.interfaces import SampleIK
 from eim_ros.nodes.qos import SERVICE_QOS
 
-__all__ = ["SampleIKClient", "joint_positions", "to_mapping"]
+__all__ = ["SampleIKClient", "joint_positions", "samples_of"]
 
 _PATIENCE = 0.05  # [s] between two looks for a service
 _ANSWERED_WITHIN = 10.0  # [s]
@@ -139,17 +140,27 @@ def joint_positions(response: Any) -> np.ndarray:
     return np.frombuffer(response.positions, dtype=np.float64).reshape(response.n, dof)
 
 
-def to_mapping(response: Any) -> dict[str, Any]:
-    """Response as plain lists and numbers under its field names, positions as n lists; not finite numbers are None."""
-    columns = {name: getattr(response, name) for name in ("log_prob", "position_error", "orientation_error")}
-    return {
-        "error_code": response.error_code,
-        "message": response.message,
-        "joint_names": list(response.joint_names),
-        "n": response.n,
-        "positions": joint_positions(response).tolist(),
-        **{name: [float(x) if np.isfinite(x) else None for x in values] for name, values in columns.items()},
-        "valid": list(response.valid),
-        "expert": list(response.expert),
-        "elapsed": response.elapsed,
-    }
+def samples_of(response: Any) -> Samples:
+    """The answer that a response carries, with NaN for log densities that it does not tell.
+
+    Raises
+    ------
+    ServiceError
+        If the error code is none that is known here.
+    """
+    try:
+        code = ErrorCode(response.error_code)
+    except ValueError as error:
+        raise ServiceError(f"the server answered with error code {response.error_code}, which is unknown") from error
+    return Samples(
+        joint_names=tuple(response.joint_names),
+        positions=joint_positions(response),
+        position_error=np.array(response.position_error),
+        orientation_error=np.array(response.orientation_error),
+        valid=np.array(response.valid, dtype=np.bool_),
+        expert=np.array(response.expert, dtype=np.uint32),
+        error_code=code,
+        message=response.message,
+        elapsed=response.elapsed,
+        known_log_prob=np.array(response.log_prob) if len(response.log_prob) else None,
+    )

@@ -8,14 +8,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from eim_ros.errors import RobotError
-from eim_ros.ik import Constraints, ErrorCode, Sampler, sample_batch, sample_path
+from eim_ros.errors import ConfigurationError, RobotError
+from eim_ros.ik import Constraints, ErrorCode, Sampler, sample_path
+from eim_ros.ik.batch import answer_batch
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.interfaces import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
@@ -46,7 +50,7 @@ PATH_STEP = 0.3  # [rad] or [m]
 NEAREST_SAMPLES = 32  # solutions of which the nearest is returned
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Prepared:
     """A request that was understood.
 
@@ -64,24 +68,28 @@ class Prepared:
 
 def prepare_samples(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
     """Of `SampleIK`."""
-    query = parse(request, robot, settings)
-    arguments = {field.name: getattr(query, field.name) for field in dataclasses.fields(query)}
+    wanted = parse(request, robot, settings)
 
     def solve(sampler: Sampler, left: float) -> None:
-        fill(response, sampler.sample(**{**arguments, "timeout": left}))
+        deadline = time.perf_counter() + left
+        with _refusing():
+            samples = sampler.answer(replace(wanted, timeout=left))
+        fill(response, wanted, samples, deadline)
 
-    return Prepared(query.timeout, solve)
+    return Prepared(wanted.timeout, solve)
 
 
 def prepare_batch(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
     """Of `SampleIKBatch`."""
-    poses, query = parse_batch(request, robot, settings)
-    arguments = {field.name: getattr(query, field.name) for field in dataclasses.fields(query) if field.name != "pose"}
+    poses, wanted = parse_batch(request, robot, settings)
 
     def solve(sampler: Sampler, left: float) -> None:
-        fill_batch(response, sample_batch(sampler, poses, **{**arguments, "timeout": left}))
+        deadline = time.perf_counter() + left
+        with _refusing():
+            answers = answer_batch(sampler, poses, replace(wanted, timeout=left))
+        fill_batch(response, wanted, answers, deadline)
 
-    return Prepared(query.timeout, solve)
+    return Prepared(wanted.timeout, solve)
 
 
 def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
@@ -124,20 +132,20 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
     pose = pose_of(wanted.pose_stamped.pose, "pose_stamped")
     near = configuration_of(wanted.robot_state.joint_state, robot.joint_names, others_allowed=True)
     timeout = timeout_of(wanted.timeout.sec + 1e-9 * wanted.timeout.nanosec, settings)
-    constraints = Constraints(self_collision=bool(wanted.avoid_collisions) and _has_shapes(robot))
+    nearest = SampleRequest(
+        pose,
+        NEAREST_SAMPLES,
+        random_seed=0,
+        near=near,
+        distinct=False,  # an arm with fewer solutions than samples would be searched to the end
+        position_only=False,
+        position_tolerance=settings.default_position_tolerance,
+        orientation_tolerance=settings.default_orientation_tolerance,
+        constraints=Constraints(self_collision=bool(wanted.avoid_collisions) and _has_shapes(robot)),
+    )
 
     def solve(sampler: Sampler, left: float) -> None:
-        found = sampler.sample(
-            pose,
-            NEAREST_SAMPLES,
-            seed=0,
-            near=near,
-            position_only=False,
-            position_tolerance=settings.default_position_tolerance,
-            orientation_tolerance=settings.default_orientation_tolerance,
-            timeout=left,
-            constraints=constraints,
-        )
+        found = sampler.answer(replace(nearest, timeout=left))
         if not found.valid.any():
             code = ErrorCode.NO_IK_SOLUTION if found.error_code == ErrorCode.SUCCESS else found.error_code
             raise RequestError(code, found.message)
@@ -147,6 +155,15 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
         response.error_code.val = int(ErrorCode.SUCCESS)
 
     return Prepared(timeout, solve)
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """What this sampler cannot be asked for, such as densities where there is no model, is the client's mistake."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
 
 
 def _has_shapes(robot: Robot) -> bool:

@@ -28,7 +28,7 @@ from eim_ros.nodes.description_topic import DescriptionTopic
 from eim_ros.nodes.diagnostics import Tally, diagnostics
 from eim_ros.nodes.ik_calls import CALLS, Prepared, outcome_of, refuse
 from eim_ros.nodes.interfaces import LoadModel
-from eim_ros.nodes.loading import load_replacement, load_sampler
+from eim_ros.nodes.loading import load_replacement, load_sampler, name_of_model
 from eim_ros.nodes.messages import RequestError
 from eim_ros.nodes.outbox import Outbox
 from eim_ros.nodes.parameters import NodeSettings
@@ -145,15 +145,15 @@ class IkServer(LifecycleNode):
 
     def _configure(self) -> None:
         began = time.monotonic()
-        self.get_logger().info(f"configuring with model {self.settings.model or 'as shipped'}")
+        self.get_logger().info(f"configuring with model {self.settings.model or 'by default'}")
         self._loaded = load_sampler(self.settings, self._urdf())
-        self._model = self.settings.model
+        self._model = name_of_model(self.settings, self._loaded)
         robot = self._loaded.robot
         self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
         self._node_settings.tell("chain.tip_link", robot.tip_link, "Link that reaches the pose.")
         self._node_settings.tell("chain.joint_names", list(robot.joint_names), "Joints from base to tip.")
         self.get_logger().info(
-            f"configured in {time.monotonic() - began:.1f} s: {self._loaded.n_experts} experts, "
+            f"configured in {time.monotonic() - began:.1f} s: {self._model}, {self._loaded.n_experts} experts, "
             f"{self._loaded.context_kind} context, robot '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
         )
 
@@ -295,7 +295,7 @@ class IkServer(LifecycleNode):
     def _report(self) -> None:
         facts = {
             "state": self._state,
-            "model": self._model or "as shipped",
+            "model": self._model or "not loaded",
             "requests open": str(self._queue.n_open),
             **self._tally.facts(),
         }

@@ -1,18 +1,23 @@
-"""From the settings of a node to a compiled sampler: model file, robot, base and tip link must fit each other."""
+"""From the settings of a node to a sampler: model file, robot, base and tip link must fit each other.
+
+A robot without a model is served as well: all its solutions, none of them preferred.
+"""
 
 from __future__ import annotations
 
-from eim_ros.errors import ModelFileError, RobotError
+from eim_ros.errors import ConfigurationError, ModelFileError, RobotError
 from eim_ros.ik import Sampler
 from eim_ros.ik.model import DEFAULT_MODEL
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.settings import IkServerSettings
 
-__all__ = ["load_replacement", "load_sampler"]
+__all__ = ["NO_MODEL", "load_replacement", "load_sampler", "name_of_model"]
+
+NO_MODEL = "none"  # value of the parameter model
 
 
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
-    """Load the model, check it against the robot where one is given, and compile every kernel.
+    """Load the model and check it against the robot where one is given; without a model the robot alone.
 
     Parameters
     ----------
@@ -24,19 +29,29 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     Raises
     ------
     EimError
-        With the reason: model file missing, truncated, of another schema or format, or for another robot.
+        With the reason: model file missing, truncated, of another schema or format, or for another robot; robot that
+        cannot be read, or none where there is no model.
     """
-    path = settings.model or DEFAULT_MODEL
-    sampler = Sampler.load(path, device=settings.device)
-    if settings.robot or description or settings.base_link or settings.tip_link:
-        robot = _given_robot(settings, description, sampler.robot, path)
-        sampler = Sampler.load(path, robot=robot, device=settings.device)
+    is_given = bool(settings.robot or description)
+    if settings.model == NO_MODEL or (is_given and not settings.model):
+        sampler = Sampler.of(_lone_robot(settings, description))
+    else:
+        path = settings.model or DEFAULT_MODEL
+        sampler = Sampler.load(path, device=settings.device)
+        if is_given or settings.base_link or settings.tip_link:
+            robot = _given_robot(settings, description, sampler.robot, path)
+            sampler = Sampler.load(path, robot=robot, device=settings.device)
     sampler.prepare()
     return sampler
 
 
+def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
+    """What people are told of the model that `load_sampler` loaded."""
+    return (settings.model or DEFAULT_MODEL) if sampler.n_experts else "no model"
+
+
 def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sampler:
-    """Another model of the same robot, compiled.
+    """Another model of the same robot.
 
     Raises
     ------
@@ -48,6 +63,18 @@ def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sample
     sampler = Sampler.load(path, robot=present.robot, device=device)
     sampler.prepare()
     return sampler
+
+
+def _lone_robot(settings: IkServerSettings, description: str) -> Robot:
+    """The robot of the settings, between the links of the settings or, where they are empty, its root and only leaf."""
+    base, tip = settings.base_link or None, settings.tip_link or None
+    if description:
+        return Robot.from_urdf(description, base, tip)
+    if settings.robot:
+        return Robot.load(settings.robot, base, tip)
+    raise ConfigurationError(
+        "without a model a robot is needed: robot, robot_description, or its topic", settings.model
+    )
 
 
 def _given_robot(settings: IkServerSettings, description: str, stored: Robot, path: str) -> Robot:

@@ -1,4 +1,4 @@
-"""Between messages and the sampler: parse a request into a query, fill a response from samples.
+"""Between messages and the sampler: parse a `SampleRequest`, fill a response from samples.
 
 Pure functions of messages. Everything a client may have got wrong is refused here, with an error code and a message
 that names the cause and what was expected.
@@ -6,17 +6,18 @@ that names the cause and what was expected.
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import time
 from collections.abc import Sequence
 
 import numpy as np
 from geometry_msgs.msg import Pose
 from sensor_msgs.msg import JointState
 
-from eim_ros.errors import ConfigurationError, EimError, PoseError
+from eim_ros.errors import ConfigurationError, EimError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, Posture, Samples
 from eim_ros.ik.ranking import Ranking
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import pose_from
 from eim_ros.nodes.constraint_messages import constraints_of
@@ -24,7 +25,6 @@ from eim_ros.nodes.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.settings import IkServerSettings
 
 __all__ = [
-    "Query",
     "RequestError",
     "check_frame",
     "check_tip",
@@ -52,28 +52,8 @@ class RequestError(EimError):
         self.code = code
 
 
-@dataclasses.dataclass(frozen=True)
-class Query:
-    """Arguments of `Sampler.sample`, under the same names and units."""
-
-    pose: np.ndarray
-    n: int
-    seed: int | None
-    near: np.ndarray | None
-    order: str | dict[str, float] | None
-    position_only: bool
-    refine: bool
-    distinct: bool
-    position_tolerance: float
-    orientation_tolerance: float
-    timeout: float
-    explore: float | None
-    constraints: Constraints
-    posture: Posture | None
-
-
-def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -> Query:
-    """Query of a request.
+def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -> SampleRequest:
+    """What a request asks of the sampler.
 
     Parameters
     ----------
@@ -91,11 +71,13 @@ def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -
     """
     check_frame(request.pose.header.frame_id, robot, "pose.header.frame_id")
     check_tip(request.tip_link, robot)
-    return _query(request, pose_of(request.pose.pose, "pose"), robot, settings)
+    return _wanted(request, pose_of(request.pose.pose, "pose"), robot, settings)
 
 
-def parse_batch(request: SampleIKBatch.Request, robot: Robot, settings: IkServerSettings) -> tuple[np.ndarray, Query]:
-    """Poses (n_poses, 4, 4) of a request, and its query with the first of them; raises as `parse`."""
+def parse_batch(
+    request: SampleIKBatch.Request, robot: Robot, settings: IkServerSettings
+) -> tuple[np.ndarray, SampleRequest]:
+    """Poses (n_poses, 4, 4) of a request, and what it asks, for the first of them; raises as `parse`."""
     check_frame(request.header.frame_id, robot, "header.frame_id")
     check_tip(request.tip_link, robot)
     poses = poses_of(request.poses, settings)
@@ -107,44 +89,57 @@ def parse_batch(request: SampleIKBatch.Request, robot: Robot, settings: IkServer
             f"{settings.max_samples} (parameter max_samples)",
             n * len(poses),
         )
-    return poses, _query(request, poses[0], robot, settings)
+    return poses, _wanted(request, poses[0], robot, settings)
 
 
-def _query(
+def _wanted(
     request: SampleIK.Request | SampleIKBatch.Request, pose: np.ndarray, robot: Robot, settings: IkServerSettings
-) -> Query:
+) -> SampleRequest:
     near, posture = configuration_of(request.seed, robot.joint_names), _posture(request, robot)
-    return Query(
-        pose=pose,
-        n=count_of(request.n_samples, settings.max_samples),
-        seed=random_seed_of(request.random_seed),
-        near=near,
-        order=_order(request, near is not None, posture),
-        position_only=bool(request.position_only),
-        refine=bool(request.refine),
-        distinct=bool(request.distinct),
-        position_tolerance=positive(
-            "position_tolerance", request.position_tolerance, settings.default_position_tolerance
-        ),
-        orientation_tolerance=positive(
-            "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
-        ),
-        timeout=timeout_of(request.timeout, settings),
-        explore=_explore(request.explore),
-        constraints=constraints_for(request, robot),
-        posture=posture,
-    )
+    try:
+        return SampleRequest(
+            pose,
+            count_of(request.n_samples, settings.max_samples),
+            random_seed_of(request.random_seed),
+            near=near,
+            order=_order(request, near, posture),
+            position_only=bool(request.position_only),
+            refine=bool(request.refine),
+            distinct=bool(request.distinct),
+            position_tolerance=positive(
+                "position_tolerance", request.position_tolerance, settings.default_position_tolerance
+            ),
+            orientation_tolerance=positive(
+                "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
+            ),
+            timeout=timeout_of(request.timeout, settings),
+            explore=_explore(request.explore),
+            constraints=constraints_for(request, robot),
+            posture=posture,
+        )
+    except RequestError:
+        raise
+    except EimError as error:
+        is_state = isinstance(error, JointStateError)
+        code = ErrorCode.INVALID_ROBOT_STATE if is_state else ErrorCode.INVALID_GOAL_CONSTRAINTS
+        raise RequestError(code, str(error), error.value) from error
 
 
-def fill(response: SampleIK.Response, samples: Samples) -> None:
-    """Copy samples into a response as flat row-major arrays (a list per sample would cost milliseconds)."""
+def fill(response: SampleIK.Response, wanted: SampleRequest, samples: Samples, deadline: float) -> None:
+    """Copy samples into a response as flat row-major arrays (a list per sample would cost milliseconds).
+
+    Log densities are left out of one configuration in the default order, and where they would take longer than until
+    the deadline, a time of `perf_counter` [s].
+    """
     response.error_code = int(samples.error_code)
     response.message = samples.message
-    _write(response, [samples])
+    _write(response, wanted, [samples], deadline)
 
 
-def fill_batch(response: SampleIKBatch.Response, answers: Sequence[Samples]) -> None:
-    """Copy the samples of each pose into a response, one after the other."""
+def fill_batch(
+    response: SampleIKBatch.Response, wanted: SampleRequest, answers: Sequence[Samples], deadline: float
+) -> None:
+    """Copy the samples of each pose into a response, one after the other; log densities of all, or of none."""
     failed = [index for index, samples in enumerate(answers) if samples.error_code != ErrorCode.SUCCESS]
     first = failed[0] if failed else 0
     response.error_code, response.message = int(answers[first].error_code), answers[first].message
@@ -152,16 +147,31 @@ def fill_batch(response: SampleIKBatch.Response, answers: Sequence[Samples]) -> 
         response.message = f"{len(failed)} of {len(answers)} poses, the first of them pose {first}: {response.message}"
     response.n_per_pose = [len(samples) for samples in answers]
     response.error_codes = [int(samples.error_code) for samples in answers]
-    _write(response, answers)
+    _write(response, wanted, answers, deadline)
 
 
-def _write(response: SampleIK.Response | SampleIKBatch.Response, answers: Sequence[Samples]) -> None:
+def _write(
+    response: SampleIK.Response | SampleIKBatch.Response,
+    wanted: SampleRequest,
+    answers: Sequence[Samples],
+    deadline: float,
+) -> None:
     response.joint_names = list(answers[0].joint_names)
     response.n = sum(map(len, answers))
-    for name in ("positions", "log_prob", "position_error", "orientation_error"):
+    columns = ["positions", "position_error", "orientation_error"]
+    if _has_densities(wanted, answers, deadline):
+        columns.append("log_prob")
+    for name in columns:
         getattr(response, name).frombytes(b"".join(float64_bytes(getattr(samples, name)) for samples in answers))
     response.valid = [valid for samples in answers for valid in samples.valid.tolist()]
     response.expert.frombytes(np.concatenate([samples.expert for samples in answers], dtype=np.uint32).tobytes())
+
+
+def _has_densities(wanted: SampleRequest, answers: Sequence[Samples], deadline: float) -> bool:
+    """Whether log densities are told: they are known already, or somebody may want them and there is time left."""
+    seconds = sum(samples.seconds_of_density for samples in answers)
+    is_wanted = wanted.n > 1 or wanted.order is not None
+    return seconds == 0.0 or (is_wanted and time.perf_counter() + seconds < deadline)
 
 
 def check_frame(frame: str, robot: Robot, name: str) -> None:
@@ -206,7 +216,7 @@ def random_seed_of(value: int) -> int | None:
 
 
 def _order(
-    request: SampleIK.Request | SampleIKBatch.Request, has_seed: bool, posture: Posture | None
+    request: SampleIK.Request | SampleIKBatch.Request, near: np.ndarray | None, posture: Posture | None
 ) -> str | dict[str, float] | None:
     """Order of the request; None for the sampler's own."""
     names, weights = list(request.order), list(request.order_weights)
@@ -221,7 +231,7 @@ def _order(
         )
     order: str | dict[str, float] = names[0] if len(names) == 1 else dict(zip(names, weights, strict=True))
     try:
-        Ranking(order, np.zeros(0) if has_seed else None, posture=posture)
+        Ranking(order, near, posture=posture)
     except ConfigurationError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"order: {error}", names) from error
     return order

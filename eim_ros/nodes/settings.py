@@ -15,7 +15,9 @@ class IkServerSettings(Settings):
     """What `ik_server` can be told, by a parameter file, by `-p name:=value`, or (not read-only ones) while it runs."""
 
     model: str = option(
-        "", "Model file (.safetensors) made by 'eim train', or the name of a shipped one; empty: iiwa14_pose."
+        "",
+        "Model file (.safetensors) made by 'eim train', or the name of a shipped one; none: all solutions of the "
+        "robot; empty: none where a robot is given, else iiwa14_pose.",
     )
     robot: str = option(
         "", "Robot as a shipped name or the path of a URDF file; empty: robot_description, else the one in the model."
@@ -29,8 +31,8 @@ class IkServerSettings(Settings):
     robot_description_timeout: float = option(
         10.0, "Longest wait for the topic robot_description.", unit="s", minimum=0.0, maximum=3600.0
     )
-    base_link: str = option("", "Link in whose frame poses are given; empty: that of the model.")
-    tip_link: str = option("", "Link that is to reach the pose; empty: that of the model.")
+    base_link: str = option("", "Link in whose frame poses are given; empty: that of the model, else the root.")
+    tip_link: str = option("", "Link that is to reach the pose; empty: that of the model, else the only leaf.")
     default_position_tolerance: float = option(
         1e-6, "Position tolerance of a request that gives 0.", unit="m", minimum=1e-12, read_only=False
     )

@@ -16,8 +16,8 @@ SPACING: float  # of solutions that walks find at least, as a share of the step
 
 def runs_here(instruction_set: str) -> bool: ...
 def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
-    """Index of the first of transforms (n, 4, 4) that is not finite, orthonormal within a tolerance, right-handed, above
-    a row 0 0 0 1; n if there is none.
+    """Index of the first of transforms (n, 4, 4) that is not finite, orthonormal within a tolerance, right-handed,
+    above a row 0 0 0 1; n if there is none.
     """
 
 def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float) -> IntArray:
@@ -27,7 +27,7 @@ def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> F
     """log softmax(contexts weights + biases) - log n (n, k), of contexts (n, n_context), weights (n_context, k)."""
 
 class Task:
-    """Limits and a pose: bounds (3, dof) with 1 in the last row where a joint turns endlessly, tolerances (6,) or (0,)."""
+    """Limits and a pose: bounds (3, dof), 1 in the last row where a joint turns endlessly, tolerances (6,) or (0,)."""
 
     def __init__(
         self,

@@ -32,10 +32,11 @@ struct Cost {
     }
 };
 
-// Takes from a vector what is not in the null space of a transposed Jacobian; squared length of the rest.
+// Takes J^T y from a vector, so that the rest is in the null space of a Jacobian; squared length of the rest.
 template <int N>
-inline double to_null_space(const Chain& chain, const double (*jacobian)[6], bool position_only, double* vector) {
-    double moved[6] = {}, y[6], left = 0.0;
+inline double to_null_space(const Chain& chain, const double (*jacobian)[6], bool position_only, double* vector,
+                            double (&y)[6]) {
+    double moved[6] = {}, left = 0.0;
     for (int j = 0; j < joints_of<N>(chain); ++j) {
         for (int k = 0; k < 6; ++k) moved[k] += jacobian[j][k] * vector[j];
     }
@@ -72,7 +73,8 @@ struct NullSpace {
             length += tangent[j] * tangent[j];
             for (int k = 0; k < 6; ++k) masked[j][k] = free * at.jacobian[j][k];
         }
-        const double left = to_null_space<N>(chain, masked, task.position_only, tangent);
+        double y[6];
+        const double left = to_null_space<N>(chain, masked, task.position_only, tangent, y);
         if (!(left > kLeastShare * kLeastShare * length)) return false;
         for (int j = 0; j < joints_of<N>(chain); ++j) tangent[j] /= std::sqrt(left);
         return true;
@@ -135,7 +137,8 @@ class Descent {
     // Fills tangent_ with the steepest descent of half the cost along the self-motion; its squared length.
     //
     // A joint at a limit may move inwards only, and so may a tolerance at its end, whose row of the Jacobian begins as
-    // free: those that a descent would take outwards are held, one round after the other, until none is left.
+    // free: those that a descent would take outwards are held, one round after the other, until none is left. Where
+    // nothing is left of the descent, the held joint that is pulled inwards most is let go (an active set).
     double descend(const double* q, double margin) {
         const Bounds<double>& bounds = task_.bounds;
         const int n = joints_of<N>(chain_);
@@ -147,27 +150,38 @@ class Descent {
             measure(at_.tip, target, task_, edges_, error);
             turn_rows(target, edges_, error, n, at_.jacobian);
         }
-        bool is_held[kJoints<N>] = {}, is_row_held[6];
+        bool is_held[kJoints<N>] = {}, is_let_go[kJoints<N>] = {}, is_row_held[6];
         for (int a = 0; a < 6; ++a) is_row_held[a] = !(edges_[a] > 0.0);
         while (true) {
-            double masked[kJoints<N>][6];
+            double masked[kJoints<N>][6], y[6];
             for (int j = 0; j < n; ++j) {
                 tangent_[j] = is_held[j] ? 0.0 : -cost_.weights[j] * cost_.away(q, j);
                 for (int k = 0; k < 6; ++k) masked[j][k] = is_held[j] || !is_row_held[k] ? 0.0 : at_.jacobian[j][k];
             }
-            const double left = to_null_space<N>(chain_, masked, task_.position_only, tangent_);
+            const double left = to_null_space<N>(chain_, masked, task_.position_only, tangent_, y);
             bool is_new = false;
             for (int j = 0; j < n; ++j) {
                 const bool outward = (q[j] <= bounds.lower[j] + margin && tangent_[j] < 0.0) ||
                                      (q[j] >= bounds.upper[j] - margin && tangent_[j] > 0.0);
-                if (!bounds.wraps[j] && !is_held[j] && outward) is_held[j] = is_new = true;
+                if (!bounds.wraps[j] && !is_held[j] && !is_let_go[j] && outward) is_held[j] = is_new = true;
             }
             for (int a = 0; a < 6; ++a) {
                 double outwards = 0.0;
                 for (int j = 0; j < n; ++j) outwards -= at_.jacobian[j][a] * tangent_[j] * error.vector[a];
                 if (!is_row_held[a] && error.vector[a] != 0.0 && outwards > 0.0) is_row_held[a] = is_new = true;
             }
-            if (!is_new) return left;
+            if (is_new) continue;
+            int pulled = -1;
+            double most = kFlat;
+            for (int j = 0; j < n && left <= kFlat * kFlat; ++j) {
+                if (!is_held[j]) continue;
+                double pull = -cost_.weights[j] * cost_.away(q, j);
+                for (int k = 0; k < 6; ++k) pull -= is_row_held[k] ? at_.jacobian[j][k] * y[k] : 0.0;
+                const double inwards = q[j] <= bounds.lower[j] + margin ? pull : -pull;
+                if (inwards > most) most = inwards, pulled = j;
+            }
+            if (pulled < 0) return left;
+            is_held[pulled] = false, is_let_go[pulled] = true;
         }
     }
 

@@ -101,7 +101,7 @@ def test_version_is_the_package_s(eim: Command) -> None:
         (("collect", "--robot", "planar3", "--output", "d.npz", "--fast"), "--fast"),
         (("train",), "--data"),
         (("evaluate", "--model", "m"), "--data"),
-        (("sample",), "--model"),
+        (("sample",), "--pose"),
         (("sample", "--model", "m", "--pose"), "--pose"),
         (("sample", "--model", "m", "--pose", "a", "b", "c"), "--pose"),
         (("request",), "--pose"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +15,14 @@ from cli.command import Command, eim_process
 from kinematics.robots import robot_and_oracle
 
 from eim_ros.ik.model import IKModel
+from eim_ros.kinematics import share_path
 
 FIELDS = {
     "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
 }  # fmt: skip
 ALSO_IN_THE_RESPONSE = {"error_code", "message", "n"}
 POSE = ("--pose", 1.5, 0.5, 0)
+TURNED = ("--pose", 1.4, 0.6, 0, 0, 0, 0, 1)  # which the planar arm reaches elbow up and elbow down
 
 
 def test_json_has_the_fields_of_the_response(eim: Command, model: Path) -> None:
@@ -68,6 +73,74 @@ def test_quaternion_asks_for_the_whole_pose(eim: Command, model: Path) -> None:
     assert np.ptp(np.array(free["positions"]).sum(axis=1)) > 0.1
 
 
+def test_random_seed_has_a_short_name(eim: Command, model: Path) -> None:
+    words = ("sample", "--model", model, *POSE, "-n", 5, "--json")
+    assert eim(*words, "--random-seed", 4).json["positions"] == eim(*words, "--seed", 4).json["positions"]
+
+
+def test_table_tells_how_many_there_are_where_fewer_differ(eim: Command) -> None:
+    outcome = eim("sample", "--robot", "planar3", *TURNED, "-n", 50, "--timeout", 60)
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err) == (0, "")
+    assert lines[0].startswith("2 valid of 2 configurations in ")
+    assert lines[1] == "2 of 50 different configurations are valid; the search ended without more"
+    assert len(lines) == 3 + 2
+
+
+def test_robot_alone_gives_all_its_solutions(eim: Command) -> None:
+    robot, oracle = robot_and_oracle("panda")
+    wanted = ("--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "-n", 50, "--seed", 1, "--timeout", 60)
+    answer = eim("sample", "--robot", "panda", *wanted, "--json").json
+    positions = np.array(answer["positions"])
+    assert answer["valid"] == [True] * 50
+    assert answer["log_prob"] == [None] * 50
+    assert robot.within_limits(positions).all()
+    for q in positions:
+        np.testing.assert_allclose(oracle.forward(q)[:3, 3], [0.4, 0.1, 0.5], rtol=0, atol=1e-6 + 1e-12)
+    path = share_path("urdf/panda.urdf")
+    links = ("--base", robot.base_link, "--tip", robot.tip_link)
+    assert eim("sample", "--robot", path, *links, *wanted, "--json").json["positions"] == answer["positions"]
+
+
+def test_model_and_robot_that_agree_are_one(eim: Command, model: Path) -> None:
+    words = ("sample", "--model", model, *POSE, "-n", 5, "--seed", 1, "--json")
+    assert eim(*words, "--robot", "planar3").json["positions"] == eim(*words).json["positions"]
+
+
+def test_model_and_robot_that_do_not_agree_are_refused(eim: Command, model: Path) -> None:
+    eim("sample", "--model", model, "--robot", "planar5", *POSE).refused("was trained for robot 'planar3'")
+    eim("sample", "--model", model, "--robot", "planar3", "--tip", "nose", *POSE).refused("nose")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "give --model, or --robot for all solutions without a model"),
+        (("--tip", "tool0"), "--base and --tip are links of --robot: give it too"),
+        (("--model", "panda_pose", "--base", "world"), "--base and --tip are links of --robot: give it too"),
+        (("--robot", "nobody"), "nobody"),
+        (("--robot", "panda", "--order", "density"), "ordering by density needs a model"),
+        (("--robot", "panda", "--no-refine"), "raw samples need a model"),
+    ],
+)
+def test_what_is_neither_a_model_nor_a_robot_is_refused(eim: Command, words: tuple, reason: str) -> None:
+    eim("sample", *words, *POSE).refused(reason)
+
+
+def test_robot_is_served_without_torch() -> None:
+    code = (
+        "import sys\nfrom eim_ros.cli.main import main\n"
+        "words = ['sample', '--robot', 'panda', '--pose', '.4', '.1', '.5', '-n', '20', '--json']\n"
+        "assert main(words) == 0\n"
+        "print(sorted({'torch', 'scipy.optimize', 'matplotlib', 'rclpy'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    answer, imported = result.stdout.splitlines()
+    assert sum(json.loads(answer)["valid"]) == 20
+    assert imported == "[]"
+
+
 @pytest.mark.parametrize("tiny", ["-1e-05", "-1E-5", "-.00001", "-0.00001"])
 def test_negative_numbers_in_any_notation_are_numbers(eim: Command, model: Path, tiny: str) -> None:
     outcome = eim("sample", "--model", model, "--pose", "-1", "0.5", tiny, "--near", tiny, "-1", tiny, "-n", 2,
@@ -83,7 +156,8 @@ def test_near_ranks_by_distance(eim: Command, model: Path) -> None:
 
 def test_distinct_and_raw(eim: Command, model: Path) -> None:
     words = ("sample", "--model", model, "--pose", 1.4, 0.6, 0, 0, 0, 0, 1, "-n", 50, "--json", "--timeout", 60)
-    assert eim(*words, "--distinct").json["n"] == 2
+    assert eim(*words).json["n"] == eim(*words, "--distinct").json["n"] == 2
+    assert eim(*words, "--no-distinct").json["n"] == 50
     raw = eim("sample", "--model", model, *POSE, "-n", 30, "--no-refine", "--position-tolerance", 5, "--json").json
     assert raw["n"] == 30
     assert max(raw["position_error"]) > 1e-3

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ik.arms import arm_and_oracle, arm_of, sampler_of
 
 from eim_ros.errors import ConfigurationError, PoseError
-from eim_ros.ik import ErrorCode, sample_batch
+from eim_ros.ik import ErrorCode, Samples, sample_batch
+from eim_ros.ik.request import SampleRequest
 
 ENOUGH = 60.0  # [s]
 
@@ -47,10 +50,10 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
     sampler, poses = sampler_of("panda", "pose"), poses_of("panda", 3)
 
     class Recorded:
-        def sample(self, pose: np.ndarray, n: int, seed: int, timeout: float, **options: object) -> object:
-            calls.append(timeout)
-            is_hurried = np.array_equal(pose, poses[0]) and len(calls) == 1
-            return sampler.sample(pose, n, seed, timeout=0.0 if is_hurried else ENOUGH, **options)
+        def answer(self, request: SampleRequest) -> Samples:
+            calls.append(request.timeout)
+            is_hurried = np.array_equal(request.pose, poses[0]) and len(calls) == 1
+            return sampler.answer(replace(request, timeout=0.0 if is_hurried else ENOUGH))
 
     answers = sample_batch(Recorded(), poses, 300, 0, timeout=ENOUGH)
     assert [answer.error_code for answer in answers] == [ErrorCode.SUCCESS] * 3

@@ -38,7 +38,7 @@ def assert_verified(robot: Robot, path: JointPath, poses: np.ndarray, position_o
 def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) -> None:
     robot = arm_of(name)
     poses = robot.forward(motion(robot, seed))
-    path = sample_path(sampler_of(name, kind), poses, seed=seed, timeout=ENOUGH)
+    path = sample_path(sampler_of(name, kind), poses, random_seed=seed, timeout=ENOUGH)
     assert (path.error_code, path.valid.all()) == (ErrorCode.SUCCESS, True), path.message
     assert path.largest_step <= 0.3
     assert path.largest_step == pytest.approx(np.abs(np.diff(path.positions, axis=0)).max())
@@ -48,7 +48,7 @@ def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) 
 def test_path_begins_where_the_robot_is() -> None:
     robot = arm_of("panda")
     q = motion(robot, 5)
-    path = sample_path(sampler_of("panda", "pose"), robot.forward(q[1:]), seed=0, start=q[0], timeout=ENOUGH)
+    path = sample_path(sampler_of("panda", "pose"), robot.forward(q[1:]), random_seed=0, start=q[0], timeout=ENOUGH)
     assert path.error_code == ErrorCode.SUCCESS
     assert np.abs(path.positions[0] - q[0]).max() <= path.largest_step < 0.1
 
@@ -57,7 +57,7 @@ def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
     robot = arm_of("panda")
     poses = robot.forward(motion(robot, 6, 12))
     poses[7, 0, 3] += 10.0
-    path = sample_path(sampler_of("panda", "pose"), poses, n=16, seed=0, timeout=ENOUGH)
+    path = sample_path(sampler_of("panda", "pose"), poses, n=16, random_seed=0, timeout=ENOUGH)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message == "1 of 12 poses have no solution, the first of them is pose 7"
     np.testing.assert_array_equal(path.valid, np.arange(12) != 7)
@@ -71,7 +71,7 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     poses = robot.forward(
         np.array([[0.0, 0.1, 0.1, 0.1, 0.1], [2.5, 0.1, 0.1, 0.1, 0.1]])
     )  # nearly stretched: far apart
-    path = sample_path(sampler_of("planar5", "position"), poses, seed=0, timeout=ENOUGH)
+    path = sample_path(sampler_of("planar5", "position"), poses, random_seed=0, timeout=ENOUGH)
     assert path.valid.all()
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("the path jumps 1 times, by up to ")
@@ -83,7 +83,7 @@ def test_joints_that_turn_endlessly_step_across_pi() -> None:
     turning = int(np.flatnonzero(robot.continuous)[0])
     q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.1)[None], 20, axis=0)
     q[:, turning] = np.linspace(2.9, 3.4, 20)
-    path = sample_path(sampler_of("all_types", "pose"), robot.forward(q), seed=0, start=q[0], timeout=ENOUGH)
+    path = sample_path(sampler_of("all_types", "pose"), robot.forward(q), random_seed=0, start=q[0], timeout=ENOUGH)
     assert path.error_code == ErrorCode.SUCCESS, path.message
     assert (np.abs(path.positions[:, turning]) <= np.pi).all()
 
@@ -91,14 +91,14 @@ def test_joints_that_turn_endlessly_step_across_pi() -> None:
 def test_seed_decides_the_path() -> None:
     robot = arm_of("panda")
     poses = robot.forward(motion(robot, 7, 15))
-    first, again = (sample_path(sampler_of("panda", "pose"), poses, seed=3, timeout=ENOUGH) for _ in range(2))
+    first, again = (sample_path(sampler_of("panda", "pose"), poses, random_seed=3, timeout=ENOUGH) for _ in range(2))
     np.testing.assert_array_equal(first.positions, again.positions)
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"seed": -1}, "random seed must be at least 0"),
+        ({"random_seed": -1}, "random seed must be at least 0"),
         ({"n": 0}, "n must be at least 1"),
         ({"timeout": np.nan}, "timeout must not be negative"),
         ({"position_tolerance": np.nan}, "position tolerance must be positive"),
@@ -111,7 +111,7 @@ def test_bad_numbers_are_refused_without_time_too(arguments: dict[str, float], r
 
 def test_no_time_is_an_answer_too() -> None:
     robot = arm_of("panda")
-    path = sample_path(sampler_of("panda", "pose"), robot.forward(motion(robot, 8, 15)), seed=0, timeout=0.0)
+    path = sample_path(sampler_of("panda", "pose"), robot.forward(motion(robot, 8, 15)), random_seed=0, timeout=0.0)
     assert path.error_code == ErrorCode.TIMED_OUT
     assert path.message == "timed out: 15 of 15 poses have no solution, the first of them is pose 0"
     assert not path.valid.any()
@@ -133,7 +133,7 @@ def test_path_is_followed_by_one_candidate_once_time_is_up(monkeypatch: pytest.M
     worth = _Search._worth_following
     monkeypatch.setattr(_Search, "_worth_following", worth_following)
     poses = robot.forward(motion(robot, 8, 15))
-    path = sample_path(sampler_of("panda", "pose"), poses, seed=0, timeout=ENOUGH)
+    path = sample_path(sampler_of("panda", "pose"), poses, random_seed=0, timeout=ENOUGH)
     assert n_followed == [0] + [1] * 14
     assert_verified(robot, path, poses)
 
@@ -160,7 +160,12 @@ def test_constraints_hold_along_the_path() -> None:
     clear = Sphere(robot.forward(q[7])[:3, 3] + [0.0, 0.0, 0.5], 0.05)
     constraints = Constraints(fixed={name: 0.2}, self_collision=True, obstacles=(clear,))
     path = sample_path(
-        sampler_of("iiwa14", "position"), poses, seed=0, timeout=ENOUGH, position_only=True, constraints=constraints
+        sampler_of("iiwa14", "position"),
+        poses,
+        random_seed=0,
+        timeout=ENOUGH,
+        position_only=True,
+        constraints=constraints,
     )
     assert path.valid.all(), path.message
     assert (path.positions[:, 2] == 0.2).all()
@@ -172,7 +177,7 @@ def test_obstacle_around_a_pose_makes_a_gap() -> None:
     robot = arm_of("panda")
     poses = robot.forward(motion(robot, 6, 6))
     constraints = Constraints(obstacles=(Sphere(poses[3, :3, 3], 0.02),))
-    path = sample_path(sampler_of("panda", "pose"), poses, n=16, seed=0, timeout=ENOUGH, constraints=constraints)
+    path = sample_path(sampler_of("panda", "pose"), poses, n=16, random_seed=0, timeout=ENOUGH, constraints=constraints)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert not path.valid[3]
 
@@ -184,7 +189,7 @@ def test_free_turn_about_the_tool_is_used_along_the_path() -> None:
     turned[5:, :3, :2] = np.array([-poses[5:, :3, 1], poses[5:, :3, 0]]).transpose(1, 2, 0)  # by a quarter, at once
     tolerances = np.array([0.0] * 5 + [np.inf])
     sampler = sampler_of("ur5", "pose")
-    path = sample_path(sampler, turned, seed=0, timeout=ENOUGH, constraints=Constraints(tolerances=tolerances))
+    path = sample_path(sampler, turned, random_seed=0, timeout=ENOUGH, constraints=Constraints(tolerances=tolerances))
     assert path.error_code == ErrorCode.SUCCESS, path.message
     for q, pose in zip(path.positions, turned, strict=True):
         assert np.max(robot.pose_errors(q, pose, tolerances)) <= 1e-6

@@ -30,8 +30,8 @@ def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     pose, sampler = robot.forward(POSE), sampler_of("panda", "pose")
     preferred = {"panda_joint1": 0.9 * side, "panda_joint3": -0.9 * side}
     assert set(preferred) <= set(robot.joint_names), robot.joint_names
-    plain = sampler.sample(pose, 60, 0, timeout=ENOUGH)
-    samples = sampler.sample(pose, 60, 0, posture=preferred, timeout=ENOUGH)
+    plain = sampler.sample(pose, 60, 0, distinct=False, timeout=ENOUGH)
+    samples = sampler.sample(pose, 60, 0, posture=preferred, distinct=False, timeout=ENOUGH)
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples.valid.all()
     for q in samples.positions:

@@ -15,10 +15,6 @@ def configurations(name: str = "panda", n: int = 50) -> np.ndarray:
     return arm_of(name).sample_configurations(n, np.random.default_rng(0))
 
 
-def forbidden() -> np.ndarray:
-    raise AssertionError("nobody asked for densities")
-
-
 def test_manipulability_is_the_root_of_the_determinant() -> None:
     robot, q = arm_of("panda"), configurations()
     jacobian = robot.jacobian(q)
@@ -52,7 +48,9 @@ def test_joints_that_turn_endlessly_have_no_margin() -> None:
 @pytest.mark.parametrize("order", ["distance", "manipulability", "limits", "none"])
 def test_only_the_density_asks_for_densities(order: str) -> None:
     robot, q = arm_of("panda"), configurations()
-    costs = Ranking(order, q[7]).costs(robot, q, forbidden)
+    ranking = Ranking(order, q[7])
+    assert not ranking.needs_density
+    costs = ranking.costs(robot, q)
     assert costs.shape == (50,)
     if order == "distance":
         assert costs.argmin() == 7
@@ -61,21 +59,19 @@ def test_only_the_density_asks_for_densities(order: str) -> None:
 def test_weights_mix_what_each_order_says() -> None:
     robot, q = arm_of("panda"), configurations()
     density = np.linspace(0.0, -5.0, 50)
-    alone = Ranking({"limits": 1.0}).costs(robot, q, forbidden)
-    np.testing.assert_array_equal(alone.argsort(), Ranking("limits").costs(robot, q, forbidden).argsort())
-    mixed = Ranking({"limits": 1.0, "density": 3.0}).costs(robot, q, lambda: density)
+    alone = Ranking({"limits": 1.0}).costs(robot, q)
+    np.testing.assert_array_equal(alone.argsort(), Ranking("limits").costs(robot, q).argsort())
+    mixed = Ranking({"limits": 1.0, "density": 3.0}).costs(robot, q, density)
     scaled = (alone - alone.min()) / np.ptp(alone)
     np.testing.assert_allclose(mixed, scaled + 3.0 * np.linspace(0.0, 1.0, 50), atol=1e-12)
-    np.testing.assert_array_equal(
-        Ranking({"density": 0.0, "limits": 2.0}).costs(robot, q, forbidden).argsort(), alone.argsort()
-    )
+    np.testing.assert_array_equal(Ranking({"density": 0.0, "limits": 2.0}).costs(robot, q).argsort(), alone.argsort())
 
 
 @pytest.mark.parametrize("order", [*ORDERS, {"limits": 1, "distance": 1}])
 def test_no_configurations_have_no_costs(order: object) -> None:
     robot = arm_of("panda")
     empty, liked = np.empty((0, robot.dof)), Posture({robot.joint_names[0]: 0.0})
-    assert Ranking(order, np.zeros(robot.dof), posture=liked).costs(robot, empty, lambda: np.empty(0)).shape == (0,)
+    assert Ranking(order, np.zeros(robot.dof), posture=liked).costs(robot, empty, np.empty(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
-from eim_ros.ik import NO_EXPERT, ErrorCode
+from eim_ros.ik import NO_EXPERT, ErrorCode, Sampler
 from eim_ros.ik.samples import to_mapping
 
 SERVICE = Path(__file__).resolve().parents[2] / "srv" / "SampleIK.srv"
@@ -35,6 +36,46 @@ def test_mapping_survives_json() -> None:
     assert answer["joint_names"] == list(samples.joint_names)
     assert answer["error_code"] == 1
     assert answer["elapsed"] == samples.elapsed
+
+
+def test_answer_holds_results_and_shares_the_model() -> None:
+    """Not what the model says given the pose: that is a thousand experts, and answers are kept."""
+    sampler = Sampler.load("panda_pose")
+    first, second = (sampler.sample(reachable_pose(sampler.robot, seed), 10, seed) for seed in (0, 1))
+    arrays = [value for value in vars(first).values() if isinstance(value, np.ndarray)] + [first.density.contexts]
+    held = {id(array if array.base is None else array.base): array for array in arrays}
+    kept = sum(array.nbytes if array.base is None else array.base.nbytes for array in held.values())
+    assert len(arrays) >= 6
+    assert kept < 16_000
+    assert first.density.proposal is second.density.proposal
+
+
+def test_density_is_computed_on_access_and_kept() -> None:
+    sampler = Sampler.load("panda_pose")  # which prefers nothing
+    samples = sampler.sample(reachable_pose(sampler.robot), 30, 0)
+    assert samples.known_log_prob is None
+    assert samples.seconds_of_density > 0.0
+    assert np.isfinite(samples.log_prob).all()
+    assert samples.log_prob is samples.log_prob
+    assert samples.seconds_of_density == 0.0
+
+
+@pytest.mark.parametrize("n", [2, 50])
+def test_order_by_density_without_time_for_it_says_so(n: int) -> None:
+    sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
+    hurried = sampler.sample(pose, n, 0, order="density", timeout=0.0)
+    assert hurried.valid.all()
+    assert hurried.known_log_prob is None
+    assert hurried.message.endswith("; no time was left to order them by density")
+    unhurried = sampler.sample(pose, n, 0, order="density", timeout=60.0)
+    assert unhurried.message == f"{n} of {n} different configurations are valid"
+    assert (np.diff(unhurried.known_log_prob) <= 0.0).all()
+
+
+def test_one_configuration_is_not_ordered() -> None:
+    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 1, 0, order="density")
+    assert samples.known_log_prob is None
+    assert np.isfinite(samples.log_prob).all()
 
 
 def test_error_codes_are_those_of_moveit_and_of_the_service() -> None:

@@ -101,6 +101,36 @@ def test_bad_contexts_are_refused() -> None:
         context_from_pose(np.eye(4), "orientation")
 
 
+@pytest.mark.parametrize("size", [1e-8, 1e-6, 3e-5])
+def test_rotation_that_is_off_by_rounding_is_replaced_by_the_nearest(size: float) -> None:
+    rng = np.random.default_rng(0)
+    for quaternion in random_quaternions(20):
+        exact = pose_from([1, 2, 3], quaternion)
+        rough = exact.copy()
+        rough[:3, :3] += rng.uniform(-size, size, (3, 3))
+        pose = check_pose(rough)
+        np.testing.assert_allclose(pose[:3, :3].T @ pose[:3, :3], np.eye(3), rtol=0, atol=1e-14)
+        np.testing.assert_array_equal(pose[:, 3], exact[:, 3])
+        nearest = np.linalg.norm(pose[:3, :3] - rough[:3, :3])  # no farther than the exact one, of all rotations
+        assert nearest <= np.linalg.norm(exact[:3, :3] - rough[:3, :3]) + 1e-15
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value", "told"),
+    [
+        (0, 0, 1.001, r"off by 0\.002, at most 0\.0001"),
+        (0, 1, 2e-4, r"off by 0\.0002, at most 0\.0001"),
+        (3, 0, 0.01, r"off by 0\.01, at most 0\.0001"),
+        (2, 2, -1.0, "left-handed"),
+    ],
+)
+def test_rotation_that_is_farther_off_is_refused_with_how_far(row: int, column: int, value: float, told: str) -> None:
+    pose = np.eye(4)
+    pose[row, column] = value
+    with pytest.raises(PoseError, match=told):
+        check_pose(pose)
+
+
 def test_check_pose_accepts_what_is_rigid() -> None:
     pose = pose_from([1, 2, 3], [0.5, 0.5, 0.5, 0.5])
     np.testing.assert_array_equal(check_pose(pose.tolist()), pose)

@@ -11,7 +11,7 @@ import torch
 
 from eim_ros.errors import EimError, ModelFileError
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.loading import load_sampler
+from eim_ros.nodes.loading import load_sampler, name_of_model
 from eim_ros.nodes.settings import IkServerSettings
 
 SCHEMA, OTHER_SCHEMA = rb"\"schema_version\": 1", rb"\"schema_version\": 9"
@@ -77,14 +77,38 @@ def test_robot_may_come_from_each_source(model: Path, tmp_path: Path, source: st
     assert sampler.robot.fingerprint == Robot.load("iiwa14").fingerprint
 
 
+@pytest.mark.parametrize("model", ["", "none"])
+@pytest.mark.parametrize("source", ["name", "path", "description"])
+def test_robot_without_a_model_gives_all_its_solutions(tmp_path: Path, source: str, model: str) -> None:
+    panda = Robot.load("panda")
+    path = tmp_path / "arm.urdf"
+    path.write_text(panda.urdf, encoding="utf-8")
+    robot = {"name": "panda", "path": str(path)}.get(source, "")
+    settings = IkServerSettings(model=model, robot=robot, base_link=panda.base_link, tip_link=panda.tip_link)
+    sampler = load_sampler(settings, panda.urdf if source == "description" else "")
+    assert (sampler.robot.fingerprint, sampler.n_experts) == (panda.fingerprint, 0)
+    assert name_of_model(settings, sampler) == "no model"
+
+
+def test_neither_model_nor_robot_is_the_shipped_model() -> None:
+    sampler = load_sampler(IkServerSettings())
+    assert name_of_model(IkServerSettings(), sampler) == "iiwa14_pose"
+    assert sampler.n_experts > 0
+
+
+def test_no_model_needs_a_robot() -> None:
+    with pytest.raises(EimError, match="without a model a robot is needed"):
+        load_sampler(IkServerSettings(model="none"))
+
+
 def test_server_of_a_linear_model_needs_no_torch() -> None:
     code = """
 import sys
 from eim_ros.nodes.ik_server_node import IkServer
-from eim_ros.nodes.loading import load_sampler
+from eim_ros.nodes.loading import load_sampler, name_of_model
 from eim_ros.nodes.settings import IkServerSettings
 sampler = load_sampler(IkServerSettings())
-assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, seed=0).valid.all()
+assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, random_seed=0).valid.all()
 print(sorted({"torch", "matplotlib", "scipy.optimize"} & set(sys.modules)))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
