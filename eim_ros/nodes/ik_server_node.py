@@ -1,10 +1,10 @@
 """`IkServer`: a lifecycle node that answers requests for sampled, refined and verified joint configurations.
 
-configure loads the model, or the robot alone, activate starts serving. In every other state, from the first one
-on, the services answer that the node is not active. The executor's thread only takes requests, so it is always there:
-worker threads answer requests for samples; the outbox sends the answers no faster than clients read them; transitions
-are made one after the other on a thread of theirs. `~/load_model` loads another model on one more thread
-and then exchanges the two: no request waits for it, and each is answered by one of them.
+configure loads the model, or the robot alone, activate starts serving. In every other state, from the first one on, the
+services answer that the node is not active. The executor's thread only takes requests, so it is always there: worker
+threads answer requests for samples; the outbox sends the answers no faster than clients read them; transitions are made
+one after the other on a thread of theirs. `~/load_model` loads another model on one more thread and then exchanges the
+two: no request waits for it, and each is answered by one of them.
 """
 
 from __future__ import annotations
