@@ -53,22 +53,14 @@ def test_fields_are_the_promised_ones_in_order(part, promised):
     assert fields == [" ".join(field.split()) for field in promised.split(";")]
 
 
-def test_defaults_of_the_service_are_those_of_python():
-    """Refined, different, and as much exploring as the model's default."""
-    for name in ("SampleIK", "SampleIKBatch"):
-        lines = DEFINITION.with_name(f"{name}.srv").read_text(encoding="utf-8").split("\n---\n")[0].splitlines()
-        defaults = {match["name"]: match["default"] for match in entries(lines) if match["default"]}
-        assert defaults == {"refine": "true", "distinct": "true", "explore": "-1"}
-
-
 def test_error_codes_have_the_values_of_moveit():
     constants = {match["name"]: int(match["value"]) for match in entries(parts()[1]) if match["value"]}
     assert constants == {**ERROR_CODES, "NO_EXPERT": 2**32 - 1}
 
 
-def test_only_refine_and_explore_have_a_default_other_than_zero():
+def test_only_refine_distinct_and_explore_have_a_default_other_than_zero():
     defaults = {match["name"]: match["default"] for match in entries(parts()[0]) if match["default"]}
-    assert defaults == {"refine": "true", "explore": "-1"}
+    assert defaults == {"refine": "true", "distinct": "true", "explore": "-1"}
 
 
 def test_batch_asks_what_a_single_request_asks():
