@@ -1,8 +1,10 @@
-"""What the benchmarks share: the processor's name, a ROS domain of their own, and nodes as processes."""
+"""What the benchmarks share: what the machine is and how busy, a ROS domain of their own, and nodes as processes."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import os
 import platform
 import random
@@ -12,7 +14,9 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["isolate", "processor", "running", "versions"]
+from eim_ros.numerics.native import INSTRUCTION_SETS
+
+__all__ = ["instruction_sets", "isolate", "load_average", "processor", "running", "versions"]
 
 PATIENCE = 20.0  # [s] for a clean end
 
@@ -42,6 +46,22 @@ def isolate() -> None:
     """Use a ROS domain that nobody else uses, on this machine only; inherited by processes."""
     os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 100))
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+
+
+def load_average() -> str:
+    """Processes that wanted to run in the last minute, on average, and the cores for them."""
+    return f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def instruction_sets() -> list[str]:
+    """Those that the solver was built for and that this processor has, the plainest first."""
+    folder = "eim_ros.solver._solver_"
+    baseline = importlib.import_module(f"{folder}baseline")
+    return [
+        name
+        for name in reversed(INSTRUCTION_SETS)
+        if importlib.util.find_spec(folder + name) and (name == "baseline" or baseline.runs_here(name))
+    ]
 
 
 @contextlib.contextmanager

@@ -6,9 +6,11 @@ Full poses, forward kinematics of uniform random configurations, with other seed
 of each call the shortest of several, all ways in turn. "6" and "3" are the refiner's patience: its default, and what
 the sampler uses, the faster one where another seed is at hand.
 
-1. Cost of a solution, 200 at a time, by the number of valid ones: seeds of the mixture and uniform ones (200 seeds,
-   refined to 1e-6 m and 1e-6 rad within limits, verified), and the whole public call, ordered by nothing: samples of
-   the model, and distinct solutions, for which it explores by itself.
+1. Cost of a solution, 200 at a time, by the number of valid ones, 60 poses. The default call is `sample(pose, 200)`
+   without any option: different solutions, by density where the model prefers some to others, else in no order. Beside
+   it, with options: order "none"; order "density"; samples of the model (distinct=False, order "none"). Then what they
+   are made of: seeds of the mixture and uniform ones (200 seeds, refined to 1e-6 m and 1e-6 rad within limits,
+   verified). Log densities against torch's sum over all experts in double precision.
 2. Coverage of all solutions of 20 poses, over time. All solutions: 20000 uniform seeds refined; families by single
    linkage at .35 rad of at least 10 members; coverage: share of each family within .3 rad of a solution returned, mean
    over families. "n" are seeds where seeds are uniform, solutions asked for otherwise.
@@ -22,15 +24,20 @@ import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from _machine import processor
+from _machine import load_average, processor
 
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.request import SampleOptions
 from eim_ros.ik.training.metrics import exact_solutions
 from eim_ros.kinematics import Robot, context_from_pose
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 N = 200
 TOLERANCE = 1e-6
@@ -66,16 +73,25 @@ def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
 
 
 def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
-    """The public call."""
+    """The public call: as it is by default, and with options."""
 
-    def call(distinct: bool) -> Solve:
+    def call(**options: Unpack[SampleOptions]) -> Solve:
         def solve(pose: np.ndarray, n: int) -> np.ndarray:
-            answer = sampler.sample(pose, n, random_seed=int(rng.integers(1 << 30)), order="none", distinct=distinct)
+            answer = sampler.sample(pose, n, int(rng.integers(1 << 30)), **options)
             return answer.positions[answer.valid]
 
         return solve
 
-    return {"samples": call(False), "distinct": call(True)}
+    def default(pose: np.ndarray, n: int) -> np.ndarray:
+        answer = sampler.sample(pose, n)
+        return answer.positions[answer.valid]
+
+    return {
+        "default": default,
+        "none": call(order="none"),
+        "density": call(order="density"),
+        "samples": call(order="none", distinct=False),
+    }
 
 
 def shortest(
@@ -106,6 +122,19 @@ def cost(ways: dict[str, Solve], poses: np.ndarray) -> list[str]:
         ratios = "".join(f"{per[name] / per[base]:>14.2f}" for base in ("uniform 6", "uniform 3"))
         lines.append(f"  {name:10} {per[name]:>12.2f}{ratios} {solutions[name] / len(poses):>10.0f}")
     return lines
+
+
+def density_error(model: IKModel, sampler: Sampler, poses: np.ndarray) -> str:
+    """Log densities of answers against the sum over all experts, by torch in double precision [nat]."""
+    mixture, largest, lowest, highest = model.mixture.to(dtype=torch.float64), 0.0, np.inf, -np.inf
+    for index, pose in enumerate(poses):
+        answer = sampler.sample(pose, N, index)
+        context = torch.from_numpy(context_from_pose(pose[None], "pose")).expand(len(answer), -1)
+        exact = mixture.log_prob(context, torch.from_numpy(answer.positions)).numpy()
+        largest = max(largest, float(np.abs(answer.log_prob - exact).max()))
+        lowest, highest = min(lowest, exact.min()), max(highest, exact.max())
+    values = f"log densities of {lowest:.0f} to {highest:.0f} nat"
+    return f"  {values}: off by {largest:.1e} nat at most from the sum over all experts"
 
 
 def coverage(robot: Robot, ways: dict[str, Solve], poses: np.ndarray, rng: np.random.Generator) -> list[str]:
@@ -171,7 +200,7 @@ def main() -> None:
     torch.set_num_threads(1)
     lines = [
         "learned proposals against uniform seeds, the same refiner, full poses, one thread, CPU time",
-        f"seed {args.seed}, Python {platform.python_version()}, {processor()}",
+        f"seed {args.seed}, Python {platform.python_version()}, {processor()}, load {load_average()} at the start",
     ]
     for path in args.models:
         model = IKModel.load(path)
@@ -179,11 +208,14 @@ def main() -> None:
         sampler.prepare()
         seeds, calls = seeds_of(model, rng), calls_of(sampler, rng)
         poses = robot.forward(robot.sample_configurations(60, rng))
-        lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**seeds, **calls}, poses)]
+        lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**calls, **seeds}, poses)]
+        lines.append(density_error(model, sampler, poses))
         uniform = {name: solve for name, solve in seeds.items() if name.startswith("uniform")}
-        lines += coverage(robot, {**uniform, **calls}, poses[:20], rng)
+        lines += coverage(robot, {**uniform, "default": calls["default"], "samples": calls["samples"]}, poses[:20], rng)
         lines += reliability(robot, sampler, args.poses, rng)
         print("\n".join(lines), flush=True)
+    lines += ["", f"load {load_average()} at the end"]
+    print(lines[-1], flush=True)
     if args.output:
         args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
