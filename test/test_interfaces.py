@@ -58,9 +58,9 @@ def test_error_codes_have_the_values_of_moveit():
     assert constants == {**ERROR_CODES, "NO_EXPERT": 2**32 - 1}
 
 
-def test_only_refine_and_explore_have_a_default_other_than_zero():
+def test_only_refine_distinct_and_explore_have_a_default_other_than_zero():
     defaults = {match["name"]: match["default"] for match in entries(parts()[0]) if match["default"]}
-    assert defaults == {"refine": "true", "explore": "-1"}
+    assert defaults == {"refine": "true", "distinct": "true", "explore": "-1"}
 
 
 def test_batch_asks_what_a_single_request_asks():

@@ -12,6 +12,7 @@ from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.path import JointPath, sample_path
 from eim_ros.ik.posture import Posture
+from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, Samples
 
@@ -33,6 +34,7 @@ __all__ = [
     "KinematicTarget",
     "KnownKinematicsConfig",
     "Posture",
+    "SampleRequest",
     "Sampler",
     "Samples",
     "SmoothingConfig",

@@ -1,10 +1,10 @@
 """`IkServer`: a lifecycle node that answers requests for sampled, refined and verified joint configurations.
 
-configure loads the model and compiles every kernel, activate starts serving. In every other state, from the first one
-on, the services answer that the node is not active. The executor's thread only takes requests, so it is always there:
-worker threads answer requests for samples; the outbox sends the answers no faster than clients read them; transitions
-are made one after the other on a thread of theirs. `~/load_model` loads and compiles another model on one more thread
-and then exchanges the two: no request waits for it, and each is answered by one of them.
+configure loads the model, or the robot alone, activate starts serving. In every other state, from the first one on, the
+services answer that the node is not active. The executor's thread only takes requests, so it is always there: worker
+threads answer requests for samples; the outbox sends the answers no faster than clients read them; transitions are made
+one after the other on a thread of theirs. `~/load_model` loads another model on one more thread and then exchanges the
+two: no request waits for it, and each is answered by one of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class IkServer(LifecycleNode):
         return started
 
     def close(self) -> bool:
-        """Stop serving and destroy the node; False when a request is still being solved, or a model compiled."""
+        """Stop serving and destroy the node; False when a request is still being solved, or a model loaded."""
         self._closing.set()
         self._serving = None
         if self._description is not None:
@@ -102,7 +102,7 @@ class IkServer(LifecycleNode):
     # Lifecycle
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Load and compile; FAILURE (the node stays unconfigured) with the reason in the log."""
+        """Load; FAILURE (the node stays unconfigured) with the reason in the log."""
         self._enter("configuring")
         try:
             self._configure()
@@ -247,7 +247,7 @@ class IkServer(LifecycleNode):
             self._send_now(exchange)
 
     def _load(self, exchange: Exchange) -> None:
-        """On the loader's thread: load, compile, exchange; the present model serves meanwhile, and on failure on."""
+        """On the loader's thread: load and exchange; the present model serves meanwhile, and on failure on."""
         began, path = time.monotonic(), exchange.request.path
         try:
             self._replace(path)

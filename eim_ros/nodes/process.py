@@ -87,7 +87,7 @@ def run_node(
 
 
 def _exit_on_first_signal() -> threading.Event:
-    """Let the first SIGINT or SIGTERM raise SystemExit, also while a model is loaded and compiled, and set the event.
+    """Let the first SIGINT or SIGTERM raise SystemExit, also while a model is loaded, and set the event.
 
     Further ones do nothing. rclpy's own handler, installed by init, shuts the context down and then calls this one. Not
     KeyboardInterrupt: when that passes through code run by a C library, CPython ends the process by SIGINT even if it

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PATIENCE = 300.0  # [s]: the node compiles its kernels on a first run
+PATIENCE = 300.0  # [s] on a machine that may be busy
 
 
 def run_demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

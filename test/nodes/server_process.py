@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 90.0  # [s]: a first start compiles the kernels, on a machine that may be busy
+PATIENCE = 90.0  # [s] on a machine that may be busy
 
 
 class ServerProcess:

@@ -51,7 +51,15 @@ def test_json_has_the_fields_of_the_response(server: ServerProcess) -> None:
     errors = np.linalg.norm(robot.forward(positions)[:, :3, 3] - np.array(POSITION, dtype=float), axis=1)
     assert errors.max() <= 1e-6
     assert answer["valid"] == [True] * 5
-    assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--seed", "1")["positions"]
+    assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--random-seed", "1")["positions"]
+
+
+def test_configurations_differ_unless_they_need_not(server: ServerProcess) -> None:
+    """In a box of a hundredth there is one that differs from all others, and as many as are wanted if they need not."""
+    names = Robot.load("iiwa14").joint_names
+    position = Robot.load("iiwa14").forward(np.full(7, 0.5))[:3, 3]
+    words = ("--pose", *map(str, position), "-n", "10", *(w for n in names for w in ("--limit", f"{n}=0.496:0.504")))
+    assert (asked(server, *words)["n"], asked(server, *words, "--no-distinct")["n"]) == (1, 10)
 
 
 def test_quaternion_asks_for_the_whole_pose(server: ServerProcess) -> None:
