@@ -28,6 +28,7 @@ demo-planar: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	git ls-files "*.cpp" "*.hpp" | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -99,31 +99,24 @@ inline void draw(const Mixture& mixture, double tempering, bool stratified, int 
 
 // Log density of samples under a mixture, summed over all components that matter: exact to rounding.
 //
-// Samples are taken W to a pack. A first pass keeps the log of each component's term, or the bound below which half its
-// coordinates put it; the second one sums what is not negligible beside the largest.
+// Samples are taken W to a pack. Half of the coordinates tell where a component is negligible beside what a sample has;
+// of the others the terms are kept, and summed when the largest of each sample is known.
 template <int D>
 class LogDensity {
     using V = WideDouble;
-    static constexpr int W = kLanes<V>, kPacks = 32 / W;  // samples taken together
+    static constexpr int W = kLanes<V>, kPacks = 512 / W;  // samples taken together
 
    public:
-    explicit LogDensity(const Mixture& mixture)
-        : mixture_(mixture),
-          d_(D > 0 ? D : mixture.n_dims),
-          shifts_(std::size_t(mixture.n_components()) * d_),
-          heights_(mixture.log_weights, mixture.log_weights + mixture.n_components()),
-          terms_(std::size_t(mixture.n_components()) * kPacks) {
-        double mean[kMostJoints];
+    explicit LogDensity(const Mixture& mixture) : mixture_(mixture), d_(D > 0 ? D : mixture.n_dims) {
         for (int c = 0; c < mixture.n_components(); ++c) {
-            const int context = c / mixture.n_experts, expert = c % mixture.n_experts;
-            const double* inverse = mixture.inverse_scale_trils + std::ptrdiff_t(expert) * d_ * d_;
-            mixture.mean(context, expert, mean);
-            double* shift = &shifts_[std::size_t(c) * d_];
-            for (int a = 0; a < d_; ++a) {
-                for (int b = 0; b <= a; ++b) shift[a] += inverse[a * d_ + b] * mean[b];
-            }
-            heights_[c] += mixture.log_normalisers[expert];
+            heights_.push_back(mixture.log_weights[c] + mixture.log_normalisers[c % mixture.n_experts]);
         }
+        order_.resize(heights_.size());
+        std::iota(order_.begin(), order_.end(), 0);
+        const std::size_t few =
+            std::min<std::size_t>(order_.size(), 32);  // highest first: they tell what is negligible
+        std::partial_sort(order_.begin(), order_.begin() + few, order_.end(),
+                          [&](int a, int b) { return heights_[a] > heights_[b]; });
     }
 
     // Fills result (n,) [nat] of samples (n, d).
@@ -135,54 +128,77 @@ class LogDensity {
     }
 
    private:
+    struct Term {
+        int pack;
+        V value;
+    };
+
     void run_packs(const double* samples, int n, double* result) {
-        const int n_packs = (n + W - 1) / W, d = D > 0 ? D : d_, half = (d + 1) / 2;
-        V x[kPacks][D > 0 ? D : kMostJoints], largest[kPacks];
+        const int n_packs = (n + W - 1) / W, d = D > 0 ? D : d_;
+        columns_.resize(std::size_t(n_packs) * d), terms_.clear();
+        largest_.assign(n_packs, fill<V>(-std::numeric_limits<double>::infinity()));
+        totals_.assign(n_packs, V{});
         for (int i = 0; i < n_packs * W; ++i) {
-            for (int a = 0; a < d; ++a) set(x[i / W][a], i % W, samples[std::min(i, n - 1) * d_ + a]);
+            for (int a = 0; a < d; ++a) set(columns_[i / W * d + a], i % W, samples[std::min(i, n - 1) * d_ + a]);
         }
-        for (V& value : largest) value = fill<V>(-std::numeric_limits<double>::infinity());
-        for (int c = 0; c < mixture_.n_components(); ++c) {
-            const double* inverse = mixture_.inverse_scale_trils + std::ptrdiff_t(c % mixture_.n_experts) * d * d;
-            const double* shift = &shifts_[std::size_t(c) * d];
-            for (int pack = 0; pack < n_packs; ++pack) {
-                V square{};
-                const auto add = [&](int a) {
-                    V white = fill<V>(-shift[a]);
-#pragma GCC unroll 8
-                    for (int b = 0; b <= a; ++b) white += inverse[a * d + b] * x[pack][b];
-                    square += white * white;
-                };
-#pragma GCC unroll 4
-                for (int a = 0; a < half; ++a) add(a);
-                V& term = terms_[std::size_t(c) * kPacks + pack];
-                term = heights_[c] - 0.5 * square;
-                if (!any(term > largest[pack] - kNegligible)) continue;
-#pragma GCC unroll 4
-                for (int a = half; a < d; ++a) add(a);
-                term = heights_[c] - 0.5 * square;
-                largest[pack] = larger(largest[pack], term);
+        for (int c : order_) keep_terms(c, n_packs);
+        for (const Term& term : terms_) totals_[term.pack] += falling_exp(term.value - largest_[term.pack]);
+        for (int i = 0; i < n; ++i) {
+            double sum = 0.0;  // a sample that is no number has no density, whatever its neighbours
+            for (int a = 0; a < d; ++a) sum += samples[i * d_ + a];
+            const double log_prob = get(largest_[i / W], i % W) + std::log(get(totals_[i / W], i % W));
+            result[i] = sum == sum ? log_prob : sum;
+        }
+    }
+
+    void keep_terms(int component, int n_packs) {
+        const int d = D > 0 ? D : d_, half = (d + 1) / 2, expert = component % mixture_.n_experts;
+        const double* inverse = mixture_.inverse_scale_trils + std::ptrdiff_t(expert) * d * d;
+        double mean[kMostJoints];
+        V factor[D > 0 ? D * D : 1], shift[D > 0 ? D : kMostJoints];  // of all lanes: they stay in registers
+        mixture_.mean(component / mixture_.n_experts, expert, mean);
+        for (int a = 0; a < d; ++a) {
+            double sum = 0.0;
+            for (int b = 0; b <= a; ++b) {
+                sum += inverse[a * d + b] * mean[b];
+                if constexpr (D > 0) factor[a * D + b] = fill<V>(inverse[a * d + b]);
             }
+            shift[a] = fill<V>(-sum);
         }
         for (int pack = 0; pack < n_packs; ++pack) {
-            const V top = largest[pack];
-            V total{};
-            for (int c = 0; c < mixture_.n_components(); ++c) {
-                const V below = terms_[std::size_t(c) * kPacks + pack] - top;
-                if (any(below > -kNegligible)) total += falling_exp(below);
-            }
-            for (int i = pack * W; i < std::min(n, (pack + 1) * W); ++i) {
-                double sum = 0.0;  // a sample that is no number has no density, whatever its neighbours
-                for (int b = 0; b < d; ++b) sum += get(x[pack][b], i % W);
-                result[i] = sum == sum ? get(top, i % W) + std::log(get(total, i % W)) : sum;
-            }
+            const V* x = &columns_[std::size_t(pack) * d];
+            V square{};
+            const auto add = [&](int a) {
+                V white = shift[a];
+#pragma GCC unroll 8
+                for (int b = 0; b <= a; ++b) {
+                    if constexpr (D > 0) {
+                        white += factor[a * D + b] * x[b];
+                    } else {
+                        white += inverse[a * d + b] * x[b];
+                    }
+                }
+                square += white * white;
+            };
+            const V bound = 2.0 * (heights_[component] + kNegligible - largest_[pack]);
+#pragma GCC unroll 4
+            for (int a = 0; a < half; ++a) add(a);
+            if (!any(square < bound)) continue;
+#pragma GCC unroll 4
+            for (int a = half; a < d; ++a) add(a);
+            if (!any(square < bound)) continue;
+            const V value = heights_[component] - 0.5 * square;
+            largest_[pack] = larger(largest_[pack], value);
+            terms_.push_back({pack, value});
         }
     }
 
     const Mixture& mixture_;
     const int d_;
-    std::vector<double> shifts_, heights_;  // whitened means, log weights with normalisers
-    std::vector<V> terms_;                  // (n_components, kPacks)
+    std::vector<double> heights_;  // of each component: log weight and log normaliser
+    std::vector<int> order_;       // of components
+    std::vector<V> columns_, largest_, totals_;
+    std::vector<Term> terms_;
 };
 
 }  // namespace eim

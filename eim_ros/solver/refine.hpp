@@ -25,6 +25,7 @@ inline constexpr double kLongestInSingle = 50.0;  // [m], [rad]: reach and limit
 struct Effort {
     double position_tolerance, orientation_tolerance;  // [m], [rad]
     int max_iterations, patience;
+    bool is_careful = false;  // steps that limits would cut are solved for anew, without the joints that stand there
 };
 
 template <class S, int N>
@@ -108,6 +109,9 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
         hold_at_limits<N>(chain, bounds, q, error.vector, at.jacobian);
         const V damping = caution * kDamping<S> * square + kDampingFloor<S>;
         solve(factorised<N>(chain, at.jacobian, task.position_only, damping), error.vector, y);
+        while (effort.is_careful && hold_at_limits<N>(chain, bounds, q, y, at.jacobian)) {
+            solve(factorised<N>(chain, at.jacobian, task.position_only, damping), error.vector, y);
+        }
         move<N>(chain, bounds, at.jacobian, y, q);
         steps += S(1), due -= S(1);
         for (int lane = 0; lane < W; ++lane) {

@@ -89,18 +89,22 @@ inline V product(const V* a, const V* b) {
     return (a[0] * b[0] + a[1] * b[1] + a[2] * b[2]) + (a[3] * b[3] + a[4] * b[4] + a[5] * b[5]);
 }
 
-// Leaves out joints that stand at a limit and would be pushed further out.
+// Leaves out joints that stand at a limit and would be moved further out by J^T y, of an error or a step; whether there
+// are any.
 template <int N, class V>
-inline void hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V* q, const V (&e)[6],
+inline bool hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V* q, const V (&y)[6],
                            V (*jacobian)[6]) {
+    bool holds = false;
     for (int j = 0; j < joints_of<N>(chain); ++j) {
         if (bounds.wraps[j]) continue;
         const auto low = q[j] <= bounds.lower[j], high = q[j] >= bounds.upper[j];
         if (!any(low | high)) continue;
-        const V push = product(jacobian[j], e);
+        const V push = product(jacobian[j], y);
         const auto stuck = (low & (push < Scalar<V>(0))) | (high & (push > Scalar<V>(0)));
         for (int k = 0; k < 6; ++k) jacobian[j][k] = stuck ? V{} : jacobian[j][k];
+        holds |= any(stuck);
     }
+    return holds;
 }
 
 // q <- q + J^T y, wrapped or clamped to the limits.
