@@ -9,8 +9,9 @@
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-# A process for each core, and each file of tests in one of them: its servers and models are made once. ARGS="-n 0" for none.
-PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+# A process more than cores, for tests of nodes often wait, and each file of tests in one of them: its servers and models are
+# made once. ARGS="-n 0" for none.
+PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile
 BENCHMARKS = $(if $(BENCH),benchmarks/$(BENCH).py,$(sort $(wildcard benchmarks/[!_]*.py)))
 
 help:

@@ -35,6 +35,7 @@ MAX_ITERATIONS = 60
 REFINE_PATIENCE = 6
 RESTART_PATIENCE = 3
 MAX_RESTARTS = 1000
+MOST_CONFIGURATIONS = 2_000_000_000  # that may be asked for at once; memory ends before
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +235,7 @@ class Robot:
 
     def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Configurations (n, dof), uniform within the limits."""
-        shares = checked_generator(rng).random((whole_number(n, 0, "n"), self.dof))
+        shares = checked_generator(rng).random((whole_number(n, 0, "n", MOST_CONFIGURATIONS), self.dof))
         return self.lower + (self.upper - self.lower) * shares
 
     def refine(

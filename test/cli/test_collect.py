@@ -77,14 +77,14 @@ def test_any_urdf_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
         (("--robot", "planar3", "--samples", "-5"), "must be between 1 and"),
         (("--robot", "planar3", "--samples", "many"), "expected a whole number, got 'many'"),
         (("--robot", "planar3", "--samples", "1e4"), "expected a whole number"),
-        (("--robot", "planar3", "--samples", "4000000000"), "not enough memory"),
+        (("--robot", "planar3", "--samples", "1900000000"), "not enough memory"),
         (("--robot", "planar3", "--samples", "1" + 30 * "0"), "must be between 1 and"),
         (("--robot", "planar3", "--seed", "-1"), "must be between 0 and"),
         (("--robot", "planar3", "--context", "colour"), "invalid choice: 'colour'"),
     ],
 )
 def test_bad_input_is_one_line_and_no_file(eim: Command, tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
-    if "4000000000" in words and _memory() > 80e9:
+    if "1900000000" in words and _memory() > 40e9:
         pytest.skip("this machine has the memory")
     eim("collect", *words, "--output", tmp_path / "d.npz").refused(reason)
     assert not (tmp_path / "d.npz").exists()

@@ -11,6 +11,7 @@ import torch
 
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, KnownDensityEIM, KnownDensityEIMConfig, TruncatedEM
 from eim_ros.inference.truncated_em import TruncatedEMConfig
+from eim_ros.numerics import threads
 from eim_ros.numerics.threads import default_threads, torch_threads, use_torch_threads
 
 BEFORE = 3
@@ -22,7 +23,9 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     number = torch.get_num_threads()
     torch.set_num_threads(BEFORE)
+    token = threads._chosen.set(None)  # what a command in this process chose
     yield
+    threads._chosen.reset(token)
     torch.set_num_threads(number)
 
 
