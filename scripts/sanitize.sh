@@ -20,6 +20,8 @@ tests=("$@")
 if [[ $# == 0 ]]; then
   tests=(test/solver test/kinematics/test_{arguments,refinement,robot,self_motion,settle,tolerances}.py)
 fi
-# leaks would be those of the interpreter; its own program is not sanitized, so the runtime has to be loaded first
+# leaks would be those of the interpreter; its own program is not sanitized, so the runtime has to be loaded first, and
+# with it what throws the exceptions it watches
 export PYTHONPATH=$TARGET ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-LD_PRELOAD=$("${CXX:-g++}" -print-file-name=libasan.so) "$PYTHON" -m pytest -p no:cacheprovider "${tests[@]}"
+runtime() { "${CXX:-g++}" -print-file-name="$1"; }
+LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" "$PYTHON" -m pytest -p no:cacheprovider "${tests[@]}"
