@@ -392,15 +392,17 @@ class Robot:
         self, targets: FloatArray, rng: np.random.Generator, max_restarts: int, asked: TaskOptions
     ) -> Refinement:
         max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(rng)
-        task = self.task(np.eye(4), **asked) if asked else self._plain_task  # targets come with the call
-        positions, converged, iterations, errors = self.chain.solve(
-            task, _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE), targets, max_restarts, rng.random()
-        )
+        task, effort = self._restarts(asked) if asked else self._plain_restarts
+        positions, converged, iterations, errors = self.chain.solve(task, effort, targets, max_restarts, rng.random())
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
+    def _restarts(self, asked: TaskOptions) -> tuple[Task, Effort]:
+        """What `Chain.solve` needs beside the targets; the pose of the task does not count."""
+        return self.task(np.eye(4), **asked), _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE)
+
     @functools.cached_property
-    def _plain_task(self) -> Task:
-        return self.task(np.eye(4))
+    def _plain_restarts(self) -> tuple[Task, Effort]:
+        return self._restarts({})
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
         """Contiguous float64 rows (n, dof), and whether one row was given."""
