@@ -129,7 +129,7 @@ class Descent {
    private:
     // Leads q back to the pose; whether it is a solution then.
     bool lead_back(double* q) const {
-        const Attempt<double, N> attempt = refine_one<N>(chain_, task_, {kExact, kExact, 10, 3, true}, q);
+        const Attempt<double, N> attempt = refine_one<N, true>(chain_, task_, {kExact, kExact, 10, 3}, q);
         std::copy_n(attempt.q, joints_of<N>(chain_), q);
         return attempt.distance <= task_.position_tolerance && attempt.angle <= task_.orientation_tolerance;
     }

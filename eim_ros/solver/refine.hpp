@@ -25,7 +25,6 @@ inline constexpr double kLongestInSingle = 50.0;  // [m], [rad]: reach and limit
 struct Effort {
     double position_tolerance, orientation_tolerance;  // [m], [rad]
     int max_iterations, patience;
-    bool is_careful = false;  // steps that limits would cut are solved for anew, without the joints that stand there
 };
 
 template <class S, int N>
@@ -36,11 +35,12 @@ struct Attempt {
     S q[kJoints<N>];    // the best configuration met
 };
 
-// Runs attempts until there are no more. `jobs` has three methods:
+// Runs attempts until there are no more. Careful ones solve anew for steps that limits would cut, without those joints.
+// `jobs` has three methods:
 //     bool next(lane, S* seed, Frame<V>& targets)  the next seed, and its target if not the task's
 //     void ended(lane, const Attempt<S, N>&)
 //     bool is_wanted(lane)                         false: the attempt is of no use any more
-template <int N, class V, class Jobs>
+template <int N, class V, bool Careful = false, class Jobs>
 inline void run_attempts(const Chain& chain, const Task& task, const Effort& effort, Jobs& jobs) {
     using S = Scalar<V>;
     constexpr int W = kLanes<V>;
@@ -109,8 +109,10 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
         hold_at_limits<N>(chain, bounds, q, error.vector, at.jacobian);
         const V damping = caution * kDamping<S> * square + kDampingFloor<S>;
         solve(factorised<N>(chain, at.jacobian, task.position_only, damping), error.vector, y);
-        while (effort.is_careful && hold_at_limits<N>(chain, bounds, q, y, at.jacobian)) {
-            solve(factorised<N>(chain, at.jacobian, task.position_only, damping), error.vector, y);
+        if constexpr (Careful) {
+            while (hold_at_limits<N>(chain, bounds, q, y, at.jacobian)) {
+                solve(factorised<N>(chain, at.jacobian, task.position_only, damping), error.vector, y);
+            }
         }
         move<N>(chain, bounds, at.jacobian, y, q);
         steps += S(1), due -= S(1);
@@ -137,10 +139,10 @@ struct OneJob {
 };
 
 // One attempt from a seed.
-template <int N>
+template <int N, bool Careful = false>
 inline Attempt<double, N> refine_one(const Chain& chain, const Task& task, const Effort& effort, const double* seed) {
     OneJob<N> job{seed, joints_of<N>(chain)};
-    run_attempts<N, double>(chain, task, effort, job);
+    run_attempts<N, double, Careful>(chain, task, effort, job);
     return job.result;
 }
 
