@@ -100,10 +100,18 @@ struct Kinematics {
     V jacobian[kJoints<N>][6];                   // transposed: linear [m], then angular
 };
 
-// Fills tip, origin and axis.
 template <int N, class V>
+[[gnu::noinline, gnu::cold]] void forward_of_large(const Chain& chain, const V* q, Kinematics<V, N>& at);
+
+// Fills tip, origin and axis. Where all joints turn, large angles are looked for once, that no call is amid the loop.
+template <int N, bool AreLarge = N == 0, class V>
 inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
     using S = Scalar<V>;
+    if constexpr (!AreLarge) {
+        V largest{};
+        for (int i = 0; i < N; ++i) largest = larger(largest, absolute(q[i]));
+        if (any(largest >= S(kLargeAngle))) return forward_of_large<N>(chain, q, at);
+    }
     const Link<S>* link = chain.links_in<S>();
     V x[3], y[3], z[3], p[3];
     for (int k = 0; k < 3; ++k) {
@@ -121,7 +129,7 @@ inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
         if (N == 0 && link->slides) {
             for (int k = 0; k < 3; ++k) p[k] += value * z[k];
         } else {
-            const SineCosine<V> turn = sine_and_cosine(value);
+            const SineCosine<V> turn = AreLarge ? sine_and_cosine(value) : sine_and_cosine_of_small(value);
             for (int k = 0; k < 3; ++k) {
                 const V before = x[k];
                 x[k] = turn.cosine * before + turn.sine * y[k];
@@ -139,6 +147,11 @@ inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
         }
     }
     for (int k = 0; k < 3; ++k) at.tip.x[k] = x[k], at.tip.y[k] = y[k], at.tip.z[k] = z[k], at.tip.origin[k] = p[k];
+}
+
+template <int N, class V>
+[[gnu::noinline, gnu::cold]] void forward_of_large(const Chain& chain, const V* q, Kinematics<V, N>& at) {
+    forward<N, true>(chain, q, at);
 }
 
 // Fills jacobian after `forward`; followers add to the column of the joint they follow.

@@ -5,9 +5,8 @@
 // given up when the squared error does not halve within `patience` steps. A lane whose seed has ended takes the next
 // one.
 //
-// Many seeds are refined in single precision first, where a pack holds twice as many, up to errors of kHandOver; what
-// gets there goes on in double precision, from where one or two steps lead to any tolerance. What is said of an answer
-// is always measured in double precision.
+// Many seeds begin in single precision, where a pack holds twice as many, up to errors of kHandOver; what gets there goes
+// on in double precision. What is said of an answer is always measured in double precision.
 #pragma once
 
 #include "step.hpp"
@@ -37,7 +36,7 @@ struct Attempt {
 
 // Runs attempts until there are no more. Careful ones solve anew for steps that limits would cut, without those joints.
 // `jobs` has three methods:
-//     bool next(lane, S* seed, Frame<V>& targets)  the next seed, and its target if not the task's
+//     bool next(lane, S* seed, Frame<V>& targets, int& taken)  the next seed, its target if not the task's, steps taken
 //     void ended(lane, const Attempt<S, N>&)
 //     bool is_wanted(lane)                         false: the attempt is of no use any more
 template <int N, class V, bool Careful = false, class Jobs>
@@ -55,7 +54,8 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
     int n_active = 0;
     const auto load = [&](int lane) {
         S seed[kJoints<N>];
-        if (!jobs.next(lane, seed, target)) return;
+        int taken = 0;
+        if (!jobs.next(lane, seed, target, taken)) return;
         is_active[lane] = true, ++n_active;
         for (int j = 0; j < n_joints; ++j) {
             const S value = within(bounds, j, seed[j]);
@@ -64,7 +64,7 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
         for (V* worst : {&least, &reference, &previous, &distance, &angle}) {
             set(*worst, lane, std::numeric_limits<S>::infinity());
         }
-        set(caution, lane, S(1)), set(steps, lane, S(0)), set(due, lane, S(0));
+        set(caution, lane, S(1)), set(steps, lane, S(taken)), set(due, lane, S(0));
     };
     for (int j = 0; j < n_joints; ++j) q[j] = best[j] = fill<V>(bounds.lower[j]);
     for (int lane = 0; lane < W; ++lane) load(lane);
@@ -129,7 +129,7 @@ struct OneJob {
     Attempt<double, N> result{};
     bool is_taken = false;
 
-    bool next(int, double* from, Frame<double>&) {
+    bool next(int, double* from, Frame<double>&, int&) {
         if (is_taken) return false;
         std::copy_n(seed, n_joints, from);
         return is_taken = true;
@@ -197,19 +197,21 @@ struct RowJobs {
     const Rows& rows;
     const std::vector<std::ptrdiff_t>* some = nullptr;
     const double* targets = nullptr;  // (n, 4, 4), else the task's
+    bool goes_on = false;             // steps taken before count as steps of the attempt
     std::ptrdiff_t following = 0;
     std::ptrdiff_t row_of[kLanes<V>] = {};
 
-    bool next(int lane, Scalar<V>* seed, Frame<V>& frames) {
+    bool next(int lane, Scalar<V>* seed, Frame<V>& frames, int& taken) {
         if (following >= (some ? std::ptrdiff_t(some->size()) : rows.n)) return false;
         const std::ptrdiff_t row = row_of[lane] = some ? (*some)[following] : following;
         ++following;
         std::copy_n(rows.row(row), rows.n_joints, seed);
         if (targets) set_frame(frames, lane, targets + 16 * row);
+        taken = goes_on ? int(rows.iterations[row]) : 0;
         return true;
     }
     void ended(int lane, const Attempt<Scalar<V>, N>& attempt) {
-        const std::int64_t before = some ? rows.iterations[row_of[lane]] : 0;
+        const std::int64_t before = some && !goes_on ? rows.iterations[row_of[lane]] : 0;
         rows.store(row_of[lane], attempt);
         rows.iterations[row_of[lane]] += before;
     }
@@ -281,7 +283,7 @@ inline void refine_rows(const Chain& chain, const Task& task, const Effort& effo
     for (std::ptrdiff_t i = 0; i < rows.n; ++i) {
         if (rows.converged[i]) reached.push_back(i);
     }
-    RowJobs<WideDouble, N> second{rows, &reached};
+    RowJobs<WideDouble, N> second{rows, &reached, nullptr, true};
     run_attempts<N, WideDouble>(chain, task, effort, second);
 }
 

@@ -33,7 +33,7 @@ struct RestartJobs {
 
     bool is_wanted(int lane) const { return poses.open[pose_of[lane]]; }
 
-    bool next(int lane, Scalar<V>* seed, Frame<V>& targets) {
+    bool next(int lane, Scalar<V>* seed, Frame<V>& targets, int&) {
         std::ptrdiff_t& pose = pose_of[lane];
         if (!may_try(pose)) {
             while (following < rows.n && !may_try(following)) ++following;

@@ -15,13 +15,12 @@ inline constexpr double kLargeAngle = 1e5;
 template <class V>
 SineCosine<V> sine_and_cosine_with_large(V x);
 
-// Sine and cosine of |x| < 1e5; of lanes that hold more, those of the C library, one by one.
+// Sine and cosine of |x| < 1e5.
 //
 // x = k pi/2 + r with |r| <= pi/4, pi/2 in two parts (Cody and Waite 1980), then Taylor series of r.
 template <class V>
-inline SineCosine<V> sine_and_cosine(V x) {
+inline SineCosine<V> sine_and_cosine_of_small(V x) {
     using S = Scalar<V>;
-    if (any(!(absolute(x) < S(kLargeAngle)))) return sine_and_cosine_with_large(x);
     const V shifted = x * S(0.636619772367581343) + kRounder<S>;  // its last bits are those of k
     const V k = shifted - kRounder<S>;
     V s, c, z;
@@ -52,6 +51,13 @@ inline SineCosine<V> sine_and_cosine(V x) {
     }
 }
 
+// Of any angle: of lanes that hold larger ones those of the C library, one by one.
+template <class V>
+inline SineCosine<V> sine_and_cosine(V x) {
+    if (any(!(absolute(x) < Scalar<V>(kLargeAngle)))) return sine_and_cosine_with_large(x);
+    return sine_and_cosine_of_small(x);
+}
+
 template <class V>
 [[gnu::noinline, gnu::cold]] SineCosine<V> sine_and_cosine_with_large(V x) {
     const V all = x;
@@ -80,7 +86,7 @@ inline V angle_of(V s, V c) {
     t = s > size ? S(0.5 * kPi) - t : t;
     t = c < S(0) ? S(kPi) - t : t;
     if constexpr (std::is_same_v<S, double>) {
-        const SineCosine<V> guess = sine_and_cosine(t);
+        const SineCosine<V> guess = sine_and_cosine_of_small(t);
         const V left = (s * guess.cosine - c * guess.sine) / square_root(larger(s * s + c * c, fill<V>(tiny)));
         t = t + left + left * left * left * (1.0 / 6.0);
     }

@@ -273,3 +273,14 @@ def test_limits_and_counts_out_of_range_are_refused() -> None:
         robot.solve(pose, rng, max_restarts=0)
     with pytest.raises(RobotError, match="shape"):
         robot.refine(np.zeros((1, 6)), pose)
+
+
+@pytest.mark.parametrize("n", [1, 5, 100])
+def test_no_seed_takes_more_steps_than_allowed(n: int) -> None:
+    robot, rng = Robot.load("panda"), np.random.default_rng(8)
+    pose, seeds = robot.forward(robot.sample_configurations(1, rng)[0]), robot.sample_configurations(n, rng)
+    for most in (0, 1, 7, 12):
+        result = robot.refine(
+            seeds, pose, position_tolerance=1e-300, orientation_tolerance=1e-300, max_iterations=most, patience=100
+        )
+        assert result.iterations.max() == most
