@@ -5,8 +5,8 @@
 // given up when the squared error does not halve within `patience` steps. A lane whose seed has ended takes the next
 // one.
 //
-// Many seeds begin in single precision, where a pack holds twice as many, up to errors of kHandOver; what gets there goes
-// on in double precision. What is said of an answer is always measured in double precision.
+// Many seeds begin in single precision, where packs hold twice as many; what comes within kHandOver goes on in double
+// precision, in which all that is said of an answer is measured.
 #pragma once
 
 #include "step.hpp"
