@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +21,6 @@ class Pool:
     orientation_error: FloatArray
     valid: npt.NDArray[np.bool_]
     expert: npt.NDArray[np.uint32]
-
-    @classmethod
-    @functools.cache
-    def empty(cls, dof: int) -> Pool:
-        """No rows of dof joints; the same object each time."""
-        return cls(
-            np.empty((0, dof)), np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32)
-        )
 
     def __len__(self) -> int:
         return len(self.positions)

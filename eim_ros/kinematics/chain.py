@@ -1,4 +1,4 @@
-"""A serial chain as arrays, the form the compiled kernels work on. Numbers come from pinocchio's reading of the URDF.
+"""A serial chain as arrays, the form the compiled solver works on. Numbers come from pinocchio's reading of the URDF.
 
 Every joint turns about, or slides along, the z axis of its own frame: with A_i a rotation that takes z to the joint's
 axis, the pose of the tip is

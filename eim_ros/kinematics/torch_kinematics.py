@@ -1,4 +1,4 @@
-"""Forward kinematics as a differentiable torch function around the compiled kernels (float64 inside).
+"""Forward kinematics as a differentiable torch function around the compiled solver (float64 inside).
 
 The gradient of the context with respect to q is exact: the position's from the linear Jacobian, a rotation column r's
 from the angular one, dr = omega x r.

@@ -141,7 +141,7 @@ def _close(node: Startable | None, status: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     if not idle:
         sys.stderr.flush()
-        os._exit(status)  # a compiled kernel still runs, and must not outlive the libraries it uses
+        os._exit(status)  # the compiled solver still runs, and must not outlive the libraries it uses
 
 
 def _complain(name: str, error: Exception) -> None:
