@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
+import os
 import re
 import runpy
 import subprocess
 import sysconfig
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,8 @@ from eim_ros.numerics.native import INSTRUCTION_SETS
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = ROOT / "test/solver/checks"
-NAMES = [
-    name for source in sorted(CHECKS.glob("*.cpp")) for name in re.findall(r"^CHECK\((\w+)\)", source.read_text(), re.M)
-]
+SOURCES = sorted(CHECKS.glob("*.cpp"))
+NAMES = [name for source in SOURCES for name in re.findall(r"^CHECK\((\w+)\)", source.read_text(), re.M)]
 COMPILER = (sysconfig.get_config_var("CXX") or "g++").split()[0]
 
 
@@ -40,29 +40,46 @@ def built_here() -> dict[str, Extension]:
     return {name: modules[name] for name in INSTRUCTION_SETS if name in modules and runs_here(name)}
 
 
-@functools.cache
-def outcomes(instruction_set: str) -> dict[str, str]:
-    """What the program says of each check, compiled with the options of the module but -O1."""
-    module = built_here()[instruction_set]
-    folders = ["eim_ros/solver", *module.include_dirs]
-    options = [*module.extra_compile_args, "-std=c++20", "-O1", *(f"-I{ROOT / folder}" for folder in folders)]
-    with tempfile.TemporaryDirectory() as folder:
+@pytest.fixture(scope="session")
+def outcomes(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
+    """What the program says of each check, by instruction set."""
+    cache = pytestconfig.cache
+    folder = cache.mkdir("solver_checks") if cache else tmp_path_factory.mktemp("solver_checks")
 
-        def compiled(source: Path) -> str:
-            target = f"{folder}/{source.stem}.o"
-            subprocess.run([COMPILER, *options, "-c", str(source), "-o", target], check=True)
-            return target
-
-        with ThreadPoolExecutor(2) as pool:
-            objects = list(pool.map(compiled, sorted(CHECKS.glob("*.cpp"))))
-        program = f"{folder}/checks"
-        subprocess.run([COMPILER, *module.extra_link_args, *objects, "-o", program], check=True)
+    @functools.cache
+    def run(instruction_set: str) -> dict[str, str]:
+        program = compiled(instruction_set, folder)
         result = subprocess.run([program], capture_output=True, text=True, check=False)
-    lines = [line for line in result.stdout.splitlines() if line.startswith(("ok ", "FAILED "))]
-    said = {re.split("[ :]", line)[1]: line for line in lines}
-    assert result.returncode in (0, 1), f"{lines[-1:]} was the last before\n{result.stderr}"
-    assert (result.returncode == 0) == all(line.startswith("ok ") for line in lines)
-    return said
+        lines = [line for line in result.stdout.splitlines() if line.startswith(("ok ", "FAILED "))]
+        said = {re.split("[ :]", line)[1]: line for line in lines}
+        assert result.returncode in (0, 1), f"{lines[-1:]} was the last before\n{result.stderr}"
+        assert (result.returncode == 0) == all(line.startswith("ok ") for line in lines)
+        return said
+
+    return run
+
+
+def compiled(instruction_set: str, folder: Path) -> Path:
+    """The program, compiled with the options of the module but -O1; one in the folder of the same sources is taken.
+
+    All checks are one translation unit: they share most of their templates, each of which is then compiled once.
+    """
+    module = built_here()[instruction_set]
+    folders = [ROOT / "eim_ros/solver", *(ROOT / place for place in module.include_dirs)]
+    command = [COMPILER, *module.extra_compile_args, "-std=c++20", "-O1", *(f"-I{place}" for place in folders)]
+    command += ["-x", "c++", "-", *module.extra_link_args]
+    unit = "".join(f'#include "{source}"\n' for source in SOURCES)
+    version = subprocess.run([COMPILER, "--version"], capture_output=True, check=True).stdout
+    read = [*SOURCES, *(header for place in (CHECKS, *folders) for header in sorted(place.glob("*.hpp")))]
+    key = hashlib.sha256(b"\0".join([version, repr(command).encode(), *(path.read_bytes() for path in read)]))
+    program = folder / f"{instruction_set}-{key.hexdigest()[:16]}"
+    if not program.exists():
+        for old in folder.glob(f"{instruction_set}-*"):
+            old.unlink()
+        unfinished = folder / f"{program.name}.{os.getpid()}"
+        subprocess.run([*command, "-o", str(unfinished)], input=unit, text=True, check=True)
+        unfinished.rename(program)
+    return program
 
 
 @functools.cache
@@ -72,11 +89,11 @@ def best() -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", ["baseline", "best"])
-def test_templates(which: str, name: str) -> None:
+def test_templates(which: str, name: str, outcomes: Callable[[str], dict[str, str]]) -> None:
     if which == "best" and best() == "baseline":
         pytest.skip("this processor has the baseline only")
     assert outcomes(best() if which == "best" else which)[name] == f"ok {name}"
 
 
-def test_all_checks_have_names_of_their_own() -> None:
+def test_all_checks_have_names_of_their_own(outcomes: Callable[[str], dict[str, str]]) -> None:
     assert len(NAMES) == len(set(NAMES)) == len(outcomes("baseline"))

@@ -1,6 +1,7 @@
 // What the checks of the solver's templates share: their names, comparisons, arms, tasks.
 //
-// A check is a function that throws where its claim does not hold. `main.cpp` runs all and prints a line for each.
+// A check is a function that throws where its claim does not hold. `main.cpp` runs all and prints a line for each. All
+// files are compiled as one.
 #pragma once
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "random.hpp"
+#include "refine.hpp"
 #include "task.hpp"
 
 struct Check {
@@ -54,6 +56,8 @@ inline void for_values(Function function) {
     function.template operator()<float>();
     function.template operator()<eim::WideFloat>();
 }
+
+inline constexpr eim::Effort kEffort{1e-6, 1e-6, 60, 6};
 
 enum class Joints { plain, any };  // all turn; one slides, and one follows another
 

@@ -4,8 +4,6 @@
 
 using namespace eim;
 
-static constexpr Effort kEffort{1e-6, 1e-6, 60, 6};
-
 struct Refined {
     std::vector<double> positions;
     Results results;

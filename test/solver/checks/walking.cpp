@@ -4,8 +4,6 @@
 
 using namespace eim;
 
-static constexpr Effort kEffort{1e-6, 1e-6, 60, 6};
-
 // Rows (n, n_joints) are solutions within the limits, by the template for any chain, one at a time.
 static void claim_solutions(const Chain& chain, const Task& task, const double* rows, int n, const std::string& what) {
     Kinematics<double, 0> at;
