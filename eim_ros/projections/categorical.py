@@ -3,8 +3,7 @@
 Maximise E[r] - tau KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= E H(old) -
 entropy_loss_bound, where E is the mean over contexts (tau = 1 in the thesis). The solution is new ~ exp{(a log old +
 r)/s} with a = eta + tau and s = a + omega.
-For a fixed a the entropy rises with omega, and with the least feasible omega the KL falls with a: two nested monotone
-root-finds.
+The two multipliers come from the dual, see `categorical_dual`.
 """
 
 from __future__ import annotations
@@ -14,12 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.numerics.roots import decreasing_root
+from eim_ros.projections.categorical_dual import CategoricalDual, mean_entropy, mean_kl
 
 __all__ = ["CategoricalUpdate", "project_categorical"]
-
-TOLERANCE = 1e-4  # relative width of the bracket of a multiplier; the feasible end is returned
-LEAST_MULTIPLIER = 1e-12  # of a, where no KL term holds it up: components of equal reward then keep their proportions
 
 
 @dataclass(frozen=True)
@@ -71,48 +67,13 @@ def project_categorical(
     unchanged = CategoricalUpdate(old_log_probs, float("inf"), 0.0, 0.0, 0.0, False)
     if not bool((reward < torch.inf).all()):  # NaN or infinite
         return unchanged
-    old_entropy = _entropy(old_log_probs)
-    least_entropy = old_entropy - entropy_loss_bound
-    dual = _Dual(old_log_probs, reward, least_entropy)
-    start = torch.full((), max(kl_weight, LEAST_MULTIPLIER), dtype=reward.dtype, device=reward.device)
-    bracket = decreasing_root(lambda a: dual.kl(a) - kl_bound, start, relative_tolerance=TOLERANCE)
-    a = bracket.upper
-    omega = dual.omega(a)
-    log_probs = dual.log_probs(a, a + omega)
-    if not (bool(bracket.found) and bool(torch.isfinite(log_probs.exp()).all())):
+    dual = CategoricalDual(old_log_probs, reward, kl_bound, entropy_loss_bound, kl_weight)
+    multipliers = dual.multipliers()
+    if multipliers is None:
         return unchanged
-    kl = float(_mean_kl(log_probs, old_log_probs))
-    change = float(_entropy(log_probs) - old_entropy)
-    return CategoricalUpdate(log_probs, float(a - start), float(omega), kl, change, True)
-
-
-@dataclass(frozen=True)
-class _Dual:
-    old_log_probs: Tensor
-    reward: Tensor
-    least_entropy: Tensor
-
-    def log_probs(self, a: Tensor, s: Tensor) -> Tensor:
-        return torch.log_softmax((a * self.old_log_probs + self.reward) / s, -1)
-
-    def omega(self, a: Tensor) -> Tensor:
-        """Least omega >= 0 at which the entropy constraint holds."""
-
-        def shortfall(s: Tensor) -> Tensor:
-            return self.least_entropy - _entropy(self.log_probs(a, s))
-
-        return decreasing_root(shortfall, a, relative_tolerance=TOLERANCE).upper - a
-
-    def kl(self, a: Tensor) -> Tensor:
-        return _mean_kl(self.log_probs(a, a + self.omega(a)), self.old_log_probs)
-
-
-def _entropy(log_probs: Tensor) -> Tensor:
-    entropy: Tensor = torch.special.entr(log_probs.exp()).sum(-1).mean()
-    return entropy
-
-
-def _mean_kl(new: Tensor, old: Tensor) -> Tensor:
-    probabilities = new.exp()
-    difference = torch.where(probabilities > 0.0, new - old, torch.zeros_like(new))
-    return (probabilities * difference).sum(-1).mean()
+    log_probs = dual.log_probs(*multipliers)
+    if not bool(torch.isfinite(log_probs.exp()).all()):
+        return unchanged
+    kl = float(mean_kl(log_probs, old_log_probs))
+    change = float(mean_entropy(log_probs) - mean_entropy(old_log_probs))
+    return CategoricalUpdate(log_probs, *multipliers, kl, change, True)
