@@ -1,0 +1,123 @@
+"""Postures of a planar arm whose tip is at one of several goals (Arenz et al. 2020; seed 003, appendix J).
+
+    log p~(q) = log N(q; 0, diag(prior_scale^2)) + max_g log N(tip(q); g, tolerance^2 I)
+
+The arm has links of 1 m; tip(q) = sum_i (cos, sin)(q_1 + ... + q_i). Both densities are normalised, so that the log
+normaliser is the log probability density of the prior reaching a goal: -10.6145 nat with four goals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.errors import DistributionError
+from eim_ros.targets.start import MixtureStart
+from eim_ros.targets.target import checked_samples
+
+__all__ = ["PlanarRobot", "planar_robot"]
+
+LOG_TWO_PI = math.log(2.0 * math.pi)
+FOUR_GOALS = ((7.0, 0.0), (-7.0, 0.0), (0.0, 7.0), (0.0, -7.0))
+
+
+@dataclass(frozen=True)
+class PlanarRobot:
+    """Posterior of the joint angles.
+
+    Attributes
+    ----------
+    goals : Tensor (n_goals, 2)
+        [m].
+    prior_scale : Tensor (n_joints,)
+        Standard deviations of the angles around 0 [rad].
+    tolerance : float
+        Standard deviation of the tip around its goal, in each coordinate [m].
+    """
+
+    goals: Tensor
+    prior_scale: Tensor
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.goals.dim() != 2 or self.goals.shape[1] != 2 or len(self.goals) == 0:
+            raise DistributionError(f"goals must have shape (n_goals, 2), got {tuple(self.goals.shape)}", self.goals)
+        if not (self.tolerance > 0.0 and bool((self.prior_scale > 0.0).all())):
+            raise DistributionError("the tolerance and the scales of the prior must be above 0", self.tolerance)
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.prior_scale)
+
+    @property
+    def start(self) -> MixtureStart:
+        """100 components; means as the prior, covariances a quarter of its standard deviations (VIPS)."""
+        return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square())
+
+    def tip(self, x: Tensor) -> Tensor:
+        """Position of the tip (n_samples, 2) [m]."""
+        angle = x.cumsum(-1)
+        return torch.stack([angle.cos().sum(-1), angle.sin().sum(-1)], -1)
+
+    def nearest_goal(self, x: Tensor) -> Tensor:
+        """Index (n_samples,) of the goal that is nearest to the tip."""
+        return torch.cdist(self.tip(x), self.goals).argmin(-1)
+
+    def goal_shares(self, x: Tensor) -> Tensor:
+        """Shares (n_goals,) of samples by the goal that is nearest."""
+        return torch.bincount(self.nearest_goal(x), minlength=len(self.goals)) / len(x)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Unnormalised log density [nat], (n_samples,)."""
+        x = checked_samples(x, self.n_dims)
+        return self._log_prob(x, self._error(self.tip(x)))
+
+    def score(self, x: Tensor) -> Tensor:
+        """Gradient of the log density, (n_samples, n_dims)."""
+        return self.log_prob_and_score(x)[1]
+
+    def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both, with the kinematics computed once."""
+        x = checked_samples(x, self.n_dims)
+        angle = x.cumsum(-1)
+        cos, sin = angle.cos(), angle.sin()
+        error = self._error(torch.stack([cos.sum(-1), sin.sum(-1)], -1))
+        # a link's angle is the sum of the joints up to it: a joint's gradient is the sum over the links from it on
+        of_links = error[:, :1] * sin - error[:, 1:] * cos
+        of_joints = of_links @ torch.ones(self.n_dims, self.n_dims, dtype=x.dtype).tril()
+        score = of_joints / self.tolerance**2 - x / self.prior_scale.square()
+        return self._log_prob(x, error), score
+
+    def _error(self, tip: Tensor) -> Tensor:
+        """Tip minus the nearest goal, (n_samples, 2)."""
+        if len(self.goals) == 1:
+            return tip - self.goals
+        nearest = (tip.square().sum(-1, keepdim=True) - 2.0 * tip @ self.goals.T + self.goals.square().sum(-1)).argmin(
+            -1
+        )
+        return tip - self.goals[nearest]
+
+    def _log_prob(self, x: Tensor, error: Tensor) -> Tensor:
+        constant = self.prior_scale.log().sum() + 2.0 * math.log(self.tolerance) + 0.5 * (self.n_dims + 2) * LOG_TWO_PI
+        prior = (x / self.prior_scale).square().sum(-1)
+        return -0.5 * (prior + error.square().sum(-1) / self.tolerance**2) - constant
+
+
+def planar_robot(n_goals: int = 4, n_joints: int = 10) -> PlanarRobot:
+    """PlanarRobot-4, or -1 with its goal at (7, 0).
+
+    Parameters
+    ----------
+    n_goals : int
+        The first of (7, 0), (-7, 0), (0, 7), (0, -7) [m], 1 to 4.
+    n_joints : int
+        The first one's prior has the standard deviation 1 rad, the others' .2.
+    """
+    if not 1 <= n_goals <= len(FOUR_GOALS) or n_joints < 2:
+        raise DistributionError(f"expected 1 to 4 goals and at least 2 joints, got {n_goals}, {n_joints}", n_goals)
+    scale = torch.full((n_joints,), 0.2, dtype=torch.float64)
+    scale[0] = 1.0
+    return PlanarRobot(torch.tensor(FOUR_GOALS[:n_goals], dtype=torch.float64), scale)

@@ -1,0 +1,60 @@
+"""The first model of variational inference: equal components of one covariance, means drawn from a normal density."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.gaussian_mixture import GaussianMixture
+from eim_ros.errors import DistributionError
+
+__all__ = ["MixtureStart"]
+
+
+@dataclass(frozen=True)
+class MixtureStart:
+    """Means of N(0, diag(mean_scale^2)), covariances diag(variance); a single component has its mean at zero.
+
+    Attributes
+    ----------
+    n_components : int
+        As in the published experiment.
+    mean_scale : Tensor (n_dims,)
+        Standard deviations of the means; component adaptation draws its own candidates from there too.
+    variance : Tensor (n_dims,)
+        Diagonal of each covariance.
+    """
+
+    n_components: int
+    mean_scale: Tensor
+    variance: Tensor
+
+    def __post_init__(self) -> None:
+        if self.mean_scale.shape != self.variance.shape or self.variance.dim() != 1:
+            raise DistributionError(
+                f"mean_scale and variance must have one number per dimension, got {tuple(self.mean_scale.shape)} and "
+                f"{tuple(self.variance.shape)}",
+                self.variance.shape,
+            )
+        if self.n_components < 1 or not bool((self.variance > 0.0).all() and (self.mean_scale >= 0.0).all()):
+            raise DistributionError("a start needs a component, variances above 0 and scales of at least 0", self)
+
+    @classmethod
+    def isotropic(cls, n_dims: int, n_components: int, mean_scale: float, variance: float) -> MixtureStart:
+        """The same in all dimensions."""
+        ones = torch.ones(n_dims, dtype=torch.float64)
+        return cls(n_components, mean_scale * ones, variance * ones)
+
+    def means(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Means (n, n_dims)."""
+        noise = torch.randn(n, len(self.mean_scale), generator=generator, dtype=torch.float64)
+        return self.mean_scale * noise
+
+    def mixture(self, generator: torch.Generator | None = None, n_components: int | None = None) -> GaussianMixture:
+        """The model, with another number of components if one is given."""
+        n = self.n_components if n_components is None else n_components
+        means = self.means(n, generator) if n > 1 else torch.zeros_like(self.mean_scale)[None]
+        factors = torch.diag(self.variance.sqrt()).expand(n, -1, -1)
+        return GaussianMixture(means.new_zeros(n), means, factors)
