@@ -36,6 +36,7 @@ from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig, with_networks
+from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, target_density
 from eim_ros.inference.training_data import Pairs, TrainingData, checked_start, data_or_contexts, has_samples
@@ -46,8 +47,6 @@ from eim_ros.settings import option
 __all__ = ["KnownDensityEIM", "KnownDensityEIMConfig", "KnownDensityState"]
 
 QUIET_ITERATIONS = 3  # so many in a row, with changes below the tolerance, end a run
-# A spread of the log ratio that falls by more in a window shows progress that the noise of the objective hides.
-STEADY = 0.97
 
 
 @dataclass(frozen=True)
@@ -230,10 +229,10 @@ class _Fitting:
         if config.add_every > 0 and sizes and sizes[-1] < config.max_components:
             # a rest tells nothing as long as components are added: all Deltas must have been tried in vain
             window = max(config.plateau_window, len(DELTAS) * config.add_every)
-            return config.plateau_window > 0 and _plateau(history, window)
+            return config.plateau_window > 0 and on_plateau(history, window)
         changes = history.column("change")[-QUIET_ITERATIONS:]
         quiet = len(changes) == QUIET_ITERATIONS and max(changes) <= config.tolerance
-        return quiet or _plateau(history, config.plateau_window)
+        return quiet or on_plateau(history, config.plateau_window)
 
     def _contexts(self, generator: torch.Generator) -> Tensor:
         """Contexts of one iteration."""
@@ -268,19 +267,6 @@ class _Fitting:
             "entropy": -float(log_model.mean()),
             "change": 0.5 * float((log_model - old.log_prob(context, sample)).var()),
         }
-
-
-def _plateau(history: History, window: int) -> bool:
-    """Whether the objective's mean over a window exceeds that of the window before by no more than its noise.
-
-    Where the target can be represented, the noise vanishes with the distance to it: the run then goes on.
-    """
-    values, errors = (history.column(name)[-2 * window :] for name in ("elbo", "elbo_standard_error"))
-    if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:
-        return False
-    rise = sum(values[window:]) - sum(values[:window])
-    noise = sum(error**2 for error in errors) ** 0.5
-    return rise <= noise and sum(errors[window:]) >= STEADY * sum(errors[:window])
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:

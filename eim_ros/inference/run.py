@@ -91,7 +91,8 @@ class FitResult(Generic[StateT]):
     mixture_of_experts : MixtureOfExperts
         The model; without contexts it has n_context 0.
     status : Status
-        CONVERGED, MAX_ITERATIONS, NON_FINITE (the last finite model is kept) or INTERRUPTED.
+        CONVERGED, MAX_ITERATIONS, NON_FINITE (the last finite model is kept; its objective is minus infinity where it
+        has samples at which the target is not finite) or INTERRUPTED.
     history : History
     state : State
         Final state, from which a run can go on.
@@ -155,6 +156,7 @@ def run(
     checkpoint: Checkpoint | None = None,
     resume: bool = False,
     conditional: bool = True,
+    exhausted: Callable[[StateT], bool] | None = None,
 ) -> FitResult[StateT]:
     """Iterate to the end, with one thread of torch unless more are asked for, see `torch_threads`.
 
@@ -172,11 +174,14 @@ def run(
         Continue from the checkpoint's file.
     conditional : bool
         Whether the data have contexts; decides what `FitResult.model` is.
+    exhausted : callable, optional
+        Whether a state allows for no further iteration, such as for want of evaluations; a bound beside the iterations.
 
     Returns
     -------
     FitResult
-        With status INTERRUPTED after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
+        With status NON_FINITE where the record of the last iteration has some probability `outside` of where the target
+        is finite. With status INTERRUPTED after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
     """
     history = History()
     if resume and checkpoint is not None:
@@ -185,7 +190,7 @@ def run(
     status = Status.MAX_ITERATIONS
     complete = _copied(state, checkpoint)
     try:
-        while state.iteration < n_iterations:
+        while state.iteration < n_iterations and not (exhausted is not None and exhausted(state)):
             started = time.process_time()
             following, record = algorithm.step(state)
             if not _finite(following.model):
@@ -203,6 +208,8 @@ def run(
                 checkpoint.save(complete, history, state.iteration)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    if status is not Status.INTERRUPTED and history.records and history.records[-1].get("outside", 0.0) > 0.0:
+        status = Status.NON_FINITE
     if checkpoint is not None:
         checkpoint.save(complete, history, state.iteration)
     return FitResult(state.kept, status, history, state, conditional)

@@ -2,11 +2,13 @@
 
 A target is one of our densities, any object with `log_prob` (and `score`, if it has one), or a plain function. Without
 contexts it is called with samples alone, with contexts as target(context, sample). An object with a method
-`at(iteration)`, which returns any of these, is an annealed target: one that changes from iteration to iteration.
+`at(iteration)`, which returns any of these, is an annealed target: one that changes from iteration to iteration. One
+with a method `minibatch(generator)`, which does so too, is estimated from a part of its data where that is enough.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -35,11 +37,21 @@ class TargetDensity:
         Its gradient in the sample, (n, dx); automatic differentiation if missing.
     schedule : callable, optional
         Maps an iteration to the target there; the same one always if missing.
+    joint : callable, optional
+        Both the log density and its gradient, where they have work in common.
+    minibatch : callable, optional
+        Maps a generator to the target of a part of its data; all of them always if missing.
     """
 
     log_density: Callable[[Tensor, Tensor], Tensor]
     score: Callable[[Tensor, Tensor], Tensor] | None
     schedule: Callable[[int], TargetDensity] | None = None
+    joint: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+    minibatch: Callable[[torch.Generator], TargetDensity] | None = None
+
+    def drawn(self, generator: torch.Generator) -> TargetDensity:
+        """The target of a part of its data, if it has any."""
+        return self if self.minibatch is None else self.minibatch(generator)
 
     def at(self, iteration: int) -> TargetDensity:
         """The target at an iteration."""
@@ -56,18 +68,27 @@ class TargetDensity:
         Where it is differentiated automatically, a log density that is not finite has the gradient NaN.
         """
         if self.score is not None:
-            score: Tensor = self.score(context, sample).to(sample)
-            return score
+            return _of_shape(self.score(context, sample), sample)
+        return self.log_prob_and_gradient(context, sample)[1]
+
+    def log_prob_and_gradient(self, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor]:
+        """Both `log_prob` and `gradient`, from one evaluation."""
+        if self.joint is not None:
+            value, score = self.joint(context, sample)
+            return self._checked(value, sample).detach(), _of_shape(score, sample)
+        if self.score is not None:
+            return self.log_prob(context, sample), _of_shape(self.score(context, sample), sample)
         with torch.enable_grad():
             leaf = sample.detach().requires_grad_(True)
             value = self._checked(self.log_density(context, leaf), leaf)
             if not value.requires_grad:
                 raise DistributionError(
-                    "the target cannot be differentiated: write it with torch operations, or choose surrogate='value'"
+                    "the target cannot be differentiated: write it with torch operations, or choose what needs values "
+                    "alone: surrogate='value', or natural_gradient='more'"
                 )
             gradient: Tensor = torch.autograd.grad(value.sum(), leaf)[0]
-            bad = ~torch.isfinite(value.detach()).unsqueeze(-1)
-        return gradient.masked_fill(bad, torch.nan)
+        value = value.detach()
+        return value, gradient.masked_fill(~torch.isfinite(value).unsqueeze(-1), torch.nan)
 
     def _checked(self, value: Any, sample: Tensor) -> Tensor:
         log_prob: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
@@ -77,6 +98,15 @@ class TargetDensity:
                 tuple(log_prob.shape),
             )
         return log_prob.to(sample)
+
+
+def _of_shape(score: Tensor, sample: Tensor) -> Tensor:
+    if score.shape != sample.shape:
+        raise DistributionError(
+            f"the target's score must be of the samples' shape {tuple(sample.shape)}, got {tuple(score.shape)}",
+            tuple(score.shape),
+        )
+    return score.detach().to(sample)
 
 
 def target_density(target: Target, *, conditional: bool, device: torch.device | None = None) -> TargetDensity:
@@ -109,6 +139,17 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
             lambda context, sample: mixture.log_prob(context[:, :0], sample),
             lambda context, sample: mixture.score(context[:, :0], sample),
         )
+    density = _given(target, conditional=conditional)
+    minibatch = getattr(target, "minibatch", None)
+    if not callable(minibatch):
+        return density
+    return dataclasses.replace(
+        density, minibatch=lambda generator: _given(minibatch(generator), conditional=conditional)
+    )
+
+
+def _given(target: Any, *, conditional: bool) -> TargetDensity:
+    """An object with `log_prob`, or a function, as it is."""
     log_prob = getattr(target, "log_prob", target)
     if not callable(log_prob):
         raise DistributionError(
@@ -116,11 +157,18 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
             f"samples), got a {type(target).__name__}",
             target,
         )
-    score = getattr(target, "score", None) if log_prob is not target else None
     if conditional:
-        return TargetDensity(log_prob, score)
+        return TargetDensity(
+            log_prob, getattr(target, "score", None), joint=getattr(target, "log_prob_and_score", None)
+        )
 
-    def of_samples(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-        return lambda context, sample: function(sample)
+    def of_samples(function: Callable[[Tensor], Any] | None) -> Callable[[Tensor, Tensor], Any] | None:
+        return None if function is None else lambda context, sample: function(sample)
 
-    return TargetDensity(of_samples(log_prob), None if score is None else of_samples(score))
+    log_density = of_samples(log_prob)
+    assert log_density is not None
+    return TargetDensity(
+        log_density,
+        of_samples(getattr(target, "score", None)),
+        joint=of_samples(getattr(target, "log_prob_and_score", None)),
+    )

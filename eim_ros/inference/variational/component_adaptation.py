@@ -1,0 +1,199 @@
+"""The number of components: fixed, or adapted as VIPS does (paper, section 3.6; Arenz et al. 2020)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from eim_ros.inference.variational.component_records import ComponentRecords
+from eim_ros.inference.variational.components import Components
+from eim_ros.inference.variational.sample_database import Reservoir
+from eim_ros.inference.variational.weight_update import normalised
+
+__all__ = ["DELTAS", "AdaptiveComponents", "ComponentAdaptation", "FixedComponents", "Mixture"]
+
+DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat]
+FIRST_WEIGHT = 1e-29
+LEAST_WEIGHT = 1e-6
+LEAST_GAIN = 0.4  # of what it lacks to the best reward, a component has to make up for this share
+CHUNK_ELEMENTS = 262_144  # densities of candidates at a time: they stay in cache
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture with what is remembered of its components.
+
+    Attributes
+    ----------
+    log_weights : Tensor (n_components,)
+    components : Components
+    records : ComponentRecords
+    n_additions : int
+        Components added so far: where the cycle of Delta stands.
+    """
+
+    log_weights: Tensor
+    components: Components
+    records: ComponentRecords
+    n_additions: int = 0
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log density [nat], (n_samples,)."""
+        densities, step = self.components.densities(), max(1, CHUNK_ELEMENTS // self.components.n_components)
+        parts = [torch.logsumexp(densities.log_prob(rows).add_(self.log_weights), -1) for rows in sample.split(step)]
+        return torch.cat(parts) if parts else sample[:, 0]
+
+
+class ComponentAdaptation(Protocol):
+    """A rule for the number of components."""
+
+    @property
+    def window(self) -> int:
+        """Iterations of rewards and weights that it looks back to."""
+        ...
+
+    @property
+    def n_candidates(self) -> int:
+        """Samples of earlier iterations that it wants to choose from; 0 for none."""
+        ...
+
+    def __call__(
+        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+    ) -> Mixture:
+        """The mixture with components added and deleted.
+
+        Parameters
+        ----------
+        mixture : Mixture
+        reservoir : Reservoir
+            Samples of all iterations.
+        iteration : int
+            Iterations so far, this one included.
+        first_entropy : float
+            Mean entropy of the components of the start [nat].
+        generator : torch.Generator
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FixedComponents:
+    """As many components as the start has (E)."""
+
+    window = 2
+    n_candidates = 0
+
+    def __call__(
+        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+    ) -> Mixture:
+        return mixture
+
+
+@dataclass(frozen=True)
+class AdaptiveComponents:
+    """Components are added where the target exceeds the model, and deleted where they are of no use (A).
+
+    Every `add_every` iterations one is added at the candidate x with the greatest
+
+        log p~(x)/T - max{log q(x), max_candidates log q - Delta}
+
+    where Delta takes the values of `DELTAS` in turn. Its covariance is isotropic, of an entropy drawn between the
+    components' mean and that of the start.
+
+    A component is deleted when over the last `delete_after` iterations, and those over which its reward is smoothed
+    before, neither its weight nor the weight that its reward deserves was above 1e-6, and its reward, smoothed by a
+    Gaussian, has made up for no more than .4 of what it lacked to the best one.
+
+    Attributes
+    ----------
+    add_every : int
+        0 for none.
+    delete_after : int
+        0 for never.
+    max_components : int
+        From so many on none is added.
+    n_candidates : int
+        Samples of earlier iterations to choose from.
+    temperature : float
+    first_step, first_ridge : float
+        Of a new component.
+    """
+
+    add_every: int
+    delete_after: int
+    max_components: int
+    n_candidates: int
+    temperature: float
+    first_step: float
+    first_ridge: float
+
+    @property
+    def window(self) -> int:
+        return max(2, self.delete_after + len(smoothing_kernel(self.delete_after)))
+
+    def __call__(
+        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+    ) -> Mixture:
+        if self.delete_after > 0:
+            useless = self.useless(mixture.records)
+            if bool(useless.any()):
+                kept = (~useless).nonzero().flatten()
+                mixture = Mixture(
+                    normalised(mixture.log_weights[kept]),
+                    mixture.components.take(kept),
+                    mixture.records.take(kept),
+                    mixture.n_additions,
+                )
+        due = self.add_every > 0 and iteration > 1 and iteration % self.add_every == 0
+        if due and mixture.components.n_components < self.max_components:
+            return self._with_addition(mixture, reservoir, first_entropy, generator)
+        return mixture
+
+    def useless(self, records: ComponentRecords) -> Tensor:
+        """Which components are useless, (n_components,) of bool; never all."""
+        kernel = smoothing_kernel(self.delete_after).to(records.rewards)
+        width, known = len(kernel), torch.isfinite(records.rewards).all(0)
+        if not bool(known.any()):
+            return known
+        now = (records.rewards[-width:] * kernel.unsqueeze(-1)).sum(0)
+        before = (records.rewards[: -self.delete_after][-width:] * kernel.unsqueeze(-1)).sum(0)
+        best = now.nan_to_num(-torch.inf).max()
+        gain = (now - before) / (before - best).abs()
+        deserved = torch.log_softmax(records.rewards.nan_to_num(-torch.inf), -1)
+        greatest = torch.maximum(records.log_weights.nan_to_num(-torch.inf), deserved).amax(0)
+        return known & (greatest < math.log(LEAST_WEIGHT)) & (gain <= LEAST_GAIN)
+
+    def _with_addition(
+        self, mixture: Mixture, reservoir: Reservoir, first_entropy: float, generator: torch.Generator
+    ) -> Mixture:
+        components = mixture.components
+        sample, log_target = reservoir.drawn(self.n_candidates, generator)
+        good = torch.isfinite(log_target)
+        sample, log_target = sample[good], log_target[good]
+        if not len(sample):
+            return mixture
+        log_model = mixture.log_prob(sample)
+        floor = log_model.max() - DELTAS[mixture.n_additions % len(DELTAS)]
+        mean = sample[(log_target / self.temperature - torch.maximum(log_model, floor)).argmax()]
+        share = torch.rand((), generator=generator, dtype=mean.dtype, device=mean.device)
+        entropy = share * components.entropy().mean() + (1.0 - share) * first_entropy
+        variance = (2.0 * entropy / components.n_dims - 1.0 - math.log(2.0 * math.pi)).exp()
+        log_weight = mixture.log_weights.new_tensor([math.log(FIRST_WEIGHT)])
+        return Mixture(
+            normalised(torch.cat([mixture.log_weights, log_weight])),
+            components.joined(components.isotropic(mean, variance)),
+            mixture.records.added(self.first_step, self.first_ridge),
+            mixture.n_additions + 1,
+        )
+
+
+def smoothing_kernel(delete_after: int) -> Tensor:
+    """Weights of the iterations over which a reward is smoothed: a Gaussian of standard deviation delete_after/8."""
+    half = max(1, delete_after // 3)
+    place = torch.arange(-half, half, dtype=torch.float64)
+    kernel = (-0.5 * (8.0 * place / max(1, delete_after)).square()).exp()
+    return kernel / kernel.sum()

@@ -1,0 +1,171 @@
+"""Components of a Gaussian mixture as one batch: what the rules of variational inference ask of them.
+
+All rules of an update are written in a component's own coordinates y = L^-1 (x - mu), in which it is N(0, I). There the
+natural gradient of E[R] has the curvature Gamma = -L' E[hessian R] L and the slope gamma = L' E[gradient R]. With Gamma
+= U diag(lambda) U' every update of the family is one number a and one m per eigenvector (`component_update.py`):
+
+    Sigma <- L U diag(1/a) U' L',   mu <- mu + L U m
+
+Full covariances are in `full_components.py`; diagonal ones, whose curvature is a diagonal and whose U is the identity,
+in `diagonal_components.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["Components", "Densities", "NaturalGradient", "Spectrum", "padded_noise"]
+
+ComponentsT = TypeVar("ComponentsT", bound="Components")
+
+
+@dataclass(frozen=True)
+class NaturalGradient:
+    """Natural gradient of E[R] for every component, in its own coordinates.
+
+    Attributes
+    ----------
+    curvature : Tensor (n_components, n_dims, n_dims), of diagonal covariances (n_components, n_dims)
+        Gamma, symmetric, of any sign.
+    slope : Tensor (n_components, n_dims)
+        gamma.
+    """
+
+    curvature: Tensor
+    slope: Tensor
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """A natural gradient along the eigenvectors of its curvature.
+
+    Attributes
+    ----------
+    curvature : Tensor (n_components, n_dims)
+        lambda, the eigenvalues of Gamma.
+    slope : Tensor (n_components, n_dims)
+        U' gamma.
+    basis : Tensor (n_components, n_dims, n_dims) or None
+        U; None for the identity.
+    """
+
+    curvature: Tensor
+    slope: Tensor
+    basis: Tensor | None = None
+
+
+class Densities(Protocol):
+    """Log densities of all components, prepared for many samples."""
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log density [nat] under every component, (n_samples, n_components), of samples (n_samples, n_dims)."""
+        ...
+
+    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
+        """Gradient of the log densities, averaged with shares (n_samples, n_components), (n_samples, n_dims)."""
+        ...
+
+
+class Components(Protocol):
+    """Gaussian components with one kind of covariance; immutable."""
+
+    @property
+    def means(self) -> Tensor:
+        """Means, (n_components, n_dims)."""
+        ...
+
+    @property
+    def scale_trils(self) -> Tensor:
+        """Lower Cholesky factors L of the covariances, (n_components, n_dims, n_dims)."""
+        ...
+
+    @property
+    def n_components(self) -> int: ...
+
+    @property
+    def n_dims(self) -> int: ...
+
+    def entropy(self) -> Tensor:
+        """Entropies [nat], (n_components,)."""
+        ...
+
+    def densities(self) -> Densities:
+        """The log densities, prepared."""
+        ...
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """So many samples of each component, counts (n_components,): samples (n, n_dims) and components (n,)."""
+        ...
+
+    def whiten(self, sample: Tensor) -> Tensor:
+        """Own coordinates y of samples (n_components, n_samples, n_dims), of the same shape."""
+        ...
+
+    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
+        """Products x_a g_b that a curvature needs, (n_samples, n_products), of rows (n_samples, n_dims)."""
+        ...
+
+    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
+        """Natural gradient from moments of samples and gradients, by Stein's lemma (paper, equation 7).
+
+        Parameters
+        ----------
+        offset : Tensor (n_dims,)
+            The samples' origin: their products are those of x - offset.
+        moment : Tensor (n_components, n_products)
+            Means of `products(x - offset, grad R)` under every component.
+        slope : Tensor (n_components, n_dims)
+            Means of grad R.
+        """
+        ...
+
+    def quadratic_features(self, whitened: Tensor) -> Tensor:
+        """Products y_a y_b, a <= b, that a quadratic function needs, (..., n_products), of y (..., n_dims)."""
+        ...
+
+    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
+        """Natural gradient of a function with these coefficients (n_components, ...) of the features and of y."""
+        ...
+
+    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
+        """The natural gradient along the eigenvectors of its curvature."""
+        ...
+
+    def moved(
+        self: ComponentsT, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
+    ) -> tuple[ComponentsT, Tensor]:
+        """New components from a and m, see the top of this file, and which have moved, (n_components,) of bool.
+
+        One that is not accepted, or whose new parameters are not finite, is left as it is.
+        """
+        ...
+
+    def take(self: ComponentsT, index: Tensor) -> ComponentsT:
+        """Some of the components, by their numbers (n,) or a mask (n_components,)."""
+        ...
+
+    def joined(self: ComponentsT, other: ComponentsT) -> ComponentsT:
+        """Those of both, own ones first."""
+        ...
+
+    def isotropic(self: ComponentsT, mean: Tensor, variance: Tensor) -> ComponentsT:
+        """One component of the same kind, of mean (n_dims,) and covariance variance I."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name."""
+        ...
+
+
+def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
+    """Standard normal noise (n_components, largest count, n_dims), and which of it counts; None for all."""
+    largest = int(counts.max())
+    shape = (len(counts), largest, means.shape[-1])
+    noise = torch.randn(shape, generator=generator, dtype=means.dtype, device=means.device)
+    if bool((counts == largest).all()):
+        return noise, None
+    return noise, torch.arange(largest, device=means.device) < counts.unsqueeze(-1)

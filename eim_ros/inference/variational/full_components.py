@@ -1,0 +1,152 @@
+"""Components with full covariances, parameterised by means and lower Cholesky factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions.gaussian import log_normaliser
+from eim_ros.distributions.linear_experts import LinearExperts
+from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
+from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+
+__all__ = ["FullComponents"]
+
+# Products of the coordinates pay from so many components on, and up to so many dimensions: they need room.
+FEW_COMPONENTS = 4
+MANY_DIMS = 64
+
+
+@dataclass(frozen=True)
+class FullComponents:
+    """See `Components`.
+
+    Attributes
+    ----------
+    means : Tensor (n_components, n_dims)
+    scale_trils : Tensor (n_components, n_dims, n_dims)
+    """
+
+    means: Tensor
+    scale_trils: Tensor
+
+    @property
+    def n_components(self) -> int:
+        return self.means.shape[0]
+
+    @property
+    def n_dims(self) -> int:
+        return self.means.shape[1]
+
+    @cached_property
+    def whitening(self) -> Tensor:
+        """L^-1, (n_components, n_dims, n_dims)."""
+        identity = torch.eye(self.n_dims, dtype=self.means.dtype, device=self.means.device)
+        whitening: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
+        return whitening
+
+    def entropy(self) -> Tensor:
+        return 0.5 * self.n_dims - log_normaliser(self.scale_trils)
+
+    def densities(self) -> Densities:
+        if self.n_components >= FEW_COMPONENTS and self.n_dims <= MANY_DIMS:
+            return _Forms(self)
+        return _Residuals(self)
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        noise, drawn = padded_noise(counts, self.means, generator)
+        sample = torch.baddbmm(self.means.unsqueeze(1), noise, self.scale_trils.mT)
+        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
+        return (sample.flatten(0, 1) if drawn is None else sample[drawn]), component
+
+    def whiten(self, sample: Tensor) -> Tensor:
+        return (sample - self.means.unsqueeze(1)) @ self.whitening.mT
+
+    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
+        return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
+
+    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
+        local = (self.means - offset).unsqueeze(-1) * slope.unsqueeze(-2)
+        hessian = self.whitening @ (moment.reshape(local.shape) - local) @ self.scale_trils
+        return NaturalGradient(-0.5 * (hessian + hessian.mT), (slope.unsqueeze(-2) @ self.scale_trils).squeeze(-2))
+
+    def quadratic_features(self, whitened: Tensor) -> Tensor:
+        row, column = torch.triu_indices(self.n_dims, self.n_dims, device=whitened.device)
+        return whitened[..., row] * whitened[..., column]
+
+    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
+        row, column = torch.triu_indices(self.n_dims, self.n_dims, device=slope.device)
+        half = slope.new_zeros(len(slope), self.n_dims, self.n_dims)
+        half[:, row, column] = coefficients
+        return NaturalGradient(-(half + half.mT), slope)
+
+    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
+        finite = torch.isfinite(gradient.curvature).all(-1).all(-1)
+        curvature = torch.where(finite[:, None, None], gradient.curvature, 0.0)
+        eigenvalues, basis = torch.linalg.eigh(curvature)
+        slope = (gradient.slope.unsqueeze(-2) @ basis).squeeze(-2)
+        return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), slope, basis)
+
+    def moved(
+        self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
+    ) -> tuple[FullComponents, Tensor]:
+        assert spectrum.basis is not None
+        stretched = self.scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
+        factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
+        step = (self.scale_trils @ (spectrum.basis @ shift.unsqueeze(-1))).squeeze(-1)
+        finite = torch.isfinite(step).all(-1) & torch.isfinite(factors).all(-1).all(-1)
+        moved = accepted & (info == 0) & finite
+        means = torch.where(moved.unsqueeze(-1), self.means + step, self.means)
+        return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
+
+    def take(self, index: Tensor) -> FullComponents:
+        return FullComponents(self.means[index], self.scale_trils[index])
+
+    def joined(self, other: FullComponents) -> FullComponents:
+        return FullComponents(torch.cat([self.means, other.means]), torch.cat([self.scale_trils, other.scale_trils]))
+
+    def isotropic(self, mean: Tensor, variance: Tensor) -> FullComponents:
+        identity = torch.eye(self.n_dims, dtype=mean.dtype, device=mean.device)
+        return FullComponents(mean.unsqueeze(0), (variance.sqrt() * identity).unsqueeze(0))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"means": self.means, "scale_trils": self.scale_trils}
+
+
+class _Forms:
+    """Densities as one matrix product with the products of the coordinates, see `QuadraticForms`."""
+
+    def __init__(self, components: FullComponents) -> None:
+        self._center = components.means.mean(0)  # what is far from the origin cancels
+        means = components.means - self._center
+        experts = LinearExperts(means.new_zeros(*means.shape, 0), means, components.scale_trils)
+        self._forms = QuadraticForms.from_experts(experts)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        local = sample - self._center
+        return self._forms(local, products_of_coordinates(local))
+
+    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
+        return self._forms.gradient(sample - self._center, share)
+
+
+class _Residuals:
+    """Densities by the whitened residuals, for few components or many dimensions."""
+
+    def __init__(self, components: FullComponents) -> None:
+        self._rows = components.whitening.flatten(0, 1)
+        self._shift = (components.whitening @ components.means.unsqueeze(-1)).flatten()
+        self._normaliser = log_normaliser(components.scale_trils)
+        self._shape = components.means.shape
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        return self._normaliser - 0.5 * self._residual(sample).square().sum(-1)
+
+    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
+        return -(share.unsqueeze(-1) * self._residual(sample)).flatten(1) @ self._rows
+
+    def _residual(self, sample: Tensor) -> Tensor:
+        return torch.addmm(-self._shift, sample, self._rows.T).reshape(-1, *self._shape)

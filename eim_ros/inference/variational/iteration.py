@@ -1,0 +1,252 @@
+"""One iteration of natural-gradient variational inference (paper, algorithm 1), and the state between two.
+
+    R(x) = log p~(x)/T - log q(x),    E_q[log p~] + T H(q) = T E_q[R]
+
+All of an iteration's rules use the same samples and the densities of the same mixture. A target that is not finite
+everywhere, such as one with hard bounds, has no gradients there: components that reach there follow the values of R
+instead, in which being there costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.inference.plateau import on_plateau
+from eim_ros.inference.run import History
+from eim_ros.inference.target_density import TargetDensity
+from eim_ros.inference.variational.component_adaptation import Mixture
+from eim_ros.inference.variational.component_records import ComponentRecords
+from eim_ros.inference.variational.components import Components, NaturalGradient
+from eim_ros.inference.variational.configuration import GMMVIConfig
+from eim_ros.inference.variational.diagonal_components import DiagonalComponents
+from eim_ros.inference.variational.full_components import FullComponents
+from eim_ros.inference.variational.log_ratio import LogRatio, log_ratio
+from eim_ros.inference.variational.modules import Modules
+from eim_ros.inference.variational.natural_gradient import More
+from eim_ros.inference.variational.sample_database import Evaluated, Reservoir, SampleDatabase
+
+__all__ = ["GMMVIState", "Iteration"]
+
+NOTICED = 1e-6  # a component that has this share of its samples outside the target's support follows values
+
+
+@dataclass(frozen=True)
+class GMMVIState:
+    """State of `GMMVI`; the generator is advanced, and the database's reservoir written, in place by each step.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    database : SampleDatabase
+    weight_step : Tensor (1,)
+        Step size of the weights' last update.
+    elbo : Tensor (2,)
+        E_q[R] [nat] of the last two iterations, the newest last; NaN before.
+    first_entropy : float
+        Mean entropy of the components of the start [nat].
+    evaluations : int
+        Of the target, so far.
+    iteration : int
+    generator : torch.Generator
+    """
+
+    mixture: Mixture
+    database: SampleDatabase
+    weight_step: Tensor
+    elbo: Tensor
+    first_entropy: float
+    evaluations: int
+    iteration: int
+    generator: torch.Generator
+
+    @property
+    def gaussian_mixture(self) -> GaussianMixture:
+        """The mixture itself."""
+        components = self.mixture.components
+        return GaussianMixture(self.mixture.log_weights, components.means, components.scale_trils)
+
+    @property
+    def model(self) -> MixtureOfExperts:
+        return MixtureOfExperts.from_mixture(self.gaussian_mixture)
+
+    @property
+    def kept(self) -> MixtureOfExperts:
+        return self.model
+
+    def tensors(self) -> dict[str, Tensor]:
+        mixture, database = self.mixture, self.database
+        recent, reservoir = database.recent, database.reservoir
+        tensors = {
+            "log_weights": mixture.log_weights,
+            **{f"components.{name}": value for name, value in mixture.components.tensors().items()},
+            **{f"records.{name}": value for name, value in mixture.records.tensors().items()},
+            "database.sample": recent.sample,
+            "database.log_target": recent.log_target,
+            "database.origin": database.origin,
+            **{f"earlier.{name}": value for name, value in database.earlier.tensors().items()},
+            "reservoir.sample": reservoir.sample,
+            "reservoir.log_target": reservoir.log_target,
+            "weight_step": self.weight_step,
+            "elbo": self.elbo,
+            "first_entropy": torch.tensor(self.first_entropy, dtype=torch.float64),
+            "counts": torch.tensor([mixture.n_additions, reservoir.n_seen, self.evaluations]),
+            "generator": self.generator.get_state(),
+        }
+        return tensors if recent.gradient is None else {**tensors, "database.gradient": recent.gradient}
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Inference for one target, as an `Algorithm`."""
+
+    config: GMMVIConfig
+    modules: Modules
+    target: TargetDensity
+
+    def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
+        config, modules, generator = self.config, self.modules, state.generator
+        mixture = state.mixture
+        components, log_weights = mixture.components, mixture.log_weights
+        database = state.database.trimmed(modules.samples.n_reused(components.n_components))
+        target = self.target.at(state.iteration).drawn(generator)
+        selection = modules.samples(
+            components, log_weights, database, lambda sample: self._evaluated(target, sample), generator
+        )
+        ratio = log_ratio(
+            components,
+            log_weights,
+            selection,
+            config.temperature,
+            config.outside_penalty,
+            self_normalised=config.self_normalised,
+            own_samples=config.own_samples,
+        )
+        reward = ratio.reward()
+        records = mixture.records.followed(log_weights + reward, log_weights)
+        figures = _figures(ratio, log_weights, config.temperature)
+
+        gradient = self._natural_gradient(components, ratio, records)
+        step = modules.component_step_size(records.step, records.n_updates, records.gain)
+        spectrum = components.spectrum(gradient)
+        update = modules.component_update(spectrum, step)
+        updated, moved = components.moved(spectrum, update.precision, update.shift, update.accepted)
+        records = records.updated(step, moved, config.first_ridge, config.largest_ridge)
+
+        elbo = torch.stack([state.elbo[1], (log_weights.exp() * reward).sum()])
+        n_updates = torch.full_like(state.weight_step, float(state.iteration))
+        weight_step = modules.weight_step_size(state.weight_step, n_updates, elbo.diff())
+        if components.n_components > 1:
+            log_weights = modules.weight_update(log_weights, reward, weight_step[0])
+
+        n_recent = modules.samples.n_reused(components.n_components)
+        database = database.remembered(selection, components, n_recent, generator)
+        new = modules.adaptation(
+            dataclasses.replace(mixture, log_weights=log_weights, components=updated, records=records),
+            database.reservoir,
+            state.iteration + 1,
+            state.first_entropy,
+            generator,
+        )
+        n_added = new.n_additions - mixture.n_additions
+        figures |= {
+            "evaluations": float(len(selection.component)),
+            "updated": float(moved.to(reward).mean()),
+            "n_components": float(components.n_components),
+            "added": float(n_added),
+            "deleted": float(components.n_components + n_added - new.components.n_components),
+        }
+        following = GMMVIState(
+            new,
+            database,
+            weight_step,
+            elbo,
+            state.first_entropy,
+            state.evaluations + len(selection.component),
+            state.iteration + 1,
+            generator,
+        )
+        return following, figures
+
+    def restore(self, state: GMMVIState, tensors: dict[str, Tensor], iteration: int) -> GMMVIState:
+        device = state.generator.device
+        state.generator.set_state(tensors["generator"])
+        placed = {name: value.to(device) for name, value in tensors.items() if name not in ("generator", "counts")}
+        n_additions, n_seen, evaluations = tensors["counts"].tolist()
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {key.removeprefix(name): value for key, value in placed.items() if key.startswith(name)}
+
+        kind = DiagonalComponents if "components.scales" in placed else FullComponents
+        database = SampleDatabase(
+            Evaluated(placed["database.sample"], placed["database.log_target"], placed.get("database.gradient")),
+            placed["database.origin"],
+            kind(**part("earlier.")),
+            Reservoir(placed["reservoir.sample"], placed["reservoir.log_target"], n_seen),
+        )
+        mixture = Mixture(
+            placed["log_weights"],
+            kind(**part("components.")),
+            ComponentRecords(**part("records.")),
+            n_additions,
+        )
+        return GMMVIState(
+            mixture,
+            database,
+            placed["weight_step"],
+            placed["elbo"],
+            float(placed["first_entropy"]),
+            evaluations,
+            iteration,
+            state.generator,
+        )
+
+    def finished(self, history: History) -> bool:
+        return on_plateau(history, self.config.plateau_window)
+
+    def exhausted(self, state: GMMVIState) -> bool:
+        """Whether another iteration might evaluate the target more often than is allowed."""
+        bound = self.config.max_evaluations
+        return 0 < bound < state.evaluations + self.modules.samples.n_new(state.mixture.components.n_components)
+
+    def _evaluated(self, target: TargetDensity, sample: Tensor) -> Evaluated:
+        no_context = sample[:, :0]
+        if not self.modules.natural_gradient.needs_gradient:
+            return Evaluated(sample, target.log_prob(no_context, sample), None)
+        return Evaluated(sample, *target.log_prob_and_gradient(no_context, sample))
+
+    def _natural_gradient(self, components: Components, ratio: LogRatio, records: ComponentRecords) -> NaturalGradient:
+        estimator = self.modules.natural_gradient
+        gradient = estimator(components, ratio, records.ridge)
+        if not estimator.needs_gradient or bool(ratio.finite.all()):
+            return gradient
+        outside = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1) > NOTICED
+        by_values = More()(components, ratio, records.ridge)
+        chosen = outside.reshape(-1, *[1] * (gradient.curvature.dim() - 1))
+        return NaturalGradient(
+            torch.where(chosen, by_values.curvature, gradient.curvature),
+            torch.where(outside.unsqueeze(-1), by_values.slope, gradient.slope),
+        )
+
+
+def _figures(ratio: LogRatio, log_weights: Tensor, temperature: float) -> dict[str, float]:
+    """E[log p~] + T H(q) with its standard error, and what lies outside of the target's support.
+
+    The ELBO of a mixture that has any samples there is minus infinity. That of the mixture restricted to the support
+    is E_q[R | inside] + log q(inside), in the same units.
+    """
+    share = ratio.weights.values @ (log_weights.exp() / ratio.weights.total)
+    inside = torch.where(ratio.finite, share, 0.0)
+    mass, total = float(inside.sum()), float(share.sum())
+    mean = float((inside * ratio.value).sum()) / mass if mass > 0.0 else -torch.inf
+    error = float((inside * (ratio.value - mean)).square().sum().sqrt())
+    outside = max(0.0, 1.0 - mass / total) if not bool(ratio.finite.all()) else 0.0
+    figures = {"elbo": temperature * mean, "elbo_standard_error": temperature * error}
+    if outside == 0.0:
+        return figures
+    restricted = temperature * (mean + float(torch.log1p(torch.tensor(-outside, dtype=torch.float64))))
+    return {**figures, "elbo": -torch.inf, "elbo_inside": restricted, "outside": outside}

@@ -1,0 +1,180 @@
+"""The reward R(x) = log p~(x)/T - log q(x) at samples, and its expectations under every component.
+
+A sample x of the background z(x) = sum_c (n_c/N) N(x; component c that drew n_c of the N samples), of now or of before,
+counts for component o with the importance weight N(x|o)/z(x), self-normalised by default (paper, section 3.2). All
+densities of samples under components are taken once: those of model, background and importance weights are sums and
+ratios of the same exponentials.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.inference.variational.components import Components
+from eim_ros.inference.variational.sample_database import Selection
+
+__all__ = ["ImportanceWeights", "LogRatio", "log_ratio"]
+
+CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
+CHUNK_PRODUCTS = 1_048_576  # numbers of which moments are taken at a time
+LEAST_LOG_DENSITY = -300.0  # relative to a sample's greatest one; where exp underflows it is slow
+LEAST_LOG_WEIGHT = -200.0  # a component whose weights are all below it is weighed once more, in logs
+
+
+@dataclass(frozen=True)
+class ImportanceWeights:
+    """Weights of all samples for every component.
+
+    Attributes
+    ----------
+    values : Tensor (n_samples, n_components)
+        N(x|o)/z(x), each column up to a factor.
+    total : Tensor (n_components,)
+        What a weighted sum is divided by to be a mean: the columns' sums, or what stands for the number of samples.
+    """
+
+    values: Tensor
+    total: Tensor
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
+        return self.values.T @ values / self.total.unsqueeze(-1)
+
+    def effective_samples(self) -> Tensor:
+        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
+        return self.values.sum(0).square() / self.values.square().sum(0)
+
+
+@dataclass(frozen=True)
+class LogRatio:
+    """R at the samples of an iteration.
+
+    Attributes
+    ----------
+    sample : Tensor (n_samples, n_dims)
+    value : Tensor (n_samples,)
+        R [nat]; where the target is not finite, what `log_ratio` puts there.
+    gradient : Tensor (n_samples, n_dims) or None
+        Gradient of R; zero where it is not finite.
+    finite : Tensor (n_samples,) of bool
+        Where the target, and the gradient if there is one, is finite.
+    weights : ImportanceWeights
+    """
+
+    sample: Tensor
+    value: Tensor
+    gradient: Tensor | None
+    finite: Tensor
+    weights: ImportanceWeights
+
+    def reward(self) -> Tensor:
+        """E_o[R] [nat], (n_components,)."""
+        return self.weights.mean(self.value.unsqueeze(-1)).squeeze(-1)
+
+    def moment(self, components: Components, offset: Tensor) -> Tensor:
+        """Means of `components.products(x - offset, grad R)` under every component, (n_components, n_products)."""
+        assert self.gradient is not None
+        n_products = components.products(self.sample[:1], self.gradient[:1]).shape[-1]
+        step = max(1, CHUNK_PRODUCTS // n_products)
+        total = self.sample.new_zeros(components.n_components, n_products)
+        chunks = zip(self.sample.split(step), self.gradient.split(step), self.weights.values.split(step), strict=True)
+        for sample, gradient, values in chunks:
+            total.addmm_(values.T, components.products(sample - offset, gradient))
+        return total / self.weights.total.unsqueeze(-1)
+
+    def share_outside(self, log_weights: Tensor) -> Tensor:
+        """Probability under the mixture of where the target is not finite, estimated, scalar."""
+        if bool(self.finite.all()):
+            return self.value.new_zeros(())
+        outside = self.weights.mean((~self.finite).to(self.value).unsqueeze(-1)).squeeze(-1)
+        return (log_weights.exp() * outside).sum()
+
+
+def log_ratio(
+    components: Components,
+    log_weights: Tensor,
+    selection: Selection,
+    temperature: float,
+    outside_penalty: float,
+    *,
+    self_normalised: bool = True,
+    own_samples: bool = False,
+) -> LogRatio:
+    """R, its gradient if the target's is known, and importance weights.
+
+    Parameters
+    ----------
+    components : Components
+    log_weights : Tensor (n_components,)
+    selection : Selection
+    temperature : float
+        T, weight of the entropy against the target's log density.
+    outside_penalty : float
+        Where the target is not finite, its log density counts as the least finite one less this [nat].
+    self_normalised : bool
+        Whether importance weights are divided by their sum or by the number of samples.
+    own_samples : bool
+        Whether a component is told of those new samples only that it has drawn itself.
+    """
+    sample, gradient = selection.sample, selection.gradient
+    log_model, score, values, log_background = _evaluate(components, log_weights, selection)
+    if own_samples:
+        values, total = _own(selection, components.n_components)
+    else:
+        peak = values.amax(0)
+        total = values.sum(0) if self_normalised else torch.full_like(peak, float(len(sample)))
+        faint = (peak < math.exp(LEAST_LOG_WEIGHT)).nonzero().flatten()
+        if len(faint) and self_normalised:
+            log_values = components.take(faint).densities().log_prob(sample) - log_background.unsqueeze(-1)
+            values[:, faint] = (log_values - log_values.amax(0)).clamp_min(LEAST_LOG_DENSITY).exp()
+            total[faint] = values[:, faint].sum(0)
+    finite = torch.isfinite(selection.log_target)
+    log_target = selection.log_target
+    if not bool(finite.all()):
+        least = log_target[finite].min() if bool(finite.any()) else log_target.new_zeros(())
+        log_target = torch.where(finite, log_target, least - outside_penalty)
+    if gradient is not None:
+        finite = finite & torch.isfinite(gradient).all(-1)
+        gradient = torch.where(finite.unsqueeze(-1), gradient / temperature - score, 0.0)
+    value = log_target / temperature - log_model
+    return LogRatio(sample, value, gradient, finite, ImportanceWeights(values, total))
+
+
+def _evaluate(
+    components: Components, log_weights: Tensor, selection: Selection
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """log q (n,), its score (n, n_dims), N(x|o)/z (n, n_components) and log z (n,)."""
+    densities, weights = components.densities(), log_weights.exp()
+    fractions = selection.counts / len(selection.sample)
+    values = selection.sample.new_empty(len(selection.sample), components.n_components)
+    score = torch.empty_like(selection.sample)
+    log_model, log_background = torch.empty_like(values[:, 0]), torch.empty_like(values[:, 0])
+    step = max(1, CHUNK_ELEMENTS // components.n_components)
+    for start in range(0, len(values), step):
+        rows = slice(start, start + step)
+        sample = selection.sample[rows]
+        log_prob = densities.log_prob(sample)
+        largest = log_prob.amax(-1, keepdim=True)
+        density = log_prob.sub_(largest).clamp_min_(LEAST_LOG_DENSITY).exp_()
+        model, background = density @ weights, density @ fractions
+        if selection.log_earlier is not None:
+            background = background + (selection.log_earlier[rows] - largest.squeeze(-1)).exp()
+        torch.div(density, background.unsqueeze(-1), out=values[rows])
+        log_model[rows] = largest.squeeze(-1) + model.log()
+        log_background[rows] = largest.squeeze(-1) + background.log()
+        if selection.gradient is not None:
+            share = density.mul_(weights).div_(model.unsqueeze(-1))
+            score[rows] = densities.mean_score(sample, share)
+    return log_model, score, values, log_background
+
+
+def _own(selection: Selection, n_components: int) -> tuple[Tensor, Tensor]:
+    """Weight one for the samples that a component has drawn in this iteration, zero for all others."""
+    values = selection.sample.new_zeros(len(selection.sample), n_components)
+    first = len(values) - len(selection.component)
+    values[torch.arange(first, len(values), device=values.device), selection.component] = 1.0
+    return values, values.sum(0)

@@ -1,0 +1,98 @@
+"""Estimates of the natural gradients of E[R] for all components, from weighted samples (paper, section 3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from eim_ros.inference.variational.components import Components, NaturalGradient
+from eim_ros.inference.variational.log_ratio import LogRatio
+
+__all__ = ["GradientEstimator", "More", "Stein"]
+
+CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
+LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change the regression
+
+
+class GradientEstimator(Protocol):
+    """A rule for the natural gradients."""
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Whether it needs the target's gradient."""
+        ...
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        """Estimate the natural gradients; those that cannot be estimated are NaN.
+
+        Parameters
+        ----------
+        components : Components
+        ratio : LogRatio
+        ridge : Tensor (n_components,)
+            Ridge of a regression, for those that have one.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Stein:
+    """First order, by Stein's lemma (S): g = E[grad R], E[hessian R] = sym(P E[(x - mu) grad R'])."""
+
+    needs_gradient = True
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        assert ratio.gradient is not None
+        offset = components.means.mean(0)
+        slope = ratio.weights.mean(ratio.gradient)
+        return components.stein_gradient(offset, ratio.moment(components, offset), slope)
+
+
+@dataclass(frozen=True)
+class More:
+    """Zero order: a quadratic fitted to the values of R by weighted ridge regression (Z; MORE, Abdolmaleki 2015).
+
+    The features are those of whitened samples y = L^-1 (x - mu), [y_a y_b (a <= b), y, 1]; the ridge spares the
+    constant. Samples without any weight for a component are left out of its regression.
+    """
+
+    needs_gradient = False
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        weights = ratio.weights.values.T
+        n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
+        weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
+        weights = weights / ratio.weights.total.unsqueeze(-1)
+        n_features = components.quadratic_features(ratio.sample[:1]).shape[-1] + components.n_dims + 1
+        step = max(1, CHUNK_ELEMENTS // (n_relevant * n_features))
+        parts = [
+            _regressed(
+                components.take(some), ratio.sample[index[some]], ratio.value[index[some]], weights[some], ridge[some]
+            )
+            for some in torch.arange(components.n_components, device=index.device).split(step)
+        ]
+        return NaturalGradient(torch.cat([part.curvature for part in parts]), torch.cat([part.slope for part in parts]))
+
+
+def _regressed(
+    components: Components, sample: Tensor, value: Tensor, weights: Tensor, ridge: Tensor
+) -> NaturalGradient:
+    """Weighted ridge regression of values (k, n) at samples (k, n, n_dims), for k components at once."""
+    whitened = components.whiten(sample)
+    features = torch.cat([components.quadratic_features(whitened), whitened, torch.ones_like(whitened[..., :1])], -1)
+    weighted = features * weights.unsqueeze(-1)
+    gram = weighted.mT @ features
+    penalty = ridge.unsqueeze(-1).expand(-1, gram.shape[-1]).clone()
+    penalty[:, -1] = 0.0
+    # the values' mean has no say: without it the ridge's pull on the others is all there is to cancel
+    center = (weights * value).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
+    moment = weighted.mT @ (value - center).unsqueeze(-1)
+    factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))
+    solution = torch.cholesky_solve(moment, factor).squeeze(-1)
+    solution = torch.where((info == 0).unsqueeze(-1), solution, torch.nan)
+    return components.quadratic_gradient(
+        solution[:, : -components.n_dims - 1], solution[:, -components.n_dims - 1 : -1]
+    )

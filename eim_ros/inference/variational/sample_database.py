@@ -1,0 +1,178 @@
+"""Samples that may be used again, with what the target says of them: memory is bounded.
+
+Two things are remembered. The newest samples, with the components that drew them as they were then: later iterations
+reuse them with importance weights. And a subset of the samples of all times, each equally likely to be in it: where
+components are added is looked for among them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.inference.variational.components import Components
+
+__all__ = ["Evaluated", "Reservoir", "SampleDatabase", "Selection"]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Samples with their target.
+
+    Attributes
+    ----------
+    sample : Tensor (n_samples, n_dims)
+    log_target : Tensor (n_samples,)
+        Log density [nat], unnormalised.
+    gradient : Tensor (n_samples, n_dims) or None
+        Its gradient, where it is asked for.
+    """
+
+    sample: Tensor
+    log_target: Tensor
+    gradient: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def newest(self, n_samples: int) -> Evaluated:
+        """The last ones."""
+        first = max(0, len(self) - n_samples)
+        gradient = None if self.gradient is None else self.gradient[first:]
+        return Evaluated(self.sample[first:], self.log_target[first:], gradient)
+
+    def joined(self, other: Evaluated) -> Evaluated:
+        """Own ones, then the others."""
+        gradient = None
+        if self.gradient is not None and other.gradient is not None:
+            gradient = torch.cat([self.gradient, other.gradient])
+        return Evaluated(
+            torch.cat([self.sample, other.sample]), torch.cat([self.log_target, other.log_target]), gradient
+        )
+
+
+@dataclass(frozen=True)
+class Selection(Evaluated):
+    """The samples of one iteration: those that are used again, then the new ones.
+
+    Attributes
+    ----------
+    counts : Tensor (n_components,)
+        New samples of each component.
+    component : Tensor (n_new,) of int64
+        Which component drew each of the new ones.
+    log_earlier : Tensor (n_samples,) or None
+        Log of what earlier components add to the background density; None where nothing is used again.
+    """
+
+    counts: Tensor
+    component: Tensor
+    log_earlier: Tensor | None
+
+    @property
+    def new(self) -> Evaluated:
+        return self.newest(len(self.component))
+
+
+@dataclass(frozen=True)
+class Reservoir:
+    """A subset of bounded size of all samples so far, each equally likely to be in it.
+
+    Its tensors are written in place: the newest state alone may be used.
+
+    Attributes
+    ----------
+    sample : Tensor (size, n_dims)
+    log_target : Tensor (size,)
+    n_seen : int
+        Samples so far; where these are fewer than its size, the rest is not yet filled.
+    """
+
+    sample: Tensor
+    log_target: Tensor
+    n_seen: int = 0
+
+    def __len__(self) -> int:
+        return min(self.n_seen, len(self.sample))
+
+    def remembered(self, new: Evaluated, generator: torch.Generator) -> Reservoir:
+        """With new samples, of which each replaces one with the probability size/n_seen (Vitter's algorithm R)."""
+        size = len(self.sample)
+        n_room = min(len(new), max(0, size - self.n_seen))
+        self._write(slice(self.n_seen, self.n_seen + n_room), new, slice(0, n_room))
+        if n_room < len(new) and size > 0:
+            number = torch.arange(self.n_seen + n_room, self.n_seen + len(new), device=generator.device) + 1
+            level = torch.rand(len(number), generator=generator, dtype=torch.float64, device=generator.device)
+            place = (level * number).to(torch.int64)
+            kept = (place < size).nonzero().flatten()
+            slot, member = torch.unique(place[kept], return_inverse=True)
+            last = torch.zeros_like(slot).scatter_reduce(0, member, kept, "amax", include_self=False)
+            self._write(slot, new, n_room + last)  # of two for the same place the later one
+        return dataclasses.replace(self, n_seen=self.n_seen + len(new))
+
+    def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """At most so many of them, at random: samples and log targets."""
+        filled = len(self)
+        if n_samples >= filled:
+            return self.sample[:filled], self.log_target[:filled]
+        index = torch.randint(filled, (n_samples,), generator=generator, device=generator.device)
+        return self.sample[index], self.log_target[index]
+
+    def _write(self, place: Tensor | slice, new: Evaluated, which: Tensor | slice) -> None:
+        self.sample[place] = new.sample[which]
+        self.log_target[place] = new.log_target[which]
+
+
+@dataclass(frozen=True)
+class SampleDatabase:
+    """What an inference remembers of its samples.
+
+    Attributes
+    ----------
+    recent : Evaluated
+        The newest samples, which may be used again.
+    origin : Tensor (n_recent,) of int64
+        Which of `earlier` drew each of them.
+    earlier : Components
+        The components that drew them, as they were then.
+    reservoir : Reservoir
+    """
+
+    recent: Evaluated
+    origin: Tensor
+    earlier: Components
+    reservoir: Reservoir
+
+    @classmethod
+    def empty(cls, components: Components, reservoir_size: int, *, with_gradient: bool) -> SampleDatabase:
+        """Before the first iteration."""
+        nothing = components.means[:0]
+        return cls(
+            Evaluated(nothing, nothing[:, 0], nothing if with_gradient else None),
+            torch.empty(0, dtype=torch.int64, device=nothing.device),
+            components.take(torch.empty(0, dtype=torch.int64, device=nothing.device)),
+            Reservoir(nothing.new_empty(reservoir_size, components.n_dims), nothing.new_empty(reservoir_size)),
+        )
+
+    def trimmed(self, n_recent: int) -> SampleDatabase:
+        """With no more than so many of the newest samples."""
+        if len(self.recent) <= n_recent:
+            return self
+        used, origin = torch.unique(self.origin[len(self.recent) - n_recent :], return_inverse=True)
+        return SampleDatabase(self.recent.newest(n_recent), origin, self.earlier.take(used), self.reservoir)
+
+    def remembered(
+        self, selection: Selection, components: Components, n_recent: int, generator: torch.Generator
+    ) -> SampleDatabase:
+        """With the new samples of a selection; of the newest only so many are kept for later use."""
+        reservoir = self.reservoir
+        if len(reservoir.sample) > 0:
+            reservoir = reservoir.remembered(selection.new, generator)
+        if n_recent == 0:
+            return dataclasses.replace(self, reservoir=reservoir)
+        recent = self.recent.joined(selection.new)
+        origin = torch.cat([self.origin, selection.component + self.earlier.n_components])
+        return SampleDatabase(recent, origin, self.earlier.joined(components), reservoir).trimmed(n_recent)
