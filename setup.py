@@ -99,13 +99,14 @@ setup(
     entry_points={
         "console_scripts": [
             "eim = eim_ros.cli.main:main",
-            "ik_server = eim_ros.nodes.ik_server:main",
-            "demo_recorder = eim_ros.nodes.demo_recorder:main",
-            "fk_collector = eim_ros.nodes.fk_collector:main",
-            "demonstrator = eim_ros.nodes.demonstrator:main",
-            "planar_simulator = eim_ros.nodes.planar_simulator:main",
-            "motion_prior_server = eim_ros.nodes.motion_prior_server:main",
-            "trainer = eim_ros.nodes.trainer:main",
+            # the names of eim_ros.nodes.__main__.NODES
+            "ik_server = eim_ros.nodes.__main__:main",
+            "demo_recorder = eim_ros.nodes.__main__:main",
+            "fk_collector = eim_ros.nodes.__main__:main",
+            "demonstrator = eim_ros.nodes.__main__:main",
+            "planar_simulator = eim_ros.nodes.__main__:main",
+            "motion_prior_server = eim_ros.nodes.__main__:main",
+            "trainer = eim_ros.nodes.__main__:main",
         ]
     },
 )

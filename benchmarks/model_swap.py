@@ -51,9 +51,9 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
 
     from eim_ros.ik.model import DEFAULT_MODEL, model_path
     from eim_ros.kinematics import Robot
-    from eim_ros.nodes.activation import wait_until_active
-    from eim_ros.nodes.interfaces import LoadModel, SampleIK
-    from eim_ros.nodes.qos import SERVICE_QOS
+    from eim_ros.nodes.common.activation import wait_until_active
+    from eim_ros.nodes.common.interfaces import LoadModel, SampleIK
+    from eim_ros.nodes.common.qos import SERVICE_QOS
 
     other = folder / "reversed.safetensors"
     save_reversed(other)
@@ -116,7 +116,7 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
 
 def report(due: np.ndarray, answered: np.ndarray, codes: Counter[int], swaps: np.ndarray, seed: int) -> str:
     """The table, with what is needed to repeat it."""
-    from eim_ros.nodes.interfaces import ERROR_NAMES
+    from eim_ros.nodes.common.interfaces import ERROR_NAMES
 
     latency = answered - due
     during = np.zeros(len(due), dtype=bool)
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="also write the table there")
     args = parser.parse_args()
     isolate()
-    command = [sys.executable, "-m", "eim_ros.nodes.ik_server"]
+    command = [sys.executable, "-m", "eim_ros.nodes", "ik_server"]
     with running(command), tempfile.TemporaryDirectory() as folder:
         table = measure(args.swaps, args.seed, Path(folder))
     print(table, end="")

@@ -38,10 +38,10 @@ class Recorder:
     def __init__(self, node: object, name: str) -> None:
         from std_srvs.srv import Trigger
 
-        from eim_ros.nodes.interfaces import StartRecording
+        from eim_ros.nodes.common.interfaces import StartRecording
 
         restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-        command = [sys.executable, "-m", "eim_ros.nodes.demo_recorder"]
+        command = [sys.executable, "-m", "eim_ros.nodes", "demo_recorder"]
         command += ["--ros-args", "--log-level", "warn", "-p", "min_free_space:=0", "-r", f"__node:={name}"]
         self.process = subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
         self._node = node
@@ -49,7 +49,7 @@ class Recorder:
         self._stop = node.create_client(Trigger, f"/{name}/stop")
 
     def start(self, path: Path, topic: str) -> None:
-        from eim_ros.nodes.interfaces import StartRecording
+        from eim_ros.nodes.common.interfaces import StartRecording
 
         request = StartRecording.Request(path=str(path), topics=[topic], label="motion")
         answer = self._call(self._start, request)

@@ -53,8 +53,8 @@ def main() -> None:
 
 
 def _measure(name: str, position_only: bool, n_poses: int, seed: int, domain_id: int) -> str:
-    from eim_ros.nodes.client import SampleIKClient, joint_positions
-    from eim_ros.nodes.interfaces import SampleIK
+    from eim_ros.nodes.common.interfaces import SampleIK
+    from eim_ros.nodes.ik_server.client import SampleIKClient, joint_positions
 
     robot = Robot.load(name)
     oracle = _Oracle(robot)

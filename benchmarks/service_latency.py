@@ -45,9 +45,9 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float,
     from lifecycle_msgs.srv import GetState
 
     from eim_ros.kinematics import Robot
-    from eim_ros.nodes.activation import wait_until_active
-    from eim_ros.nodes.interfaces import SampleIK
-    from eim_ros.nodes.qos import SERVICE_QOS
+    from eim_ros.nodes.common.activation import wait_until_active
+    from eim_ros.nodes.common.interfaces import SampleIK
+    from eim_ros.nodes.common.qos import SERVICE_QOS
 
     robot = Robot.load("iiwa14")
     poses = robot.forward(robot.sample_configurations(rounds + WARM_UP, np.random.default_rng(seed)))
@@ -128,7 +128,7 @@ def main() -> None:
         serve_empty()
         return
     isolate()
-    commands = ([sys.executable, "-m", "eim_ros.nodes.ik_server"], [sys.executable, __file__, "--serve-empty"])
+    commands = ([sys.executable, "-m", "eim_ros.nodes", "ik_server"], [sys.executable, __file__, "--serve-empty"])
     with running(commands[0]), running(commands[1]):
         table = report(*measure(args.seed, args.rounds), args.seed)
     print(table, end="")

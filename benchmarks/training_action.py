@@ -54,7 +54,7 @@ def measure(rounds: int, folder: Path) -> str:
     import rclpy
     from rclpy.action import ActionClient
 
-    from eim_ros.nodes.interfaces import Train
+    from eim_ros.nodes.common.interfaces import Train
 
     data, output = folder / "motions.npz", folder / "model.safetensors"
     save_motions(data, 0)
@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="also write the table there")
     args = parser.parse_args()
     isolate()
-    command = [sys.executable, "-m", "eim_ros.nodes.trainer"]
+    command = [sys.executable, "-m", "eim_ros.nodes", "trainer"]
     with running(command), tempfile.TemporaryDirectory() as folder:
         table = measure(args.rounds, Path(folder))
     print(table, end="")

@@ -11,7 +11,7 @@ install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
 install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" -m compileall -q
   \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}\")")
 
-# The table of executables is setup.py's: lines such as "ik_server = eim_ros.nodes.ik_server:main".
+# The table of executables is setup.py's: lines such as "ik_server = eim_ros.nodes.__main__:main".
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS setup.py)
 set(entry_point "\"([a-z_]+) = (eim_ros[a-z0-9_.]*):([a-z0-9_]+)\"")
 file(STRINGS setup.py lines REGEX "${entry_point}")

@@ -14,6 +14,7 @@ import setuptools
 from catkin_pkg.package import Package, parse_package
 
 import eim_ros
+from eim_ros.nodes.__main__ import NODES
 
 TYPES_ALONE = {"typing_extensions"}  # imported for type checkers, which bring it; no program that runs needs it
 OPTIONAL = {"moveit_msgs"}  # its types are used where it is installed, ours of the same shape elsewhere
@@ -187,6 +188,13 @@ def test_every_shared_file_is_installed_where_it_is_looked_for(setup_arguments):
 def test_every_python_package_is_installed(setup_arguments):
     folders = {path.parent for path in (ROOT / "eim_ros").rglob("*.py")}
     assert set(setup_arguments["packages"]) == {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+
+
+def test_every_node_is_an_executable(setup_arguments):
+    """Of the same name, all led to the one table."""
+    scripts = dict(line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"])
+    nodes = {name for name, function in scripts.items() if function == "eim_ros.nodes.__main__:main"}
+    assert nodes == set(NODES) == set(scripts) - {"eim"}
 
 
 @pytest.mark.parametrize("name", ["eim", "ik_server"])

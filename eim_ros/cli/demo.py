@@ -29,7 +29,7 @@ from eim_ros.errors import ServiceError
 from eim_ros.ik import IKModel, Training, collect, evaluate
 from eim_ros.ik.samples import to_mapping
 from eim_ros.ik.selection import distinct_rows
-from eim_ros.kinematics import Robot, context_from_pose, quaternion_from_matrix
+from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.numerics import Status
 
 __all__ = ["add_parser", "run"]
@@ -124,17 +124,16 @@ def _train(
 
 def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple[dict[str, Any], list[float]]:
     """The answer of the running service, and the round-trip times [s] of repeated requests."""
-    from eim_ros.nodes.client import SampleIKClient, samples_of  # here: `eim --help` must not need ROS
-    from eim_ros.nodes.interfaces import SampleIK
+    from eim_ros.nodes.common.interfaces import SampleIK  # here: `eim --help` must not need ROS
+    from eim_ros.nodes.common.pose_messages import pose_message
+    from eim_ros.nodes.ik_server.client import SampleIKClient, samples_of
 
     domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     request = SampleIK.Request()
     request.pose.header.frame_id = robot.base_link
-    position, orientation = request.pose.pose.position, request.pose.pose.orientation
-    position.x, position.y, position.z = map(float, pose[:3, 3])
-    orientation.x, orientation.y, orientation.z, orientation.w = map(float, quaternion_from_matrix(pose))
+    request.pose.pose = pose_message(pose)
     request.n_samples, request.random_seed = n, seed
     request.position_only, request.refine, request.distinct = True, True, True
     with ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server:

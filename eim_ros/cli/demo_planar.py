@@ -65,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    from eim_ros.nodes.planar_client import PlanarClient  # here: `eim --help` must not need ROS
+    from eim_ros.nodes.demonstrator.client import PlanarClient  # here: `eim --help` must not need ROS
 
     use_threads(args)
     folder = Path(args.output)

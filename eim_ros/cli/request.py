@@ -18,7 +18,7 @@ from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_po
 from eim_ros.errors import ConfigurationError, EimError, PoseError
 
 if TYPE_CHECKING:
-    from eim_ros.nodes.client import SampleIKClient
+    from eim_ros.nodes.ik_server.client import SampleIKClient
 
 __all__ = ["add_parser", "run"]
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         from eim_ros.cli.configurations import print_configurations  # here: `eim --help` must not need numpy or ROS
         from eim_ros.ik import ErrorCode
         from eim_ros.ik.samples import to_mapping
-        from eim_ros.nodes.client import SampleIKClient, samples_of
+        from eim_ros.nodes.ik_server.client import SampleIKClient, samples_of
 
         with SampleIKClient(args.service, args.wait) as client:
             samples = samples_of(client.sample(_request(args, client), _longest_wait(args)))
@@ -99,7 +99,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     """Message of the arguments; what they leave open about the robot is asked from the server."""
-    from eim_ros.nodes.interfaces import SampleIK
+    from eim_ros.nodes.common.interfaces import SampleIK
 
     base_link, joint_names = args.frame, list[str]()
     if not args.frame or args.near:
@@ -137,7 +137,7 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
         request.posture_weights = list(posture.weights.values())
     constraints = constraints_from(args)
     if constraints is not None:
-        from eim_ros.nodes.constraint_messages import fill_constraints  # here: it takes seconds to import
+        from eim_ros.nodes.ik_server.constraint_messages import fill_constraints  # here: it takes seconds to import
 
         fill_constraints(request, constraints)
     return request

@@ -30,12 +30,12 @@ class ServerProcess:
     folder : Path
         Where its output goes, to a file named after the node.
     node : str
-        Module of `eim_ros.nodes`.
+        Name of the node.
     """
 
     def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
-        self._command = [sys.executable, "-m", f"eim_ros.nodes.{node}", "--ros-args", *given]
+        self._command = [sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given]
         self._node = node
         self._log = folder / f"{node}.log"
         self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id)}

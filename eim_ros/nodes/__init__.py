@@ -1,4 +1,27 @@
-"""ROS 2 nodes: thin adapters between messages and the pure objects of `eim_ros.ik`.
+"""ROS 2 nodes: thin adapters between messages and the pure objects of the package; a folder for each, and `common`.
 
-Nothing is imported here, so that the pure parts (`settings`, `request_queue`) can be used without ROS.
+What programs that call the nodes need is imported when it is first used, so that the parts without ROS (settings, the
+queue of requests) can be used where there is none.
 """
+
+from typing import TYPE_CHECKING
+
+from eim_ros.deferred import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.nodes.common.activation import wait_until_active
+    from eim_ros.nodes.common.qos import SERVICE_QOS
+    from eim_ros.nodes.ik_server.client import SampleIKClient, joint_positions, samples_of
+
+__all__ = ["SERVICE_QOS", "SampleIKClient", "joint_positions", "samples_of", "wait_until_active"]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "SERVICE_QOS": "common.qos",
+        "SampleIKClient": "ik_server.client",
+        "joint_positions": "ik_server.client",
+        "samples_of": "ik_server.client",
+        "wait_until_active": "common.activation",
+    },
+)

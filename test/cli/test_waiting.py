@@ -51,4 +51,4 @@ def test_process_that_ended_is_told_with_its_reason_and_how_to_see_more(tmp_path
     assert message.startswith("ik_server ended with exit code 1: ")
     assert "unknown parameter max_sample" in message
     assert str(tmp_path / "ik_server.log") in message
-    assert "-m eim_ros.nodes.ik_server --ros-args -p max_sample:=1" in message
+    assert "-m eim_ros.nodes ik_server --ros-args -p max_sample:=1" in message

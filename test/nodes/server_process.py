@@ -20,7 +20,7 @@ class ServerProcess:
         self, log: Path, parameters: dict[str, object], arguments: tuple[str, ...] = (), node: str = "ik_server"
     ) -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={_yaml(value)}")]
-        command = [sys.executable, "-m", f"eim_ros.nodes.{node}", "--ros-args", *given, *arguments]
+        command = [sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given, *arguments]
         self._log = log
         self._starts_itself = node == "ik_server" and parameters.get("autostart", True)
         with log.open("wb") as file:

@@ -1,0 +1,76 @@
+"""The processes of the package: one table, one `main`.
+
+    ros2 run eim_ros ik_server --ros-args -p model:=panda_pose
+    python -m eim_ros.nodes ik_server --ros-args -p model:=panda_pose
+
+Each executable is named after its node and calls `main`, which finds the node by that name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from eim_ros.nodes.common.process import Startable, run_node
+
+__all__ = ["NODES", "Entry", "main"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a process runs.
+
+    Attributes
+    ----------
+    module : str
+        Below `eim_ros.nodes`; imported when the process runs, since imports take seconds in which a signal may come.
+    node : str
+        Name of the node's class in it.
+    n_threads : int
+        Of the executor.
+    """
+
+    module: str
+    node: str
+    n_threads: int = 1
+
+    def make(self) -> Startable:
+        """The node."""
+        node: Startable = getattr(importlib.import_module(f"eim_ros.nodes.{self.module}"), self.node)()
+        return node
+
+
+NODES = {
+    "demo_recorder": Entry("demo_recorder.node", "DemoRecorder"),
+    "demonstrator": Entry("demonstrator.node", "Demonstrator"),
+    "fk_collector": Entry("fk_collector.node", "FkCollector"),
+    "ik_server": Entry("ik_server.node", "IkServer"),
+    "motion_prior_server": Entry("motion_prior_server.node", "MotionPriorServer"),
+    "planar_simulator": Entry("planar_simulator.node", "PlanarSimulatorNode"),
+    # one thread trains, the others answer: further goals, cancels, results, parameters
+    "trainer": Entry("trainer.node", "Trainer", n_threads=4),
+}
+"""By name of the executable, which is the default name of the node."""
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run a node until a signal; returns the exit code.
+
+    Parameters
+    ----------
+    args : list of str, optional
+        Name of the program and its arguments, as `rclpy.init` takes them; by default those of this process.
+    """
+    words = sys.argv if args is None else args
+    by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME
+    name = "".join(words[1:2]) if by_module else Path(words[0]).name
+    if name not in NODES:
+        sys.exit(f"there is no node '{name}'; expected one of {', '.join(NODES)}")
+    entry = NODES[name]
+    return run_node(name, entry.make, args, entry.n_threads)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

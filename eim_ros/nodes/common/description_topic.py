@@ -1,0 +1,52 @@
+"""The robot's URDF text from the latched topic `robot_description`, for a thread that waits for it."""
+
+from __future__ import annotations
+
+import threading
+
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.nodes.common.qos import LATCHED_QOS
+
+__all__ = ["DescriptionTopic"]
+
+
+class DescriptionTopic:
+    """Subscribes for the life of the node; the executor's thread keeps the latest text, another thread waits for one.
+
+    rclpy's `wait_for_message` would not do: where the executor spins at the same time, either of the two may take the
+    message, and a latched one comes once.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._latest = ""
+        self._closed = False
+        self._changed = threading.Condition()
+        self.name = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
+
+    def wait(self, timeout: float) -> str:
+        """The latest text, once there is one.
+
+        Raises
+        ------
+        ConfigurationError
+            When none has come after `timeout` [s], or after `close`.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._latest or self._closed, timeout)
+            if not self._latest:
+                raise ConfigurationError(f"no URDF came on {self.name} within {timeout} s")
+            return self._latest
+
+    def close(self) -> None:
+        """Let nobody wait any longer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _take(self, message: String) -> None:
+        with self._changed:
+            self._latest = str(message.data)
+            self._changed.notify_all()

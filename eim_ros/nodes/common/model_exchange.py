@@ -1,0 +1,62 @@
+"""The service `~/load_model`: another model is loaded on a thread of its own, while the present one serves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rclpy.node import Node
+
+from eim_ros.nodes.common.deferred_service import Exchange, create_deferred_service, send
+from eim_ros.nodes.common.interfaces import LoadModel
+from eim_ros.nodes.common.qos import SERVICE_QOS
+from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.request_queue import RequestQueue
+
+__all__ = ["ModelExchange"]
+
+_MOST_WAITING = 3  # models that may wait for being loaded
+
+
+class ModelExchange:
+    """Takes wishes for other models, and serves them one after the other.
+
+    Parameters
+    ----------
+    node : Node
+        Whose model it is.
+    replace : callable
+        Called with the path of a model on the loader's thread: loads it, and has it serve from then on. When it raises,
+        the present model goes on serving, and the message is the answer's.
+    """
+
+    def __init__(self, node: Node, replace: Callable[[str], None]) -> None:
+        self._node = node
+        self._replace = replace
+        self._queue: RequestQueue[Exchange] = RequestQueue(self._load, n_threads=1, size=_MOST_WAITING)
+
+    def open(self) -> None:
+        """Create the service."""
+        create_deferred_service(self._node, LoadModel, "~/load_model", self._receive, SERVICE_QOS)
+
+    def close(self, timeout: float) -> bool:
+        """Load no more; False when a model is still being loaded after `timeout` [s]."""
+        return self._queue.close(timeout)
+
+    def _receive(self, exchange: Exchange) -> None:
+        """On the executor's thread."""
+        if not self._queue.offer(exchange):
+            exchange.response.message = "other models are being loaded: try again later"
+            send(exchange, self._node)
+
+    def _load(self, exchange: Exchange) -> None:
+        """On the loader's thread."""
+        began, path = time.monotonic(), exchange.request.path
+        try:
+            self._replace(path)
+            exchange.response.success = True
+            self._node.get_logger().info(f"model {path} loaded in {time.monotonic() - began:.1f} s")
+        except Exception as error:  # whatever a file contains
+            exchange.response.message = reason_of(error)
+            self._node.get_logger().warning(f"model {path} refused: {exchange.response.message}")
+        send(exchange, self._node)

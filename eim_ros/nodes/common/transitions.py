@@ -1,0 +1,74 @@
+"""Lifecycle transitions on a thread of their own, one after the other: the executor's thread answers meanwhile.
+
+rclpy makes a transition in the handler of `~/change_state`, which keeps the executor's thread for as long as a model is
+loaded; nobody would learn then what the node is doing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.task import Future
+
+from eim_ros.nodes.common.deferred_service import Exchange, defer, send
+from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.request_queue import RequestQueue
+
+__all__ = ["Transitions"]
+
+_MOST_WAITING = 10  # transitions that may wait for the one that is made
+
+
+class Transitions:
+    """Takes `~/change_state` of a lifecycle node from the executor's thread.
+
+    Parameters
+    ----------
+    node : LifecycleNode
+        Whose transitions they are.
+    """
+
+    def __init__(self, node: LifecycleNode) -> None:
+        self._node = node
+        self._queue: RequestQueue[Callable[[], None]] = RequestQueue(
+            lambda make: make(), n_threads=1, size=_MOST_WAITING
+        )
+        service = node._service_change_state
+        defer(service, partial(self._receive, service.callback))
+
+    def start(self) -> Future:
+        """Configure and activate; the future will tell whether both succeeded."""
+        started = Future()
+        self._queue.offer(partial(self._start, started))
+        return started
+
+    def close(self, timeout: float) -> bool:
+        """Make no more; False when one still goes on after `timeout` [s]."""
+        return self._queue.close(timeout)
+
+    def _start(self, started: Future) -> None:
+        success = False
+        try:
+            triggers = (self._node.trigger_configure, self._node.trigger_activate)
+            success = all(trigger() == TransitionCallbackReturn.SUCCESS for trigger in triggers)
+        except Exception as error:
+            self._node.get_logger().error(f"cannot start: {reason_of(error)}")
+        if success:
+            self._node.get_logger().info("serving")
+        started.set_result(success)
+
+    def _receive(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
+        """On the executor's thread: queue the wish; refused, as nothing has changed, where too many wait."""
+        if not self._queue.offer(partial(self._change, change, exchange)):
+            send(exchange, self._node)
+
+    def _change(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
+        """On the transitions' thread: make one, by rclpy's own handler."""
+        try:
+            change(exchange.request, exchange.response)
+        except Exception as error:
+            self._node.get_logger().error(f"a transition failed: {reason_of(error)}")
+        send(exchange, self._node)

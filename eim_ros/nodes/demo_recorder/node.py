@@ -1,0 +1,179 @@
+"""`DemoRecorder`: records topics of any type into bags, on request; see `eim_ros.data.recorder`.
+
+Services ~/start, ~/stop, ~/discard and ~/label, topic ~/status. One thread does everything; messages are taken from the
+middleware's queues 50 times a second.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from eim_ros.data.recorder import Recorder, free_space
+from eim_ros.errors import DataError, EimError
+from eim_ros.nodes.common.callbacks import answered, guarded
+from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, StartRecording
+from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.demo_recorder.raw_subscription import RawSubscription, topic_of
+from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
+
+__all__ = ["DemoRecorder"]
+
+_TAKE_PERIOD = 0.02  # [s]
+_DISCOVERY_PERIOD = 0.1  # [s]
+_MOST_AT_ONCE = 2000  # messages of a topic, before services get their turn
+
+
+class DemoRecorder(Node):
+    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+
+    def __init__(self) -> None:
+        super().__init__("demo_recorder")
+        self._node_settings = NodeSettings(self, DemoRecorderSettings)
+        self._recorder = Recorder(
+            self.resolve_topic_name("~/segment"),
+            self.settings.flush_period,
+            lambda: self.settings.min_free_space,
+        )
+        self._raw_subscriptions: dict[str, RawSubscription] = {}
+        self._n_lost: dict[str, int] = {}
+        self._status = self.create_publisher(RecorderStatus, "~/status", 10)
+
+    @property
+    def settings(self) -> DemoRecorderSettings:
+        """Present values of the parameters."""
+        return self._node_settings.current
+
+    def start(self) -> bool:
+        """Open the services; False where a recording that is to start at once cannot."""
+        self.create_service(StartRecording, "~/start", answered(self, self._start, self._report))
+        self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
+        self.create_service(Trigger, "~/discard", answered(self, self._discard, self._report))
+        self.create_service(LabelRecording, "~/label", answered(self, self._label, self._report))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        for period, work in (
+            (_TAKE_PERIOD, self._take),
+            (_DISCOVERY_PERIOD, self._discover),
+            (self.settings.status_period, self._report),
+        ):
+            self.create_timer(period, guarded(self, work), clock=steady)
+        self.get_logger().info("ready to record")
+        if not self.settings.autostart:
+            return True
+        return bool(
+            answered(self, self._start, self._report)(StartRecording.Request(), StartRecording.Response()).success
+        )
+
+    def close(self) -> bool:
+        """End a recording that is under way and destroy the node."""
+        guarded(self, self._take)()
+        if self._recorder.is_recording:
+            told = self._recorder.stop()
+            self.get_logger().info(f"wrote {self._recorder.path}: {told}")
+        self._unsubscribe()
+        self.destroy_node()
+        return True
+
+    # Services
+
+    def _start(self, request: Any, response: Any) -> None:
+        names = list(request.topics) or list(self.settings.topics)
+        topics = [self.resolve_topic_name(name) for name in names]
+        path = Path(request.path).expanduser() if request.path else self._fresh_path()
+        self._recorder.start(path, topics, request.label, time.time_ns())
+        self._n_lost = {}
+        self._discover()
+        response.path = str(path)
+        if waited := self._recorder.unknown_topics:
+            response.message = f"nobody publishes {', '.join(waited)} yet"
+        self.get_logger().info(f"recording {', '.join(topics)} into {path}")
+
+    def _stop(self, request: Any, response: Any) -> None:
+        self._take()
+        try:
+            response.message = self._recorder.stop()
+        finally:
+            self._unsubscribe()
+        self.get_logger().info(f"wrote {self._recorder.path}: {response.message}")
+
+    def _discard(self, request: Any, response: Any) -> None:
+        try:
+            response.message = self._recorder.discard()
+        finally:
+            self._unsubscribe()
+        self.get_logger().info(response.message)
+
+    def _label(self, request: Any, response: Any) -> None:
+        self._take()
+        self._recorder.label(request.label, time.time_ns())
+
+    def _fresh_path(self) -> Path:
+        """A name with the time that no file has yet."""
+        folder = Path(self.settings.folder).expanduser()
+        name = time.strftime("demo_%Y%m%d_%H%M%S")
+        for suffix in ("", *(f"_{i}" for i in range(2, 1000))):
+            if not (folder / f"{name}{suffix}").exists():
+                return folder / f"{name}{suffix}"
+        raise DataError(f"there are a thousand bags {name} in {folder}", str(folder))
+
+    # Recording
+
+    def _discover(self) -> None:
+        """Subscribe to wanted topics that have come up."""
+        for name in self._recorder.unknown_topics:
+            try:
+                topic = topic_of(self, name)
+                if topic is None:
+                    continue
+                subscription = RawSubscription(self, topic, self.settings.queue_depth)
+            except EimError as error:
+                self._recorder.leave_out(name, str(error))
+                continue
+            if self._recorder.add_topic(topic):
+                self._raw_subscriptions[name] = subscription
+            else:
+                subscription.destroy()
+
+    def _take(self) -> None:
+        """Write what has come."""
+        recorder = self._recorder
+        for name, subscription in self._raw_subscriptions.items():
+            for log_time, publish_time, data in subscription.take(_MOST_AT_ONCE):
+                recorder.write(name, log_time, publish_time, data)
+            self._n_lost[name] = subscription.n_lost
+        if recorder.is_recording:
+            recorder.tick()
+        if not recorder.is_recording and self._raw_subscriptions:  # the disk is full
+            self._unsubscribe()
+            self.get_logger().error(recorder.message)
+
+    def _unsubscribe(self) -> None:
+        for subscription in self._raw_subscriptions.values():
+            subscription.destroy()
+        self._raw_subscriptions = {}
+
+    def _report(self) -> None:
+        recorder = self._recorder
+        for name, subscription in self._raw_subscriptions.items():
+            if problem := subscription.unheard:
+                recorder.leave_out(name, problem)
+        message = RecorderStatus(
+            recording=recorder.is_recording,
+            path=str(recorder.path) if recorder.topics else "",
+            label=recorder.current_label,
+            n_segments=recorder.n_segments,
+            duration=recorder.duration,
+            topics=list(recorder.topics),
+            n_messages=recorder.counts,
+            n_lost=[self._n_lost.get(name, 0) for name in recorder.topics],
+            size=recorder.size,
+            free_space=free_space(recorder.path if recorder.topics else Path(self.settings.folder).expanduser()),
+            message=recorder.message,
+        )
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._status.publish(message)

@@ -1,0 +1,167 @@
+"""Client of the planar demonstration for programs that are no nodes themselves, such as `eim demo-planar`.
+
+It starts and stops the recorder, waits for the demonstrator, and has the simulator execute trajectories.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from std_msgs.msg import String, UInt32
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from eim_ros.errors import ServiceError
+from eim_ros.nodes.common.activation import Watch
+from eim_ros.nodes.common.interfaces import SetTask, StartRecording, TaskStatus
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
+from eim_ros.planar import PlanarTask
+
+__all__ = ["PlanarClient"]
+
+_PERIOD = 0.02  # [s] between two looks
+
+
+class PlanarClient:
+    """A short-lived node in its own context, to be used as a context manager.
+
+    Parameters
+    ----------
+    wait : float
+        Longest time to wait for a service or a topic to appear [s].
+
+    Raises
+    ------
+    ServiceError
+        By each method, when what it waits for does not come, or is refused.
+    """
+
+    def __init__(self, wait: float = 60.0) -> None:
+        self._wait = wait
+        self._context = Context()
+        self._context.init()
+        self._node = rclpy.create_node(f"eim_planar_{os.getpid()}", context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._n_shown = 0
+        self._statuses: list[TaskStatus] = []
+        self._refusal = ""
+        node = self._node
+        node.create_subscription(UInt32, "demonstrator/progress", self._take_progress, LATCHED_QOS)
+        node.create_subscription(TaskStatus, "planar_simulator/status", self._take_status, 100)
+        node.create_subscription(String, "planar_simulator/refused", self._take_refusal, 10)
+        self._trajectory = node.create_publisher(JointTrajectory, "joint_trajectory", 10)
+
+    def __enter__(self) -> PlanarClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._context.try_shutdown()
+
+    def wait_for_nodes(self, watch: Watch) -> None:
+        """Until recorder, demonstrator and simulator are there, however long that takes.
+
+        `watch` is called again and again meanwhile, with an empty text and the time that has passed [s]; what it raises
+        ends the wait.
+        """
+        began = time.monotonic()
+        for service_type, name in (
+            (StartRecording, "demo_recorder/start"),
+            (Trigger, "demonstrator/start"),
+            (Trigger, "planar_simulator/reset"),
+        ):
+            client = self._node.create_client(service_type, name)
+            try:
+                while not client.service_is_ready():
+                    watch("", time.monotonic() - began)
+                    self._executor.spin_once(_PERIOD)
+            finally:
+                self._node.destroy_client(client)
+
+    def start_recording(self, path: str, label: str = "") -> None:
+        """Have `demo_recorder` write a bag."""
+        answer = self._call(StartRecording, "demo_recorder/start", StartRecording.Request(path=path, label=label))
+        self._check(answer, "demo_recorder")
+
+    def stop_recording(self) -> None:
+        """Have it end the bag."""
+        self._check(self._call(Trigger, "demo_recorder/stop", Trigger.Request()), "demo_recorder")
+
+    def demonstrate(self, n_motions: int, progress: Callable[[int], None], patience: float = 120.0) -> None:
+        """Start the `demonstrator` and wait for its motions; `patience` [s] is the longest time for one of them."""
+        self._check(self._call(Trigger, "demonstrator/start", Trigger.Request()), "demonstrator")
+        told, end = 0, time.monotonic() + patience
+        while told < n_motions:
+            self._executor.spin_once(_PERIOD)
+            self._statuses = []
+            if self._n_shown > told:
+                progress(self._n_shown - told)
+                told, end = self._n_shown, time.monotonic() + patience
+            if time.monotonic() > end:
+                shown = f"{told} of {n_motions} motions"
+                raise ServiceError(f"the demonstrator showed {shown}, and then none for {patience} s")
+
+    def set_task(self, task: PlanarTask) -> None:
+        """Give the simulator a task."""
+        self._check(self._call(SetTask, "planar_simulator/set_task", task_request(task)), "planar_simulator")
+
+    def execute(
+        self, joint_names: tuple[str, ...], times: np.ndarray, positions: np.ndarray, patience: float = 30.0
+    ) -> TaskStatus:
+        """Status after a trajectory, from the simulator's start: times (n,) [s], positions (n, n_joints) [rad]."""
+        self._check(self._call(Trigger, "planar_simulator/reset", Trigger.Request()), "planar_simulator")
+        self._until(lambda: self._trajectory.get_subscription_count() > 0, "a simulator that listens", self._wait)
+        self._statuses, self._refusal, moved = [], "", False
+        self._trajectory.publish(trajectory_message(joint_names, times, positions))
+        end = time.monotonic() + patience
+        while True:
+            self._executor.spin_once(_PERIOD)
+            if self._refusal:
+                raise ServiceError(f"the simulator refused a trajectory: {self._refusal}")
+            for status in self._statuses:
+                if moved and not status.moving:
+                    return status
+                moved = moved or bool(status.moving)
+            self._statuses = []
+            if time.monotonic() > end:
+                raise ServiceError(f"the simulator did not end a trajectory within {patience} s")
+
+    def _take_progress(self, message: UInt32) -> None:
+        self._n_shown = int(message.data)
+
+    def _take_status(self, message: TaskStatus) -> None:
+        self._statuses.append(message)
+
+    def _take_refusal(self, message: String) -> None:
+        self._refusal = str(message.data)
+
+    def _call(self, service_type: Any, name: str, request: Any) -> Any:
+        client = self._node.create_client(service_type, name)
+        try:
+            self._until(client.service_is_ready, f"service {client.srv_name}", self._wait)
+            future = client.call_async(request)
+            self._executor.spin_until_future_complete(future, self._wait)
+            if not future.done():
+                raise ServiceError(f"service {client.srv_name} did not answer within {self._wait} s")
+            return future.result()
+        finally:
+            self._node.destroy_client(client)
+
+    def _until(self, condition: Callable[[], bool], what: str, wait: float) -> None:
+        end = time.monotonic() + wait
+        while not condition():
+            if time.monotonic() > end:
+                raise ServiceError(f"{what} did not appear within {wait} s: is the node running?")
+            self._executor.spin_once(_PERIOD)
+
+    def _check(self, answer: Any, who: str) -> None:
+        if not answer.success:
+            raise ServiceError(f"{who}: {answer.message}")

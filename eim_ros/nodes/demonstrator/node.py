@@ -1,0 +1,268 @@
+"""`Demonstrator`: shows motions of the expert to the simulator, one after the other, or lets a person drive the robot.
+
+Expert: the motions are planned by a thread of their own; then for each one the robot is reset, the recorder told a
+label, the trajectory published and its end awaited. ~/progress (latched) counts the motions shown, ~/start begins anew.
+Person: ~/twist (velocity of the tip) or ~/joint_velocity (by joint name) become short trajectories, again and again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from geometry_msgs.msg import Twist
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String, UInt32
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from eim_ros.errors import ConfigurationError, EimError, JointStateError, ServiceError
+from eim_ros.nodes.common.interfaces import LabelRecording, SetTask, TaskStatus
+from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
+from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings
+from eim_ros.planar import Expert
+from eim_ros.planar.motions import Motion, MotionConfig, draw_motions
+from eim_ros.planar.teleoperation import joint_velocity, target_after
+
+__all__ = ["Demonstrator"]
+
+_PERIOD = 0.02  # [s] between two looks at what is to be done next
+_COMMAND_PERIOD = 0.05  # [s] between two short trajectories of a person
+_HORIZON = 0.15  # [s] for which one of them goes on
+_PATIENCE = 10.0  # [s] for an answer, and for a motion to begin and to end beyond its duration
+_BATCH = 50  # motions planned at a time: the first ones are shown soon
+
+
+class Demonstrator(Node):
+    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+
+    def __init__(self) -> None:
+        super().__init__("demonstrator")
+        torch.set_num_threads(1)
+        self._node_settings = NodeSettings(self, DemonstratorSettings)
+        settings = self.settings
+        self._arm, self._task = settings.arm(), settings.task()
+        self._generator = torch.Generator().manual_seed(settings.seed)
+        self._work: Iterator[None] | None = None
+        self._planner: threading.Thread | None = None
+        self._status: TaskStatus | None = None
+        self._refused = ""
+        self._q: np.ndarray | None = None
+        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None
+        self._n_shown = self._n_successful = 0
+        self._trajectory = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
+        self._progress = self.create_publisher(UInt32, "~/progress", LATCHED_QOS)
+
+    @property
+    def settings(self) -> DemonstratorSettings:
+        """Present values of the parameters."""
+        return self._node_settings.current
+
+    def start(self) -> bool:
+        """Open topics and services, and begin."""
+        settings = self.settings
+        name = settings.simulator
+        self._set_task = self.create_client(SetTask, f"{name}/set_task")
+        self._reset = self.create_client(Trigger, f"{name}/reset")
+        self._label = self.create_client(LabelRecording, f"{settings.recorder}/label") if settings.recorder else None
+        self.create_subscription(TaskStatus, f"{name}/status", self._take_status, 100)
+        self.create_subscription(String, f"{name}/refused", self._take_refusal, 10)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        if settings.driver == "person":
+            self.create_subscription(JointState, "joint_states", self._take_state, 10)
+            self.create_subscription(Twist, "~/twist", self._guarded(self._take_twist), 10)
+            self.create_subscription(JointState, "~/joint_velocity", self._guarded(self._take_velocity), 10)
+            self.create_timer(_COMMAND_PERIOD, self._guarded(self._command), clock=steady)
+            self.get_logger().info("waiting for a person's wishes")
+            return True
+        self.create_service(Trigger, "~/start", self._start)
+        self.create_timer(_PERIOD, self._go_on, clock=steady)
+        self._progress.publish(UInt32(data=0))
+        if settings.autostart:
+            self._work = self._show()
+        self.get_logger().info("ready to demonstrate")
+        return True
+
+    def close(self) -> bool:
+        """Stop planning and destroy the node; False when motions are still being planned."""
+        if self._planner is not None:
+            self._planner.join(2.0)
+        self.destroy_node()
+        return self._planner is None or not self._planner.is_alive()
+
+    # Expert: `_show` is a coroutine that the timer goes on with; it yields where it has to wait
+
+    def _start(self, request: Any, response: Any) -> Any:
+        if self._work is not None:
+            response.success, response.message = False, "already showing motions"
+        else:
+            self._work = self._show()
+            response.success, response.message = True, f"{self.settings.n_motions} motions"
+        return response
+
+    def _go_on(self) -> None:
+        if self._work is None:
+            return
+        try:
+            next(self._work)
+        except StopIteration:
+            self._work = None
+            if self.settings.exit_when_done:
+                raise SystemExit(0) from None
+        except Exception as error:  # nothing ends the spin
+            self._work = None
+            reason = str(error) if isinstance(error, EimError) else f"{type(error).__name__}: {error}"
+            self.get_logger().error(f"demonstration ended: {reason}")
+
+    def _show(self) -> Generator[None, None, None]:
+        self._n_shown = self._n_successful = 0
+        settings = self.settings
+        if settings.set_task:
+            answer = yield from self._answer(self._set_task, task_request(self._task))
+            if not answer.success:
+                raise ServiceError(f"the simulator refuses the task: {answer.message}", answer.message)
+        while self._n_shown < settings.n_motions:
+            motions = yield from self._planned(min(_BATCH, settings.n_motions - self._n_shown))
+            for motion in motions:
+                yield from self._show_one(motion)
+        self.get_logger().info(f"{self._n_successful} of {self._n_shown} motions succeeded: done")
+
+    def _show_one(self, motion: Motion) -> Generator[None, None, None]:
+        yield from self._tell_label("pause")
+        yield from self._answer(self._reset, Trigger.Request())
+        yield from self._pause(self.settings.pause)  # the recorder sees the robot at rest
+        yield from self._tell_label(self.settings.label)
+        self._status, self._refused = None, ""
+        self._trajectory.publish(trajectory_message(self._arm.joint_names, motion.times, motion.positions))
+        latest = time.monotonic() + _PATIENCE
+        while not self._moving():
+            if self._refused:
+                raise ServiceError(f"the simulator refused a trajectory: {self._refused}", self._refused)
+            self._check(latest, "the simulator did not begin a trajectory")
+            yield
+        latest = time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])  # simulated time may be slow
+        while self._moving():
+            self._check(latest, "the simulator did not end a trajectory")
+            yield
+        yield from self._tell_label("pause")
+        self._n_shown += 1
+        self._n_successful += int(self._succeeded())
+        self._progress.publish(UInt32(data=self._n_shown))
+
+    def _planned(self, n_motions: int) -> Generator[None, None, list[Motion]]:
+        """Draw motions on a thread; the value of the coroutine is their list."""
+        outcome: list[Any] = []
+        expert, start = Expert(self._arm, self._task), torch.from_numpy(self.settings.start_configuration())
+        config = MotionConfig(speed=self.settings.speed_share)
+
+        def draw() -> None:
+            try:
+                outcome.append(draw_motions(expert, start, n_motions, self._generator, config))
+            except Exception as error:
+                outcome.append(error)
+
+        self.get_logger().info(f"planning {n_motions} motions")
+        self._planner = threading.Thread(target=draw, daemon=True)
+        self._planner.start()
+        while self._planner.is_alive():
+            yield
+        if isinstance(outcome[0], Exception):
+            raise outcome[0]
+        motions: list[Motion] = outcome[0]
+        return motions
+
+    def _tell_label(self, label: str) -> Generator[None, None, None]:
+        if self._label is None:
+            return
+        answer = yield from self._answer(self._label, LabelRecording.Request(label=label))
+        if not answer.success:
+            self.get_logger().warning(f"the recorder: {answer.message}", throttle_duration_sec=5.0)
+
+    def _answer(self, client: Any, request: Any) -> Generator[None, None, Any]:
+        """Call a service once it is there; the value of the coroutine is its answer."""
+        if not client.service_is_ready():
+            self.get_logger().info(f"waiting for {client.srv_name}")
+            while not client.service_is_ready():
+                yield
+        future = client.call_async(request)
+        latest = time.monotonic() + _PATIENCE
+        while not future.done():
+            self._check(latest, f"{client.srv_name} did not answer")
+            yield
+        return future.result()
+
+    def _pause(self, duration: float) -> Generator[None, None, None]:
+        until = time.monotonic() + duration
+        while time.monotonic() < until:
+            yield
+
+    def _check(self, latest: float, complaint: str) -> None:
+        if time.monotonic() > latest:
+            raise ServiceError(complaint, None)
+
+    def _moving(self) -> bool:
+        return self._status is not None and bool(self._status.moving)
+
+    def _succeeded(self) -> bool:
+        return self._status is not None and bool(self._status.success)
+
+    def _take_status(self, message: TaskStatus) -> None:
+        self._status = message
+
+    def _take_refusal(self, message: String) -> None:
+        self._refused = str(message.data)
+        self.get_logger().warning(f"refused: {self._refused}", throttle_duration_sec=1.0)
+
+    # Person
+
+    def _take_state(self, message: JointState) -> None:
+        places = dict(zip(message.name, message.position, strict=False))
+        if all(name in places for name in self._arm.joint_names):
+            self._q = np.array([places[name] for name in self._arm.joint_names])
+
+    def _take_twist(self, message: Twist) -> None:
+        linear, angular = np.array([message.linear.x, message.linear.y]), float(message.angular.z)
+        if not (np.isfinite(linear).all() and np.isfinite(angular)):
+            raise ConfigurationError("a twist must be finite", linear.tolist())
+        self._wish = (time.monotonic(), lambda q: joint_velocity(self._arm, q, linear, angular))
+
+    def _take_velocity(self, message: JointState) -> None:
+        names = list(message.name)
+        unknown = sorted(set(names) - set(self._arm.joint_names))
+        if unknown or len(names) != len(message.velocity) or not np.isfinite(message.velocity).all():
+            raise JointStateError(
+                f"wished velocities must be finite, one for each name, of known joints; unknown: {unknown}", names
+            )
+        wished = dict(zip(names, message.velocity, strict=True))
+        velocity = np.array([wished.get(name, 0.0) for name in self._arm.joint_names])
+        self._wish = (time.monotonic(), lambda q: velocity)
+
+    def _command(self) -> None:
+        """A short trajectory as a person wishes; once the wish is too old, the robot is stopped."""
+        if self._wish is None or self._q is None:
+            return
+        since, velocity = self._wish
+        if time.monotonic() - since > self.settings.command_timeout:
+            self._wish = None
+            self._trajectory.publish(JointTrajectory())
+            return
+        target = target_after(self._arm, self._q, velocity(self._q), _HORIZON)
+        message = trajectory_message(self._arm.joint_names, np.array([_HORIZON]), target[None])
+        self._trajectory.publish(message)
+
+    def _guarded(self, work: Callable[..., None]) -> Callable[..., None]:
+        def callback(*arguments: Any) -> None:
+            try:
+                work(*arguments)
+            except Exception as error:  # nothing ends the spin
+                self.get_logger().warning(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
+
+        return callback

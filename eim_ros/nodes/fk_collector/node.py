@@ -1,0 +1,182 @@
+"""`FkCollector`: collects pairs of tip pose and configuration from joint states or by sampling, and saves them.
+
+Services ~/start, ~/stop and ~/save, topic ~/status. What was collected stays until it is saved and a new start is made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.wait_for_message import wait_for_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from eim_ros.data import save_data_set
+from eim_ros.errors import ConfigurationError, DataError
+from eim_ros.ik.model import UNIFORM_CONFIGURATIONS
+from eim_ros.ik.training.pairs import PairCollector
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.callbacks import answered, guarded
+from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
+from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.robot_source import load_robot
+from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
+
+__all__ = ["FkCollector"]
+
+_SAMPLING_PERIOD = 0.05  # [s]
+_SENSOR_QOS = QoSProfile(  # fits publishers of any reliability
+    history=HistoryPolicy.KEEP_LAST, depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT
+)
+
+
+class FkCollector(Node):
+    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+
+    def __init__(self) -> None:
+        super().__init__("fk_collector")
+        self._node_settings = NodeSettings(self, FkCollectorSettings)
+        self._robot: Robot | None = None
+        self._pairs: PairCollector | None = None
+        self._collecting = False
+        self._is_saved = True
+        self._source = ""
+        self._rng = np.random.default_rng(0)
+        self._joint_states: Any = None
+        self._status = self.create_publisher(CollectorStatus, "~/status", 10)
+
+    @property
+    def settings(self) -> FkCollectorSettings:
+        """Present values of the parameters."""
+        return self._node_settings.current
+
+    def start(self) -> bool:
+        """Load the robot and open the services; `RobotError` or `ConfigurationError` where there is none."""
+        self._robot = robot = load_robot(self.settings, self._urdf())
+        for name, value, description in (
+            ("chain.base_link", robot.base_link, "Link in whose frame poses are given."),
+            ("chain.tip_link", robot.tip_link, "Link whose pose is computed."),
+            ("chain.joint_names", list(robot.joint_names), "Joints from base to tip."),
+        ):
+            self._node_settings.tell(name, value, description)
+        self.create_service(Trigger, "~/start", answered(self, self._start, self._report))
+        self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
+        self.create_service(SaveData, "~/save", answered(self, self._save, self._report))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(_SAMPLING_PERIOD, guarded(self, self._sample), clock=steady)
+        self.create_timer(self.settings.status_period, guarded(self, self._report), clock=steady)
+        self.get_logger().info(f"ready to collect '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
+        return True
+
+    def close(self) -> bool:
+        """Destroy the node; what was not saved is lost, and the log says so."""
+        if self._pairs and not self._is_saved and len(self._pairs):
+            self.get_logger().warning(f"{len(self._pairs)} pairs were not saved")
+        self.destroy_node()
+        return True
+
+    # Services
+
+    def _start(self, request: Any, response: Any) -> None:
+        if self._collecting:
+            raise DataError("already collecting: stop first", None)
+        settings = self.settings
+        assert self._robot is not None
+        goes_on = self._pairs is not None and not self._is_saved and not self._pairs.is_full
+        if self._pairs is not None and not self._is_saved and self._pairs.is_full:
+            raise DataError(f"{len(self._pairs)} pairs wait to be saved: save them first", len(self._pairs))
+        if not goes_on:
+            self._pairs = PairCollector(self._robot, settings.context, settings.n_wanted, settings.min_distance)
+            self._rng = np.random.default_rng(settings.seed)
+            self._source = settings.source
+        if self._source == "joint_states":
+            self._joint_states = self.create_subscription(JointState, "joint_states", self._take_state, _SENSOR_QOS)
+        self._collecting, self._is_saved = True, False
+        if goes_on and self._pairs is not None:
+            response.message = f"going on after {len(self._pairs)} pairs that are not saved yet"
+
+    def _stop(self, request: Any, response: Any) -> None:
+        if not self._collecting:
+            raise DataError("not collecting", None)
+        self._end()
+        pairs = self._pairs
+        assert pairs is not None
+        response.message = f"{len(pairs)} pairs, {pairs.n_dropped} joint states left out"
+        if not len(pairs) and not pairs.n_dropped and self._source == "joint_states":
+            response.message += f"; nothing came on {self.resolve_topic_name('joint_states')}"
+        elif pairs.problem:
+            response.message += f"; the last one: {pairs.problem}"
+
+    def _save(self, request: Any, response: Any) -> None:
+        if self._pairs is None:
+            raise DataError("nothing was collected: start first", None)
+        path = Path(request.path or self.settings.output).expanduser()
+        about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
+        if self._source == "sampling":
+            about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.seed}
+        data_set = self._pairs.data_set(about)
+        try:
+            save_data_set(path, data_set)
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}", str(path)) from error
+        self._is_saved = not self._collecting
+        response.path, response.n_samples = str(path), len(data_set)
+        self.get_logger().info(f"wrote {len(data_set)} pairs to {path}")
+
+    # Collecting
+
+    def _take_state(self, message: JointState) -> None:
+        pairs = self._pairs
+        if not self._collecting or pairs is None:
+            return
+        try:
+            pairs.add_state(message.name, message.position)
+            if pairs.is_full:
+                self._end()
+        except Exception as error:  # nothing ends the spin
+            self.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
+
+    def _sample(self) -> None:
+        pairs = self._pairs
+        if not self._collecting or self._source != "sampling" or pairs is None:
+            return
+        pairs.sample(max(1, round(self.settings.rate * _SAMPLING_PERIOD)), self._rng)
+        if pairs.is_full:
+            self._end()
+
+    def _end(self) -> None:
+        self._collecting = False
+        if self._joint_states is not None:
+            self.destroy_subscription(self._joint_states)
+            self._joint_states = None
+
+    def _report(self) -> None:
+        pairs = self._pairs
+        message = CollectorStatus(collecting=self._collecting, n_wanted=self.settings.n_wanted)
+        if pairs is not None:
+            message.n_samples, message.n_dropped = len(pairs), pairs.n_dropped
+            message.n_wanted, message.message = pairs.n_wanted, pairs.problem
+            if self._collecting and self._source == "joint_states" and not len(pairs) and not pairs.n_dropped:
+                message.message = f"nothing came on {self.resolve_topic_name('joint_states')}"
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._status.publish(message)
+
+    # Robot
+
+    def _urdf(self) -> str:
+        """URDF text of the parameter, or of the topic where that is asked for."""
+        if not self.settings.use_robot_description_topic:
+            return self.settings.robot_description
+        topic, timeout = self.resolve_topic_name("robot_description"), self.settings.robot_description_timeout
+        self.get_logger().info(f"waiting for {topic}")
+        received, message = wait_for_message(String, self, topic, qos_profile=LATCHED_QOS, time_to_wait=timeout)
+        if not received or not message.data:
+            raise ConfigurationError(f"no URDF came on {topic} within {timeout} s")
+        return str(message.data)

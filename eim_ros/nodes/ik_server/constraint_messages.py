@@ -1,0 +1,91 @@
+"""Between the fields of a request and the constraints of the sampler, in both directions."""
+
+from __future__ import annotations
+
+import numpy as np
+from geometry_msgs.msg import Pose
+from shape_msgs.msg import SolidPrimitive
+
+from eim_ros.errors import ConstraintError
+from eim_ros.ik import Constraints
+from eim_ros.kinematics import Box, Capsule, Cylinder, Shape, Sphere
+from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
+from eim_ros.nodes.common.pose_messages import pose_message, transform_of
+
+__all__ = ["constraints_of", "fill_constraints"]
+
+
+def constraints_of(request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request) -> Constraints:
+    """Constraints of a request.
+
+    Raises
+    ------
+    ConstraintError, PoseError
+        If lists differ in length, name a joint twice, or an obstacle is none.
+    """
+    joints, lower, upper = list(request.limited_joints), list(request.lower_limits), list(request.upper_limits)
+    if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
+        raise ConstraintError(
+            f"there are {len(joints)} limited_joints, {len(lower)} lower_limits and {len(upper)} upper_limits; "
+            "expected as many of each, each joint once",
+            joints,
+        )
+    fixed, values = list(request.fixed_joints.name), list(request.fixed_joints.position)
+    if len(fixed) != len(values) or len(set(fixed)) != len(fixed):
+        raise ConstraintError(
+            f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected as many, each joint once", fixed
+        )
+    if len(request.obstacles) != len(request.obstacle_poses):
+        raise ConstraintError(
+            f"there are {len(request.obstacles)} obstacles and {len(request.obstacle_poses)} obstacle_poses; expected "
+            "as many",
+            len(request.obstacle_poses),
+        )
+    return Constraints(
+        limits={joint: (low, high) for joint, low, high in zip(joints, lower, upper, strict=True)},
+        fixed=dict(zip(fixed, values, strict=True)),
+        self_collision=bool(request.avoid_self_collision),
+        obstacles=tuple(map(_shape, request.obstacles, request.obstacle_poses)),
+        tolerances=list(request.tolerances) or None,
+    )
+
+
+def fill_constraints(request: SampleIK.Request, constraints: Constraints) -> None:
+    """Copy constraints into a request; `ConstraintError` of a capsule, which no message describes."""
+    request.limited_joints = list(constraints.limits)
+    request.lower_limits = [float(lower) for lower, _ in constraints.limits.values()]
+    request.upper_limits = [float(upper) for _, upper in constraints.limits.values()]
+    request.fixed_joints.name = list(constraints.fixed)
+    request.fixed_joints.position = [float(value) for value in constraints.fixed.values()]
+    request.avoid_self_collision = constraints.self_collision
+    request.obstacles = [_primitive(shape) for shape in constraints.obstacles]
+    request.obstacle_poses = [pose_message(np.asarray(shape.pose, dtype=np.float64)) for shape in constraints.obstacles]
+    if constraints.tolerances is not None:
+        request.tolerances = np.asarray(constraints.tolerances, dtype=np.float64).tolist()
+
+
+def _shape(primitive: SolidPrimitive, pose: Pose) -> Shape:
+    transform = transform_of(pose)
+    sizes = list(primitive.dimensions)
+    expected = {SolidPrimitive.BOX: 3, SolidPrimitive.SPHERE: 1, SolidPrimitive.CYLINDER: 2}
+    if len(sizes) != expected.get(primitive.type):
+        raise ConstraintError(
+            f"an obstacle is of type {primitive.type} and has {len(sizes)} dimensions; expected BOX (3), SPHERE (1) "
+            "or CYLINDER (2)",
+            primitive.type,
+        )
+    if primitive.type == SolidPrimitive.BOX:
+        return Box(transform, sizes)
+    if primitive.type == SolidPrimitive.SPHERE:
+        return Sphere(transform[:3, 3], sizes[SolidPrimitive.SPHERE_RADIUS])
+    return Cylinder(transform, sizes[SolidPrimitive.CYLINDER_RADIUS], sizes[SolidPrimitive.CYLINDER_HEIGHT])
+
+
+def _primitive(shape: Shape) -> SolidPrimitive:
+    if isinstance(shape, Capsule):
+        raise ConstraintError("a request cannot hold a capsule; give a cylinder and two spheres", shape)
+    if isinstance(shape, Box):
+        return SolidPrimitive(type=SolidPrimitive.BOX, dimensions=np.asarray(shape.size, dtype=np.float64).tolist())
+    if isinstance(shape, Sphere):
+        return SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[float(shape.radius)])
+    return SolidPrimitive(type=SolidPrimitive.CYLINDER, dimensions=[float(shape.length), float(shape.radius)])

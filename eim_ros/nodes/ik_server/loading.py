@@ -1,0 +1,85 @@
+"""From the settings of a node to a sampler: model file, robot, base and tip link must fit each other.
+
+A robot without a model is served as well: all its solutions, none of them preferred.
+"""
+
+from __future__ import annotations
+
+from eim_ros.errors import ConfigurationError, ModelFileError, RobotError
+from eim_ros.ik import Sampler
+from eim_ros.ik.model import DEFAULT_MODEL
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.robot_source import load_robot
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+
+__all__ = ["NO_MODEL", "load_replacement", "load_sampler", "name_of_model"]
+
+NO_MODEL = "none"  # value of the parameter model
+
+
+def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
+    """Load the model and check it against the robot where one is given; without a model the robot alone.
+
+    Parameters
+    ----------
+    settings : IkServerSettings
+        Model file, robot, links and device.
+    description : str
+        URDF text, from the parameter or the topic; empty: `settings.robot`, else the robot stored in the model.
+
+    Raises
+    ------
+    EimError
+        With the reason: model file missing, truncated, of another schema or format, or for another robot; robot that
+        cannot be read, or none where there is no model.
+    """
+    is_given = bool(settings.robot or description)
+    if settings.model == NO_MODEL or (is_given and not settings.model):
+        if not is_given:
+            raise ConfigurationError(
+                "without a model a robot is needed: robot, robot_description, or its topic", settings.model
+            )
+        sampler = Sampler.of(load_robot(settings, description))
+    else:
+        path = settings.model or DEFAULT_MODEL
+        sampler = Sampler.load(path, device=settings.device)
+        if is_given or settings.base_link or settings.tip_link:
+            robot = _given_robot(settings, description, sampler.robot, path)
+            sampler = Sampler.load(path, robot=robot, device=settings.device)
+    sampler.prepare()
+    return sampler
+
+
+def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
+    """What people are told of the model that `load_sampler` loaded."""
+    return (settings.model or DEFAULT_MODEL) if sampler.n_experts else "no model"
+
+
+def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sampler:
+    """Another model of the same robot.
+
+    Raises
+    ------
+    EimError
+        As `load_sampler`; a model of another robot is refused: clients know the joints and frames of this one.
+    """
+    if not path:
+        raise ModelFileError("the path of the model is empty", path)
+    sampler = Sampler.load(path, robot=present.robot, device=device)
+    sampler.prepare()
+    return sampler
+
+
+def _given_robot(settings: IkServerSettings, description: str, stored: Robot, path: str) -> Robot:
+    """The robot of the settings, between the links of the settings or, where they are empty, those of the model."""
+    base, tip = settings.base_link or stored.base_link, settings.tip_link or stored.tip_link
+    try:
+        if settings.robot:
+            return Robot.load(settings.robot, base, tip)
+        return Robot.from_urdf(description or stored.urdf, base, tip)
+    except RobotError as error:
+        raise ModelFileError(
+            f"model {path} is for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', "
+            f"which does not fit the robot given: {error}",
+            path,
+        ) from error

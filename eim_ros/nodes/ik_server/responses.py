@@ -1,0 +1,64 @@
+"""From samples to responses of `ik_server`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from eim_ros.ik import ErrorCode, Samples
+from eim_ros.ik.request import SampleRequest
+from eim_ros.nodes.common.flat_arrays import float64_bytes, uint32_bytes
+from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch
+
+__all__ = ["fill", "fill_batch"]
+
+
+def fill(response: SampleIK.Response, wanted: SampleRequest, samples: Samples, deadline: float) -> None:
+    """Copy samples into a response as flat row-major arrays (a list per sample would cost milliseconds).
+
+    Log densities are left out of one configuration in the default order, and where they would take longer than until
+    the deadline, a time of `perf_counter` [s].
+    """
+    response.error_code = int(samples.error_code)
+    response.message = samples.message
+    _write(response, wanted, [samples], deadline)
+
+
+def fill_batch(
+    response: SampleIKBatch.Response, wanted: SampleRequest, answers: Sequence[Samples], deadline: float
+) -> None:
+    """Copy the samples of each pose into a response, one after the other; log densities of all, or of none."""
+    failed = [index for index, samples in enumerate(answers) if samples.error_code != ErrorCode.SUCCESS]
+    first = failed[0] if failed else 0
+    response.error_code, response.message = int(answers[first].error_code), answers[first].message
+    if failed:
+        response.message = f"{len(failed)} of {len(answers)} poses, the first of them pose {first}: {response.message}"
+    response.n_per_pose = [len(samples) for samples in answers]
+    response.error_codes = [int(samples.error_code) for samples in answers]
+    _write(response, wanted, answers, deadline)
+
+
+def _write(
+    response: SampleIK.Response | SampleIKBatch.Response,
+    wanted: SampleRequest,
+    answers: Sequence[Samples],
+    deadline: float,
+) -> None:
+    response.joint_names = list(answers[0].joint_names)
+    response.n = sum(map(len, answers))
+    columns = ["positions", "position_error", "orientation_error"]
+    if _has_densities(wanted, answers, deadline):
+        columns.append("log_prob")
+    for name in columns:
+        getattr(response, name).frombytes(b"".join(float64_bytes(getattr(samples, name)) for samples in answers))
+    response.valid = [valid for samples in answers for valid in samples.valid.tolist()]
+    response.expert.frombytes(uint32_bytes(np.concatenate([samples.expert for samples in answers])))
+
+
+def _has_densities(wanted: SampleRequest, answers: Sequence[Samples], deadline: float) -> bool:
+    """Whether log densities are told: they are known already, or somebody may want them and there is time left."""
+    seconds = sum(samples.seconds_of_density for samples in answers)
+    is_wanted = wanted.n > 1 or wanted.order is not None
+    return seconds == 0.0 or (is_wanted and time.perf_counter() + seconds < deadline)

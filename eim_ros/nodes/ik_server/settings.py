@@ -1,0 +1,53 @@
+"""Parameters of the node `ik_server`: declared, bounded and described once, here."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.nodes.common.robot_source import RobotSettings
+from eim_ros.settings import option
+
+__all__ = ["IkServerSettings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class IkServerSettings(RobotSettings):
+    """What `ik_server` can be told, by a parameter file, by `-p name:=value`, or (not read-only ones) while it runs."""
+
+    model: str = option(
+        "",
+        "Model file (.safetensors) made by 'eim train', or the name of a shipped one; none: all solutions of the "
+        "robot; empty: none where a robot is given, else iiwa14_pose.",
+    )
+    default_position_tolerance: float = option(
+        1e-6, "Position tolerance of a request that gives 0.", unit="m", minimum=1e-12, read_only=False
+    )
+    default_orientation_tolerance: float = option(
+        1e-6, "Orientation tolerance of a request that gives 0.", unit="rad", minimum=1e-12, read_only=False
+    )
+    default_timeout: float = option(
+        1.0, "Timeout of a request that gives 0; at most max_timeout.", unit="s", minimum=1e-3, read_only=False
+    )
+    max_timeout: float = option(
+        30.0, "Longest timeout a request may ask for.", unit="s", minimum=1e-3, maximum=3600.0, read_only=False
+    )
+    max_samples: int = option(
+        10000, "Largest n_samples a request may ask for.", minimum=1, maximum=1_000_000, read_only=False
+    )
+    threads: int = option(1, "Requests that are solved at the same time, each on one thread.", minimum=1, maximum=256)
+    queue_size: int = option(
+        256, "Requests that may wait for a thread; further ones are answered BUSY, unsolved.", minimum=1, maximum=500
+    )
+    device: str = option("cpu", "Torch device of the mixture, such as cpu or cuda.")
+    autostart: bool = option(
+        True, "Configure and activate at start; false leaves both to a lifecycle manager or 'ros2 lifecycle set'."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.default_timeout > self.max_timeout:
+            raise ConfigurationError(
+                f"default_timeout {self.default_timeout} s must be at most max_timeout {self.max_timeout} s",
+                self.default_timeout,
+            )

@@ -1,0 +1,1 @@
+"""The node `motion_prior_server`: samples, scores and conditions motions."""

@@ -1,0 +1,170 @@
+"""Between messages and motion priors: parse requests, fill responses. Pure functions of messages.
+
+Everything a client may have got wrong is refused here or by the prior, with an `EimError` that names the cause.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from rclpy.duration import Duration
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from eim_ros.errors import ConfigurationError, DataError, EimError, JointStateError
+from eim_ros.motion import MotionPrior, ViaPoint
+from eim_ros.nodes.common.flat_arrays import float64_bytes, uint32_bytes
+from eim_ros.nodes.common.interfaces import ConditionMotion, SampleMotion, ScoreMotion
+from eim_ros.nodes.common.interfaces import ViaPoint as ViaPointMessage
+from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
+
+__all__ = ["condition_motion", "sample_motion", "score_motion"]
+
+_LONGEST = 1e6  # [s] of a motion
+_LARGEST_SEED = 2**31
+
+
+def sample_motion(
+    request: SampleMotion.Request,
+    response: SampleMotion.Response,
+    prior: MotionPrior,
+    settings: MotionPriorServerSettings,
+) -> None:
+    """Answer a request for motions; `EimError` for a bad one."""
+    n = _between("n_samples", request.n_samples, 1, settings.max_samples, "max_samples")
+    n_points = _n_points(request.n_points, prior, settings)
+    if not request.flat and n * n_points > settings.max_trajectory_points:
+        raise ConfigurationError(
+            f"{n} trajectories of {n_points} points are more than {settings.max_trajectory_points} points (parameter "
+            "max_trajectory_points): ask for them with flat",
+            n * n_points,
+        )
+    duration = _duration(request.duration, prior.mean_duration)
+    given = prior.condition(list(request.context), _via_points(request.via_points))
+    seed = request.random_seed if request.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED)
+    samples = given.sample(n, torch.Generator().manual_seed(seed), n_points)
+    times = np.linspace(0.0, duration, n_points)
+    response.joint_names = list(prior.joint_names)
+    response.n, response.n_points = n, n_points
+    response.positions.frombytes(float64_bytes(samples.positions))
+    response.times.frombytes(float64_bytes(times))
+    response.log_prob.frombytes(float64_bytes(samples.log_prob))
+    response.component.frombytes(uint32_bytes(samples.component))
+    response.valid = samples.valid.tolist()
+    response.log_evidence = given.log_evidence
+    if not request.flat:
+        stamps = [Duration(nanoseconds=round(1e9 * time)).to_msg() for time in times]
+        response.trajectories = [_trajectory(prior.joint_names, motion, stamps) for motion in samples.positions]
+    response.error_code = SampleMotion.Response.SUCCESS
+
+
+def score_motion(
+    request: ScoreMotion.Request,
+    response: ScoreMotion.Response,
+    prior: MotionPrior,
+    settings: MotionPriorServerSettings,
+) -> None:
+    """Answer a request for scores; `EimError` for a bad one."""
+    n = _between("the number of trajectories", len(request.trajectories), 1, settings.max_samples, "max_samples")
+    motions = np.empty((n, prior.representation.n_points, len(prior.joint_names)))
+    for index, trajectory in enumerate(request.trajectories):
+        try:
+            times, positions = _motion(trajectory, prior.joint_names, settings.max_points)
+            prior.check_motion(positions)
+            motions[index] = prior.representation.resampled(times, positions)
+        except EimError as error:
+            raise DataError(f"motion {index}: {error}", index) from error
+    scores = prior.score(motions, list(request.context))
+    response.log_prob.frombytes(float64_bytes(scores.log_prob))
+    response.quantile.frombytes(float64_bytes(scores.quantile))
+    response.outlier = (scores.quantile < settings.outlier_share).tolist()
+    response.residual.frombytes(float64_bytes(scores.residual))
+    response.error_code = ScoreMotion.Response.SUCCESS
+
+
+def condition_motion(
+    request: ConditionMotion.Request,
+    response: ConditionMotion.Response,
+    prior: MotionPrior,
+    settings: MotionPriorServerSettings,
+) -> None:
+    """Answer a request for the conditioned prior itself; `EimError` for a bad one."""
+    n_points = _n_points(request.n_points, prior, settings)
+    given = prior.condition(list(request.context), _via_points(request.via_points))
+    log_weights, means, deviations = given.component_motions(n_points)
+    response.joint_names = list(prior.joint_names)
+    response.n_components, response.n_points = given.n_components, n_points
+    response.log_weights.frombytes(float64_bytes(log_weights))
+    response.means.frombytes(float64_bytes(means))
+    response.standard_deviations.frombytes(float64_bytes(deviations))
+    response.log_evidence = given.log_evidence
+    response.error_code = ConditionMotion.Response.SUCCESS
+
+
+def _via_points(messages: Sequence[ViaPointMessage]) -> list[ViaPoint]:
+    points = []
+    for index, message in enumerate(messages):
+        try:
+            points.append(
+                ViaPoint(
+                    float(message.phase),
+                    tuple(message.joint_names),
+                    tuple(message.positions),
+                    tuple(message.standard_deviations),
+                )
+            )
+        except EimError as error:
+            raise DataError(f"via point {index}: {error}", error.value) from error
+    return points
+
+
+def _motion(trajectory: JointTrajectory, joint_names: Sequence[str], max_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times (n,) [s] and positions (n, n_joints), the joints in the order of `joint_names`."""
+    names, points = list(trajectory.joint_names), trajectory.points
+    expected = f"expected {', '.join(joint_names)}, each once"
+    if len(set(names)) != len(names):
+        raise JointStateError(f"names a joint twice: {', '.join(names)}; {expected}", names)
+    if unknown := sorted(set(names) - set(joint_names)):
+        raise JointStateError(f"names unknown joints: {', '.join(unknown)}; {expected}", unknown)
+    if missing := [name for name in joint_names if name not in names]:
+        raise JointStateError(f"lacks joints: {', '.join(missing)}; {expected}", missing)
+    _between("the number of points", len(points), 2, max_points, "max_points")
+    for index, point in enumerate(points):
+        if len(point.positions) != len(names):
+            raise JointStateError(
+                f"point {index} has {len(point.positions)} positions for {len(names)} joints", list(point.positions)
+            )
+    times = np.array([point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in points])
+    positions = np.array([point.positions for point in points], dtype=np.float64)
+    return times, positions[:, [names.index(name) for name in joint_names]]
+
+
+def _trajectory(joint_names: Sequence[str], motion: np.ndarray, stamps: list[Any]) -> JointTrajectory:
+    points = [
+        JointTrajectoryPoint(positions=positions, time_from_start=stamp)
+        for positions, stamp in zip(motion.tolist(), stamps, strict=True)
+    ]
+    return JointTrajectory(joint_names=list(joint_names), points=points)
+
+
+def _n_points(value: int, prior: MotionPrior, settings: MotionPriorServerSettings) -> int:
+    wanted = int(value) or settings.default_points or prior.representation.n_points
+    return _between("n_points", wanted, 2, settings.max_points, "max_points")
+
+
+def _duration(value: float, default: float) -> float:
+    if not (math.isfinite(value) and 0.0 <= value <= _LONGEST):
+        raise ConfigurationError(
+            f"duration is {value} s, expected a positive number up to {_LONGEST:.0f}, or 0 for {default:.3g} s", value
+        )
+    return float(value) or default
+
+
+def _between(name: str, value: int, least: int, most: int, parameter: str) -> int:
+    if not least <= value <= most:
+        raise ConfigurationError(f"{name} is {value}, expected {least} to {most} (parameter {parameter})", value)
+    return int(value)

@@ -1,0 +1,1 @@
+"""The node `planar_simulator`: a planar robot without masses that executes trajectories."""

@@ -1,0 +1,152 @@
+"""Between messages and the planar robot: trajectories, states, tasks, markers. Pure functions of messages."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point, PoseStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import ColorRGBA
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from visualization_msgs.msg import Marker, MarkerArray
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
+from eim_ros.planar import Outcome, PlanarTask, line_task, point_task
+
+__all__ = [
+    "joint_state_message",
+    "markers_message",
+    "seconds",
+    "status_message",
+    "task_of",
+    "task_request",
+    "tip_message",
+    "trajectory_message",
+    "trajectory_parts",
+]
+
+BASE = "base_link"
+LINK_WIDTH = 0.1  # [m]
+
+
+def seconds(stamp: Any) -> float:
+    """A time or duration message [s]."""
+    return float(stamp.sec) + 1e-9 * float(stamp.nanosec)
+
+
+def trajectory_parts(message: JointTrajectory) -> dict[str, Any]:
+    """Arguments of `PlanarSimulator.execute` but for the delay."""
+    return {
+        "joint_names": list(message.joint_names),
+        "times": [seconds(point.time_from_start) for point in message.points],
+        "positions": [list(point.positions) for point in message.points],
+        "velocities": [list(point.velocities) for point in message.points],
+    }
+
+
+def trajectory_message(joint_names: tuple[str, ...], times: np.ndarray, positions: np.ndarray) -> JointTrajectory:
+    """Message that starts on arrival: times (n_points,) [s], positions (n_points, n_joints) [rad]."""
+    message = JointTrajectory(joint_names=list(joint_names))
+    for time, row in zip(times.tolist(), positions, strict=True):
+        point = JointTrajectoryPoint(positions=array("d", row.tolist()))
+        nanoseconds = round(1e9 * time)
+        point.time_from_start.sec, point.time_from_start.nanosec = divmod(nanoseconds, 1_000_000_000)
+        message.points.append(point)
+    return message
+
+
+def task_of(request: SetTask.Request, default_tolerance: float) -> PlanarTask:
+    """Task of a request; `ConfigurationError` says what is wrong with it."""
+    tolerance = request.tolerance if request.tolerance != 0.0 else default_tolerance
+    start, end = ((point.x, point.y) for point in (request.goal_start, request.goal_end))
+    if request.goal == SetTask.Request.LINE:
+        return line_task(start, end, list(request.obstacles), tolerance)
+    if request.goal == SetTask.Request.POINT:
+        return point_task(start, list(request.obstacles), tolerance)
+    raise ConfigurationError(f"goal must be LINE (0) or POINT (1), got {request.goal}", request.goal)
+
+
+def task_request(task: PlanarTask) -> SetTask.Request:
+    """Request that sets a task."""
+    request = SetTask.Request(goal=SetTask.Request.LINE if task.is_line else SetTask.Request.POINT)
+    for point, place in ((request.goal_start, task.start), (request.goal_end, task.end)):
+        point.x, point.y = place.tolist()
+    request.tolerance = task.tolerance
+    request.obstacles = array("d", task.obstacles.flatten().tolist())
+    return request
+
+
+def joint_state_message(joint_names: tuple[str, ...], q: np.ndarray, velocity: np.ndarray, stamp: Any) -> JointState:
+    """Positions [rad] and velocities [rad/s]."""
+    message = JointState(
+        name=list(joint_names), position=array("d", q.tolist()), velocity=array("d", velocity.tolist())
+    )
+    message.header.stamp, message.header.frame_id = stamp, BASE
+    return message
+
+
+def tip_message(tip: np.ndarray, angle: float, stamp: Any) -> PoseStamped:
+    """Pose of the tip: position (2,) [m] and direction of the last link [rad]."""
+    message = PoseStamped()
+    message.header.stamp, message.header.frame_id = stamp, BASE
+    message.pose.position.x, message.pose.position.y = map(float, tip)
+    message.pose.orientation.z, message.pose.orientation.w = math.sin(0.5 * angle), math.cos(0.5 * angle)
+    return message
+
+
+def status_message(outcome: Outcome, stamp: Any) -> TaskStatus:
+    """How the robot does."""
+    message = TaskStatus(
+        distance=outcome.distance,
+        reached=outcome.reached,
+        clearance=outcome.clearance,
+        collision=outcome.collision,
+        success=outcome.success,
+        moving=outcome.moving,
+    )
+    message.header.stamp, message.header.frame_id = stamp, BASE
+    return message
+
+
+def markers_message(points: np.ndarray, outcome: Outcome, task: PlanarTask, stamp: Any) -> MarkerArray:
+    """Robot, goal and obstacles; those of an earlier task are removed."""
+    everything = Marker(action=Marker.DELETEALL)
+    robot = _marker("robot", 0, Marker.LINE_STRIP, (0.9, 0.2, 0.1) if outcome.collision else (0.0, 0.45, 0.7), stamp)
+    robot.scale.x = LINK_WIDTH
+    robot.points = [_point(*place) for place in points.tolist()]
+    joints = _marker("joints", 0, Marker.SPHERE_LIST, (0.1, 0.12, 0.15), stamp)
+    joints.scale.x = joints.scale.y = joints.scale.z = 1.6 * LINK_WIDTH
+    joints.points = robot.points
+    goal_colour = (0.0, 0.62, 0.45)
+    if task.is_line:
+        goal = _marker("goal", 0, Marker.LINE_STRIP, goal_colour, stamp)
+        goal.scale.x = LINK_WIDTH
+        goal.points = [_point(*task.start.tolist()), _point(*task.end.tolist())]
+    else:
+        goal = _marker("goal", 0, Marker.SPHERE, goal_colour, stamp)
+        goal.pose.position = _point(*task.start.tolist())
+        goal.scale.x = goal.scale.y = goal.scale.z = 2.0 * task.tolerance
+    discs = []
+    for number, (x, y, radius) in enumerate(task.obstacles.tolist()):
+        disc = _marker("obstacles", number, Marker.CYLINDER, (0.84, 0.37, 0.0), stamp)
+        disc.pose.position = _point(x, y)
+        disc.scale.x = disc.scale.y = 2.0 * radius
+        disc.scale.z = LINK_WIDTH
+        discs.append(disc)
+    return MarkerArray(markers=[everything, robot, joints, goal, *discs])
+
+
+def _marker(namespace: str, number: int, kind: int, colour: tuple[float, float, float], stamp: Any) -> Marker:
+    marker = Marker(ns=namespace, id=number, type=kind, action=Marker.ADD)
+    marker.header.stamp, marker.header.frame_id = stamp, BASE
+    marker.pose.orientation.w = 1.0
+    marker.color = ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
+    return marker
+
+
+def _point(x: float, y: float) -> Point:
+    return Point(x=x, y=y, z=0.0)

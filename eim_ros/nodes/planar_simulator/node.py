@@ -1,0 +1,161 @@
+"""`PlanarSimulatorNode`: a planar robot without masses that executes trajectories and tells how it does at its task.
+
+Subscribes to joint_trajectory; publishes joint_states and tip_pose in each tick, ~/status, ~/markers, ~/refused (why a
+trajectory was refused), robot_description, and /clock when asked. Services ~/reset and ~/set_task.
+
+Tick n belongs to the begin plus n/rate, and is stamped so. The timer only asks how many ticks are due: where the
+computer was late, several follow at once, and none is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from geometry_msgs.msg import PoseStamped
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.time import Time
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+from visualization_msgs.msg import MarkerArray
+
+from eim_ros.errors import EimError
+from eim_ros.kinematics.planar import planar_urdf
+from eim_ros.nodes.common.callbacks import answered, guarded
+from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
+from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.planar_simulator.messages import (
+    joint_state_message,
+    markers_message,
+    seconds,
+    status_message,
+    task_of,
+    tip_message,
+    trajectory_parts,
+)
+from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
+from eim_ros.planar import PlanarSimulator
+
+__all__ = ["PlanarSimulatorNode"]
+
+_MOST_AT_ONCE = 1.0  # [s] of simulated time; whoever was stopped for longer goes on from where it was
+_NANOSECONDS = 1_000_000_000
+_STATE_QOS = QoSProfile(depth=1000)
+
+
+class PlanarSimulatorNode(Node):
+    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+
+    def __init__(self) -> None:
+        super().__init__("planar_simulator")
+        torch.set_num_threads(1)  # tensors of ten numbers
+        self._node_settings = NodeSettings(self, PlanarSimulatorSettings)
+        settings = self.settings
+        start = settings.start_configuration()
+        self._simulator = PlanarSimulator(settings.arm(), settings.task(), settings.rate, start)
+        self._epoch = 0  # [ns] stamp of tick 0
+        self._began = 0.0  # [s] of the monotonic clock at tick 0
+        self._told: Any = None
+        self._next_status = self._next_markers = 0
+        self._joint_states = self.create_publisher(JointState, "joint_states", _STATE_QOS)
+        self._tip = self.create_publisher(PoseStamped, "tip_pose", _STATE_QOS)
+        self._status = self.create_publisher(TaskStatus, "~/status", 100)
+        self._markers = self.create_publisher(MarkerArray, "~/markers", 1)
+        self._refused = self.create_publisher(String, "~/refused", 10)
+        self._description = self.create_publisher(String, "robot_description", LATCHED_QOS)
+        self._clock = self.create_publisher(ClockMessage, "/clock", 10) if settings.publish_clock else None
+
+    @property
+    def settings(self) -> PlanarSimulatorSettings:
+        """Values of the parameters."""
+        return self._node_settings.current
+
+    def start(self) -> bool:
+        """Begin to tick."""
+        settings = self.settings
+        self._description.publish(String(data=planar_urdf(settings.n_links, settings.link_length)))
+        self.create_subscription(JointTrajectory, "joint_trajectory", self._receive, 10)
+        self.create_service(Trigger, "~/reset", answered(self, self._reset))
+        self.create_service(SetTask, "~/set_task", answered(self, self._set_task))
+        wall = Clock(clock_type=ClockType.SYSTEM_TIME).now().nanoseconds
+        self._epoch = 0 if settings.publish_clock else wall
+        self._began = time.monotonic()
+        period = 1.0 / (settings.rate * settings.speed)
+        self.create_timer(period, guarded(self, self._tick), clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.get_logger().info(f"simulating {settings.n_links} links at {settings.rate} Hz")
+        return True
+
+    def close(self) -> bool:
+        """Destroy the node."""
+        self.destroy_node()
+        return True
+
+    # Time
+
+    def _tick(self) -> None:
+        """Do the ticks that are due."""
+        settings, simulator = self.settings, self._simulator
+        due = int((time.monotonic() - self._began) * settings.speed * settings.rate)
+        behind = due - simulator.tick
+        most = max(1, int(_MOST_AT_ONCE * settings.rate * max(1.0, settings.speed)))
+        if behind > most:
+            self.get_logger().warning(f"{behind / settings.rate:.2f} s behind: time goes on from here")
+            late = behind - most
+            self._began += late / (settings.rate * settings.speed)
+            self._epoch += 0 if settings.publish_clock else late * _NANOSECONDS // settings.rate
+            due -= late
+        while simulator.tick < due:
+            simulator.step()
+            self._publish()
+
+    def _now(self) -> int:
+        """Stamp of the last tick [ns]."""
+        return self._epoch + self._simulator.tick * _NANOSECONDS // self.settings.rate
+
+    def _publish(self) -> None:
+        settings, simulator = self.settings, self._simulator
+        stamp = Time(nanoseconds=self._now()).to_msg()
+        if self._clock is not None:
+            self._clock.publish(ClockMessage(clock=stamp))
+        names = simulator.arm.joint_names
+        self._joint_states.publish(joint_state_message(names, simulator.q, simulator.velocity, stamp))
+        self._tip.publish(tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp))
+        outcome = simulator.outcome
+        flags = (outcome.reached, outcome.collision, outcome.success, outcome.moving)
+        if flags != self._told or simulator.tick >= self._next_status:
+            self._told = flags
+            self._next_status = simulator.tick + max(1, round(settings.rate * settings.speed / settings.status_rate))
+            self._status.publish(status_message(outcome, stamp))
+        if simulator.tick >= self._next_markers:
+            self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
+            self._markers.publish(markers_message(simulator.points, outcome, simulator.task, stamp))
+
+    # Topics and services
+
+    def _receive(self, message: JointTrajectory) -> None:
+        """Execute a trajectory, or say why not."""
+        try:
+            stamp = seconds(message.header.stamp)
+            delay = stamp - 1e-9 * self._now() if stamp > 0.0 else 0.0
+            self._simulator.execute(**trajectory_parts(message), delay=delay)
+        except Exception as error:  # nothing ends the spin
+            expected = isinstance(error, EimError)
+            reason = str(error) if expected else f"internal error: {type(error).__name__}: {error}"
+            self.get_logger().warning(f"trajectory refused: {reason}")
+            self._refused.publish(String(data=reason))
+
+    def _reset(self, request: Any, response: Any) -> None:
+        self._simulator.reset()
+        response.message = "at the start"
+
+    def _set_task(self, request: Any, response: Any) -> None:
+        self._simulator.set_task(task_of(request, self.settings.tolerance))
+        self._told = None

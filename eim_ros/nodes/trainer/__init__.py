@@ -1,0 +1,1 @@
+"""The node `trainer`: an action that learns models."""

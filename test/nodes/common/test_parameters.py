@@ -1,0 +1,85 @@
+"""ROS parameters of a settings dataclass, on a node in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import rclpy
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+
+MakeNode = Callable[..., Node]
+
+
+@pytest.fixture
+def make_node() -> Iterator[MakeNode]:
+    """Makes a node with parameter overrides, as a command line or a parameter file would give them."""
+    nodes: list[Node] = []
+
+    def make(**overrides: object) -> Node:
+        parameters = [Parameter(name, value=value) for name, value in overrides.items()]
+        nodes.append(rclpy.create_node("parameters_under_test", parameter_overrides=parameters))
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.destroy_node()
+
+
+def test_defaults_and_overrides_become_settings(make_node: MakeNode) -> None:
+    settings = NodeSettings(make_node(max_samples=7, use_sim_time=False), IkServerSettings).current
+    assert settings == IkServerSettings(max_samples=7)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"max_samples": -1}, "max_samples"),
+        ({"max_samples": 2**40}, "max_samples"),
+        ({"max_samples": "many"}, "max_samples"),
+        ({"default_timeout": 1}, "default_timeout"),  # ROS tells 1 from 1.0
+        ({"default_timeout": float("nan")}, "default_timeout"),
+        ({"default_timeout": float("inf")}, "default_timeout"),
+        ({"default_timeout": 20.0, "max_timeout": 10.0}, "default_timeout"),
+        ({"max_sample": 10}, "unknown parameter max_sample of parameters_under_test; known: robot"),
+        ({"robot": "iiwa14", "use_robot_description_topic": True}, "give the robot once"),
+    ],
+)
+def test_bad_override_is_refused_with_its_name(make_node: MakeNode, overrides: dict[str, object], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        NodeSettings(make_node(**overrides), IkServerSettings)
+
+
+def test_change_that_contradicts_another_parameter_is_refused_and_leaves_the_settings(make_node: MakeNode) -> None:
+    node = make_node()
+    settings = NodeSettings(node, IkServerSettings)
+    (result,) = node.set_parameters([Parameter("default_timeout", value=31.0)])
+    assert not result.successful
+    assert "default_timeout 31.0 s must be at most max_timeout 30.0 s" in result.reason
+    assert settings.current == IkServerSettings()
+    both = [Parameter("max_timeout", value=40.0), Parameter("default_timeout", value=31.0)]
+    assert node.set_parameters_atomically(both).successful
+    assert settings.current == IkServerSettings(max_timeout=40.0, default_timeout=31.0)
+
+
+def test_dumped_parameters_can_be_given_back(make_node: MakeNode) -> None:
+    node = make_node(**{"chain.base_link": "of an earlier run", "max_samples": 3})
+    settings = NodeSettings(node, IkServerSettings)
+    settings.tell("chain.base_link", "of this run", "Base.")
+    assert node.get_parameter("chain.base_link").value == "of this run"
+
+
+def test_told_parameter_is_set_by_the_node_alone(make_node: MakeNode) -> None:
+    node = make_node()
+    settings = NodeSettings(node, IkServerSettings)
+    for value in ("first", "second"):
+        settings.tell("chain.base_link", value, "Base.")
+        assert node.get_parameter("chain.base_link").value == value
+    (result,) = node.set_parameters([Parameter("chain.base_link", value="third")])
+    assert not result.successful
+    assert "chain.base_link" in result.reason

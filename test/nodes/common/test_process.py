@@ -1,0 +1,156 @@
+"""The process `ik_server`: it ends with 0 on SIGINT and SIGTERM, and with 1 and one reason where it cannot start."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nodes.client_node import ClientNode, request
+from nodes.models import save_small_model
+from nodes.server_process import ServerProcess
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.srv import SampleIK
+
+Response = SampleIK.Response
+Start = Callable[..., ServerProcess]
+BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+
+
+def has_traceback(server: ServerProcess) -> bool:
+    return "Traceback" in server.log or "Error in" in server.log
+
+
+@BOTH
+def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientNode, number: signal.Signals) -> None:
+    server = start_server()
+    assert client.sample(server, request()).error_code == Response.SUCCESS
+    server.signal(number)
+    assert server.wait(20.0) == 0, server.log
+    assert not has_traceback(server), server.log
+
+
+@BOTH
+def test_signal_ends_a_busy_server_cleanly(start_server: Start, client: ClientNode, number: signal.Signals) -> None:
+    server = start_server()
+    service = client.client(server, SampleIK, "/ik_server/sample_ik")
+    for _ in range(20):
+        service.call_async(request((2.0, 0.0, 0.5), n_samples=10000, timeout=25.0))
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        client.executor.spin_once(0.05)
+    server.signal(number)
+    assert server.wait(20.0) == 0, server.log
+    assert not has_traceback(server), server.log
+
+
+@BOTH
+def test_signal_ends_a_starting_server_cleanly(start_server: Start, number: signal.Signals) -> None:
+    server = start_server()
+    server.wait_for_log("configuring with model")
+    server.signal(number)
+    assert server.wait(20.0) == 0, server.log
+    assert not has_traceback(server), server.log
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [({"max_samples": -1}, "max_samples"), ({"max_sample": 10}, "unknown parameter max_sample")],
+)
+def test_bad_parameter_ends_the_start_with_a_reason(
+    start_server: Start, parameters: dict[str, int], reason: str
+) -> None:
+    server = start_server(**parameters)
+    assert server.wait() == 1, server.log
+    assert reason in server.log
+    assert not has_traceback(server), server.log
+
+
+def test_unreadable_parameter_file_ends_the_start_with_a_reason(start_server: Start, tmp_path: Path) -> None:
+    path = tmp_path / "parameters.yaml"
+    path.write_text("ik_server: [", encoding="utf-8")
+    server = start_server("--params-file", str(path))
+    assert server.wait() == 1, server.log
+    assert not has_traceback(server), server.log
+
+
+class Unpickled:
+    """Leaves a trace where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+        return (eval, (f"open({str(self.trace)!r}, 'w').close()",))
+
+
+def test_model_that_is_a_pickle_ends_the_start_and_is_not_executed(start_server: Start, tmp_path: Path) -> None:
+    path, trace = tmp_path / "model.safetensors", tmp_path / "trace"
+    path.write_bytes(pickle.dumps(Unpickled(trace)))
+    server = start_server(model=path)
+    assert server.wait() == 1, server.log
+    assert "cannot configure" in server.log
+    assert "pickle" in server.log
+    assert not has_traceback(server), server.log
+    assert not trace.exists()
+
+
+def test_model_for_another_robot_ends_the_start_with_a_reason(start_server: Start) -> None:
+    server = start_server(robot="panda")
+    assert server.wait() == 1, server.log
+    assert "cannot configure" in server.log
+    assert "does not fit the robot given" in server.log
+    assert not has_traceback(server), server.log
+
+
+def test_managed_node_survives_a_bad_model_and_says_why(
+    start_server: Start, client: ClientNode, model: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(model.read_bytes()[:5000])
+    server = start_server(model=path, autostart=False)
+    assert not client.change_state(server, "configure")
+    assert client.state(server) == "unconfigured"
+    assert "truncated" in server.log
+    assert client.sample(server, request()).error_code == Response.FAILURE
+    shutil.copy(model, path)
+    assert client.change_state(server, "configure"), server.log
+    assert client.change_state(server, "activate")
+    assert client.sample(server, request()).error_code == Response.SUCCESS
+    assert server.stop() == 0, server.log
+
+
+def test_robot_comes_from_the_transient_local_topic(start_server: Start, client: ClientNode) -> None:
+    node: Node = client.node
+    publisher = node.create_publisher(String, "/robot_description", LATCHED_QOS)
+    publisher.publish(String(data=Robot.load("iiwa14").urdf))
+    server = start_server(use_robot_description_topic=True)
+    assert client.sample(server, request()).error_code == Response.SUCCESS, server.log
+    assert server.stop() == 0, server.log
+    node.destroy_publisher(publisher)
+
+
+def test_missing_robot_description_topic_is_named(start_server: Start) -> None:
+    server = start_server(use_robot_description_topic=True, robot_description_timeout=0.2)
+    assert server.wait() == 1, server.log
+    assert "/robot_description within 0.2 s" in server.log
+
+
+def test_other_robot_and_pose_context_are_served(start_server: Start, client: ClientNode, tmp_path: Path) -> None:
+    path = save_small_model(tmp_path / "panda.safetensors", "panda", "pose")
+    server = start_server("-r", "__ns:=/left", model=path, robot="panda")
+    robot = Robot.load("panda")
+    message = request((0.4, 0.1, 0.5))
+    message.pose.header.frame_id = robot.base_link
+    answer = client.sample(server, message, namespace="/left")
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert answer.joint_names == list(robot.joint_names)
+    assert server.stop() == 0, server.log

@@ -1,0 +1,363 @@
+"""The node `demo_recorder` as a real process: what was published is in the bag, whatever happens to the recorder."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from geometry_msgs.msg import PoseStamped
+from nodes.client_node import ClientNode
+from nodes.recorder_client import Robot, status, trigger
+from nodes.server_process import ServerProcess
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosbags.highlevel import AnyReader
+
+from eim_ros.data.bag_import import Selection
+from eim_ros.data.motion_import import MotionForm, import_motions
+from eim_ros.data.segmentation import Cuts
+from eim_ros.kinematics.shipped import share_path
+from eim_ros.msg import RecorderStatus, ViaPoint
+from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
+from eim_ros.settings import read_yaml
+from eim_ros.srv import LabelRecording, StartRecording
+
+NODE = "/demo_recorder"
+JOINTS = ("j1", "j2")
+
+
+@pytest.fixture(scope="module")
+def recorder(start_server: Callable[..., ServerProcess], tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
+    folder = tmp_path_factory.mktemp("demos")
+    return start_server(node="demo_recorder", folder=folder, min_free_space=1_000_000, status_period=0.1)
+
+
+@pytest.fixture
+def robot(client: ClientNode) -> Iterator[Robot]:
+    made = Robot(client, "/joint_states", JOINTS)
+    yield made
+    made.destroy()
+
+
+def start(
+    client: ClientNode, server: ServerProcess, path: Path | str, topics: tuple[str, ...] = (), label: str = ""
+) -> Any:
+    request = StartRecording.Request(path=str(path), topics=list(topics), label=label)
+    return client.call(server, StartRecording, f"{NODE}/start", request)
+
+
+def stop(client: ClientNode, server: ServerProcess) -> Any:
+    return trigger(client, server, f"{NODE}/stop")
+
+
+def recorded(folder: Path) -> list[tuple[str, Any]]:
+    """Topic and message of all in a bag, as rosbags reads it."""
+    with AnyReader([folder]) as reader:
+        return [
+            (connection.topic, reader.deserialize(data, connection.msgtype))
+            for connection, _, data in reader.messages()
+        ]
+
+
+def positions(folder: Path, topic: str = "/joint_states") -> list[float]:
+    return [message.position[0] for name, message in recorded(folder) if name == topic]
+
+
+def status_of(client: ClientNode, server: ServerProcess, wanted: Callable[[Any], bool], what: str) -> RecorderStatus:
+    return status(client, server, RecorderStatus, f"{NODE}/status", wanted, what)
+
+
+def test_everything_that_was_published_is_in_the_bag_with_its_label(
+    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+) -> None:
+    answer = start(client, recorder, tmp_path / "bag", label="first")
+    assert answer.success, answer.message
+    assert answer.path == str(tmp_path / "bag")
+    robot.wait_for_listener(recorder)
+    for i in range(500):
+        robot.publish([i, 0.0])
+        time.sleep(0.001)
+    label = client.call(recorder, LabelRecording, f"{NODE}/label", LabelRecording.Request(label="second"))
+    assert label.success, label.message
+    for i in range(500, 600):
+        robot.publish([i, 0.0])
+    told = status_of(client, recorder, lambda message: list(message.n_messages) == [600], "600 messages")
+    assert (told.recording, told.label, told.n_segments) == (True, "second", 2)
+    assert list(told.topics) == ["/joint_states"]
+    assert list(told.n_lost) == [0]
+    assert told.size > 600 * 50
+    assert told.free_space > 0
+    stopped = stop(client, recorder)
+    assert stopped.success
+    assert "600 messages" in stopped.message
+    assert positions(tmp_path / "bag") == list(range(600))
+    labels = [(i, message.data) for i, (name, message) in enumerate(recorded(tmp_path / "bag")) if "segment" in name]
+    assert labels == [(0, "first"), (501, "second")]
+    data_set, (report,) = import_motions(
+        [tmp_path / "bag"], Selection(cuts=Cuts(max_speed=1e9)), MotionForm(n_points=2, min_duration=1e-4)
+    )
+    assert data_set.description["labels"] == ["first", "second"]
+    assert data_set.sample.reshape(2, 2, 2)[:, :, 0].tolist() == [[0.0, 499.0], [500.0, 599.0]]
+    assert [segment.n_messages for segment in report.segments] == [500, 100]
+
+
+def test_topics_of_any_type_and_reliability_are_recorded_as_they_are(
+    client: ClientNode, recorder: ServerProcess, tmp_path: Path
+) -> None:
+    sensor = Robot(client, "/sensor", JOINTS, reliable=False)
+    latched = client.node.create_publisher(
+        PoseStamped, "/goal", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    )
+    own = client.node.create_publisher(ViaPoint, "/via", 10)
+    goal = PoseStamped()
+    goal.pose.position.x = 0.25
+    latched.publish(goal)  # before the recorder listens
+    assert start(client, recorder, tmp_path / "bag", topics=("/sensor", "goal", "/via")).success
+    sensor.wait_for_listener(recorder)
+    status_of(client, recorder, lambda message: "/goal" not in message.message, "the latched goal")
+    for _ in range(200):
+        sensor.publish([1.0, 2.0])
+        own.publish(ViaPoint(phase=0.5, joint_names=["j1"], positions=[3.0]))
+        told = status_of(client, recorder, lambda message: True, "a status")
+        if all(told.n_messages):
+            break
+    assert stop(client, recorder).success
+    by_topic = dict(recorded(tmp_path / "bag"))
+    assert by_topic["/goal"].pose.position.x == 0.25
+    assert list(by_topic["/sensor"].position) == [1.0, 2.0]
+    assert (by_topic["/via"].phase, list(by_topic["/via"].joint_names)) == (0.5, ["j1"])
+    about = yaml.safe_load((tmp_path / "bag" / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    qos = {
+        topic["topic_metadata"]["name"]: topic["topic_metadata"]["offered_qos_profiles"]
+        for topic in about["topics_with_message_count"]
+    }
+    assert qos["/sensor"][0]["reliability"] == "best_effort"
+    assert qos["/goal"][0]["durability"] == "transient_local"
+    hashes = {
+        info.topic_type: str(info.topic_type_hash)
+        for topic in ("/goal", "/sensor", "/via")
+        for info in client.node.get_publishers_info_by_topic(topic)
+    }
+    for topic in about["topics_with_message_count"]:
+        metadata = topic["topic_metadata"]
+        if metadata["type"] in hashes:
+            assert metadata["type_description_hash"] == hashes[metadata["type"]]
+    sensor.destroy()
+    client.node.destroy_publisher(latched)
+    client.node.destroy_publisher(own)
+
+
+def test_second_start_is_refused_and_the_recording_goes_on(
+    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+) -> None:
+    assert start(client, recorder, tmp_path / "bag").success
+    answer = start(client, recorder, tmp_path / "other")
+    assert not answer.success
+    assert "already recording" in answer.message
+    assert not (tmp_path / "other").exists()
+    robot.wait_for_listener(recorder)
+    robot.publish([7.0, 0.0])
+    status_of(client, recorder, lambda message: list(message.n_messages) == [1], "a message")
+    assert stop(client, recorder).success
+    assert positions(tmp_path / "bag") == [7.0]
+
+
+def test_what_needs_a_recording_is_refused_without_one(client: ClientNode, recorder: ServerProcess) -> None:
+    for service in ("stop", "discard"):
+        answer = trigger(client, recorder, f"{NODE}/{service}")
+        assert not answer.success
+        assert "not recording" in answer.message
+    label = client.call(recorder, LabelRecording, f"{NODE}/label", LabelRecording.Request(label="a"))
+    assert not label.success
+    assert "start first" in label.message
+
+
+def test_existing_folder_is_refused_and_left_as_it_is(
+    client: ClientNode, recorder: ServerProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "bag").mkdir()
+    answer = start(client, recorder, tmp_path / "bag")
+    assert not answer.success
+    assert "exists already" in answer.message
+    assert list((tmp_path / "bag").iterdir()) == []
+
+
+def test_folder_that_cannot_be_made_is_refused(client: ClientNode, recorder: ServerProcess, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    answer = start(client, recorder, tmp_path / "file" / "bag")
+    assert not answer.success
+    assert "cannot make the folder" in answer.message
+
+
+def test_topic_that_never_comes_is_told_while_recording_and_at_its_end(
+    client: ClientNode, recorder: ServerProcess, tmp_path: Path
+) -> None:
+    answer = start(client, recorder, tmp_path / "bag", topics=("/nobody",))
+    assert answer.success
+    assert "nobody publishes /nobody" in answer.message
+    told = status_of(client, recorder, lambda message: message.recording, "a status")
+    assert "nothing came on /nobody" in told.message
+    stopped = stop(client, recorder)
+    assert stopped.success
+    assert "nothing came on /nobody" in stopped.message
+    assert [name for name, _ in recorded(tmp_path / "bag")] == [f"{NODE}/segment"]
+
+
+def test_topic_that_comes_later_is_recorded_from_then_on(
+    client: ClientNode, recorder: ServerProcess, tmp_path: Path
+) -> None:
+    assert start(client, recorder, tmp_path / "bag", topics=("/later",)).success
+    late = Robot(client, "/later", JOINTS)
+    late.wait_for_listener(recorder)
+    late.publish([5.0, 0.0])
+    status_of(client, recorder, lambda message: list(message.n_messages) == [1], "a message")
+    assert stop(client, recorder).success
+    assert positions(tmp_path / "bag", "/later") == [5.0]
+    late.destroy()
+
+
+def test_later_publisher_with_a_weaker_quality_of_service_is_told(
+    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+) -> None:
+    assert start(client, recorder, tmp_path / "bag").success
+    robot.wait_for_listener(recorder)
+    robot.publish([1.0, 0.0])
+    weaker = Robot(client, "/joint_states", JOINTS, reliable=False)
+    told = status_of(client, recorder, lambda message: "weaker" in message.message, "the weaker publisher")
+    assert told.message.startswith("/joint_states: test_client_")
+    assert stop(client, recorder).success
+    assert positions(tmp_path / "bag") == [1.0]
+    weaker.destroy()
+
+
+def test_discarded_recording_is_gone_and_the_next_one_starts(
+    client: ClientNode, recorder: ServerProcess, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        assert start(client, recorder, tmp_path / "bag", topics=("/nobody",)).success
+        assert trigger(client, recorder, f"{NODE}/discard").success
+        assert not (tmp_path / "bag").exists()
+
+
+def test_bag_without_a_path_gets_a_name_with_the_time_in_the_folder_of_the_parameter(
+    client: ClientNode, recorder: ServerProcess
+) -> None:
+    paths = []
+    for _ in range(2):  # within one second
+        answer = start(client, recorder, "", topics=("/nobody",))
+        assert answer.success, answer.message
+        paths.append(Path(answer.path))
+        assert stop(client, recorder).success
+    assert paths[0] != paths[1]
+    assert all(path.parent.name.startswith("demos") and path.name.startswith("demo_2") for path in paths)
+    assert all((path / "metadata.yaml").is_file() for path in paths)
+
+
+def test_recorder_with_autostart_records_without_a_request(
+    client: ClientNode, start_server: Callable[..., ServerProcess], robot: Robot, tmp_path: Path
+) -> None:
+    server = start_server(
+        "-r", "__node:=eager", node="demo_recorder", folder=tmp_path / "new", autostart=True, min_free_space=0
+    )
+    server.wait_for_log("recording /joint_states")
+    robot.wait_for_listener(server)
+    robot.publish([3.0, 0.0])
+    status(
+        client, server, RecorderStatus, "/eager/status", lambda message: list(message.n_messages) == [1], "1 message"
+    )
+    assert server.stop() == 0, server.log
+    (bag,) = (tmp_path / "new").iterdir()
+    assert positions(bag) == [3.0]
+
+
+def test_autostart_that_cannot_record_ends_the_start_with_a_reason(
+    start_server: Callable[..., ServerProcess], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    server = start_server(node="demo_recorder", folder=tmp_path / "file", autostart=True, min_free_space=0)
+    assert server.wait() == 1, server.log
+    assert "cannot make the folder" in server.log
+
+
+def set_min_free_space(client: ClientNode, server: ServerProcess, value: int) -> None:
+    message = SetParameters.Request(parameters=[Parameter("min_free_space", value=value).to_parameter_msg()])
+    assert client.call(server, SetParameters, f"{NODE}/set_parameters", message).results[0].successful
+
+
+def test_full_disk_ends_a_recording_and_refuses_the_next(
+    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+) -> None:
+    assert start(client, recorder, tmp_path / "bag").success
+    robot.wait_for_listener(recorder)
+    robot.publish([1.0, 0.0])
+    status_of(client, recorder, lambda message: list(message.n_messages) == [1], "a message")
+    set_min_free_space(client, recorder, 2**60)
+    told = status_of(client, recorder, lambda message: not message.recording, "end of the recording")
+    assert "MB free" in told.message
+    stopped = stop(client, recorder)
+    assert not stopped.success
+    assert "MB free" in stopped.message
+    answer = start(client, recorder, tmp_path / "other")
+    assert not answer.success
+    assert "MB free" in answer.message
+    assert not (tmp_path / "other").exists()
+    set_min_free_space(client, recorder, 1_000_000)
+    assert positions(tmp_path / "bag") == [1.0]
+
+
+def test_signal_ends_the_recorder_with_a_whole_bag(
+    client: ClientNode, start_server: Callable[..., ServerProcess], tmp_path: Path
+) -> None:
+    server = start_server("-r", "__node:=second", node="demo_recorder", min_free_space=0)
+    robot = Robot(client, "/joint_states", JOINTS)
+    request = StartRecording.Request(path=str(tmp_path / "bag"), topics=["/joint_states"], label="a")
+    assert client.call(server, StartRecording, "/second/start", request).success
+    robot.wait_for_listener(server)
+    for i in range(20):
+        robot.publish([i, 0.0])
+    time.sleep(0.1)
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0, server.log
+    robot.destroy()
+    assert positions(tmp_path / "bag") == list(range(20))
+
+
+def test_killed_recorder_leaves_all_but_the_last_second(
+    client: ClientNode, start_server: Callable[..., ServerProcess], tmp_path: Path
+) -> None:
+    server = start_server("-r", "__node:=third", node="demo_recorder", min_free_space=0)
+    robot = Robot(client, "/joint_states", JOINTS)
+    request = StartRecording.Request(path=str(tmp_path / "bag"), topics=["/joint_states"], label="a")
+    assert client.call(server, StartRecording, "/third/start", request).success
+    robot.wait_for_listener(server)
+    sent = []
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        robot.publish([len(sent), 0.0])
+        sent.append(time.monotonic())
+        time.sleep(0.001)
+    killed = time.monotonic()
+    server.kill()
+    robot.destroy()
+    found = positions(tmp_path / "bag")
+    assert found == list(range(len(found)))
+    assert len(found) > 500
+    assert killed - sent[len(found) - 1] < 1.0
+    assert [message.data for name, message in recorded(tmp_path / "bag") if "segment" in name] == ["a"]
+
+
+def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
+    values = read_yaml(share_path("config/demo_recorder.yaml"))["/**"]["ros__parameters"]
+    assert values == DemoRecorderSettings().to_mapping()
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(DemoRecorderSettings), ids=lambda field: field.name)
+def test_settings_describe_themselves(field: dataclasses.Field[object]) -> None:
+    assert field.metadata["description"].endswith(".")

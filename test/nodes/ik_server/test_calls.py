@@ -1,0 +1,324 @@
+"""Paths, single solutions and orders over DDS: answered, verified, and refused with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import Pose
+from ik.arms import arm_of, sampler_of
+from nodes.client_node import FRAME, NODE, ClientNode, request
+from nodes.server_process import ServerProcess
+from sensor_msgs.msg import JointState
+
+from eim_ros.ik.ranking import limit_margin, manipulability
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.collision import collision_model
+from eim_ros.kinematics.pose import quaternion_from_matrix
+from eim_ros.nodes.common.interfaces import GetPositionIK
+from eim_ros.nodes.ik_server.calls import prepare_nearest
+from eim_ros.nodes.ik_server.client import joint_positions
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.srv import SampleIK, SampleIKBatch, SampleIKPath
+
+SUCCESS = SampleIK.Response.SUCCESS
+
+
+@pytest.fixture(scope="module")
+def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+    started = start_server(max_timeout=20.0)
+    yield started
+    assert started.stop() == 0, started.log
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return Robot.load("iiwa14")
+
+
+def message_of(pose: np.ndarray) -> Pose:
+    result = Pose()
+    result.position.x, result.position.y, result.position.z = pose[:3, 3].tolist()
+    x, y, z, w = quaternion_from_matrix(pose).tolist()
+    result.orientation.x, result.orientation.y, result.orientation.z, result.orientation.w = x, y, z, w
+    return result
+
+
+def state_of(robot: Robot, q: np.ndarray, *more: str) -> JointState:
+    return JointState(name=[*robot.joint_names, *more], position=[*map(float, q), *([0.5] * len(more))])
+
+
+def line(robot: Robot, n: int) -> np.ndarray:
+    first = np.array([0.2, 0.6, -0.3, -1.2, 0.4, 0.8, 0.1])
+    return np.linspace(first, first + 0.4, n)
+
+
+def path_request(poses: np.ndarray, **fields: object) -> SampleIKPath.Request:
+    result = SampleIKPath.Request(poses=[message_of(pose) for pose in poses], random_seed=0, timeout=20.0)
+    result.header.frame_id = FRAME
+    for name, value in fields.items():
+        setattr(result, name, value)
+    return result
+
+
+def batch_request(poses: np.ndarray, **fields: object) -> SampleIKBatch.Request:
+    result = SampleIKBatch.Request(
+        poses=[message_of(pose) for pose in poses], n_samples=12, random_seed=0, timeout=20.0
+    )
+    result.header.frame_id = FRAME
+    for name, value in fields.items():
+        setattr(result, name, value)
+    return result
+
+
+def nearest_request(robot: Robot, pose: np.ndarray) -> GetPositionIK.Request:
+    result = GetPositionIK.Request()
+    result.ik_request.pose_stamped.header.frame_id = FRAME
+    result.ik_request.pose_stamped.pose = message_of(pose)
+    result.ik_request.timeout.sec = 10
+    return result
+
+
+def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    q = line(robot, 20)
+    poses = robot.forward(q)
+    wanted = path_request(poses, seed=state_of(robot, q[0]))
+    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted, 60.0)
+    assert answer.error_code == SUCCESS, answer.message
+    assert answer.n == 20 == len(answer.valid)
+    assert all(answer.valid)
+    positions = np.frombuffer(answer.positions).reshape(20, robot.dof)
+    assert np.abs(np.diff(positions, axis=0)).max() <= answer.largest_step <= 0.3
+    assert np.abs(positions[0] - q[0]).max() <= answer.largest_step
+    for row, pose in zip(positions, poses, strict=True):
+        distance, angle = robot.pose_errors(row, pose)
+        assert distance[0] <= 1e-6
+        assert angle[0] <= 1e-6
+    assert robot.within_limits(positions).all()
+
+
+def test_pose_of_a_path_that_is_out_of_reach_is_named(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    poses = robot.forward(line(robot, 4))
+    poses[2, 0, 3] = 9.0
+    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", path_request(poses), 60.0)
+    assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
+    assert "1 of 4 poses have no solution, the first of them is pose 2" in answer.message
+    assert list(answer.valid) == [True, True, False, True]
+    assert np.isnan(np.frombuffer(answer.positions).reshape(4, -1)[2]).all()
+
+
+def test_constraints_of_a_path_hold(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    poses = robot.forward(line(robot, 5))
+    wanted = path_request(poses, position_only=True, avoid_self_collision=True)
+    wanted.fixed_joints = JointState(name=[robot.joint_names[6]], position=[0.3])
+    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted, 60.0)
+    assert all(answer.valid), answer.message
+    positions = np.frombuffer(answer.positions).reshape(5, robot.dof)
+    assert (positions[:, 6] == 0.3).all()
+    wanted.fixed_joints = JointState(name=["nose"], position=[0.3])
+    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted)
+    assert answer.error_code == SampleIK.Response.INVALID_GOAL_CONSTRAINTS
+    assert "nose" in answer.message
+
+
+def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    poses = robot.forward(line(robot, 4))
+    poses[2, 0, 3] = 9.0
+    answer = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", batch_request(poses), 60.0)
+    assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
+    assert answer.message.startswith("1 of 4 poses, the first of them pose 2: no valid configuration found")
+    assert list(answer.error_codes) == [SUCCESS, SUCCESS, SampleIK.Response.NO_IK_SOLUTION, SUCCESS]
+    assert list(answer.n_per_pose) == [12, 12, 1, 12]
+    assert answer.n == 37 == len(answer.valid) == len(answer.log_prob) == len(answer.expert)
+    assert answer.elapsed > 0.0
+    positions, valid = joint_positions(answer), np.array(answer.valid)
+    for index, rows in enumerate(np.split(np.arange(37), np.cumsum(answer.n_per_pose)[:-1])):
+        assert valid[rows].all() == (index != 2)
+        position, orientation = robot.pose_errors(positions[rows], poses[index])
+        np.testing.assert_allclose(position, np.array(answer.position_error)[rows], atol=1e-10)
+        np.testing.assert_allclose(orientation, np.array(answer.orientation_error)[rows], atol=1e-10)
+        assert index == 2 or max(position.max(), orientation.max()) <= 1e-6
+    assert robot.within_limits(positions).all()
+
+
+def test_pose_of_a_batch_is_answered_as_it_is_alone(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    poses = robot.forward(line(robot, 2))
+    fields = {"posture": JointState(name=[robot.joint_names[2]], position=[0.5]), "explore": 0.25, "distinct": True}
+    batch = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", batch_request(poses, **fields), 60.0)
+    assert batch.error_code == SUCCESS, batch.message
+    alone = request(position_only=False, n_samples=12, random_seed=1, **fields)
+    alone.pose.pose = message_of(poses[1])
+    answer = client.sample(server, alone)
+    first = batch.n_per_pose[0]
+    np.testing.assert_array_equal(joint_positions(batch)[first:], joint_positions(answer))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"poses": []}, "there are 0 poses"),
+        ({"n_samples": 0}, "n_samples is 0"),
+        ({"n_samples": 5000}, "5000 configurations for each of 3 poses are 15000, expected at most 10000"),
+        ({"tolerances": [1.0]}, "six numbers"),
+        ({"timeout": -1.0}, "timeout"),
+        ({"order": ["beauty"]}, "unknown order 'beauty'"),
+    ],
+)
+def test_bad_batches_are_refused(
+    client: ClientNode, server: ServerProcess, robot: Robot, fields: dict, reason: str
+) -> None:
+    wanted = batch_request(robot.forward(line(robot, 3)))
+    for name, value in fields.items():
+        setattr(wanted, name, value)
+    answer = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", wanted)
+    assert answer.error_code == SampleIK.Response.INVALID_GOAL_CONSTRAINTS
+    assert reason in answer.message
+    assert answer.n == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "reason"),
+    [
+        (lambda r: setattr(r.header, "frame_id", "map"), SampleIK.Response.FRAME_TRANSFORM_FAILURE, "base link"),
+        (lambda r: setattr(r, "poses", []), SampleIK.Response.INVALID_GOAL_CONSTRAINTS, "there are 0 poses"),
+        (lambda r: setattr(r, "tip_link", "nose"), SampleIK.Response.INVALID_LINK_NAME, "nose"),
+        (lambda r: setattr(r, "largest_step", -1.0), SampleIK.Response.INVALID_GOAL_CONSTRAINTS, "largest_step"),
+        (
+            lambda r: setattr(r.poses[1].orientation, "w", 7.0),
+            SampleIK.Response.INVALID_GOAL_CONSTRAINTS,
+            "pose 1: ",
+        ),
+    ],
+)
+def test_bad_paths_are_refused(
+    client: ClientNode, server: ServerProcess, robot: Robot, change: Callable, code: int, reason: str
+) -> None:
+    wanted = path_request(robot.forward(line(robot, 3)))
+    change(wanted)
+    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted)
+    assert answer.error_code == code
+    assert reason in answer.message
+
+
+def test_single_solution_is_the_one_near_the_given_state(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    q = line(robot, 2)
+    wanted = nearest_request(robot, robot.forward(q[1]))
+    wanted.ik_request.robot_state.joint_state = state_of(robot, q[1] + 0.05, "gripper")
+    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", wanted)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
+    assert answer.solution.joint_state.name == list(robot.joint_names)
+    solution = np.array(answer.solution.joint_state.position)
+    distance, angle = robot.pose_errors(solution, robot.forward(q[1]))
+    assert distance[0] <= 1e-6
+    assert angle[0] <= 1e-6
+    assert np.linalg.norm(solution - (q[1] + 0.05)) <= np.linalg.norm(q[1] - (q[1] + 0.05)) + 1e-6
+
+
+def test_single_solution_out_of_reach_or_of_another_frame_is_refused(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    far = robot.forward(line(robot, 2)[0])
+    far[0, 3] = 9.0
+    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", nearest_request(robot, far))
+    assert answer.error_code.val == SampleIK.Response.NO_IK_SOLUTION
+    assert not answer.solution.joint_state.name
+    elsewhere = nearest_request(robot, robot.forward(line(robot, 2)[0]))
+    elsewhere.ik_request.pose_stamped.header.frame_id = "map"
+    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", elsewhere)
+    assert answer.error_code.val == SampleIK.Response.FRAME_TRANSFORM_FAILURE
+
+
+def test_single_solution_avoids_collisions_where_asked_to(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    """A state in which the wrist is in the base, and so it is in all others that reach its pose."""
+    scene = collision_model(robot).scene(True)
+    q = robot.sample_configurations(5000, np.random.default_rng(0))
+    state = q[np.flatnonzero(scene.colliding(q))[0]]
+    wanted = nearest_request(robot, robot.forward(state))
+    wanted.ik_request.robot_state.joint_state = state_of(robot, state)
+    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", wanted)
+    assert np.abs(np.array(answer.solution.joint_state.position) - state).max() < 1e-3
+    wanted.ik_request.avoid_collisions = True
+    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", wanted)
+    assert answer.error_code.val == SampleIK.Response.GOAL_IN_COLLISION
+    assert "collide" in answer.error_code.message
+
+
+def nearest_to(name: str, q: np.ndarray) -> np.ndarray:
+    """Solution of the pose of a configuration near to it, without collisions where that can be told."""
+    arm, response = arm_of(name), GetPositionIK.Response()
+    wanted = nearest_request(arm, arm.forward(q))
+    wanted.ik_request.pose_stamped.header.frame_id = arm.base_link
+    wanted.ik_request.robot_state.joint_state = state_of(arm, q)
+    wanted.ik_request.avoid_collisions = True
+    prepare_nearest(wanted, response, arm, IkServerSettings()).solve(sampler_of(name, "pose"), 20.0)
+    return np.array(response.solution.joint_state.position)
+
+
+def test_nearest_state_that_collides_is_passed_over_for_one_that_does_not() -> None:
+    scene = collision_model(arm_of("planar10")).scene(True)
+    states = arm_of("planar10").sample_configurations(20, np.random.default_rng(0))
+    crossed = states[np.flatnonzero(scene.colliding(states))[0]]
+    found = nearest_to("planar10", crossed)
+    assert not scene.colliding(found[None])[0]
+    np.testing.assert_allclose(arm_of("planar10").forward(found), arm_of("planar10").forward(crossed), atol=2e-6)
+
+
+def test_robot_without_shapes_is_not_refused_when_collisions_are_to_be_avoided() -> None:
+    q = np.array([0.3, 0.4, 0.8, 0.2, 0.7, 0.1])
+    assert collision_model(arm_of("six_joints")).n_shapes == 0
+    np.testing.assert_allclose(nearest_to("six_joints", q), q, atol=1e-3)
+
+
+def test_preferred_posture_is_obeyed(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    q = line(robot, 2)[0]
+    names = [robot.joint_names[2], robot.joint_names[0]]
+    wanted = request(position_only=False, n_samples=40, posture_weights=[1.0, 0.5])
+    wanted.pose.pose, wanted.posture = message_of(robot.forward(q)), JointState(name=names, position=[1.0, -0.5])
+    answer = client.sample(server, wanted)
+    assert answer.error_code == SUCCESS, answer.message
+    assert all(answer.valid)
+    positions = joint_positions(answer)
+    costs = (positions[:, 2] - 1.0) ** 2 + 0.5 * (positions[:, 0] + 0.5) ** 2
+    assert (np.diff(costs) >= 0.0).all()
+    wanted.posture = JointState()
+    wanted.posture_weights = []
+    plain = joint_positions(client.sample(server, wanted))
+    assert costs[0] <= ((plain[:, 2] - 1.0) ** 2 + 0.5 * (plain[:, 0] + 0.5) ** 2).min() + 1e-6
+
+
+def test_solutions_come_in_the_order_asked_for(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    by_limits = joint_positions(client.sample(server, request(order=["limits"])))
+    assert (np.diff(limit_margin(robot, by_limits)) <= 0.0).all()
+    by_both = client.sample(server, request(order=["limits", "manipulability"], order_weights=[0.0, 2.0]))
+    assert (np.diff(manipulability(robot, joint_positions(by_both), position_only=True)) <= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"order": ["beauty"]}, "unknown order 'beauty'; known: density"),
+        ({"order": ["distance"]}, "ordering by distance needs a configuration"),
+        ({"order": ["limits", "limits"]}, "each name once"),
+        ({"order": ["posture"]}, "ordering by posture needs a preferred posture"),
+        ({"posture": JointState(name=["nose"], position=[1.0])}, "no joint 'nose'"),
+        ({"posture": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),
+        ({"posture": JointState(name=["joint_a1"], position=[np.nan])}, "finite"),
+        ({"posture": JointState(name=["joint_a1"], position=[1.0]), "posture_weights": [0.0]}, "no joint has a weight"),
+        ({"posture_weights": [1.0]}, "0 names and 0 positions, and there are 1 posture_weights"),
+        ({"explore": 1.5}, "explore is 1.5, expected 0 to 1"),
+        ({"explore": np.nan}, "explore is nan"),
+        ({"order": ["limits"], "order_weights": [1.0, 2.0]}, "order has 1 names and order_weights 2 numbers"),
+        ({"order": ["limits", "density"], "order_weights": [1.0, -2.0]}, "must be finite and not negative"),
+    ],
+)
+def test_bad_preferences_are_refused(client: ClientNode, server: ServerProcess, fields: dict, reason: str) -> None:
+    answer = client.sample(server, request(**fields))
+    assert answer.error_code == SampleIK.Response.INVALID_GOAL_CONSTRAINTS
+    assert reason in answer.message

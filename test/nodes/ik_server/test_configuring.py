@@ -1,0 +1,166 @@
+"""What `ik_server` answers while it configures, here for as long as the robot's description does not come."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from lifecycle_msgs.srv import ChangeState
+from nodes.client_node import NODE, ClientNode, request
+from nodes.diagnosis import status
+from nodes.server_process import PATIENCE, ServerProcess, wait_until
+from rcl_interfaces.srv import GetParameters, SetParameters
+from rclpy.parameter import Parameter
+from std_msgs.msg import String
+
+from eim_ros.errors import ServiceError
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.activation import wait_until_active
+from eim_ros.nodes.common.interfaces import GetPositionIK
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.ik_server.client import SampleIKClient
+from eim_ros.srv import LoadModel, SampleIK
+
+Response = SampleIK.Response
+Start = Callable[..., ServerProcess]
+LONG = 600.0  # [s]; longer than any test waits
+COMMAND = (sys.executable, "-m", "eim_ros.cli.main", "request", "--pose", "0.4", "0.1", "0.6", "--json")
+
+
+@pytest.fixture
+def caller(client: ClientNode) -> ClientNode:
+    client.waits_for_start = False
+    return client
+
+
+@pytest.fixture
+def describe(client: ClientNode) -> Callable[[], None]:
+    """Publishes the description, which ends the configuration."""
+    publisher = client.node.create_publisher(String, "/robot_description", LATCHED_QOS)
+    return lambda: publisher.publish(String(data=Robot.load("iiwa14").urdf))
+
+
+@pytest.fixture(scope="module")
+def waiting(start_server: Start) -> ServerProcess:
+    """A server that configures until the last of the tests that share it describes the robot."""
+    return start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
+
+
+def until_it_configures(caller: ClientNode, server: ServerProcess) -> None:
+    wait_until(lambda: caller.state(server) == "configuring", "configuration", server)
+
+
+def refusal(caller: ClientNode, server: ServerProcess) -> str:
+    answer = caller.sample(server, request())
+    assert (answer.error_code, answer.n) == (Response.FAILURE, 0)
+    return answer.message
+
+
+def test_requests_are_refused_at_once_while_the_node_configures(caller: ClientNode, waiting: ServerProcess) -> None:
+    until_it_configures(caller, waiting)
+    assert refusal(caller, waiting) == "ik_server is configuring, not active yet"
+    nearest = caller.call(waiting, GetPositionIK, f"{NODE}/compute_ik", GetPositionIK.Request())
+    assert nearest.error_code.val == Response.FAILURE
+    loaded = caller.call(waiting, LoadModel, f"{NODE}/load_model", LoadModel.Request(path="model"))
+    assert (loaded.success, "is configuring" in loaded.message) == (False, True)
+
+
+def test_parameters_and_diagnostics_are_told_while_the_node_configures(
+    caller: ClientNode, waiting: ServerProcess
+) -> None:
+    until_it_configures(caller, waiting)
+    change = SetParameters.Request(parameters=[Parameter("max_samples", value=7000).to_parameter_msg()])
+    assert caller.call(waiting, SetParameters, f"{NODE}/set_parameters", change).results[0].successful
+    names = GetParameters.Request(names=["max_samples"])
+    values = caller.call(waiting, GetParameters, f"{NODE}/get_parameters", names).values
+    assert [value.integer_value for value in values] == [7000]
+    assert status(caller, waiting, "configuring").level == DiagnosticStatus.WARN
+
+
+def test_client_whose_wait_is_over_says_in_which_state_the_node_is(caller: ClientNode, waiting: ServerProcess) -> None:
+    until_it_configures(caller, waiting)
+    with pytest.raises(ServiceError, match="/ik_server is configuring, not active, after"):
+        wait_until_active(caller.node, NODE, wait=2.0, executor=caller.executor)
+
+
+def test_clients_wait_until_the_node_is_active(
+    caller: ClientNode, waiting: ServerProcess, describe: Callable[[], None]
+) -> None:
+    """The one of Python and that of the command line."""
+    until_it_configures(caller, waiting)
+    seen = []
+
+    def watch(state: str, elapsed: float) -> None:
+        seen.append(state)
+        if caller.node.count_clients(f"{NODE}/sample_ik") > 1:  # this one's and the command's
+            describe()
+
+    with subprocess.Popen([*COMMAND, "--wait", str(PATIENCE)], stdout=subprocess.PIPE, text=True) as process:
+        with SampleIKClient(f"{NODE}/sample_ik", wait=PATIENCE, watch=watch) as patient:
+            assert patient.sample(request()).error_code == Response.SUCCESS, waiting.log
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert "configuring" in seen
+    assert process.returncode == 0
+    assert all(json.loads(out)["valid"])
+    assert caller.state(waiting) == "active"
+    assert waiting.stop() == 0, waiting.log
+
+
+def test_managed_node_answers_during_the_transition(
+    start_server: Start, caller: ClientNode, describe: Callable[[], None]
+) -> None:
+    server = start_server(autostart=False, use_robot_description_topic=True, robot_description_timeout=LONG)
+    assert refusal(caller, server) == "ik_server is unconfigured, not active"
+    (transition,) = asked(caller, server, "configure")
+    until_it_configures(caller, server)
+    assert refusal(caller, server) == "ik_server is configuring, not active yet"
+    assert not transition.done()
+    describe()
+    caller.executor.spin_until_future_complete(transition, PATIENCE)
+    assert transition.result().success, server.log
+    assert caller.state(server) == "inactive"
+    assert caller.change_state(server, "activate")
+    assert caller.sample(server, request()).error_code == Response.SUCCESS
+    assert server.stop() == 0, server.log
+
+
+def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
+    start_server: Start, caller: ClientNode, describe: Callable[[], None]
+) -> None:
+    """Asked to deactivate and to clean up while it configures, a node that starts itself first becomes active."""
+    server = start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
+    until_it_configures(caller, server)
+    futures = asked(caller, server, "deactivate", "cleanup")
+    assert caller.state(server) == "configuring"
+    describe()
+    for future in futures:
+        caller.executor.spin_until_future_complete(future, PATIENCE)
+        assert future.result().success, server.log
+    assert caller.state(server) == "unconfigured"
+    assert server.stop() == 0, server.log
+
+
+def asked(caller: ClientNode, server: ServerProcess, *labels: str) -> list[Any]:
+    """Transitions that are under way."""
+    requests = [ChangeState.Request() for _ in labels]
+    for message, label in zip(requests, labels, strict=True):
+        message.transition.label = label
+    service = caller.client(server, ChangeState, f"{NODE}/change_state")
+    return [service.call_async(message) for message in requests]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_a_node_that_waits_for_its_description(
+    start_server: Start, caller: ClientNode, number: signal.Signals
+) -> None:
+    server = start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
+    until_it_configures(caller, server)
+    server.signal(number)
+    assert server.wait(20.0) == 0, server.log
+    assert "Traceback" not in server.log and "cannot configure" not in server.log, server.log

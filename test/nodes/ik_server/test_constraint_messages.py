@@ -1,0 +1,98 @@
+"""Constraints as fields of a request: there and back again, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import Pose
+from sensor_msgs.msg import JointState
+from shape_msgs.msg import SolidPrimitive
+
+from eim_ros.errors import EimError
+from eim_ros.ik import Constraints, ErrorCode
+from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
+from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
+from eim_ros.nodes.ik_server.fields import RequestError
+from eim_ros.nodes.ik_server.requests import parse
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.srv import SampleIK
+
+TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))
+
+
+def request_of(**fields: object) -> SampleIK.Request:
+    request = SampleIK.Request(n_samples=5, **fields)
+    request.pose.header.frame_id = "base_link"
+    return request
+
+
+def test_fields_left_empty_ask_for_nothing() -> None:
+    constraints = constraints_of(SampleIK.Request())
+    assert constraints.limits == constraints.fixed == {}
+    assert constraints.tolerances is None
+    assert constraints.scene(Robot.load("iiwa14")) is None
+
+
+def test_constraints_go_through_a_message_unchanged() -> None:
+    wanted = Constraints(
+        limits={"a": (-1.0, np.inf), "b": (0.5, 0.75)},
+        fixed={"c": 0.25},
+        self_collision=True,
+        obstacles=(Box(TURNED, (1.0, 2.0, 3.0)), Sphere((1.0, 2.0, 3.0), 0.5), Cylinder(TURNED, 0.25, 2.0)),
+        tolerances=(0.0, 0.1, np.inf, 0.0, 0.0, 1.0),
+    )
+    request = SampleIK.Request()
+    fill_constraints(request, wanted)
+    read = constraints_of(request)
+    assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
+    assert read.tolerances == list(wanted.tolerances)
+    box, sphere, cylinder = read.obstacles
+    assert isinstance(box, Box)
+    assert isinstance(sphere, Sphere)
+    assert isinstance(cylinder, Cylinder)
+    assert list(box.size) == [1.0, 2.0, 3.0]
+    assert sphere.radius == 0.5
+    assert (cylinder.radius, cylinder.length) == (0.25, 2.0)
+    for obstacle, original in zip(read.obstacles, wanted.obstacles, strict=True):
+        np.testing.assert_allclose(obstacle.pose, original.pose, rtol=0, atol=1e-15)
+
+
+def test_capsule_has_no_message() -> None:
+    with pytest.raises(EimError, match="capsule"):
+        fill_constraints(SampleIK.Request(), Constraints(obstacles=(Capsule(np.eye(4), 0.1, 1.0),)))
+
+
+BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"limited_joints": ["joint_a1"]}, "1 limited_joints, 0 lower_limits"),
+        ({"limited_joints": ["joint_a1"] * 2, "lower_limits": [0.0] * 2, "upper_limits": [1.0] * 2}, "each joint once"),
+        ({"limited_joints": ["joint_a1"], "lower_limits": [1.0], "upper_limits": [0.0]}, "empty"),
+        ({"limited_joints": ["joint_a1"], "lower_limits": [-9.0], "upper_limits": [0.0]}, "beyond its own"),
+        ({"fixed_joints": JointState(name=["elbow"], position=[0.0])}, "no joint 'elbow'"),
+        ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),
+        ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "outside of its limits"),
+        ({"tolerances": [0.1]}, "six numbers"),
+        ({"tolerances": [np.nan] * 6}, "six numbers"),
+        ({"obstacles": [BALL]}, "1 obstacles and 0 obstacle_poses"),
+        ({"obstacles": [SolidPrimitive()], "obstacle_poses": [Pose()]}, "type 0"),
+        ({"obstacles": [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[1.0])], "obstacle_poses": [Pose()]},
+         "1 dimensions"),
+        ({"obstacles": [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[-1.0])], "obstacle_poses": [Pose()]},
+         "must be positive"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str) -> None:
+    with pytest.raises(RequestError, match=reason) as caught:
+        parse(request_of(**fields), Robot.load("iiwa14"), IkServerSettings())
+    assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
+
+
+def test_constraints_reach_the_query() -> None:
+    fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
+    query = parse(request_of(**fields), Robot.load("iiwa14"), IkServerSettings())
+    assert query.constraints.fixed == {"joint_a3": 0.5}
+    assert query.constraints.self_collision

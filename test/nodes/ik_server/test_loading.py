@@ -1,0 +1,115 @@
+"""What `load_sampler` accepts and refuses, without ROS processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from eim_ros.errors import EimError, ModelFileError
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.ik_server.loading import load_sampler, name_of_model
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+
+SCHEMA, OTHER_SCHEMA = rb"\"schema_version\": 1", rb"\"schema_version\": 9"
+
+
+def bad_file(kind: str, good: Path, path: Path) -> None:
+    content = good.read_bytes()
+    if kind == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif kind == "cut in its header":
+        path.write_bytes(content[:100])
+    elif kind == "empty":
+        path.touch()
+    elif kind == "of torch.save":
+        torch.save({"experts": torch.zeros(3)}, path)
+    elif kind == "of another schema":
+        assert content.count(SCHEMA) == 1
+        path.write_bytes(content.replace(SCHEMA, OTHER_SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("missing", "cannot read"),
+        ("empty", "truncated"),
+        ("truncated", "truncated"),
+        ("cut in its header", "truncated"),
+        ("of torch.save", "pickle"),
+        ("of another schema", "schema version 9"),
+    ],
+)
+def test_bad_model_file_is_refused_with_its_reason(model: Path, tmp_path: Path, kind: str, reason: str) -> None:
+    path = tmp_path / "model.safetensors"
+    bad_file(kind, model, path)
+    with pytest.raises(ModelFileError, match=reason):
+        load_sampler(IkServerSettings(model=str(path)))
+
+
+@pytest.mark.parametrize("given", [{"robot": "panda"}, {"tip_link": "link_5"}, {"base_link": "no_such_link"}])
+def test_model_for_another_robot_is_refused(model: Path, given: dict[str, str]) -> None:
+    with pytest.raises(ModelFileError):
+        load_sampler(IkServerSettings(model=str(model), **given))
+
+
+def test_unknown_robot_is_refused_with_its_name(model: Path) -> None:
+    with pytest.raises(EimError, match="no_such_robot"):
+        load_sampler(IkServerSettings(model=str(model), robot="no_such_robot"))
+
+
+def test_device_that_cannot_serve_is_refused_with_its_name(model: Path) -> None:
+    with pytest.raises(EimError, match="tpu"):
+        load_sampler(IkServerSettings(model=str(model), device="tpu"))
+
+
+@pytest.mark.parametrize("source", ["model", "name", "path", "description"])
+def test_robot_may_come_from_each_source(model: Path, tmp_path: Path, source: str) -> None:
+    urdf = Robot.load("iiwa14").urdf
+    path = tmp_path / "arm.urdf"
+    path.write_text(urdf, encoding="utf-8")
+    robot = {"name": "iiwa14", "path": str(path)}.get(source, "")
+    settings = IkServerSettings(model=str(model), robot=robot, base_link="base_link", tip_link="tool0")
+    sampler = load_sampler(settings, urdf if source == "description" else "")
+    assert sampler.robot.fingerprint == Robot.load("iiwa14").fingerprint
+
+
+@pytest.mark.parametrize("model", ["", "none"])
+@pytest.mark.parametrize("source", ["name", "path", "description"])
+def test_robot_without_a_model_gives_all_its_solutions(tmp_path: Path, source: str, model: str) -> None:
+    panda = Robot.load("panda")
+    path = tmp_path / "arm.urdf"
+    path.write_text(panda.urdf, encoding="utf-8")
+    robot = {"name": "panda", "path": str(path)}.get(source, "")
+    settings = IkServerSettings(model=model, robot=robot, base_link=panda.base_link, tip_link=panda.tip_link)
+    sampler = load_sampler(settings, panda.urdf if source == "description" else "")
+    assert (sampler.robot.fingerprint, sampler.n_experts) == (panda.fingerprint, 0)
+    assert name_of_model(settings, sampler) == "no model"
+
+
+def test_neither_model_nor_robot_is_the_shipped_model() -> None:
+    sampler = load_sampler(IkServerSettings())
+    assert name_of_model(IkServerSettings(), sampler) == "iiwa14_pose"
+    assert sampler.n_experts > 0
+
+
+def test_no_model_needs_a_robot() -> None:
+    with pytest.raises(EimError, match="without a model a robot is needed"):
+        load_sampler(IkServerSettings(model="none"))
+
+
+def test_server_of_a_linear_model_needs_no_torch() -> None:
+    code = """
+import sys
+from eim_ros.nodes.ik_server.node import IkServer
+from eim_ros.nodes.ik_server.loading import load_sampler, name_of_model
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+sampler = load_sampler(IkServerSettings())
+assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, random_seed=0).valid.all()
+print(sorted({"torch", "matplotlib", "scipy.optimize"} & set(sys.modules)))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert (result.returncode, result.stdout) == (0, "[]\n"), result.stderr

@@ -1,0 +1,111 @@
+"""Requests become one `SampleRequest`, answers a message and back: log densities where they are wanted and in time."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from ik.arms import arm_of, reachable_pose, sampler_of
+from nodes.client_node import request
+from sensor_msgs.msg import JointState
+
+from eim_ros.errors import ServiceError
+from eim_ros.ik import ErrorCode, Posture, Samples
+from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.samples import to_mapping
+from eim_ros.nodes.ik_server.client import samples_of
+from eim_ros.nodes.ik_server.fields import RequestError
+from eim_ros.nodes.ik_server.requests import parse
+from eim_ros.nodes.ik_server.responses import fill, fill_batch
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.srv import SampleIK, SampleIKBatch
+
+ROBOT, ENOUGH = arm_of("iiwa14"), 60.0  # [s]
+UNTIL_DOOMSDAY = math.inf
+
+
+def answered(**options: object) -> tuple[SampleRequest, Samples]:
+    """A request and its answer."""
+    wanted = SampleRequest(reachable_pose(ROBOT), **{"n": 20, "random_seed": 0, "timeout": ENOUGH, **options})
+    return wanted, sampler_of("iiwa14", "position").answer(wanted)
+
+
+def sent(wanted: SampleRequest, samples: Samples, deadline: float) -> SampleIK.Response:
+    response = SampleIK.Response()
+    fill(response, wanted, samples, deadline)
+    return response
+
+
+def test_fields_are_those_of_the_message() -> None:
+    near = JointState(name=list(ROBOT.joint_names), position=[0.1] * 7)
+    posture = JointState(name=["joint_a1"], position=[0.5])
+    message = request(n_samples=7, random_seed=-1, seed=near, posture=posture, order=["limits"], explore=0.25)
+    message.distinct, message.refine, message.timeout = True, False, 0.5
+    wanted = parse(message, ROBOT, IkServerSettings())
+    assert (wanted.n, wanted.random_seed, wanted.order, wanted.explore) == (7, None, "limits", 0.25)
+    assert (wanted.distinct, wanted.refine, wanted.position_only, wanted.timeout) == (True, False, True, 0.5)
+    np.testing.assert_array_equal(wanted.near, np.full(7, 0.1))
+    assert isinstance(wanted.posture, Posture)
+    assert wanted.posture.positions == {"joint_a1": 0.5}
+    assert wanted.position_tolerance == IkServerSettings().default_position_tolerance
+
+
+def test_what_is_left_open_is_left_to_the_sampler() -> None:
+    wanted = parse(request(), ROBOT, IkServerSettings())
+    assert (wanted.order, wanted.explore, wanted.near, wanted.posture) == (None, None, None, None)
+
+
+def test_more_than_allowed_is_refused_with_its_code() -> None:
+    with pytest.raises(RequestError, match="expected 1 to 5") as caught:
+        parse(request(n_samples=6), ROBOT, IkServerSettings(max_samples=5))
+    assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
+
+
+def test_answer_comes_back_from_its_message_as_it_was() -> None:
+    wanted, samples = answered()
+    back = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
+    assert {**to_mapping(back), "elapsed": samples.elapsed} == to_mapping(samples)
+    assert back.error_code is ErrorCode.SUCCESS
+
+
+def test_densities_that_are_not_told_are_null_in_json() -> None:
+    wanted, samples = answered(order="limits")
+    response = sent(wanted, samples, time.perf_counter())
+    assert len(response.log_prob) == 0 < len(response.positions)
+    assert to_mapping(samples_of(response))["log_prob"] == [None] * 20
+
+
+@pytest.mark.parametrize(
+    ("options", "deadline", "is_told"),
+    [
+        ({}, UNTIL_DOOMSDAY, True),
+        ({"order": "none"}, UNTIL_DOOMSDAY, True),
+        ({"order": "none"}, 0.0, False),
+        ({"order": "density"}, 0.0, True),  # known: the order needed it
+        ({"n": 1}, UNTIL_DOOMSDAY, False),
+        ({"n": 1, "order": "none"}, UNTIL_DOOMSDAY, True),
+    ],
+)
+def test_densities_are_told_where_they_are_wanted_and_in_time(options: dict, deadline: float, is_told: bool) -> None:
+    wanted, samples = answered(**options)
+    log_prob = sent(wanted, samples, deadline).log_prob
+    assert len(log_prob) == (len(samples) if is_told else 0)
+    if is_told:
+        np.testing.assert_array_equal(log_prob, samples.log_prob)
+
+
+def test_batch_tells_all_densities_or_none() -> None:
+    wanted, hurried = answered(order="none")
+    _, ordered = answered(order="density")
+    for deadline, n_told in ((0.0, 0), (UNTIL_DOOMSDAY, 40)):
+        response = SampleIKBatch.Response()
+        fill_batch(response, wanted, [ordered, hurried], deadline)
+        assert (response.n, len(response.log_prob)) == (40, n_told)
+        assert list(response.n_per_pose) == [20, 20]
+
+
+def test_unknown_error_code_is_told() -> None:
+    with pytest.raises(ServiceError, match="error code 7, which is unknown"):
+        samples_of(SampleIK.Response(error_code=7))

@@ -1,0 +1,269 @@
+"""Requests over DDS: what good ones return, and how each bad one is refused while the server keeps serving."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from nodes.client_node import ClientNode, request
+from nodes.server_process import ServerProcess
+from sensor_msgs.msg import JointState
+from shape_msgs.msg import SolidPrimitive
+
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.pose import pose_from, quaternion_from_matrix
+from eim_ros.nodes.ik_server.client import joint_positions
+from eim_ros.srv import SampleIK
+
+Response = SampleIK.Response
+
+# The server verifies in compiled code, the test with pinocchio: they agree to rounding, far below the tolerance.
+ROUNDING = 1e-10
+
+
+@pytest.fixture(scope="module")
+def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+    started = start_server(max_samples=1000, max_timeout=5.0)
+    yield started
+    assert started.stop() == 0, started.log
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return Robot.load("iiwa14")
+
+
+def tip_pose(robot: Robot, configuration: np.ndarray) -> np.ndarray:
+    """Pose (4, 4) of the tip by pinocchio."""
+    import pinocchio
+
+    model = pinocchio.buildModelFromXML(robot.urdf)
+    data = model.createData()
+    q = np.zeros(model.nq)
+    for name, value in zip(robot.joint_names, configuration, strict=True):
+        q[model.joints[model.getJointId(name)].idx_q] = value
+    pinocchio.framesForwardKinematics(model, data, q)
+    base, tip = data.oMf[model.getFrameId(robot.base_link)], data.oMf[model.getFrameId(robot.tip_link)]
+    return (base.inverse() * tip).homogeneous
+
+
+def set_pose(message: SampleIK.Request, pose: np.ndarray) -> SampleIK.Request:
+    point, rotation = message.pose.pose.position, message.pose.pose.orientation
+    point.x, point.y, point.z = pose[:3, 3].tolist()
+    rotation.x, rotation.y, rotation.z, rotation.w = quaternion_from_matrix(pose).tolist()
+    return message
+
+
+def seed_state(robot: Robot, values: np.ndarray) -> JointState:
+    return JointState(name=list(robot.joint_names), position=[float(value) for value in values])
+
+
+@pytest.mark.parametrize("n", [1, 10, 100, 1000])
+def test_every_valid_configuration_reaches_the_position_within_limits(
+    client: ClientNode, server: ServerProcess, robot: Robot, n: int
+) -> None:
+    target = robot.forward(robot.sample_configurations(1, np.random.default_rng(n))[0])[:3, 3]
+    answer = client.sample(server, request(tuple(target), n_samples=n))
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert answer.joint_names == list(robot.joint_names)
+    positions = joint_positions(answer)
+    assert answer.n == n == len(answer.valid) == len(answer.expert)
+    assert len(answer.log_prob) == (n if n > 1 else 0)  # of one there is nothing to compare it with
+    assert len(answer.position_error) == len(answer.orientation_error) == n
+    assert all(answer.valid)
+    assert robot.within_limits(positions).all()
+    for row, error in zip(positions[:50], answer.position_error, strict=False):
+        distance = np.linalg.norm(tip_pose(robot, row)[:3, 3] - target)
+        assert distance <= 1e-6
+        assert abs(distance - error) < ROUNDING
+    assert set(answer.orientation_error) == {0.0}
+    assert answer.elapsed > 0.0
+
+
+def test_every_valid_configuration_reaches_the_whole_pose(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(7))[0])
+    answer = client.sample(server, set_pose(request(position_only=False, n_samples=20), pose))
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert all(answer.valid)
+    for row in joint_positions(answer):
+        reached = tip_pose(robot, row)
+        assert np.linalg.norm(reached[:3, 3] - pose[:3, 3]) <= 1e-6
+        # the angle of a rotation from its antisymmetric part: exact for small angles
+        difference = reached[:3, :3].T @ pose[:3, :3]
+        assert np.linalg.norm(difference - difference.T) / (2 * math.sqrt(2)) <= 1e-6 + ROUNDING
+
+
+def test_same_random_seed_gives_same_answer_and_a_negative_one_another(
+    client: ClientNode, server: ServerProcess
+) -> None:
+    first, second = (client.sample(server, request(random_seed=3)) for _ in range(2))
+    assert first.positions == second.positions
+    fresh = [client.sample(server, request(random_seed=-1)).positions for _ in range(2)]
+    assert fresh[0] != fresh[1]
+
+
+def test_seed_ranks_by_distance_to_it(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    near = robot.sample_configurations(1, np.random.default_rng(5))[0]
+    shuffled = JointState(name=list(robot.joint_names)[::-1], position=[float(value) for value in near[::-1]])
+    answer = client.sample(server, request(n_samples=50, seed=shuffled))
+    distances = np.linalg.norm(joint_positions(answer) - near, axis=1)
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert (np.diff(distances) >= -1e-9).all()
+
+
+def test_without_refinement_raw_samples_are_returned_with_their_true_errors(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    answer = client.sample(server, request(n_samples=30, refine=False))
+    assert answer.n == 30
+    for row, error in zip(joint_positions(answer), answer.position_error, strict=True):
+        assert abs(np.linalg.norm(tip_pose(robot, row)[:3, 3] - (0.4, 0.1, 0.6)) - error) < ROUNDING
+
+
+def test_distinct_drops_near_duplicates(client: ClientNode, server: ServerProcess) -> None:
+    answer = client.sample(server, request(n_samples=100, distinct=True))
+    positions = joint_positions(answer)
+    distances = np.linalg.norm(positions[:, None] - positions[None], axis=-1) + np.eye(len(positions))
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert distances.min() > 1e-3
+
+
+def test_looser_tolerance_of_a_request_is_used(client: ClientNode, server: ServerProcess) -> None:
+    answer = client.sample(server, request(n_samples=100, position_tolerance=1e-2))
+    assert 1e-6 < max(answer.position_error) <= 1e-2
+
+
+def test_quaternion_within_a_thousandth_of_unit_length_is_normalised(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(8))[0])
+    message = set_pose(request(position_only=False, n_samples=5), pose)
+    for axis in "xyzw":
+        rotation = message.pose.pose.orientation
+        setattr(rotation, axis, getattr(rotation, axis) * 1.0009)
+    answer = client.sample(server, message)
+    assert answer.error_code == Response.SUCCESS, answer.message
+    quaternion = quaternion_from_matrix(tip_pose(robot, joint_positions(answer)[0]))
+    assert np.allclose(pose_from(pose[:3, 3], quaternion), pose, atol=1e-5)
+
+
+def _position(axis: str, value: float) -> SampleIK.Request:
+    message = request()
+    setattr(message.pose.pose.position, axis, value)
+    return message
+
+
+def _quaternion(*values: float) -> SampleIK.Request:
+    message = request()
+    rotation = message.pose.pose.orientation
+    rotation.x, rotation.y, rotation.z, rotation.w = values
+    return message
+
+
+def _frame(name: str) -> SampleIK.Request:
+    message = request()
+    message.pose.header.frame_id = name
+    return message
+
+
+def _seed(names: list[str], positions: list[float]) -> SampleIK.Request:
+    return request(seed=JointState(name=names, position=positions))
+
+
+JOINTS = list(Robot.load("iiwa14").joint_names)
+GOAL, STATE = Response.INVALID_GOAL_CONSTRAINTS, Response.INVALID_ROBOT_STATE
+BAD_REQUESTS: dict[str, tuple[Callable[[], SampleIK.Request], int, str]] = {
+    "nan position": (lambda: _position("x", math.nan), GOAL, "finite"),
+    "infinite position": (lambda: _position("z", -math.inf), GOAL, "finite"),
+    "nan quaternion": (lambda: _quaternion(math.nan, 0.0, 0.0, 1.0), GOAL, "finite"),
+    "zero quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 0.0), GOAL, "zero"),
+    "long quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 1.002), GOAL, "length 1.002"),
+    "short quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 0.5), GOAL, "length 0.5"),
+    "unknown frame": (lambda: _frame("map"), Response.FRAME_TRANSFORM_FAILURE, "expected the base link 'base_link'"),
+    "no frame": (lambda: _frame(""), Response.FRAME_TRANSFORM_FAILURE, "expected the base link 'base_link'"),
+    "unknown tip": (lambda: request(tip_link="elbow"), Response.INVALID_LINK_NAME, "expected 'tool0'"),
+    "no samples": (lambda: request(n_samples=0), GOAL, "n_samples is 0"),
+    "too many samples": (lambda: request(n_samples=1001), GOAL, "expected 1 to 1000"),
+    "most samples": (lambda: request(n_samples=2**32 - 1), GOAL, "expected 1 to 1000"),
+    "unknown joint": (lambda: _seed([*JOINTS, "gripper"], [0.0] * 8), STATE, "unknown joints: gripper"),
+    "missing joint": (lambda: _seed(JOINTS[:-1], [0.0] * 6), STATE, f"lacks joints: {JOINTS[-1]}"),
+    "repeated joint": (lambda: _seed(JOINTS[:-1] + JOINTS[:1], [0.0] * 7), STATE, "twice"),
+    "joint without value": (lambda: _seed(JOINTS, [0.0] * 6), STATE, "7 names and 6 positions"),
+    "values without names": (lambda: _seed([], [0.0] * 7), STATE, "0 names and 7 positions"),
+    "nan joint": (lambda: _seed(JOINTS, [math.nan] * 7), STATE, "finite"),
+    "negative timeout": (lambda: request(timeout=-1.0), GOAL, "timeout"),
+    "nan timeout": (lambda: request(timeout=math.nan), GOAL, "timeout"),
+    "too long timeout": (lambda: request(timeout=5.1), GOAL, "at most 5.0 s"),
+    "negative position tolerance": (lambda: request(position_tolerance=-1e-6), GOAL, "position_tolerance"),
+    "infinite orientation tolerance": (lambda: request(orientation_tolerance=math.inf), GOAL, "orientation_tolerance"),
+    "unreachable": (lambda: request((2.0, 0.0, 0.5)), Response.NO_IK_SOLUTION, "best"),
+    "timeout before it is read": (lambda: request(timeout=1e-9), Response.TIMED_OUT, "timeout"),
+    "timeout while searching": (  # a tenth of what it takes
+        lambda: request(n_samples=1000, timeout=5e-4, avoid_self_collision=True),
+        Response.TIMED_OUT,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_REQUESTS)
+def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(
+    client: ClientNode, server: ServerProcess, name: str
+) -> None:
+    make, code, cause = BAD_REQUESTS[name]
+    answer = client.sample(server, make())
+    assert (answer.error_code, cause in answer.message) == (code, True), answer.message
+    assert code == Response.TIMED_OUT or not any(answer.valid)  # what was found in time is returned
+    assert len(answer.positions) == answer.n * len(answer.joint_names)
+    assert client.sample(server, request()).error_code == Response.SUCCESS, server.log
+
+
+def test_unreachable_pose_returns_its_best_attempt(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    answer = client.sample(server, request((2.0, 0.0, 0.5)))
+    assert (answer.n, answer.valid) == (1, [False])
+    distance = np.linalg.norm(tip_pose(robot, joint_positions(answer)[0])[:3, 3] - (2.0, 0.0, 0.5))
+    assert abs(distance - answer.position_error[0]) < ROUNDING
+
+
+def test_seed_is_matched_by_name_not_by_order(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    values = robot.sample_configurations(1, np.random.default_rng(9))[0]
+    ordered = seed_state(robot, values)
+    order = np.random.default_rng(1).permutation(robot.dof)
+    shuffled: Any = JointState(name=[robot.joint_names[i] for i in order], position=[float(values[i]) for i in order])
+    answers = [client.sample(server, request(seed=state)) for state in (ordered, shuffled)]
+    assert answers[0].positions == answers[1].positions
+
+
+def test_constraints_of_a_request_hold_in_its_answer(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    q = np.array([0.2, 0.6, 0.1, 1.2, 0.3, 0.8, 0.0])
+    message = set_pose(request((0.0, 0.0, 0.0), n_samples=50, position_only=False), robot.forward(q))
+    message.fixed_joints = JointState(name=["joint_a3"], position=[0.1])
+    message.limited_joints, message.lower_limits, message.upper_limits = ["joint_a1"], [-1.0], [math.inf]
+    message.tolerances = [0.0] * 5 + [math.inf]
+    message.avoid_self_collision = True
+    answer = client.sample(server, message)
+    assert answer.error_code == Response.SUCCESS, answer.message
+    positions = joint_positions(answer)
+    assert all(answer.valid)
+    assert (positions[:, 2] == 0.1).all()
+    assert (positions[:, 0] >= -1.0).all()
+    for row in positions:
+        offset = np.linalg.inv(robot.forward(q)) @ tip_pose(robot, row)
+        assert np.linalg.norm(offset[:3, 3]) <= 1e-6 + ROUNDING
+        assert np.linalg.norm(offset[:2, 2]) <= 1e-6 + ROUNDING
+
+
+def test_obstacle_around_the_goal_is_told(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    pose = robot.forward(np.full(7, 0.4))
+    message = set_pose(request((0.0, 0.0, 0.0), n_samples=5, position_only=False), pose)
+    message.obstacles = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.3])]
+    message.obstacle_poses = [message.pose.pose]
+    answer = client.sample(server, message)
+    assert answer.error_code == Response.GOAL_IN_COLLISION
+    assert not any(answer.valid)
+    assert "collide" in answer.message

@@ -1,0 +1,50 @@
+"""Settings of the node and the shipped parameter file say the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.kinematics.shipped import share_path
+from eim_ros.nodes.common.parameters import descriptor
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.settings import read_yaml
+
+
+def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
+    values = read_yaml(share_path("config/ik_server.yaml"))["/**"]["ros__parameters"]
+    assert values == IkServerSettings().to_mapping()
+    types = {name: type(value) for name, value in values.items()}  # ROS does not take 1 for 1.0
+    assert types == {name: type(value) for name, value in IkServerSettings().to_mapping().items()}
+
+
+def test_read_only_are_exactly_those_that_configure_uses() -> None:
+    writable = {field.name for field in dataclasses.fields(IkServerSettings) if not descriptor(field).read_only}
+    assert writable == {
+        "default_position_tolerance",
+        "default_orientation_tolerance",
+        "default_timeout",
+        "max_timeout",
+        "max_samples",
+    }
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(IkServerSettings), ids=lambda field: field.name)
+def test_descriptor_has_a_description_and_admits_the_default(field: dataclasses.Field[object]) -> None:
+    result = descriptor(field)
+    assert result.description
+    for bounds in (*result.integer_range, *result.floating_point_range):
+        assert bounds.from_value <= field.default <= bounds.to_value
+
+
+def test_default_timeout_above_the_maximum_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="default_timeout"):
+        IkServerSettings(default_timeout=2.0, max_timeout=1.0)
+
+
+def test_two_sources_of_the_robot_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="robot and robot_description"):
+        IkServerSettings(robot=str(tmp_path), robot_description="<robot/>")

@@ -1,0 +1,264 @@
+"""Services of the motion prior over DDS: what they answer, what they refuse and why, and the exchange of priors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from motion.demonstrated import JOINTS, N_POINTS, positions_of, two_ways
+from nodes.client_node import ClientNode
+from nodes.server_process import ServerProcess
+from rclpy.duration import Duration
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from eim_ros.kinematics.shipped import share_path
+from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.msg import ViaPoint
+from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
+from eim_ros.settings import read_yaml
+from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
+
+NODE = "/motion_prior_server"
+SUCCESS, FAILURE, INVALID = 1, 99999, -16
+TYPES = {"sample_motion": SampleMotion, "score_motion": ScoreMotion, "condition": ConditionMotion}
+
+
+def trained(path: Path, seed: int, **data: Any) -> Path:
+    config = MotionEMConfig(n_components=2, n_starts=1)
+    MotionTraining(config, seed).run(two_ways(100, seed, **data)).model.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def prior_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("prior") / "prior.safetensors", 0)
+
+
+@pytest.fixture(scope="module")
+def prior(prior_file: Path) -> MotionPrior:
+    return MotionPrior.load(prior_file)
+
+
+@pytest.fixture(scope="module")
+def server(start_server: Callable[..., ServerProcess], prior_file: Path) -> Iterator[ServerProcess]:
+    limits = {"max_samples": 1000, "max_points": 500, "max_trajectory_points": 5000}
+    started = start_server(node="motion_prior_server", model=prior_file, **limits)
+    yield started
+    assert started.stop() == 0, started.log
+
+
+@pytest.fixture
+def call(client: ClientNode, server: ServerProcess) -> Callable[..., Any]:
+    def send(name: str, **fields: Any) -> Any:
+        if name == "load_model":
+            return client.call(server, LoadModel, f"{NODE}/load_model", LoadModel.Request(**fields))
+        kind = TYPES[name]
+        return client.call(server, kind, f"{NODE}/{name}", kind.Request(**{"context": [1.0], **fields}))
+
+    return send
+
+
+def matrix(answer: Any) -> np.ndarray:
+    return np.frombuffer(answer.positions).reshape(answer.n, answer.n_points, len(answer.joint_names))
+
+
+def trajectory(positions: np.ndarray, names: tuple[str, ...] = JOINTS, duration: float = 2.0) -> JointTrajectory:
+    times = 3.0 + np.linspace(0.0, duration, len(positions))
+    points = [
+        JointTrajectoryPoint(positions=row, time_from_start=Duration(nanoseconds=round(1e9 * time)).to_msg())
+        for row, time in zip(positions.tolist(), times, strict=True)
+    ]
+    return JointTrajectory(joint_names=list(names), points=points)
+
+
+def via(phase: float = 0.5, names: tuple[str, ...] = ("wrist",), positions: tuple[float, ...] = (0.9,)) -> ViaPoint:
+    return ViaPoint(phase=phase, joint_names=list(names), positions=list(positions))
+
+
+def test_motions_are_told_as_trajectories_and_as_a_matrix(call: Callable[..., Any], prior: MotionPrior) -> None:
+    answer = call("sample_motion", n_samples=20, random_seed=3)
+    assert (answer.error_code, answer.message) == (SUCCESS, "")
+    assert tuple(answer.joint_names) == JOINTS
+    assert (answer.n, answer.n_points) == (20, N_POINTS)
+    motions = matrix(answer)
+    for motion, message in zip(motions, answer.trajectories, strict=True):
+        assert tuple(message.joint_names) == JOINTS
+        np.testing.assert_array_equal(motion, [point.positions for point in message.points])
+    last = answer.trajectories[0].points[-1].time_from_start
+    assert last.sec + 1e-9 * last.nanosec == pytest.approx(prior.mean_duration, abs=1e-8)
+    assert answer.times[-1] == prior.mean_duration
+    np.testing.assert_allclose(prior.score(motions, [1.0]).log_prob, answer.log_prob, atol=1e-3)
+    assert len(answer.component) == len(answer.valid) == 20
+    assert answer.log_evidence == 0.0
+
+
+def test_same_random_seed_gives_same_motions_and_a_negative_one_others(call: Callable[..., Any]) -> None:
+    first, again = (call("sample_motion", n_samples=2, random_seed=3, flat=True) for _ in range(2))
+    assert first.positions == again.positions
+    fresh = [call("sample_motion", n_samples=2, random_seed=-1, flat=True).positions for _ in range(2)]
+    assert fresh[0] != fresh[1]
+
+
+def test_duration_points_and_flatness_are_as_asked_for(call: Callable[..., Any]) -> None:
+    answer = call("sample_motion", n_samples=100, duration=7.5, n_points=101, flat=True)
+    assert answer.trajectories == []
+    assert matrix(answer).shape == (100, 101, 3)
+    np.testing.assert_allclose(answer.times, np.linspace(0.0, 7.5, 101))
+
+
+def test_via_points_are_met(call: Callable[..., Any], prior: MotionPrior) -> None:
+    answer = call("sample_motion", n_samples=50, n_points=101, flat=True, via_points=[via()])
+    np.testing.assert_allclose(matrix(answer)[:, 50, 2], 0.9, atol=6e-3)  # a deviation of 1e-3 unless told otherwise
+    from eim_ros.motion import ViaPoint as Wish
+
+    expected = prior.condition([1.0], [Wish(0.5, ("wrist",), (0.9,))]).log_evidence
+    assert answer.log_evidence == pytest.approx(expected)
+
+
+def test_conditioned_prior_is_told_by_component(call: Callable[..., Any]) -> None:
+    answer = call("condition", via_points=[via()], n_points=11)
+    assert answer.error_code == SUCCESS
+    shape = (answer.n_components, answer.n_points, 3)
+    assert shape == (2, 11, 3)
+    means, deviations = (np.frombuffer(x).reshape(shape) for x in (answer.means, answer.standard_deviations))
+    assert np.exp(answer.log_weights).sum() == pytest.approx(1.0)
+    assert means[int(np.argmax(answer.log_weights)), 5, 2] == pytest.approx(0.9, abs=2e-3)
+    assert 0.0 < deviations[:, 5, 2].max() < 2e-3
+    assert answer.log_evidence != 0.0
+
+
+def test_demonstrations_score_well_and_their_averages_are_outliers(call: Callable[..., Any]) -> None:
+    fresh = two_ways(60, 9)
+    motions = positions_of(fresh)
+    rows = np.argsort(np.abs(fresh.context[:, 0] - 1.0))[:8]
+    good = motions[rows]
+    answer = call("score_motion", trajectories=[trajectory(motion) for motion in good], context=[1.0])
+    assert answer.error_code == SUCCESS, answer.message
+    straight = np.zeros_like(good[0]) + np.linspace(0.0, 1.0, N_POINTS)[:, None] * np.array([1.0, -0.5, 0.0])
+    answer = call("score_motion", trajectories=[trajectory(good[0]), trajectory(straight)])
+    assert answer.quantile[1] == 0.0
+    assert list(answer.outlier)[1] is True
+    assert answer.log_prob[0] > answer.log_prob[1] + 10.0
+    assert len(answer.residual) == 2
+
+
+def test_joints_are_matched_by_name_and_times_by_phase(call: Callable[..., Any]) -> None:
+    motion = positions_of(two_ways(1, 9))[0]
+    same = trajectory(motion[:, ::-1], JOINTS[::-1], duration=11.0)
+    answer = call("score_motion", trajectories=[trajectory(motion), same])
+    assert answer.error_code == SUCCESS, answer.message
+    assert answer.log_prob[0] == pytest.approx(answer.log_prob[1], abs=1e-3)  # times are whole nanoseconds
+
+
+def _changed(change: Callable[[JointTrajectory], None]) -> dict[str, Any]:
+    message = trajectory(positions_of(two_ways(1, 9))[0])
+    change(message)
+    return {"trajectories": [trajectory(positions_of(two_ways(1, 9))[0]), message]}
+
+
+def _set(attribute: str, value: Any) -> Callable[[JointTrajectory], None]:
+    return lambda message: setattr(message, attribute, value)
+
+
+def _set_point(attribute: str, value: Any) -> Callable[[JointTrajectory], None]:
+    return lambda message: setattr(message.points[7], attribute, value)
+
+
+BAD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no samples": ("sample_motion", {}, "n_samples is 0, expected 1 to 1000"),
+    "too many samples": ("sample_motion", {"n_samples": 1001}, "(parameter max_samples)"),
+    "one point": ("sample_motion", {"n_samples": 1, "n_points": 1}, "n_points is 1, expected 2 to 500"),
+    "too many points": ("sample_motion", {"n_samples": 1, "n_points": 501}, "max_points"),
+    "too large": ("sample_motion", {"n_samples": 100, "n_points": 51}, "ask for them with flat"),
+    "no context": ("sample_motion", {"n_samples": 1, "context": []}, "expected 1 numbers (goal)"),
+    "long context": ("condition", {"context": [1.0, 2.0]}, "expected 1 numbers (goal)"),
+    "nan context": ("score_motion", {**_changed(lambda m: None), "context": [math.nan]}, "finite"),
+    "nan duration": ("sample_motion", {"n_samples": 1, "duration": math.nan}, "duration"),
+    "negative duration": ("sample_motion", {"n_samples": 1, "duration": -1.0}, "duration"),
+    "phase": ("condition", {"via_points": [via(), via(1.5)]}, "via point 1: the phase"),
+    "nan via": ("condition", {"via_points": [via(positions=(math.nan,))]}, "finite"),
+    "unknown via joint": ("sample_motion", {"n_samples": 1, "via_points": [via(names=("hip",))]}, "unknown joints hip"),
+    "via without joints": ("condition", {"via_points": [via(names=(), positions=())]}, "must name joints"),
+    "via out of limits": (
+        "condition",
+        {"via_points": [via(names=("elbow",), positions=(3.1,))]},
+        "limits are -3 and 3",
+    ),
+    "no trajectories": ("score_motion", {}, "number of trajectories is 0"),
+    "unknown joint": (
+        "score_motion",
+        _changed(_set("joint_names", ["shoulder", "elbow", "hip"])),
+        "unknown joints: hip",
+    ),
+    "missing joint": ("score_motion", _changed(_set("joint_names", ["shoulder", "elbow"])), "lacks joints: wrist"),
+    "repeated joint": ("score_motion", _changed(_set("joint_names", ["elbow", "elbow", "wrist"])), "twice"),
+    "missing position": ("score_motion", _changed(_set_point("positions", [0.0, 0.0])), "point 7 has 2 positions"),
+    "nan position": ("score_motion", _changed(_set_point("positions", [0.0, math.nan, 0.0])), "finite"),
+    "out of limits": (
+        "score_motion",
+        _changed(_set_point("positions", [0.0, 3.1, 0.0])),
+        "motion 1: joint elbow is at 3.1 in point 7, its limits are -3 and 3",
+    ),
+    "time going backwards": (
+        "score_motion",
+        _changed(_set_point("time_from_start", Duration(seconds=1).to_msg())),
+        "increasing times",
+    ),
+    "one point only": (
+        "score_motion",
+        _changed(lambda m: m.points.__delitem__(slice(1, None))),
+        "number of points is 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(call: Callable[..., Any], name: str) -> None:
+    service, fields, cause = BAD[name]
+    answer = call(service, **fields)
+    assert (answer.error_code, cause in answer.message) == (INVALID, True), answer.message
+    assert call("sample_motion", n_samples=1).error_code == SUCCESS
+
+
+def test_prior_is_exchanged_and_a_bad_one_refused(call: Callable[..., Any], prior_file: Path, tmp_path: Path) -> None:
+    fixed = {"n_samples": 1, "random_seed": 0, "flat": True}
+    old = call("sample_motion", **fixed).positions
+    assert call("load_model", path=str(trained(tmp_path / "other", 5))).success
+    new = call("sample_motion", **fixed).positions
+    assert new != old
+    (tmp_path / "half").write_bytes(prior_file.read_bytes()[:2000])
+    for path, cause in ((tmp_path / "half", "truncated"), (tmp_path / "none", "cannot read"), ("", "empty")):
+        answer = call("load_model", path=str(path))
+        assert (answer.success, cause in answer.message) == (False, True), answer.message
+    assert call("sample_motion", **fixed).positions == new
+    assert call("load_model", path=str(prior_file)).success
+    assert call("sample_motion", **fixed).positions == old
+
+
+def test_server_without_a_model_waits_for_one(
+    start_server: Callable[..., ServerProcess], client: ClientNode, tmp_path: Path
+) -> None:
+    server = start_server("-r", "__ns:=/waiting", node="motion_prior_server")
+    node = f"/waiting{NODE}"
+    refused = client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1))
+    assert (refused.error_code, "no model is loaded" in refused.message) == (FAILURE, True)
+    path = trained(tmp_path / "plain", 1, context=False)
+    assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
+    answer = client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1))
+    assert answer.error_code == SUCCESS
+    assert server.stop() == 0, server.log
+
+
+def test_bad_model_ends_the_process_with_its_cause(start_server: Callable[..., ServerProcess], model: Path) -> None:
+    server = start_server(node="motion_prior_server", model=model)  # one of inverse kinematics
+    assert server.wait() == 1
+    assert "expected a 'motion_prior'" in server.log
+
+
+def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
+    values = read_yaml(share_path("config/motion_prior_server.yaml"))["/**"]["ros__parameters"]
+    assert values == MotionPriorServerSettings().to_mapping()

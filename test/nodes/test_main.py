@@ -1,0 +1,33 @@
+"""One table of processes: what is in it exists, is installed, and is found by the name of the executable."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from eim_ros.nodes import __main__ as processes
+
+
+@pytest.mark.parametrize("name", processes.NODES)
+def test_every_entry_leads_to_a_node(name: str) -> None:
+    entry = processes.NODES[name]
+    node = getattr(importlib.import_module(f"eim_ros.nodes.{entry.module}"), entry.node)
+    assert callable(node.start)
+    assert callable(node.close)
+
+
+@pytest.mark.parametrize("words", [["/opt/lib/eim_ros/trainer", "-x"], ["/site-packages/nodes/__main__.py", "trainer"]])
+def test_a_node_is_found_by_the_name_of_the_program_or_by_the_first_word(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    runs: list[tuple[object, ...]] = []
+    monkeypatch.setattr(processes, "run_node", lambda *given: runs.append(given) or 7)
+    assert processes.main(words) == 7
+    assert runs == [("trainer", processes.NODES["trainer"].make, words, 4)]
+
+
+@pytest.mark.parametrize("words", [["/usr/bin/pytest"], ["__main__.py"], ["__main__.py", "ik_sever"]])
+def test_unknown_node_is_refused_with_the_known_ones(words: list[str]) -> None:
+    with pytest.raises(SystemExit, match="expected one of demo_recorder, .*ik_server"):
+        processes.main(words)

@@ -1,0 +1,275 @@
+"""The action `~/train` over DDS: results, feedback, cancels, one at a time, clients that leave, bad goals."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rclpy
+from action_msgs.msg import GoalStatus
+from motion.demonstrated import two_ways
+from nodes.server_process import PATIENCE, ServerProcess
+from rclpy.action import ActionClient
+from rclpy.executors import SingleThreadedExecutor
+
+from eim_ros.action import Train
+from eim_ros.data import DataSet, save_data_set
+from eim_ros.ik import IKModel, collect
+from eim_ros.kinematics import Robot
+from eim_ros.motion import MotionPrior
+
+EM = ("experts=2", "n-starts=1")
+ENDLESS = ("experts=2", "n-starts=1000000", "iterations=1000000", "tolerance=0")  # EM ends where rounding stops it
+NUMBERS = itertools.count()
+LONG_START = ("experts=2", "reference-starts=100000")
+
+
+class TrainClient:
+    """A node of its own, which may leave at any time."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self._server = server
+        self.node = rclpy.create_node(f"train_client_{next(NUMBERS)}")
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self._client = ActionClient(self.node, Train, "/trainer/train")
+        self.feedback: list[tuple[float, Train.Feedback]] = []
+        self._running: list[Any] = []
+        end = time.monotonic() + PATIENCE
+        while not self._client.wait_for_server(0.2):
+            assert server.is_running and time.monotonic() < end, server.log
+
+    def spin(self, future: Any, timeout: float = PATIENCE) -> Any:
+        self.executor.spin_until_future_complete(future, timeout)
+        assert future.done(), self._server.log
+        return future.result()
+
+    def send(self, **goal: Any) -> Any:
+        """The goal's handle."""
+        message = Train.Goal(**{"algorithm": "em", "task": "motion", **goal})
+        self.feedback.clear()
+
+        def keep(told: Any) -> None:
+            self.feedback.append((time.monotonic(), told.feedback))
+
+        goal = self.spin(self._client.send_goal_async(message, feedback_callback=keep))
+        if goal.accepted:
+            self._running.append(goal)
+        return goal
+
+    def wait_for_phase(self, phase: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not any(told.phase == phase for _, told in self.feedback):
+            self.executor.spin_once(0.05)
+            assert time.monotonic() < end, self._server.log
+
+    def result(self, handle: Any) -> tuple[int, Train.Result]:
+        answer = self.spin(handle.get_result_async())
+        self._running.remove(handle)
+        return answer.status, answer.result
+
+    def train(self, **goal: Any) -> tuple[int, Train.Result]:
+        handle = self.send(**goal)
+        assert handle.accepted
+        return self.result(handle)
+
+    def cancel_all(self) -> None:
+        """What a failed test leaves running must not have the goals of the next ones rejected."""
+        for goal in [*self._running]:
+            self.spin(goal.cancel_goal_async())
+            self.result(goal)
+
+    def leave(self) -> None:
+        self.executor.shutdown()
+        self._client.destroy()
+        self.node.destroy_node()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trainer")
+
+
+@pytest.fixture(scope="module")
+def motions(folder: Path) -> str:
+    save_data_set(folder / "motions.npz", two_ways(60, 0))
+    return str(folder / "motions.npz")
+
+
+@pytest.fixture(scope="module")
+def server(start_server: Callable[..., ServerProcess], folder: Path) -> Iterator[ServerProcess]:
+    started = start_server(node="trainer", folder=folder / "models", feedback_period=0.2)
+    yield started
+    assert started.stop() == 0, started.log
+
+
+@pytest.fixture
+def trainer(ros_environment: None, server: ServerProcess) -> Iterator[TrainClient]:
+    client = TrainClient(server)
+    yield client
+    client.cancel_all()
+    client.leave()
+
+
+def test_goal_gives_a_model_its_status_and_figures(trainer: TrainClient, motions: str, folder: Path) -> None:
+    output = folder / "prior.safetensors"
+    status, result = trainer.train(data=motions, settings=[*EM], output=str(output), random_seed=3)
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert (result.success, result.message, result.model, result.status) == (True, "", str(output), "converged")
+    figures = dict(zip(result.metric_names, result.metrics, strict=True))
+    assert figures["n_samples"] == 48.0
+    assert figures["iterations"] >= 1.0
+    record = MotionPrior.load(output).training
+    assert (record["seed"], record["config"]["n_components"]) == (3, 2)
+    assert trainer.feedback[-1][1].phase == "writing"
+
+
+def test_inverse_kinematics_without_output_goes_to_the_folder(trainer: TrainClient, folder: Path) -> None:
+    save_data_set(folder / "planar.npz", collect(Robot.load("planar3"), 60, "position", 0))
+    status, result = trainer.train(task="ik", data=str(folder / "planar.npz"), settings=["experts=2"])
+    assert (status, result.message) == (GoalStatus.STATUS_SUCCEEDED, "")
+    assert Path(result.model).parent == folder / "models"
+    assert Path(result.model).name.startswith("ik_em_")
+    assert IKModel.load(result.model).robot.name == "planar3"
+
+
+def test_feedback_tells_of_iterations_and_of_the_time(trainer: TrainClient, motions: str) -> None:
+    handle = trainer.send(data=motions, settings=[*ENDLESS])
+    trainer.wait_for_phase("fitting")
+    trainer.feedback.clear()
+    while len(trainer.feedback) < 5:
+        trainer.executor.spin_once(1.0)
+    told = [feedback for _, feedback in trainer.feedback]
+    assert told[-1].iteration > told[0].iteration
+    assert told[-1].n_iterations == 2**32 - 1  # a million million are more than the message can carry
+    assert told[-1].elapsed > told[0].elapsed > 0.0
+    assert told[0].ratio_kl != told[0].ratio_kl  # EM has none
+    assert abs(told[0].entropy) < 1e3
+    trainer.spin(handle.cancel_goal_async())
+    trainer.result(handle)
+
+
+@pytest.mark.parametrize(
+    ("phase", "algorithm", "settings"),
+    [("reading", "em", ENDLESS), ("preparing", "eim", LONG_START), ("fitting", "em", ENDLESS)],
+)
+def test_cancel_ends_each_phase_and_leaves_no_model(
+    trainer: TrainClient, server: ServerProcess, motions: str, folder: Path, phase: str, algorithm: str, settings: tuple
+) -> None:
+    output = folder / "canceled.safetensors"
+    handle = trainer.send(data=motions, algorithm=algorithm, settings=[*settings], output=str(output))
+    trainer.wait_for_phase(phase)
+    assert trainer.spin(handle.cancel_goal_async()).goals_canceling
+    status, result = trainer.result(handle)
+    assert status == GoalStatus.STATUS_CANCELED
+    assert (result.success, result.message) == (False, f"canceled while {phase}")
+    assert not [path.name for path in folder.iterdir() if "canceled" in path.name]
+    status, result = trainer.train(data=motions, settings=[*EM], output=str(folder / "after.safetensors"))
+    assert status == GoalStatus.STATUS_SUCCEEDED, server.log
+
+
+def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, motions: str) -> None:
+    """The search itself tells nothing; messages come from the node, with the time that has passed."""
+    handle = trainer.send(data=motions, algorithm="eim", settings=[*LONG_START])
+    trainer.wait_for_phase("preparing")
+    trainer.feedback.clear()
+    while len(trainer.feedback) < 10:
+        trainer.executor.spin_once(1.0)
+    assert {told.phase for _, told in trainer.feedback} == {"preparing"}
+    steps = [later[1].elapsed - sooner[1].elapsed for sooner, later in itertools.pairwise(trainer.feedback)]
+    assert sorted(steps)[len(steps) // 2] < 1.0  # the median: a busy machine may hold one back
+    trainer.spin(handle.cancel_goal_async())
+    assert trainer.result(handle)[0] == GoalStatus.STATUS_CANCELED
+
+
+def test_second_goal_is_rejected_and_the_first_goes_on(trainer: TrainClient, motions: str) -> None:
+    first = trainer.send(data=motions, settings=[*ENDLESS])
+    assert first.accepted
+    trainer.wait_for_phase("fitting")
+    assert not trainer.send(data=motions, settings=[*EM]).accepted
+    trainer.wait_for_phase("fitting")  # sending forgets the feedback that came before
+    trainer.spin(first.cancel_goal_async())
+    assert trainer.result(first)[0] == GoalStatus.STATUS_CANCELED
+
+
+def test_training_goes_on_when_its_client_leaves(
+    trainer: TrainClient, server: ServerProcess, motions: str, folder: Path
+) -> None:
+    output = folder / "orphan.safetensors"
+    guest = TrainClient(server)
+    settings = [*EM, "iterations=300", "tolerance=0"]
+    assert guest.send(data=motions, settings=settings, output=str(output)).accepted
+    guest.wait_for_phase("reading")
+    guest.leave()
+    end = time.monotonic() + PATIENCE
+    while not output.exists():
+        assert time.monotonic() < end, server.log
+        time.sleep(0.05)
+    assert MotionPrior.load(output).training["iterations"] > 1
+    server.wait_for_log(f"wrote {output}")  # the next goal would be rejected before
+    status, _ = trainer.train(data=motions, settings=[*EM], output=str(folder / "next.safetensors"))
+    assert status == GoalStatus.STATUS_SUCCEEDED, server.log
+
+
+def bad_goals(folder: Path, motions: str) -> dict[str, tuple[dict[str, Any], str]]:
+    full = two_ways(2, 0)
+    save_data_set(folder / "empty.npz", DataSet(full.context[:0], full.sample[:0], full.description))
+    save_data_set(folder / "planar.npz", collect(Robot.load("planar3"), 60, "position", 0))
+    (folder / "half.npz").write_bytes(Path(motions).read_bytes()[:500])
+    planar = str(folder / "planar.npz")
+    return {
+        "empty": ({"data": str(folder / "empty.npz")}, "the data set is empty"),
+        "half": ({"data": str(folder / "half.npz")}, "truncated"),
+        "nothing": ({}, "cannot read"),
+        "other robot": ({"task": "ik", "data": planar, "robot": "planar5"}, "is of robot 'planar3'"),
+        "other task": ({"data": planar}, "expected 'motion'"),
+        "algorithm": ({"data": motions, "algorithm": "gan"}, "invalid choice: 'gan'"),
+        "task": ({"data": motions, "task": "dance"}, "invalid choice: 'dance'"),
+        "setting": ({"data": motions, "settings": ["speed=3"]}, "unknown setting speed"),
+        "value": ({"data": motions, "settings": ["experts=0"]}, "n_components must be at least 1"),
+        "output": ({"data": motions, "output": "/proc/m.safetensors"}, "/proc"),
+    }
+
+
+@pytest.mark.parametrize("name", [
+    "empty", "half", "nothing", "other robot", "other task", "algorithm", "task", "setting", "value", "output",
+])  # fmt: skip
+def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, motions: str, folder: Path, name: str) -> None:
+    goal, cause = bad_goals(folder, motions)[name]
+    status, result = trainer.train(**goal)
+    assert status == GoalStatus.STATUS_ABORTED
+    assert not result.success
+    assert cause in result.message, result.message
+
+
+def test_node_that_is_ended_while_training_ends_the_training(
+    start_server: Callable[..., ServerProcess], motions: str, tmp_path: Path, ros_environment: None
+) -> None:
+    server = start_server("-r", "__node:=trainer", "-r", "__ns:=/second", node="trainer", folder=tmp_path)
+    client = rclpy.create_node("second_client")
+    executor = SingleThreadedExecutor()
+    executor.add_node(client)
+    action = ActionClient(client, Train, "/second/trainer/train")
+    assert action.wait_for_server(PATIENCE), server.log
+    goal = Train.Goal(task="motion", algorithm="em", data=motions, settings=[*ENDLESS])
+    sent = action.send_goal_async(goal)
+    executor.spin_until_future_complete(sent, PATIENCE)
+    assert sent.result().accepted
+    time.sleep(1.0)
+    assert server.stop() == 0, server.log
+    assert not list(tmp_path.iterdir())
+    executor.shutdown()
+    action.destroy()
+    client.destroy_node()
+
+
+def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
+    from eim_ros.kinematics.shipped import share_path
+    from eim_ros.nodes.trainer.settings import TrainerSettings
+    from eim_ros.settings import read_yaml
+
+    assert read_yaml(share_path("config/trainer.yaml"))["/**"]["ros__parameters"] == TrainerSettings().to_mapping()
