@@ -21,10 +21,10 @@ setup:
 	@scripts/setup.sh
 
 demo: setup
-	$(BIN)/eim demo $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(BIN)/eim demo $(if $(SEED),--random-seed $(SEED)) $(ARGS)
 
 demo-planar: setup
-	$(BIN)/eim demo-planar $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(BIN)/eim demo-planar $(if $(SEED),--random-seed $(SEED)) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ import json
 
 from eim_ros.cli.output_file import check_output
 from eim_ros.cli.robot_flags import add_robot_flags, robot_from
-from eim_ros.cli.whole_numbers import count, seed
+from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import save_data_set
 from eim_ros.ik.training.collect import collect
 from eim_ros.kinematics import CONTEXT_KINDS
@@ -38,7 +38,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="draw so many from all solutions of each pose, evenly; 0: uniform configurations (default)",
     )
     parser.add_argument("--output", required=True, metavar="FILE", help="data set to write (.npz)")
-    parser.add_argument("--seed", type=seed, default=0, help="random seed (default %(default)s)")
+    parser.add_argument(
+        "--random-seed", "--seed", type=random_seed, default=0, help="random seed (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     robot = robot_from(args)
     check_output(args.output)
-    data_set = collect(robot, args.samples, args.context, args.seed, args.solutions_per_pose)
+    data_set = collect(robot, args.samples, args.context, args.random_seed, args.solutions_per_pose)
     save_data_set(args.output, data_set)
     if args.json:
         answer = {

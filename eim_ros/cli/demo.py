@@ -23,7 +23,7 @@ from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.server_process import ServerProcess
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.waiting import Waiting
-from eim_ros.cli.whole_numbers import count, seed
+from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ServiceError
 from eim_ros.ik import IKModel, Training, collect, evaluate
@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--samples", type=count, default=10000, metavar="N", help="training pairs (default %(default)s)")
     add("--experts", type=int, default=50, metavar="N", help="experts of each model (default %(default)s)")
     add("-n", type=count, default=100, metavar="N", help="configurations to request (default %(default)s)")
-    add("--seed", type=seed, default=0, help="random seed (default %(default)s)")
+    add("--random-seed", "--seed", type=random_seed, default=0, help="random seed (default %(default)s)")
     add("--output", default="demo", metavar="FOLDER", help="where everything is written (default %(default)s)")
     add("--json", action="store_true", help="print one JSON object at the end")
     add_threads_flag(parser)
@@ -74,9 +74,11 @@ def run(args: argparse.Namespace) -> int:
     robot = Robot.load(args.robot)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"1. {args.samples} forward kinematics samples of {robot.name}, {robot.dof} joints, by seed {args.seed}")
-    data_set = collect(robot, args.samples, "position", args.seed)
-    test = collect(robot, 5000, "position", args.seed + 1_000_000)
+    print(
+        f"1. {args.samples} forward kinematics samples of {robot.name}, {robot.dof} joints, by seed {args.random_seed}"
+    )
+    data_set = collect(robot, args.samples, "position", args.random_seed)
+    test = collect(robot, 5000, "position", args.random_seed + 1_000_000)
     save_data_set(folder / "train.npz", data_set)
     save_data_set(folder / "test.npz", test)
 
@@ -84,9 +86,9 @@ def run(args: argparse.Namespace) -> int:
     table, path = _train(args, robot, data_set, test, folder)
     _print_training(table)
 
-    pose = _demo_pose(robot, args.seed)
+    pose = _demo_pose(robot, args.random_seed)
     print("3. The node ik_server with the last model, and requests to its service")
-    answer, latency = _ask(path, robot, pose, args.n, args.seed)
+    answer, latency = _ask(path, robot, pose, args.n, args.random_seed)
     summary = _summary(robot, answer, latency)
     _print_summary(summary, pose)
 
@@ -113,11 +115,11 @@ def _train(
         path = folder / f"{algorithm}{'_kinematics' if kinematics else ''}.safetensors"
         started = time.perf_counter()
         with ProgressBar(config.n_iterations, f"   {label:<16}") as progress:
-            outcome = Training(config, args.seed).run(data_set, robot, callbacks=[progress])
+            outcome = Training(config, args.random_seed).run(data_set, robot, callbacks=[progress])
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         outcome.model.save(path)
-        figures = evaluate(IKModel.load(path), test, args.seed)
+        figures = evaluate(IKModel.load(path), test, args.random_seed)
         table[label] = {**figures, "seconds": time.perf_counter() - started}
     return table, path
 

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from eim_ros.cli.server_process import ServerProcess
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.waiting import Waiting
-from eim_ros.cli.whole_numbers import count, seed
+from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.data.bag_import import Selection
 from eim_ros.data.motion_import import MotionForm, import_motions
@@ -56,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--motions", type=count, default=30, metavar="N", help="motions to demonstrate (default %(default)s)")
     add("--samples", type=count, default=4000, metavar="N", help="draws of the expert (default %(default)s)")
     add("--components", type=count, default=5, metavar="N", help="components of each mixture (default %(default)s)")
-    add("--seed", type=seed, default=0, help="random seed (default %(default)s)")
+    add("--random-seed", "--seed", type=random_seed, default=0, help="random seed (default %(default)s)")
     add("--output", default="demo-planar", metavar="FOLDER", help="where everything is written (default %(default)s)")
     add("--json", action="store_true", help="print one JSON object at the end")
     add_threads_flag(parser)
@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
             config = LineReachingConfig(
                 n_components=(args.components,), n_samples=args.samples, n_iterations=ITERATIONS, learners=LEARNERS
             )
-            result = fit_line_reaching(config, args.seed)
-            prior = _prior(motions, folder / "prior.safetensors", args.seed)
+            result = fit_line_reaching(config, args.random_seed)
+            prior = _prior(motions, folder / "prior.safetensors", args.random_seed)
 
             print(f"4. {N_EXECUTED} samples of each, executed by the simulator")
             table, samples = _execute(client, result, args)
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
                 node.check()
             raise
     _print(table)
-    print(f"5. Score of the motions: {_scores(prior, motions, args.seed)}")
+    print(f"5. Score of the motions: {_scores(prior, motions, args.random_seed)}")
 
     from eim_ros.viz.planar_demo_picture import draw_planar_demo  # here: matplotlib takes a second to import
 
@@ -118,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
 def _nodes(args: argparse.Namespace, domain_id: int, folder: Path) -> list[ServerProcess]:
     robot = {"obstacles": "[0.0, 0.0, 0.0]"}
     clock = {"publish_clock": "true", "speed": str(SPEED), "rate": str(RATE), "marker_rate": "1.0"}
-    expert = {"autostart": "false", "n_motions": str(args.motions), "seed": str(args.seed), "recorder": "demo_recorder"}
+    shown = {"n_motions": str(args.motions), "random_seed": str(args.random_seed)}
+    expert = {"autostart": "false", "recorder": "demo_recorder", **shown}
     return [
         ServerProcess({**robot, **clock}, domain_id, folder, "planar_simulator"),
         ServerProcess({"use_sim_time": "true"}, domain_id, folder, "demo_recorder"),
@@ -154,7 +155,7 @@ def _execute(
 ) -> tuple[dict[str, dict[str, float]], dict[str, FloatArray]]:
     """By model: mean distance to the line and share that reached it, as the simulator tells; and the samples."""
     client.set_task(result.task)
-    generator = torch.Generator().manual_seed(args.seed + 1)
+    generator = torch.Generator().manual_seed(args.random_seed + 1)
     table, samples = {}, {}
     for learner in LEARNERS:
         drawn, _ = result.fits[learner, args.components].mixture.sample(generator, N_EXECUTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from eim_ros.cli.whole_numbers import seed
+from eim_ros.cli.whole_numbers import random_seed
 from eim_ros.data import load_data_set
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.training.evaluate import evaluate
@@ -20,14 +20,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--model", required=True, metavar="FILE|NAME", help="model of eim train, or a shipped one")
     parser.add_argument("--data", required=True, metavar="FILE", help="test data of eim collect")
-    parser.add_argument("--seed", type=seed, default=0, help="random seed of the samples (default %(default)s)")
+    parser.add_argument(
+        "--random-seed", "--seed", type=random_seed, default=0, help="random seed of the samples (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    figures = evaluate(IKModel.load(args.model), load_data_set(args.data), args.seed)
+    figures = evaluate(IKModel.load(args.model), load_data_set(args.data), args.random_seed)
     if args.json:
         print(json.dumps(figures))
     else:

@@ -1,6 +1,6 @@
 """`eim experiment NAME`: run an experiment, print its table, draw its picture.
 
-Each takes --output, --seed and --json.
+Each takes --output, --random-seed and --json.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from eim_ros.cli.output_file import check_output
 from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.whole_numbers import seed
+from eim_ros.cli.whole_numbers import random_seed
 
 __all__ = ["add_parser", "run"]
 
@@ -36,7 +36,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     for name, summary in EXPERIMENTS.items():
         child = names.add_parser(name, help=summary, description=summary)
         child.add_argument("--output", default="experiments", metavar="DIR", help="folder (default %(default)s)")
-        child.add_argument("--seed", type=seed, default=0, help="random seed of everything (default %(default)s)")
+        child.add_argument(
+            "--random-seed",
+            "--seed",
+            type=random_seed,
+            default=0,
+            help="random seed of everything (default %(default)s)",
+        )
         child.add_argument("--json", action="store_true", help="print one JSON object at the end")
         add_threads_flag(child)
         module = importlib.import_module(f"eim_ros.cli.experiment_{name.replace('-', '_')}")

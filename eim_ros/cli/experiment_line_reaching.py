@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         row = f"{n_components:10d} {learner:>10} {fit.distance:13.4f} {fit.near:12.3f} {fit.coverage:9.3f}"
         print(row, flush=True)
 
-    result = fit_line_reaching(config, args.seed, progress)
+    result = fit_line_reaching(config, args.random_seed, progress)
     path = folder / "line_reaching.png"
     draw_line_reaching(result, path)
     print(f"picture: {path}")

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             shares = f"{fits.near[learner]:12.4f} {fits.on_one_mode[learner]:12.4f}"
             print(f"{name:<10} {learner:<4} {value:16.4f} +- {error:6.4f} {shares} {seconds}", flush=True)
 
-    result = fit_nonlinear(config, args.seed, progress)
+    result = fit_nonlinear(config, args.random_seed, progress)
     path = folder / "nonlinear.png"
     draw_nonlinear(result, path)
     print(f"picture: {path}")

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     def progress(learner: str, fit: ObstacleFit) -> None:
         print(f"{learner:>10} {fit.collisions:11.3f} {fit.distance:13.4f} {fit.above:15.3f}", flush=True)
 
-    result = fit_obstacle(config, args.seed, progress)
+    result = fit_obstacle(config, args.random_seed, progress)
     expert = (result.expert_collisions, result.expert_distance, result.expert_above)
     print(f"{'expert':>10} {expert[0]:11.3f} {expert[1]:13.4f} {expert[2]:15.3f}")
     path = folder / "obstacle.png"

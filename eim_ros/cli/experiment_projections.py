@@ -22,7 +22,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run, print a line per fact, and draw."""
     from eim_ros.viz.projections_picture import draw_projections
 
-    result = project_all(ProjectionsConfig.from_mapping(given_settings(args)), args.seed)
+    result = project_all(ProjectionsConfig.from_mapping(given_settings(args)), args.random_seed)
     print(f"{'case':<44} {'quantity':<24} {'found':>12} {'exact':>12}")
     case = ""
     for fact in result.facts:

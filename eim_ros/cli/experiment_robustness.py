@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     def progress(number: int, em: float, eim: float) -> None:
         print(f"{number:5d} {em:10.3f} {eim:10.3f}", flush=True)
 
-    result = compare_robustness(config, args.seed, progress)
+    result = compare_robustness(config, args.random_seed, progress)
     print(f"{'mean':>5} {sum(result.em) / len(result.em):10.3f} {sum(result.eim) / len(result.eim):10.3f}")
     shares = [result.share_at_optimum(values) for values in (result.em, result.eim)]
     print(f"at the global optimum ({result.optimum:.3f}): EM {shares[0]:.0%}, EIM {shares[1]:.0%} of the starts")

@@ -1,7 +1,7 @@
 """`eim motion`: motions from a motion prior, and how likely motions are, without ROS.
 
 sample draws motions for a context, through via points; score compares those of a data set with held-out demonstrations.
-Both take --json, and sample takes --seed.
+Both take --json, and sample takes --random-seed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 from eim_ros.cli.output_file import check_output
 from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.whole_numbers import count, seed_or_fresh
+from eim_ros.cli.whole_numbers import count, random_seed_or_fresh
 from eim_ros.data import DataSet, load_data_set, save_data_set
 from eim_ros.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.motion import Demonstrations, MotionDistribution, MotionPrior, MotionSamples, ViaPoint
@@ -46,7 +46,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("-n", "--samples", type=count, default=10, metavar="N", help="motions wanted (default %(default)s)")
     add("--points", type=count, metavar="N", help="points of each (default: as demonstrated)")
     add("--duration", type=float, default=0.0, metavar="S", help="[s] (default: the demonstrations' mean)")
-    add("--seed", type=seed_or_fresh, default=None, help="random seed; negative: a fresh one (default)")
+    add(
+        "--random-seed",
+        "--seed",
+        type=random_seed_or_fresh,
+        default=None,
+        help="random seed; negative: a fresh one (default)",
+    )
     add("--output", metavar="FILE", help="data set to write (.npz)")
     sample.set_defaults(job=_sample)
     score = jobs.add_parser("score", help="how likely motions are", description="Score the motions of a data set.")
@@ -75,7 +81,7 @@ def _sample(args: argparse.Namespace, prior: MotionPrior) -> int:
     n_points = args.points or prior.representation.n_points
     duration = args.duration or prior.mean_duration
     given = prior.condition(args.context, [_via_point(words) for words in args.via])
-    seed = secrets.randbelow(LARGEST_SEED) if args.seed is None else args.seed
+    seed = secrets.randbelow(LARGEST_SEED) if args.random_seed is None else args.random_seed
     samples = given.sample(args.samples, torch.Generator().manual_seed(seed), n_points)
     if args.output:
         save_data_set(args.output, _data_set(prior, samples, args.context, duration, seed))

@@ -116,7 +116,7 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
         if not names and len(numbers) != len(joint_names):
             expected = f"{len(joint_names)} values ({' '.join(joint_names)})"
             raise ConfigurationError(f"--near needs {expected}, got {len(numbers)}", args.near)
-        request.seed.name, request.seed.position = names or joint_names, numbers
+        request.near.name, request.near.position = names or joint_names, numbers
     request.n_samples = args.samples
     request.tip_link = args.tip
     request.random_seed = args.random_seed

@@ -15,7 +15,7 @@ from eim_ros.cli.configurations import print_configurations
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot
-from eim_ros.cli.whole_numbers import seed_or_fresh
+from eim_ros.cli.whole_numbers import random_seed_or_fresh
 from eim_ros.errors import ConfigurationError, JointStateError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.samples import to_mapping
@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="model of eim train, or a shipped one; without: all solutions of --robot",
     )
     add_robot_flags(parser, default="that of --model")
-    add("--random-seed", "--seed", type=seed_or_fresh, default=None, help="negative: a fresh one (default)")
+    add("--random-seed", "--seed", type=random_seed_or_fresh, default=None, help="negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")

@@ -22,7 +22,7 @@ from eim_ros.cli.progress import JsonProgress, ProgressBar
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.whole_numbers import count, seed
+from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, load_data_set
 from eim_ros.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik import IKModel
@@ -59,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add("--initial", metavar="FILE", help="model of eim train to start from (task ik)")
     add("--prior", metavar="FILE", help="model of demonstrations that multiplies the target of known-density (task ik)")
-    add("--seed", type=seed, default=0, help="random seed (default %(default)s)")
+    add("--random-seed", "--seed", type=random_seed, default=0, help="random seed (default %(default)s)")
     add("--device", default="cpu", help="where EIM runs: cpu, cuda (default %(default)s)")
     add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
     add(
@@ -129,13 +129,13 @@ def _trained(
 ) -> TrainingRun | MotionTrainingRun:
     if args.task == "ik":
         initial, prior = (IKModel.load(path) if path else None for path in (args.initial, args.prior))
-        return Training(config, args.seed, device).run(data_set, robot, initial=initial, prior=prior, **options)
+        return Training(config, args.random_seed, device).run(data_set, robot, initial=initial, prior=prior, **options)
     for flag, path in (("--initial", args.initial), ("--prior", args.prior)):
         if path:
             raise ConfigurationError(f"{flag} is for task ik", path)
     if robot is not None:
         _check_joints(Demonstrations.from_data_set(data_set), robot)
-    return MotionTraining(config, args.seed, device).run(data_set, **options)  # type: ignore[arg-type]
+    return MotionTraining(config, args.random_seed, device).run(data_set, **options)  # type: ignore[arg-type]
 
 
 def _config(args: argparse.Namespace) -> FitConfig:

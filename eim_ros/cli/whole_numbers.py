@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 
-__all__ = ["count", "seed", "seed_or_fresh"]
+__all__ = ["count", "random_seed", "random_seed_or_fresh"]
 
 LARGEST_COUNT = 2**32 - 1  # what the service's messages can carry
 LARGEST_SEED = 2**63 - 1
@@ -15,12 +15,12 @@ def count(text: str) -> int:
     return _within(text, 1, LARGEST_COUNT)
 
 
-def seed(text: str) -> int:
+def random_seed(text: str) -> int:
     """Random seed: 0 or more."""
     return _within(text, 0, LARGEST_SEED)
 
 
-def seed_or_fresh(text: str) -> int | None:
+def random_seed_or_fresh(text: str) -> int | None:
     """Random seed; None, for a fresh one, if negative."""
     value = _within(text, -LARGEST_SEED, LARGEST_SEED)
     return value if value >= 0 else None

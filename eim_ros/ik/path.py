@@ -95,7 +95,7 @@ def sample_path(
     n: int = 48,
     random_seed: int | None = None,
     *,
-    start: npt.ArrayLike | None = None,
+    near: npt.ArrayLike | None = None,
     largest_step: float = 0.3,
     **options: Unpack[PathOptions],
 ) -> JointPath:
@@ -110,7 +110,7 @@ def sample_path(
         Samples for each pose; about three times as many candidates are looked at.
     random_seed : int, optional
         At least 0; the same seed gives the same path unless the timeout cuts it short.
-    start : (dof,) array_like, optional
+    near : (dof,) array_like, optional
         Where the robot is: the step to the first pose counts as well.
     largest_step : float
         Most that a joint should move from one pose to the next [rad] or [m].
@@ -133,7 +133,7 @@ def sample_path(
     fitted = first.fitted(sampler.robot, sampler.context_kind)
     goals = [Goal.of(sampler.robot, replace(fitted, pose=pose)) for pose in wanted]
     search = _Search(sampler, goals, largest_step, np.random.default_rng(random_seed), first.n, began + first.timeout)
-    origin = None if start is None else checked_configuration(sampler.robot, start)
+    origin = None if near is None else checked_configuration(sampler.robot, near)
     own = [np.empty((0, sampler.robot.dof))] * len(goals)
     search.sample(own, range(0, len(goals), STRIDE))
     candidates = search.followed(own, origin)

@@ -164,7 +164,7 @@ class SampleRequest:
 def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:
     """One configuration (dof,); `JointStateError` where it has another shape or is not finite."""
     names = ", ".join(robot.joint_names)
-    wrong = JointStateError(f"a seed configuration needs {robot.dof} finite values, of {names}", near)
+    wrong = JointStateError(f"the configuration to be near to needs {robot.dof} finite values, of {names}", near)
     try:
         reference = as_numbers(near)
     except (TypeError, ValueError) as error:

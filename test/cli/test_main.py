@@ -84,7 +84,7 @@ def test_every_verb_explains_itself(eim: Command, verb: str) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith(f"usage: eim {verb} ")
     assert "--json" in outcome.out
-    assert ("--seed" in outcome.out) == (verb not in WITHOUT_CHANCE)
+    assert ("--random-seed" in outcome.out) == (verb not in WITHOUT_CHANCE)
 
 
 def test_version_is_the_package_s(eim: Command) -> None:

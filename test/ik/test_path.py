@@ -48,7 +48,7 @@ def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) 
 def test_path_begins_where_the_robot_is() -> None:
     robot = arm_of("panda")
     q = motion(robot, 5)
-    path = sample_path(sampler_of("panda", "pose"), robot.forward(q[1:]), random_seed=0, start=q[0], timeout=ENOUGH)
+    path = sample_path(sampler_of("panda", "pose"), robot.forward(q[1:]), random_seed=0, near=q[0], timeout=ENOUGH)
     assert path.error_code == ErrorCode.SUCCESS
     assert np.abs(path.positions[0] - q[0]).max() <= path.largest_step < 0.1
 
@@ -83,7 +83,7 @@ def test_joints_that_turn_endlessly_step_across_pi() -> None:
     turning = int(np.flatnonzero(robot.continuous)[0])
     q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.1)[None], 20, axis=0)
     q[:, turning] = np.linspace(2.9, 3.4, 20)
-    path = sample_path(sampler_of("all_types", "pose"), robot.forward(q), random_seed=0, start=q[0], timeout=ENOUGH)
+    path = sample_path(sampler_of("all_types", "pose"), robot.forward(q), random_seed=0, near=q[0], timeout=ENOUGH)
     assert path.error_code == ErrorCode.SUCCESS, path.message
     assert (np.abs(path.positions[:, turning]) <= np.pi).all()
 
@@ -148,7 +148,7 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="largest step"):
         sample_path(sampler, pose[None], largest_step=0.0)
     with pytest.raises(JointStateError):
-        sample_path(sampler, pose[None], start=np.zeros(3))
+        sample_path(sampler, pose[None], near=np.zeros(3))
 
 
 def test_constraints_hold_along_the_path() -> None:

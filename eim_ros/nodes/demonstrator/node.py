@@ -50,7 +50,7 @@ class Demonstrator(Node):
         self._node_settings = NodeSettings(self, DemonstratorSettings)
         settings = self.settings
         self._arm, self._task = settings.arm(), settings.task()
-        self._generator = torch.Generator().manual_seed(settings.seed)
+        self._generator = torch.Generator().manual_seed(settings.random_seed)
         self._work: Iterator[None] | None = None
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None

@@ -94,7 +94,7 @@ class FkCollector(Node):
             raise DataError(f"{len(self._pairs)} pairs wait to be saved: save them first", len(self._pairs))
         if not goes_on:
             self._pairs = PairCollector(self._robot, settings.context, settings.n_wanted, settings.min_distance)
-            self._rng = np.random.default_rng(settings.seed)
+            self._rng = np.random.default_rng(settings.random_seed)
             self._source = settings.source
         if self._source == "joint_states":
             self._joint_states = self.create_subscription(JointState, "joint_states", self._take_state, _SENSOR_QOS)
@@ -120,7 +120,7 @@ class FkCollector(Node):
         path = Path(request.path or self.settings.output).expanduser()
         about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
         if self._source == "sampling":
-            about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.seed}
+            about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.random_seed}
         data_set = self._pairs.data_set(about)
         try:
             save_data_set(path, data_set)

@@ -34,6 +34,6 @@ class FkCollectorSettings(RobotSettings):
         minimum=0.0,
         read_only=False,
     )
-    seed: int = option(0, "Seed of the sampling.", minimum=0, read_only=False)
+    random_seed: int = option(0, "Of the sampling.", minimum=0, read_only=False)
     output: str = option("collected.npz", "File that ~/save writes where a request gives no path.", read_only=False)
     status_period: float = option(0.5, "Time between two messages of ~/status.", unit="s", minimum=0.05, maximum=10.0)

@@ -95,10 +95,10 @@ def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSe
     check_frame(request.header.frame_id, robot, "header.frame_id")
     check_tip(request.tip_link, robot)
     poses = poses_of(request.poses, settings)
-    seed = random_seed_of(request.random_seed)
+    random_seed = random_seed_of(request.random_seed)
     n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
     options: dict[str, Any] = {
-        "start": configuration_of(request.seed, robot.joint_names),
+        "near": configuration_of("near", request.near, robot.joint_names),
         "largest_step": positive("largest_step", request.largest_step, PATH_STEP),
         "position_only": bool(request.position_only),
         "position_tolerance": positive(
@@ -111,7 +111,7 @@ def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSe
     }
 
     def solve(sampler: Sampler, left: float) -> None:
-        path = sample_path(sampler, poses, n, seed, timeout=left, **options)
+        path = sample_path(sampler, poses, n, random_seed, timeout=left, **options)
         response.error_code, response.message = int(path.error_code), path.message
         response.joint_names, response.n = list(path.joint_names), len(path.positions)
         response.positions.frombytes(float64_bytes(path.positions))
@@ -128,7 +128,7 @@ def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServe
     check_frame(wanted.pose_stamped.header.frame_id, robot, "pose_stamped.header.frame_id")
     check_tip(wanted.ik_link_name, robot)
     pose = pose_of(wanted.pose_stamped.pose, "pose_stamped")
-    near = configuration_of(wanted.robot_state.joint_state, robot.joint_names, others_allowed=True)
+    near = configuration_of("robot_state", wanted.robot_state.joint_state, robot.joint_names, others_allowed=True)
     timeout = timeout_of(wanted.timeout.sec + 1e-9 * wanted.timeout.nanosec, settings)
     nearest = SampleRequest(
         pose,

@@ -125,11 +125,11 @@ def timeout_of(value: float, settings: IkServerSettings) -> float:
 
 
 def configuration_of(
-    state: JointState, joint_names: tuple[str, ...], others_allowed: bool = False
+    field: str, state: JointState, joint_names: tuple[str, ...], others_allowed: bool = False
 ) -> np.ndarray | None:
     """Joint values (dof,) in the order of `joint_names`, matched by name; None for an empty state.
 
-    Joints of other names are refused, or left out.
+    Joints of other names are refused, or left out. `field` is what a refusal calls the state.
     """
     names, values = list(state.name), state.position
     if others_allowed and len(names) == len(values):
@@ -150,7 +150,7 @@ def configuration_of(
         problem = f"is not finite: {list(values)}"
     if problem:
         raise RequestError(
-            ErrorCode.INVALID_ROBOT_STATE, f"seed {problem}; expected {', '.join(joint_names)}, each once", names
+            ErrorCode.INVALID_ROBOT_STATE, f"{field} {problem}; expected {', '.join(joint_names)}, each once", names
         )
     by_name = dict(zip(names, values, strict=True))
     return np.array([by_name[name] for name in joint_names], dtype=np.float64)

@@ -75,7 +75,7 @@ def parse_batch(
 def _wanted(
     request: SampleIK.Request | SampleIKBatch.Request, pose: np.ndarray, robot: Robot, settings: IkServerSettings
 ) -> SampleRequest:
-    near, posture = configuration_of(request.seed, robot.joint_names), _posture(request, robot)
+    near, posture = configuration_of("near", request.near, robot.joint_names), _posture(request, robot)
     try:
         return SampleRequest(
             pose,

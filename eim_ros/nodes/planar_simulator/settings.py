@@ -85,7 +85,7 @@ class DemonstratorSettings(PlanarSettings):
         choices=("expert", "person"),
     )
     n_motions: int = option(20, "Motions to show after each start.", minimum=1, maximum=100_000, read_only=False)
-    seed: int = option(0, "Seed of the motions; each start goes on from it.", minimum=0)
+    random_seed: int = option(0, "Of the motions; each start goes on from it.", minimum=0)
     autostart: bool = option(True, "Show the motions as soon as the simulator is there; otherwise wait for ~/start.")
     exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
     speed_share: float = option(

@@ -112,7 +112,7 @@ class Trainer(Node):
             robot=goal.robot,
             output=output,
             settings=goal.settings,
-            seed=goal.random_seed if goal.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED),
+            random_seed=goal.random_seed if goal.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED),
             threads=self.settings.threads,
             device=self.settings.device,
         )

@@ -69,9 +69,10 @@ def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
     settings : sequence of str
         Of the algorithm, each NAME=VALUE.
     **flags
-        Of the command by name: task, data, algorithm, robot, output, seed, threads, device; an empty robot is left out.
+        Of the command by name: task, data, algorithm, robot, output, random_seed, threads, device; an empty robot is
+        left out.
     """
-    words = [f"--{name}={value}" for name, value in flags.items() if name != "robot" or value]
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items() if name != "robot" or value]
     words += [f"--set={setting}" for setting in settings]
     module = [sys.executable, "-m", "eim_ros.cli.main", "train"]
     return [*module, *words, "--json", "--progress=json", "--no-checkpoint", "--end-with-stdin"]

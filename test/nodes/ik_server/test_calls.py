@@ -83,7 +83,7 @@ def nearest_request(robot: Robot, pose: np.ndarray) -> GetPositionIK.Request:
 def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     q = line(robot, 20)
     poses = robot.forward(q)
-    wanted = path_request(poses, seed=state_of(robot, q[0]))
+    wanted = path_request(poses, near=state_of(robot, q[0]))
     answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted, 60.0)
     assert answer.error_code == SUCCESS, answer.message
     assert answer.n == 20 == len(answer.valid)

@@ -41,7 +41,7 @@ def sent(wanted: SampleRequest, samples: Samples, deadline: float) -> SampleIK.R
 def test_fields_are_those_of_the_message() -> None:
     near = JointState(name=list(ROBOT.joint_names), position=[0.1] * 7)
     posture = JointState(name=["joint_a1"], position=[0.5])
-    message = request(n_samples=7, random_seed=-1, seed=near, posture=posture, order=["limits"], explore=0.25)
+    message = request(n_samples=7, random_seed=-1, near=near, posture=posture, order=["limits"], explore=0.25)
     message.distinct, message.refine, message.timeout = True, False, 0.5
     wanted = parse(message, ROBOT, IkServerSettings())
     assert (wanted.n, wanted.random_seed, wanted.order, wanted.explore) == (7, None, "limits", 0.25)

@@ -110,7 +110,7 @@ def test_same_random_seed_gives_same_answer_and_a_negative_one_another(
 def test_seed_ranks_by_distance_to_it(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     near = robot.sample_configurations(1, np.random.default_rng(5))[0]
     shuffled = JointState(name=list(robot.joint_names)[::-1], position=[float(value) for value in near[::-1]])
-    answer = client.sample(server, request(n_samples=50, seed=shuffled))
+    answer = client.sample(server, request(n_samples=50, near=shuffled))
     distances = np.linalg.norm(joint_positions(answer) - near, axis=1)
     assert answer.error_code == Response.SUCCESS, answer.message
     assert (np.diff(distances) >= -1e-9).all()
@@ -172,7 +172,7 @@ def _frame(name: str) -> SampleIK.Request:
 
 
 def _seed(names: list[str], positions: list[float]) -> SampleIK.Request:
-    return request(seed=JointState(name=names, position=positions))
+    return request(near=JointState(name=names, position=positions))
 
 
 JOINTS = list(Robot.load("iiwa14").joint_names)
@@ -235,7 +235,7 @@ def test_seed_is_matched_by_name_not_by_order(client: ClientNode, server: Server
     ordered = seed_state(robot, values)
     order = np.random.default_rng(1).permutation(robot.dof)
     shuffled: Any = JointState(name=[robot.joint_names[i] for i in order], position=[float(values[i]) for i in order])
-    answers = [client.sample(server, request(seed=state)) for state in (ordered, shuffled)]
+    answers = [client.sample(server, request(near=state)) for state in (ordered, shuffled)]
     assert answers[0].positions == answers[1].positions
 
 
