@@ -1,0 +1,201 @@
+"""A serial chain of joints: its limits and its forward kinematics, compiled.
+
+Frames: poses and Jacobians are of the tip link in the base link's frame. Angles in [rad], lengths in [m].
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import RobotError
+from eim_ros.kinematics.arguments import as_numbers, checked_generator, whole_number
+from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
+from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
+from eim_ros.kinematics.task import JointLimits
+from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
+from eim_ros.solver import MOST_JOINTS, Chain
+
+__all__ = ["SerialArm"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+ArmT = TypeVar("ArmT", bound="SerialArm")
+
+MOST_CONFIGURATIONS = 2_000_000_000  # that may be asked for at once; memory ends before
+
+
+@dataclass(frozen=True, eq=False)
+class SerialArm:
+    """A serial chain of revolute, continuous and prismatic joints, some of which may follow others.
+
+    Attributes
+    ----------
+    name, base_link, tip_link : str
+        Names in the URDF.
+    urdf : str
+        Links, joints and primitive collision shapes of the whole URDF; with base and tip it rebuilds the robot.
+    joint_names : tuple of str
+        Independent joints from base to tip.
+    lower, upper : (dof,)
+        Limits [rad] or [m]; -pi and pi for continuous joints.
+    continuous : (dof,) bool
+        Joints that turn without limits; their results are wrapped to [-pi, pi).
+    fingerprint : str
+        SHA-256 of the kinematics: equal for equal robots, whatever their links are called.
+    links : (m + 1, 16)
+        The chain in the form the solver works on, see `chain.py`.
+    bounds : (3, dof)
+        Lower limits, upper limits, and 1 where a joint is continuous, else 0; also for the solver.
+    """
+
+    name: str
+    base_link: str
+    tip_link: str
+    urdf: str = field(repr=False)
+    joint_names: tuple[str, ...]
+    lower: FloatArray
+    upper: FloatArray
+    continuous: BoolArray
+    fingerprint: str
+    links: FloatArray = field(repr=False)
+    bounds: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        bounds = self.limits.bounds
+        bounds.flags.writeable = False
+        object.__setattr__(self, "bounds", bounds)
+
+    @classmethod
+    def from_urdf(cls: type[ArmT], source: str | Path, base: str | None = None, tip: str | None = None) -> ArmT:
+        """Read a robot from the path or the XML text of a URDF.
+
+        Parameters
+        ----------
+        source : str or Path
+            Path, or XML text (starts with '<').
+        base, tip : str, optional
+            Links between which the chain lies; default the root link and the only leaf.
+
+        Raises
+        ------
+        RobotError
+            If the file cannot be read, or there is no serial chain of supported joints between base and tip.
+        """
+        tree = parse_urdf(read_urdf_source(source))
+        base, tip, joints = tree.chain(base, tip)
+        model = build_chain(joints)
+        return cls(
+            name=tree.name,
+            base_link=base,
+            tip_link=tip,
+            urdf=tree.text,
+            joint_names=model.joint_names,
+            lower=model.lower,
+            upper=model.upper,
+            continuous=model.continuous,
+            fingerprint=model.fingerprint,
+            links=model.links,
+        )
+
+    @classmethod
+    def load(cls: type[ArmT], name_or_path: str | Path, base: str | None = None, tip: str | None = None) -> ArmT:
+        """A shipped robot by name (iiwa14, panda, planar3, planar5, planar10, ur5), or any URDF by path."""
+        if str(name_or_path) in SHIPPED_ROBOTS:
+            return cls.from_urdf(shipped_urdf(str(name_or_path)), base, tip)
+        try:
+            return cls.from_urdf(name_or_path, base, tip)
+        except RobotError as error:
+            text = str(name_or_path)
+            if text.isidentifier():
+                shipped = ", ".join(SHIPPED_ROBOTS)
+                raise RobotError(f"no shipped robot {text!r} (there are {shipped}), and {error}", text) from error
+            raise
+
+    @property
+    def dof(self) -> int:
+        """Number of independent joints."""
+        return len(self.joint_names)
+
+    @property
+    def limits(self) -> JointLimits:
+        """Of the joints."""
+        return JointLimits(self.lower, self.upper, self.continuous)
+
+    @functools.cached_property
+    def chain(self) -> Chain:
+        """For the solver; `RobotError` for more joints than it takes."""
+        try:
+            return Chain(self.links, self.dof)
+        except ValueError as error:
+            raise RobotError(
+                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS}, and at most twice as many "
+                "with their followers",
+                self.dof,
+            ) from error
+
+    @functools.cached_property
+    def reach(self) -> float:
+        """Upper bound of the distance from base to tip [m]: link lengths and prismatic travel, summed."""
+        sliding = self.links[self.links[:, PRISMATIC] != 0.0]
+        source = sliding[:, SOURCE].astype(np.int64)
+        ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
+        return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
+
+    def forward(self, q: npt.ArrayLike) -> FloatArray:
+        """Poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one (dof,)."""
+        rows, single = self._rows(q)
+        poses = self.chain.forward(rows)
+        return poses[0] if single else poses
+
+    def jacobian(self, q: npt.ArrayLike) -> FloatArray:
+        """Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one: linear rows [m], then angular [rad]."""
+        rows, single = self._rows(q)
+        jacobians = self.chain.jacobian(rows)
+        return jacobians[0] if single else jacobians
+
+    def skeleton(self, q: npt.ArrayLike) -> FloatArray:
+        """Points (n, n_points, 3), or (n_points, 3) of one: base, origin of each moving joint, tip [m]."""
+        rows, single = self._rows(q)
+        points = self.chain.skeleton(rows)
+        return points[0] if single else points
+
+    def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
+        """Whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m]; NaN is not."""
+        rows, _ = self._rows(q)
+        inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
+        return np.asarray(inside.all(axis=1), dtype=np.bool_)
+
+    def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Configurations (n, dof), uniform within the limits."""
+        shares = checked_generator(rng).random((whole_number(n, 0, "n", MOST_CONFIGURATIONS), self.dof))
+        return self.lower + (self.upper - self.lower) * shares
+
+    def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
+        """Contiguous float64 rows (n, dof), and whether one row was given."""
+        try:
+            rows = as_numbers(q)
+        except (TypeError, ValueError) as error:
+            raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
+        single = rows.ndim == 1 and rows.size == self.dof
+        if single:
+            rows = rows[None]
+        elif rows.size == 0:
+            rows = np.empty((0, self.dof))
+        if rows.ndim != 2 or rows.shape[1] != self.dof:
+            raise RobotError(
+                f"configurations of robot {self.name!r} must have shape (n, {self.dof}), got {np.shape(q)}", q
+            )
+        return rows, single
+
+    def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
+        """Rows (n, dof), refused unless finite."""
+        rows, _ = self._rows(q)
+        if not np.isfinite(rows).all():
+            raise RobotError(f"{what} must be finite", q)
+        return rows
