@@ -6,8 +6,8 @@ itself, whose gradient is taken.
 
 Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), with the gating's normaliser over all components, is a
 lower bound of log q(x|y), which it misses by minus the log of the posterior mass of K. In EIM it stands for the
-auxiliary distribution q~(z|x, y) = q(x, z|y)/q_K(x|y) (truncation.md, variant a). At a sample that expert i has drawn,
-K holds i and the components nearest to i, so that its cost does not depend on their number.
+auxiliary distribution q~(z|x, y) = q(x, z|y)/q_K(x|y), a truncated posterior (Luecke 2016, eq. 3). At a sample that
+expert i has drawn, K holds i and the components nearest to i, so that its cost does not depend on their number.
 """
 
 from __future__ import annotations

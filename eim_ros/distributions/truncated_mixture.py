@@ -1,4 +1,4 @@
-"""Densities of a mixture of experts truncated to few components per sample (truncation.md).
+"""Densities of a mixture of experts truncated to few components per sample (Luecke 2016, eq. 18).
 
 log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y) is a lower bound of log q(x|y): it lacks the log of the posterior mass
 of K. The gating's normaliser is exact, over all components; the experts are evaluated at those of K alone.

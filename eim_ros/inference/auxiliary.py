@@ -2,7 +2,8 @@
 
 The bound of EIM needs q~(z|x, y) at samples of the model (thesis 3.2); the best one is the posterior, and then only
 log q_old(x|y) is left of it, a sum over all components. With q~ = q(x, z|y)/q_K(x|y), K the components nearest to the
-one that drew the sample, log q_K takes its place: the bound is wrong by delta = E[-log mass of K] (truncation.md).
+one that drew the sample, log q_K takes its place: the bound is wrong by delta = E[-log mass of K] (Luecke 2016,
+eq. 19 to 21).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 E-step: responsibilities q(z|x,y), or in hard EM the most probable component alone. M-step: weighted least squares for
 the experts, the mean responsibilities for the weights or softmax regression for a gating (a few L-BFGS steps, which
-makes it generalised EM). No step lowers the likelihood; hard EM raises the free energy, its lower bound (truncation.md,
+makes it generalised EM). No step lowers the likelihood; hard EM raises the free energy, its lower bound (Luecke 2016,
 Prop. 8).
 """
 

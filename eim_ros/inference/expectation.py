@@ -35,7 +35,7 @@ class Expectation:
         Mean over the points of log sum_z q(x, z|y) + A(y), A being the log normaliser of the gating [nat]; NaN where
         it was not computed.
     free_energy : float
-        The same with the sum over the states K(n) only: truncation.md, Prop. 3; equal to the log-likelihood without
+        The same with the sum over the states K(n) only: Luecke 2016, eq. 18; equal to the log-likelihood without
         truncation.
     states : Tensor (n_samples, n_states) of int64
         K(n), the most probable component first; without columns if nothing was truncated.

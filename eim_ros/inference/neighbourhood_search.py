@@ -2,7 +2,7 @@
 
 Each component c keeps a list g_c of near components, itself the first. Candidates of a point are its K(n), the lists of
 its members, and a few random components; the C' with the greatest joints under the present parameters become the new
-K(n). Since the old members compete too, the free energy never falls (truncation.md, Prop. 6). Points are visited by
+K(n). Since the old members compete too, the free energy never falls (Luecke 2016, Prop. 6). Points are visited by
 their most probable component, so that what they share stays in cache, and each list is refreshed from the joints that
 its points have needed anyway.
 

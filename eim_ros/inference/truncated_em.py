@@ -1,4 +1,5 @@
-"""Truncated variational EM for mixtures and for mixtures of linear experts (Luecke 2016; truncation.md).
+"""Truncated variational EM for mixtures and for mixtures of linear experts (J. Luecke, Truncated
+Variational Expectation Maximization, 2016).
 
 The posterior of a point is restricted to a set K(n) of C' components, zero elsewhere. The free energy
 F(K, Theta) = sum_n log sum_{z in K(n)} q(x_n, z|y_n) is a lower bound of the log-likelihood that neither half step

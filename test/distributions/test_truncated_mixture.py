@@ -1,4 +1,4 @@
-"""Truncated densities: the free energies of truncation.md, T1; EIM's bound with them; the gating's exact normaliser."""
+"""Truncated densities: free energies of four joints by hand; EIM's bound with them; the gating's exact normaliser."""
 
 import itertools
 

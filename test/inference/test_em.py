@@ -197,7 +197,7 @@ def test_units_of_the_samples_scale_the_model():
     torch.testing.assert_close(other.experts.scale_trils, 1000.0 * plain.experts.scale_trils, rtol=1e-6, atol=1e-6)
 
 
-# The anchor of truncation.md, T2: five points and two components.
+# Five points and two components, worked out by hand.
 POINTS = torch.tensor([[-2.0], [-1.0], [1.0], [2.0], [3.0]], dtype=torch.float64)
 
 
