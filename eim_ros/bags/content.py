@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.data.bag_reader import Bag
+from eim_ros.bags.reader import Bag
 from eim_ros.data.joint_matching import OTHER_JOINTS, JointMatcher
 from eim_ros.errors import DataError
 

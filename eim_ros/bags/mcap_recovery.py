@@ -15,8 +15,8 @@ from pathlib import Path
 
 from rosbags.rosbag2.storage_mcap import decompress
 
-from eim_ros.data.mcap_records import FOOTER_SIZE, MAGIC, Opcode, read_records, read_text, read_text_map
-from eim_ros.data.mcap_writer import McapWriter
+from eim_ros.bags.mcap_records import FOOTER_SIZE, MAGIC, Opcode, read_records, read_text, read_text_map
+from eim_ros.bags.mcap_writer import McapWriter
 from eim_ros.errors import DataError
 
 __all__ = ["Recovery", "is_whole", "recover"]

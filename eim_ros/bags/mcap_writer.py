@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from eim_ros.data import mcap_records as records
-from eim_ros.data.mcap_records import CHUNK_HEADER_SIZE, MAGIC, Opcode
+from eim_ros.bags import mcap_records as records
+from eim_ros.bags.mcap_records import CHUNK_HEADER_SIZE, MAGIC, Opcode
 
 __all__ = ["McapWriter"]
 

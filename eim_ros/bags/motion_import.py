@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.data.bag_content import BagContent, Series
-from eim_ros.data.bag_import import (
+from eim_ros.bags.content import BagContent, Series
+from eim_ros.bags.import_report import BagReport
+from eim_ros.bags.segmentation import Segment
+from eim_ros.bags.selection import (
     LIMIT_TOLERANCE,
     Selection,
     nothing_left,
@@ -21,9 +23,7 @@ from eim_ros.data.bag_import import (
     wanted_names,
 )
 from eim_ros.data.data_set import DataSet
-from eim_ros.data.import_report import BagReport
 from eim_ros.data.resampling import interpolated
-from eim_ros.data.segmentation import Segment
 
 __all__ = ["START_CONTEXT", "MotionForm", "import_motions"]
 
@@ -155,7 +155,7 @@ def _limits(selection: Selection, n_joints: int) -> tuple[list[Any], list[Any]]:
     if robot is None:
         return [None] * n_joints, [None] * n_joints
     bounds = [
-        [None if endless else float(limit) for limit, endless in zip(limits, robot.continuous, strict=True)]
+        [None if is_continuous else float(limit) for limit, is_continuous in zip(limits, robot.continuous, strict=True)]
         for limits in (robot.lower, robot.upper)
     ]
     return bounds[0], bounds[1]

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.data.bag_content import BagContent, Series
-from eim_ros.data.bag_import import (
+from eim_ros.bags.content import BagContent, Series
+from eim_ros.bags.import_report import BagReport
+from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment
+from eim_ros.bags.selection import (
     LIMIT_TOLERANCE,
     Selection,
     nothing_left,
@@ -21,13 +23,11 @@ from eim_ros.data.bag_import import (
     unwrapped,
     wanted_names,
 )
-from eim_ros.data.import_report import BagReport
 from eim_ros.data.resampling import interpolated, interpolated_poses
-from eim_ros.data.segmentation import SECOND, Cuts, Piece, Segment
 from eim_ros.errors import DataError
 from eim_ros.kinematics import Robot
 
-__all__ = ["PairForm", "Pairs", "import_pairs"]
+__all__ = ["PairForm", "import_pairs"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,16 +51,19 @@ class PairForm:
     method: str = "linear"
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Poses (n, 4, 4) of the tip, and configurations (n, dof)."""
-
-    poses: FloatArray
-    configurations: FloatArray
-
-
-def import_pairs(paths: Sequence[str | Path], selection: Selection, form: PairForm) -> tuple[Pairs, list[BagReport]]:
+def import_pairs(
+    paths: Sequence[str | Path], selection: Selection, form: PairForm
+) -> tuple[FloatArray, FloatArray, list[BagReport]]:
     """Pairs of tip pose and configuration from all continuous pieces of all segments; `selection` has a robot.
+
+    Returns
+    -------
+    poses : (n, 4, 4)
+        Of the tip in the frame of the base link.
+    configurations : (n, dof)
+        [rad] or [m].
+    reports : list of BagReport
+        One for each bag.
 
     Raises
     ------
@@ -110,7 +113,7 @@ def import_pairs(paths: Sequence[str | Path], selection: Selection, form: PairFo
             )
     if not sum(map(len, configurations)):
         raise nothing_left(reports, "pair")
-    return Pairs(np.concatenate(poses), np.concatenate(configurations)), reports
+    return np.concatenate(poses), np.concatenate(configurations), reports
 
 
 def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
@@ -144,8 +147,7 @@ def _pairs_of(
     if form.rate is not None and len(piece.times) > 1:
         moments = np.arange(piece.times[0], piece.times[-1], 1.0 / form.rate)
         values = interpolated(piece.times, piece.positions, moments, form.method)
-    endless = robot.continuous
-    values = np.where(endless, (values + math.pi) % (2.0 * math.pi) - math.pi, values)
+    values = np.where(robot.continuous, (values + math.pi) % (2.0 * math.pi) - math.pi, values)
     known = robot.within_limits(values, LIMIT_TOLERANCE)
     if n_outside := int(np.sum(~known)):
         dropped["configurations out of the robot's limits"] += n_outside

@@ -20,9 +20,9 @@ from rosbags.interfaces import Connection
 from rosbags.rosbag2 import Reader, ReaderError
 from rosbags.serde import SerdeError
 
-from eim_ros.data.bag_metadata import METADATA_FILE, DataFile, Topic, bag_metadata
-from eim_ros.data.mcap_recovery import is_whole, recover
-from eim_ros.data.message_definitions import definition, standard_types
+from eim_ros.bags.mcap_recovery import is_whole, recover
+from eim_ros.bags.message_definitions import definition, standard_types
+from eim_ros.bags.metadata import METADATA_FILE, DataFile, Topic, bag_metadata
 from eim_ros.errors import DataError
 from eim_ros.numerics.atomic_file import write_atomically
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.data.bag_content import BagContent, Series
+from eim_ros.bags.content import BagContent, Series
 
 __all__ = ["Cuts", "Piece", "Segment", "segments_of"]
 
@@ -75,11 +75,11 @@ class Segment:
 
 
 def segments_of(
-    content: BagContent, cuts: Cuts, endless: npt.NDArray[np.bool_] | None = None
+    content: BagContent, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None = None
 ) -> tuple[list[Segment], Counter[str]]:
     """The segments of a bag, one without labels being one segment, and what belongs to none.
 
-    `endless` (n_joints,) marks joints whose full turns are no jumps.
+    `continuous` (n_joints,) marks joints whose full turns are no jumps.
     """
     joints = content.joints
     last = int(joints.arrival[-1]) + 1
@@ -91,13 +91,13 @@ def segments_of(
     segments = []
     for (begin, label), end in zip(labels, ends, strict=True):
         inside = joints.part((joints.arrival >= begin) & (joints.arrival < end))
-        pieces, reasons, left_out = _pieces(inside, cuts, endless)
+        pieces, reasons, left_out = _pieces(inside, cuts, continuous)
         segments.append(Segment(label, begin, end, len(inside), pieces, reasons, left_out))
     return segments, dropped
 
 
 def _pieces(
-    series: Series, cuts: Cuts, endless: npt.NDArray[np.bool_] | None
+    series: Series, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None
 ) -> tuple[tuple[Piece, ...], tuple[str, ...], Counter[str]]:
     if not len(series):
         return (), (), Counter()
@@ -108,14 +108,14 @@ def _pieces(
     times, positions = times[kept], series.values[kept]
     steps = np.diff(times)
     speeds = np.zeros_like(steps)
-    continuous = np.ones(len(steps), dtype=bool)
-    continuous[[start - 1 for start in starts]] = False
+    unbroken = np.ones(len(steps), dtype=bool)
+    unbroken[[start - 1 for start in starts]] = False
     if len(steps):
         changes = np.diff(positions, axis=0)
-        if endless is not None:
-            changes = np.where(endless, (changes + np.pi) % (2.0 * np.pi) - np.pi, changes)
-        speeds = np.abs(changes).max(axis=1) / np.where(continuous, steps, 1.0)
-    for i in np.flatnonzero(continuous):
+        if continuous is not None:
+            changes = np.where(continuous, (changes + np.pi) % (2.0 * np.pi) - np.pi, changes)
+        speeds = np.abs(changes).max(axis=1) / np.where(unbroken, steps, 1.0)
+    for i in np.flatnonzero(unbroken):
         if steps[i] > cuts.max_gap:
             starts.append(int(i) + 1)
             reasons.append(f"gap of {steps[i]:.3f} s at {times[i]:.3f} s")

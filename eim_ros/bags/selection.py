@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from eim_ros.data.bag_content import BagContent, read_content
-from eim_ros.data.bag_reader import open_bag
-from eim_ros.data.import_report import BagReport, SegmentReport
-from eim_ros.data.segmentation import SECOND, Cuts, Piece, Segment, segments_of
+from eim_ros.bags.content import BagContent, read_content
+from eim_ros.bags.import_report import BagReport, SegmentReport
+from eim_ros.bags.reader import open_bag
+from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment, segments_of
 from eim_ros.errors import DataError
 from eim_ros.kinematics import Robot
 
@@ -30,7 +30,7 @@ class Selection:
     joint_names : tuple of str, optional
         Default those of `robot`, else those of the first joint state.
     robot : Robot, optional
-        Gives limits, and which joints turn endlessly.
+        Gives limits, and which joints are continuous.
     joint_topic, label_topic : str, optional
         Default the only ones.
     labels : tuple of str
@@ -97,7 +97,7 @@ def told_of(segment: Segment) -> SegmentReport:
 
 
 def unwrapped(piece: Piece, selection: Selection) -> Piece:
-    """Joints that turn endlessly do not jump by a full turn."""
+    """Continuous joints do not jump by a full turn."""
     if selection.robot is None or not selection.robot.continuous.any():
         return piece
     positions = piece.positions.copy()

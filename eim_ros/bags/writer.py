@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from eim_ros.data.bag_metadata import METADATA_FILE, DataFile, Topic, bag_metadata, qos_text
-from eim_ros.data.mcap_writer import McapWriter
-from eim_ros.data.message_definitions import definition, standard_types
+from eim_ros.bags.mcap_writer import McapWriter
+from eim_ros.bags.message_definitions import definition, standard_types
+from eim_ros.bags.metadata import METADATA_FILE, DataFile, Topic, bag_metadata, qos_text
 from eim_ros.errors import DataError
 
 __all__ = ["LABEL_TOPIC", "BagWriter"]

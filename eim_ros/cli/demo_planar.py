@@ -21,13 +21,13 @@ import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
+from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.selection import Selection
 from eim_ros.cli.server_process import ServerProcess
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.waiting import Waiting
 from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, save_data_set
-from eim_ros.data.bag_import import Selection
-from eim_ros.data.motion_import import MotionForm, import_motions
 from eim_ros.errors import ServiceError
 from eim_ros.experiments.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
 from eim_ros.kinematics import Robot

@@ -10,16 +10,16 @@ import json
 import math
 from typing import Any
 
+from eim_ros.bags.import_report import BagReport, lines
+from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.pair_import import PairForm, import_pairs
+from eim_ros.bags.segmentation import Cuts
+from eim_ros.bags.selection import Selection
 from eim_ros.cli.output_file import check_output
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import count
 from eim_ros.data import DataSet, save_data_set
-from eim_ros.data.bag_import import Selection
-from eim_ros.data.import_report import BagReport, lines
-from eim_ros.data.motion_import import MotionForm, import_motions
-from eim_ros.data.pair_import import PairForm, import_pairs
 from eim_ros.data.resampling import METHODS
-from eim_ros.data.segmentation import Cuts
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik.model import describe_robot
 from eim_ros.ik.training.pairs import pair_data_set
@@ -138,9 +138,11 @@ def _pairs(args: argparse.Namespace, selection: Selection) -> tuple[DataSet, lis
     kinds = args.context or ["position"]
     if len(kinds) > 1 or kinds[0] not in CONTEXT_KINDS:
         raise ConfigurationError(f"--context of --task ik must be one of {', '.join(CONTEXT_KINDS)}", kinds)
-    pairs, reports = import_pairs(args.bags, selection, PairForm(args.pose_topic, args.rate, args.method))
+    poses, configurations, reports = import_pairs(
+        args.bags, selection, PairForm(args.pose_topic, args.rate, args.method)
+    )
     source = f"bags, poses of {args.pose_topic}" if args.pose_topic else "bags, poses by forward kinematics"
-    return pair_data_set(robot, pairs.configurations, pairs.poses, kinds[0], {"source": source}), reports
+    return pair_data_set(robot, configurations, poses, kinds[0], {"source": source}), reports
 
 
 def _answer(args: argparse.Namespace, data_set: DataSet, reports: list[BagReport]) -> dict[str, Any]:

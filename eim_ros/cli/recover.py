@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from eim_ros.data.bag_reader import recover_bag
+from eim_ros.bags.reader import recover_bag
 
 __all__ = ["add_parser", "run"]
 

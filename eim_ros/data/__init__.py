@@ -1,4 +1,4 @@
-"""Data sets on disk: contexts and samples, with a description of where they come from. Bags they are made of."""
+"""Data sets on disk: contexts and samples, with a description of where they come from; joints by name, resampling."""
 
 from eim_ros.data.data_set import DataSet, load_data_set, save_data_set
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from eim_ros.data.bag_metadata import Topic
-from eim_ros.data.bag_writer import BagWriter
-from eim_ros.data.message_definitions import standard_types
+from eim_ros.bags.message_definitions import standard_types
+from eim_ros.bags.metadata import Topic
+from eim_ros.bags.writer import BagWriter
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"

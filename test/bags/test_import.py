@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data.bags import (
+from bags.example_bags import (
     START,
     Item,
     data_file,
@@ -22,11 +22,11 @@ from data.bags import (
 )
 from scipy.spatial.transform import Rotation
 
-from eim_ros.data.bag_import import Selection
-from eim_ros.data.import_report import BagReport
-from eim_ros.data.motion_import import MotionForm, import_motions
-from eim_ros.data.pair_import import PairForm, import_pairs
-from eim_ros.data.segmentation import Cuts
+from eim_ros.bags.import_report import BagReport
+from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.pair_import import PairForm, import_pairs
+from eim_ros.bags.segmentation import Cuts
+from eim_ros.bags.selection import Selection
 from eim_ros.errors import DataError
 from eim_ros.kinematics import Robot
 
@@ -330,17 +330,17 @@ def test_motion_out_of_the_robots_limits_is_left_out(tmp_path: Path) -> None:
 
 
 def test_pairs_are_configurations_and_what_they_reach(tmp_path: Path) -> None:
-    pairs, (report,) = import_pairs([write_own(tmp_path / "bag", arm_states())], Selection(robot=PLANAR), PairForm())
-    assert np.allclose(pairs.configurations, [arm(0.01 * i) for i in range(100)], rtol=0, atol=1e-12)
-    assert np.array_equal(pairs.poses, PLANAR.forward(pairs.configurations))
+    poses, q, (report,) = import_pairs([write_own(tmp_path / "bag", arm_states())], Selection(robot=PLANAR), PairForm())
+    assert np.allclose(q, [arm(0.01 * i) for i in range(100)], rtol=0, atol=1e-12)
+    assert np.array_equal(poses, PLANAR.forward(q))
     assert report.n_used == 100
 
 
 def test_pairs_at_a_rate(tmp_path: Path) -> None:
     folder = write_own(tmp_path / "bag", arm_states())
-    pairs, _ = import_pairs([folder], Selection(robot=PLANAR), PairForm(rate=7.0))
+    _, q, _ = import_pairs([folder], Selection(robot=PLANAR), PairForm(rate=7.0))
     expected = np.array([arm(time) for time in np.arange(0.0, 0.99, 1.0 / 7.0)])
-    assert np.allclose(pairs.configurations, expected, rtol=0, atol=4 * PERIOD**2 / 8 + 1e-9)
+    assert np.allclose(q, expected, rtol=0, atol=4 * PERIOD**2 / 8 + 1e-9)
 
 
 def arm_poses(frame: str = "base_link") -> list[Item]:
@@ -355,13 +355,13 @@ def arm_poses(frame: str = "base_link") -> list[Item]:
 
 def test_recorded_poses_are_aligned_in_time_with_the_configurations(tmp_path: Path) -> None:
     items = sorted([*arm_states(), *arm_poses()], key=lambda item: item[2])
-    pairs, (report,) = import_pairs(
+    poses, q, (report,) = import_pairs(
         [write_own(tmp_path / "bag", items)], Selection(robot=PLANAR), PairForm(pose_topic="/pose")
     )
-    assert 70 <= len(pairs.configurations) <= 71
-    assert report.dropped["configurations without a pose within 0.2 s"] == 100 - len(pairs.configurations)
+    assert 70 <= len(q) <= 71
+    assert report.dropped["configurations without a pose within 0.2 s"] == 100 - len(q)
     # chords of a path with accelerations below 12 m/s^2 between poses 1/30 s apart
-    assert np.allclose(pairs.poses, PLANAR.forward(pairs.configurations), rtol=0, atol=12 / 30**2 / 8)
+    assert np.allclose(poses, PLANAR.forward(q), rtol=0, atol=12 / 30**2 / 8)
     assert "differ from forward kinematics" in report.notes[0]
 
 
@@ -374,13 +374,13 @@ def test_poses_in_another_frame_are_refused(tmp_path: Path) -> None:
 def test_pairs_survive_gaps_and_leave_out_what_is_out_of_limits(tmp_path: Path) -> None:
     items = [item for i, item in enumerate(arm_states()) if not 30 <= i < 60]
     items.append(joint_state(1.0, PLANAR.joint_names, [4.0, 0.0, 0.0]))
-    pairs, (report,) = import_pairs([write_own(tmp_path / "bag", items)], Selection(robot=PLANAR), PairForm())
-    assert len(pairs.configurations) == 70
+    _, q, (report,) = import_pairs([write_own(tmp_path / "bag", items)], Selection(robot=PLANAR), PairForm())
+    assert len(q) == 70
     assert "gap of 0.310 s" in report.segments[0].reason
     assert report.dropped["configurations out of the robot's limits"] == 1
 
 
-def endless_arm(tmp_path: Path) -> Robot:
+def continuous_arm(tmp_path: Path) -> Robot:
     urdf = tmp_path / "arm.urdf"
     urdf.write_text(
         '<robot name="turner"><link name="base"/><link name="tip"/><joint name="turn" type="continuous">'
@@ -389,8 +389,8 @@ def endless_arm(tmp_path: Path) -> Robot:
     return Robot.load(urdf)
 
 
-def test_endless_joint_does_not_jump_at_half_a_turn(tmp_path: Path) -> None:
-    robot = endless_arm(tmp_path)
+def test_continuous_joint_does_not_jump_at_half_a_turn(tmp_path: Path) -> None:
+    robot = continuous_arm(tmp_path)
     angles = np.linspace(2.0, 5.0, 100)
     wrapped = (angles + np.pi) % (2 * np.pi) - np.pi
     items = [joint_state(0.01 * i, ["turn"], [angle]) for i, angle in enumerate(wrapped)]
@@ -398,5 +398,5 @@ def test_endless_joint_does_not_jump_at_half_a_turn(tmp_path: Path) -> None:
     data_set, _ = motions(folder, Selection(robot=robot), n_points=100)
     assert np.allclose(data_set.sample[0], angles, rtol=0, atol=1e-9)
     assert (data_set.description["lower"], data_set.description["upper"]) == ([None], [None])
-    pairs, _ = import_pairs([folder], Selection(robot=robot), PairForm())
-    assert np.allclose(pairs.configurations[:, 0], wrapped, rtol=0, atol=1e-9)
+    _, q, _ = import_pairs([folder], Selection(robot=robot), PairForm())
+    assert np.allclose(q[:, 0], wrapped, rtol=0, atol=1e-9)

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from data.bags import JOINT_STATE, START, joint_state, serialized
+from bags.example_bags import JOINT_STATE, START, joint_state, serialized
 
-from eim_ros.data.bag_metadata import Topic
-from eim_ros.data.bag_reader import open_bag
-from eim_ros.data.recorder import Recorder
+from eim_ros.bags.metadata import Topic
+from eim_ros.bags.reader import open_bag
+from eim_ros.bags.recorder import Recorder
 from eim_ros.errors import DataError
 
 DATA = serialized(joint_state(0.0, ["j"], [0.0]))
@@ -79,9 +79,9 @@ def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
 
 FULL_DISK = """
 import pathlib, resource, sys
-from eim_ros.data.bag_metadata import Topic
-from eim_ros.data.message_definitions import standard_types
-from eim_ros.data.recorder import Recorder
+from eim_ros.bags.metadata import Topic
+from eim_ros.bags.message_definitions import standard_types
+from eim_ros.bags.recorder import Recorder
 types = standard_types()
 TEXT = "std_msgs/msg/String"
 data = bytes(types.serialize_cdr(types.types[TEXT](data="x" * 1000), TEXT))

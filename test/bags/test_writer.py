@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from data.bags import ITEMS_OF_A_ROBOT, JOINT_STATE, START, TYPES, data_file, joint_state, serialized, write_own
+from bags.example_bags import ITEMS_OF_A_ROBOT, JOINT_STATE, START, TYPES, data_file, joint_state, serialized, write_own
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-from eim_ros.data.bag_metadata import Topic
-from eim_ros.data.bag_reader import open_bag
-from eim_ros.data.bag_writer import BagWriter
-from eim_ros.data.mcap_records import MAGIC, Opcode, read_records, read_text, read_text_map
+from eim_ros.bags.mcap_records import MAGIC, Opcode, read_records, read_text, read_text_map
+from eim_ros.bags.metadata import Topic
+from eim_ros.bags.reader import open_bag
+from eim_ros.bags.writer import BagWriter
 from eim_ros.errors import DataError
 
 FOREVER = QosTime(9223372036, 854775807)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bags.example_bags import Item, data_file, joint_state, label, write_own, write_standard
 from cli.command import Command, eim_process
-from data.bags import Item, data_file, joint_state, label, write_own, write_standard
 from rosbags.rosbag2 import Reader
 
 from eim_ros.data import load_data_set

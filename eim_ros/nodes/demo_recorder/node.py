@@ -1,4 +1,4 @@
-"""`DemoRecorder`: records topics of any type into bags, on request; see `eim_ros.data.recorder`.
+"""`DemoRecorder`: records topics of any type into bags, on request; see `eim_ros.bags.recorder`.
 
 Services ~/start, ~/stop, ~/discard and ~/label, topic ~/status. One thread does everything; messages are taken from the
 middleware's queues 50 times a second.
@@ -14,7 +14,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from eim_ros.data.recorder import Recorder, free_space
+from eim_ros.bags.recorder import Recorder, free_space
 from eim_ros.errors import DataError, EimError
 from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, StartRecording

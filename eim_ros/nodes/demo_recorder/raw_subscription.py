@@ -26,7 +26,7 @@ from rclpy.qos import (
 )
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-from eim_ros.data.bag_metadata import Topic
+from eim_ros.bags.metadata import Topic
 from eim_ros.errors import ConfigurationError
 
 __all__ = ["RawSubscription", "topic_of"]

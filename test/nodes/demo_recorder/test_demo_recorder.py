@@ -20,9 +20,9 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosbags.highlevel import AnyReader
 
-from eim_ros.data.bag_import import Selection
-from eim_ros.data.motion_import import MotionForm, import_motions
-from eim_ros.data.segmentation import Cuts
+from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.segmentation import Cuts
+from eim_ros.bags.selection import Selection
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.msg import RecorderStatus, ViaPoint
 from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
