@@ -44,7 +44,7 @@ COMPARED = 1000  # configurations for which the product of exponentials is compa
 class Judge:
     """An arm by its screws (n, 6), linear then angular, and its tip's pose (4, 4) at zero, in the base link's frame.
 
-    Limits (n,), infinite for joints that turn endlessly.
+    Limits (n,), infinite for continuous joints.
     """
 
     screws: np.ndarray
@@ -124,7 +124,7 @@ class Verdict:
 
 
 def made_up_urdf(n_joints: int, n_prismatic: int, rng: np.random.Generator) -> str:
-    """A chain of random offsets, axes and limits; one joint in four turns endlessly."""
+    """A chain of random offsets, axes and limits; one joint in four is continuous."""
     sliding = set(1 + rng.permutation(n_joints - 1)[:n_prismatic])
     parts = ['<robot name="made_up"><link name="link_0"/>']
     for index in range(n_joints):

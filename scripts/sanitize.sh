@@ -18,7 +18,7 @@ done
 
 tests=("$@")
 if [[ $# == 0 ]]; then
-  tests=(test/solver test/kinematics/test_{arguments,refinement,robot,self_motion,settle,tolerances}.py)
+  tests=(test/solver test/kinematics/test_{arguments,refinement,robot,self_motion,null_space_descent,tolerances}.py)
 fi
 # leaks would be those of the interpreter; its own program is not sanitized, so the runtime has to be loaded first, and
 # with it what throws the exceptions it watches

@@ -33,7 +33,7 @@ class Constraints:
     limits : mapping of str to (float, float)
         Lower and upper limit of joints by name [rad] or [m], within the robot's own; an infinite end is the robot's.
     fixed : mapping of str to float
-        Value of joints that must not move [rad] or [m], within their limits. A joint that turns endlessly may be given
+        Value of joints that must not move [rad] or [m], within their limits. A continuous joint may be given
         any number of turns.
     self_collision : bool
         Whether the robot must not collide with itself, by the primitive collision shapes of its description.

@@ -52,7 +52,7 @@ class JointPath:
     valid : (n_poses,) of bool
         Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
     largest_step : float
-        Largest motion of a joint from one pose to the next, on the circle where it turns endlessly [rad] or [m].
+        Largest motion of a joint from one pose to the next, on the circle where it is continuous [rad] or [m].
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is larger than asked for; NO_IK_SOLUTION; TIMED_OUT.
     message : str

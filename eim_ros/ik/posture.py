@@ -1,6 +1,6 @@
 """A preferred posture: the cost that solutions of a redundant arm have the less, the nearer they are to it.
 
-c(q) = sum_j w_j (q_j - p_j)^2,    differences on the circle where a joint turns endlessly
+c(q) = sum_j w_j (q_j - p_j)^2,    differences on the circle where a joint is continuous
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ class SampleRequest:
         [s].
     explore : float, optional
         How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer that
-        may come from walks along the self-motion, and how much the weights of the experts are tempered, see `Search`.
-        Default: 0.85 for 16 and more samples without a model, or of one that prefers none, for whole poses of at most 7
-        joints, whose solutions are points or curves, else 0.
+        may come from continuation along the self-motion, and how much the weights of the experts are tempered, see
+        `Search`. Default: 0.85 for 16 and more samples without a model, or of one that prefers none, for whole poses of
+        at most 7 joints, whose solutions are points or curves, else 0.
     constraints : Constraints
         Tolerances per axis, narrower limits, fixed joints, no collision.
     posture : Posture, or mapping of str to float, optional

@@ -31,7 +31,7 @@ def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.
 def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Points (n, dof) and periods (dof,) for a periodic `cKDTree`.
 
-    Joints that turn endlessly are in [0, 2 pi), the others are shifted to begin at 0 and have the period 0: none.
+    Continuous joints are in [0, 2 pi), the others are shifted to begin at 0 and have the period 0: none.
     """
     period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
     points = np.where(robot.continuous, np.mod(positions, 2.0 * np.pi), positions)

@@ -145,8 +145,8 @@ class Robot(SerialArm):
     ) -> FloatArray:
         """Further solutions of a pose, by continuation along the self-motion of a redundant arm from known ones.
 
-        Where the solutions are curves, for the arm has one joint more than the pose takes, walks go on outside the
-        limits for a while, and so find pieces of the curves from which none was known.
+        Where the self-motions are curves, for the arm has one joint more than the pose takes, continuation goes on
+        outside the limits for a while, and so finds pieces of the curves from which none was known.
 
         Parameters
         ----------
@@ -159,8 +159,8 @@ class Robot(SerialArm):
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 of it from all others, in Euclidean distance.
         finest : float, optional
-            Where the solutions are curves and fewer than n are found, the gaps between them are divided evenly, as long
-            as each differs from all others by more than this [rad, m] in some joint; default: not.
+            Where the self-motions are curves and fewer than n are found, the gaps between them are divided evenly, as
+            long as each differs from all others by more than this [rad, m] in some joint; default: not.
         **asked
             See `TaskOptions`.
 
@@ -188,10 +188,10 @@ class Robot(SerialArm):
         weights: npt.ArrayLike,
         **asked: Unpack[TaskOptions],
     ) -> FloatArray:
-        """Solutions of a pose, moved along the self-motion to a local minimum of sum_j w_j (q_j - p_j)^2.
+        """Null-space descent: solutions of a pose, moved along the self-motion to a local minimum of a cost.
 
-        Differences are on the circle where a joint turns endlessly. The cost of none is higher than before; of an arm
-        without redundancy they stay where they are.
+        The cost is sum_j w_j (q_j - p_j)^2, with differences on the circle where a joint is continuous. No solution's
+        gets higher; those of an arm without redundancy stay where they are.
 
         Parameters
         ----------

@@ -47,7 +47,7 @@ class TaskOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class JointLimits:
-    """Limits of the joints (dof,), and which of them may turn endlessly."""
+    """Limits of the joints (dof,), and which of them are continuous."""
 
     lower: FloatArray
     upper: FloatArray

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.command import Command
-from ik.arms import ENDLESS, ONE_JOINT
+from ik.arms import CONTINUOUS, ONE_JOINT
 from kinematics.descriptions import chain_urdf, joint
 from kinematics.oracle import Oracle
 
@@ -49,7 +49,7 @@ def snake() -> str:
     return chain_urdf(*(_hinge(i, "0 1 0" if i % 2 else "0 0 1", "0 0 0.05") for i in range(50)), name="snake")
 
 
-ROBOTS = {"ur5": ur5(), "sliding": sliding(), "endless": ENDLESS, "one_joint": ONE_JOINT, "snake": snake()}
+ROBOTS = {"ur5": ur5(), "sliding": sliding(), "continuous": CONTINUOUS, "one_joint": ONE_JOINT, "snake": snake()}
 
 
 class UserRobot:
@@ -125,7 +125,7 @@ def test_a_telescope_stays_within_its_travel_and_uses_it(eim: Command, tmp_path:
 
 def test_near_is_measured_on_the_circle_for_continuous_joints(eim: Command, tmp_path: Path) -> None:
     """A solution at -3.1 is nearer to 3.1 than one at 2.9."""
-    user = UserRobot(eim, tmp_path, ROBOTS["endless"], "position")
+    user = UserRobot(eim, tmp_path, ROBOTS["continuous"], "position")
     wanted = user.robot.forward(np.array([-3.1, 0.4, -0.7]))
     answer = user.sample(wanted, "-n", 50, "--seed", 1, "--near", 3.1, 0.4, -0.7)
     difference = np.abs(np.array(answer["positions"]) - [3.1, 0.4, -0.7])

@@ -34,12 +34,12 @@ def _tool(i: int, xyz: str) -> str:
 
 ONE_JOINT = chain_urdf(_link(0, "revolute", "0 0 1", "0 0 0.1"), _tool(1, "0.5 0 0"), name="one_joint")
 GANTRY = chain_urdf(_slide(0, "1 0 0"), _slide(1, "0 1 0"), _slide(2, "0 0 1"), _tool(3, "0 0 0.2"), name="gantry")
-ENDLESS = chain_urdf(
+CONTINUOUS = chain_urdf(
     _link(0, "continuous", "0 0 1", "0 0 0"),
     _link(1, "continuous", "0 0 1", "1 0 0"),
     _link(2, "continuous", "0 0 1", "1 0 0"),
     _tool(3, "1 0 0"),
-    name="endless",
+    name="continuous",
 )
 SIX_JOINTS = chain_urdf(  # a shoulder, an elbow and a spherical wrist: at most eight ways to reach a pose
     _link(0, "revolute", "0 0 1", "0 0 0.3"),
@@ -54,7 +54,7 @@ SIX_JOINTS = chain_urdf(  # a shoulder, an elbow and a spherical wrist: at most 
 ARMS = {
     "one_joint": ONE_JOINT,
     "gantry": GANTRY,
-    "endless": ENDLESS,
+    "continuous": CONTINUOUS,
     "six_joints": SIX_JOINTS,
     "all_types": ALL_TYPES,
     "followers": FOLLOWERS,

@@ -106,12 +106,12 @@ def test_one_joint_and_fifty() -> None:
     assert (samples.positions[:, :40] == 0.1).all()
 
 
-def test_endless_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() -> None:
-    robot = arm_of("endless")
+def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() -> None:
+    robot = arm_of("continuous")
     turned = Constraints(fixed={"j0": 0.3 + 4.0 * np.pi}).bounds(robot)
     assert turned[0][0] == turned[1][0] == pytest.approx(0.3, abs=1e-12)
     pose = robot.forward(np.array([0.5, -1.0, 0.7]))
-    samples = sampler_of("endless", "position").sample(
+    samples = sampler_of("continuous", "position").sample(
         pose, 50, 0, constraints=Constraints(limits={"j0": (-0.2, 1.0)}), timeout=ENOUGH
     )
     assert samples.valid.all()

@@ -58,8 +58,8 @@ def test_the_same_seed_gives_the_same_answer() -> None:
 def test_walked_and_uniform_configurations_have_no_expert() -> None:
     sampler = Sampler.load("iiwa14_pose")
     answer = sampler.sample(poses_of(sampler, 1, 6)[0], 100, random_seed=0, explore=0.6)
-    walked = (answer.expert == NO_EXPERT).sum()
-    assert 10 < walked < 90
+    continued = (answer.expert == NO_EXPERT).sum()
+    assert 10 < continued < 90
 
 
 @pytest.mark.parametrize("distinct", [False, True])

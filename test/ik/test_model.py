@@ -39,7 +39,7 @@ def test_same_arm_with_other_link_names_is_the_same_robot(tmp_path) -> None:
 @pytest.mark.parametrize(
     "urdf",
     [
-        ARMS["endless"],
+        ARMS["continuous"],
         ARMS["gantry"].replace('lower="-1"', 'lower="-0.9"'),
         ARMS["gantry"].replace("0 0 0.2", "0 0 0.21"),
         ARMS["gantry"].replace("slide_100", "slide_x"),

@@ -78,7 +78,7 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     assert path.largest_step > 0.3
 
 
-def test_joints_that_turn_endlessly_step_across_pi() -> None:
+def test_continuous_joints_step_across_pi() -> None:
     robot = arm_of("all_types")
     turning = int(np.flatnonzero(robot.continuous)[0])
     q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.1)[None], 20, axis=0)

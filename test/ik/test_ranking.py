@@ -37,7 +37,7 @@ def test_margin_is_one_amid_the_ranges_and_zero_at_a_limit() -> None:
     np.testing.assert_allclose(limit_margin(robot, np.array([middle, at_limit, halfway])), [1.0, 0.0, 0.5], atol=1e-12)
 
 
-def test_joints_that_turn_endlessly_have_no_margin() -> None:
+def test_continuous_joints_have_no_margin() -> None:
     robot = arm_of("all_types")
     q = 0.5 * (robot.lower + robot.upper)
     turned = np.where(robot.continuous, robot.upper - 1e-9, q)

@@ -47,7 +47,7 @@ def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind
             assert np.allclose(samples.orientation_error, orientation_error, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["planar3", "iiwa14", "endless", "gantry"])
+@pytest.mark.parametrize("name", ["planar3", "iiwa14", "continuous", "gantry"])
 def test_shapes_names_and_types_of_an_answer(name: str) -> None:
     robot = arm_of(name)
     samples = sampler_of(name, "position").sample(reachable_pose(robot), 7, 0, distinct=False, timeout=ENOUGH)

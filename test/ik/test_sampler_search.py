@@ -25,7 +25,7 @@ def largest_differences(positions: np.ndarray) -> np.ndarray:
     return circular(positions[rows] - positions[columns]).max(axis=1)
 
 
-@pytest.mark.parametrize("name", ["iiwa14", "endless", "planar10"])
+@pytest.mark.parametrize("name", ["iiwa14", "continuous", "planar10"])
 def test_distinct_configurations_differ(name: str) -> None:
     samples = sampler_of(name, "position").sample(reachable_pose(arm_of(name)), 80, 0, distinct=True, timeout=ENOUGH)
     assert len(samples) == 80
@@ -74,7 +74,7 @@ def test_only_solution_is_given_once_if_distinct_and_n_times_if_not(name: str) -
     assert len(sampler.sample(pose, 6, 0, distinct=False, timeout=ENOUGH)) == 6
 
 
-@pytest.mark.parametrize("name", ["iiwa14", "endless", "gantry"])
+@pytest.mark.parametrize("name", ["iiwa14", "continuous", "gantry"])
 @pytest.mark.parametrize("refine", [True, False])
 def test_near_orders_by_distance(name: str, refine: bool) -> None:
     robot = arm_of(name)
@@ -88,12 +88,12 @@ def test_near_orders_by_distance(name: str, refine: bool) -> None:
     assert (np.diff(distance) >= -1e-9).all()
 
 
-def test_near_counts_the_short_way_round_an_endless_joint() -> None:
+def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
     """With a configuration close to the seam, plain differences would give another order."""
-    robot = arm_of("endless")
+    robot = arm_of("continuous")
     near = np.array([3.1, 3.1, 3.1])
     pose = robot.forward(np.array([-3.1, 3.1, -3.1]))
-    samples = sampler_of("endless", "position").sample(pose, 40, 0, near=near, timeout=ENOUGH)
+    samples = sampler_of("continuous", "position").sample(pose, 40, 0, near=near, timeout=ENOUGH)
     plain = np.linalg.norm(samples.positions - near, axis=1)
     assert np.linalg.norm(circular(samples.positions[0] - near)) < 0.3
     assert (np.diff(plain) < -1.0).any()

@@ -13,7 +13,7 @@ from eim_ros.kinematics import Robot
 
 
 def joint_distance(robot: Robot, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """|q_j - q'_j|, the short way round for endless joints."""
+    """|q_j - q'_j|, the short way round for continuous joints."""
     plain = np.abs(first - second)
     around = np.abs(np.angle(np.exp(1j * (first - second))))
     return np.where(robot.continuous, around, plain)
@@ -28,7 +28,7 @@ def kept_by_brute_force(robot: Robot, positions: np.ndarray, tolerance: float) -
 
 
 @pytest.mark.parametrize("tolerance", [0.01, 0.2, 1.0])
-@pytest.mark.parametrize("name", ["gantry", "endless", "all_types", "one_joint", "iiwa14"])
+@pytest.mark.parametrize("name", ["gantry", "continuous", "all_types", "one_joint", "iiwa14"])
 def test_distinct_rows_are_those_of_brute_force(name: str, tolerance: float) -> None:
     robot, rng = arm_of(name), np.random.default_rng(0)
     spread = rng.uniform(robot.lower, robot.upper, (60, robot.dof))
@@ -53,9 +53,9 @@ def test_all_joints_must_be_near() -> None:
     assert distinct_rows(arm_of("gantry"), positions, 0.01).tolist() == [0, 1]
 
 
-def test_seam_of_an_endless_joint_does_not_part_neighbours() -> None:
+def test_seam_of_a_continuous_joint_does_not_part_neighbours() -> None:
     positions = np.array([[math.pi - 1e-4, 0.0, -1e-17], [-math.pi + 1e-4, 0.0, 2.0 * math.pi]])
-    assert distinct_rows(arm_of("endless"), positions, 0.01).tolist() == [0]
+    assert distinct_rows(arm_of("continuous"), positions, 0.01).tolist() == [0]
     gantry = arm_of("gantry")
     assert distinct_rows(gantry, positions, 0.01).tolist() == [0, 1]
 
@@ -65,7 +65,7 @@ def test_none_or_one_is_distinct(n: int) -> None:
     assert distinct_rows(arm_of("gantry"), np.zeros((n, 3)), 0.01).tolist() == list(range(n))
 
 
-@pytest.mark.parametrize("name", ["gantry", "endless", "all_types"])
+@pytest.mark.parametrize("name", ["gantry", "continuous", "all_types"])
 def test_distance_takes_the_short_way_round(name: str) -> None:
     robot, rng = arm_of(name), np.random.default_rng(1)
     positions = robot.sample_configurations(200, rng)
@@ -74,7 +74,7 @@ def test_distance_takes_the_short_way_round(name: str) -> None:
     assert np.allclose(distance_to(robot, positions, reference), expected, rtol=0, atol=1e-12)
 
 
-def test_distance_counts_whole_turns_as_nothing_only_where_endless() -> None:
+def test_distance_counts_whole_turns_as_nothing_only_where_continuous() -> None:
     turned = np.full((1, 3), 2.0 * math.pi)
-    assert distance_to(arm_of("endless"), turned, np.zeros(3)) == pytest.approx([0.0], abs=1e-12)
+    assert distance_to(arm_of("continuous"), turned, np.zeros(3)) == pytest.approx([0.0], abs=1e-12)
     assert distance_to(arm_of("gantry"), turned, np.zeros(3)) == pytest.approx([2.0 * math.pi * math.sqrt(3.0)])

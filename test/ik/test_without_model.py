@@ -19,7 +19,7 @@ ENOUGH = 60.0  # [s]
 
 
 def differences(positions: np.ndarray, robot: Robot) -> np.ndarray:
-    """Largest difference of a joint, on the circle where it turns endlessly, of all pairs of rows."""
+    """Largest difference of a joint, on the circle where it is continuous, of all pairs of rows."""
     rows, columns = np.triu_indices(len(positions), 1)
     plain = np.abs(positions[rows] - positions[columns])
     return np.where(robot.continuous, np.minimum(plain, 2.0 * np.pi - plain), plain).max(axis=1, initial=0.0)

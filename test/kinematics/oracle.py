@@ -22,7 +22,7 @@ class Oracle:
         self.joints = [self.model.joints[self.model.getJointId(name)] for name in robot.joint_names]
 
     def configuration(self, q: np.ndarray) -> np.ndarray:
-        """Pinocchio's configuration: an endless joint is a point on a circle."""
+        """Pinocchio's configuration: a continuous joint is a point on a circle."""
         full = pin.neutral(self.model)
         for joint, value in zip(self.joints, q, strict=True):
             full[joint.idx_q : joint.idx_q + joint.nq] = [value] if joint.nq == 1 else [np.cos(value), np.sin(value)]

@@ -133,7 +133,7 @@ def test_narrower_limits_of_a_call_are_kept(name: str) -> None:
     assert n_converged > 10
 
 
-def test_endless_joints_are_wrapped_and_pass_through_pi() -> None:
+def test_continuous_joints_are_wrapped_and_pass_through_pi() -> None:
     robot = Robot.from_urdf(
         chain_urdf(
             joint("a", "continuous", "l0", "l1", '<axis xyz="0 0 1"/>'),

@@ -1,4 +1,4 @@
-"""Walks along the self-motion: what they return are solutions, spread out, and they reach all of a family."""
+"""Continuation along the self-motion: it returns solutions, spread out, and reaches all of a self-motion manifold."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def robot_walks(robot: Robot, known: np.ndarray, pose: np.ndarray) -> int:
     return len(robot.spread(known, pose, 10, np.random.default_rng(0)))
 
 
-def test_joints_that_turn_endlessly_are_compared_on_the_circle() -> None:
+def test_continuous_joints_are_compared_on_the_circle() -> None:
     urdf = share_path("urdf/panda.urdf").read_text(encoding="utf-8")
     robot = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
     assert robot.continuous.all()

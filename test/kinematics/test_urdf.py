@@ -68,7 +68,7 @@ def test_limits_of_a_follower_narrow_its_leader() -> None:
         Robot.from_urdf(FOLLOWERS.replace('lower="-9" upper="9"', 'lower="8" upper="9"'))
 
 
-def test_an_endless_joint_with_a_sliding_follower_is_bounded() -> None:
+def test_a_continuous_joint_with_a_sliding_follower_is_bounded() -> None:
     def geared(multiplier: float, kind: str) -> Robot:
         follower = f'<axis xyz="0 0 1"/>{LIMIT}<mimic joint="a" multiplier="{multiplier}"/>'.replace("1.5", "99")
         return Robot.from_urdf(

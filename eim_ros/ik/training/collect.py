@@ -28,7 +28,8 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solution
 
     Uniform configurations seldom show what can be reached in few ways only, and show some ways to reach a pose more
     often than others. With `solutions_per_pose` the poses are the same, but each comes with so many of its solutions,
-    drawn from all of them: solutions from uniform seeds, and from walks along the self-motion, at least 0.3 rad apart.
+    drawn from all of them: solutions from uniform seeds, and from continuation along the self-motion, at least 0.3 rad
+    apart.
 
     Parameters
     ----------
@@ -86,8 +87,8 @@ def _even_solutions(
         apart.append(found[:1])
         found = found[distance_to(robot, found, found[0]) >= APART]
     roots = np.concatenate(apart)
-    walked = robot.spread(roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / SPACING)
-    solutions = np.concatenate([roots, walked])
+    continued = robot.spread(roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / SPACING)
+    solutions = np.concatenate([roots, continued])
     return np.asarray(solutions[rng.choice(len(solutions), n, replace=len(solutions) < n)])
 
 

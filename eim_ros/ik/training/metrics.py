@@ -86,7 +86,7 @@ def families(
 ) -> IntArray:
     """Family (n,) of each configuration (n, dof), by single linkage; -1 where it has fewer than `least_members`.
 
-    Numbered from 0, the largest first. Distances are Euclidean [rad, m], on the circle where a joint turns endlessly.
+    Numbered from 0, the largest first. Distances are Euclidean [rad, m], on the circle where a joint is continuous.
     """
     if not len(positions):
         return np.empty(0, dtype=np.int64)
@@ -108,7 +108,7 @@ def maximum_mean_discrepancy(
     """Squared maximum mean discrepancy of two sets of configurations (n, dof) and (m, dof), n, m >= 2; unbiased.
 
     With a Gaussian kernel whose bandwidth [rad, m] is the median distance of the pooled sets if missing (Gretton et al.
-    2012, equation 3). Joints that turn endlessly enter by their sine and cosine. 0 on average where both sets have the
+    2012, equation 3). Continuous joints enter by their sine and cosine. 0 on average where both sets have the
     same distribution, so it may be negative.
     """
     x, y = _embedded(robot, first), _embedded(robot, second)

@@ -36,7 +36,7 @@ def test_chain_of_near_points_is_one_family() -> None:
     assert (families(robot, line, linkage=0.2) == -1).all()
 
 
-def test_joints_that_turn_endlessly_are_near_across_pi() -> None:
+def test_continuous_joints_are_near_across_pi() -> None:
     robot = arm_of("all_types")
     q = np.repeat(0.5 * (robot.lower + robot.upper)[None], 20, axis=0)
     turning = int(np.flatnonzero(robot.continuous)[0])

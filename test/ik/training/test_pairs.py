@@ -41,7 +41,7 @@ def test_unusable_joint_state_is_left_out_with_its_reason(names, positions, reas
     assert pairs.problem == ""
 
 
-def test_endless_joint_is_brought_into_one_turn() -> None:
+def test_continuous_joint_is_brought_into_one_turn() -> None:
     pairs = collector(Robot.from_urdf(TURNER))
     assert pairs.add_state(["turn"], [7.0])
     assert np.allclose(pairs.data_set({}).sample, 7.0 - 2.0 * np.pi)

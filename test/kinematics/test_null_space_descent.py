@@ -113,7 +113,7 @@ def test_narrow_limits_and_fixed_joints_are_kept() -> None:
     assert ((moved + 1.0) ** 2 @ weights < (known + 1.0) ** 2 @ weights).all()
 
 
-def test_differences_are_on_the_circle_where_a_joint_turns_endlessly() -> None:
+def test_differences_are_on_the_circle_where_a_joint_is_continuous() -> None:
     urdf = share_path("urdf/panda.urdf").read_text(encoding="utf-8")
     robot = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
     pose, known = solutions_of(robot, np.random.default_rng(9))

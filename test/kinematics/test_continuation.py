@@ -1,4 +1,4 @@
-"""Walks along curves of solutions: beyond the limits and back, gaps divided, joints that slide, turn or follow."""
+"""Continuation along curves: beyond the limits and back, gaps divided, joints that slide, turn or follow."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
 
 
 def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
-    """Joints that may turn by nearly a full turn: walks cross the gap, and what they find is within."""
+    """Joints that may turn by nearly a full turn: continuation crosses the gap, and what it finds is within."""
     urdf = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8")
-    endless = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
+    continuous = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
     limits = np.full(7, 3.1)
-    pose, known = pose_and_solutions(endless, 40, 3)
+    pose, known = pose_and_solutions(continuous, 40, 3)
     inside = known[(np.abs(known) <= limits).all(axis=1)][:1]
-    found = endless.spread(inside, pose, 500, np.random.default_rng(0), lower=-limits, upper=limits)
+    found = continuous.spread(inside, pose, 500, np.random.default_rng(0), lower=-limits, upper=limits)
     jumps = np.abs(np.diff(np.sort(found[:, [0, 2, 4, 6]], axis=0)[[0, -1]], axis=0)).max()
     assert len(found) > 10
     assert np.abs(found).max() <= 3.1
