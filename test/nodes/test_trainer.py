@@ -40,8 +40,9 @@ class TrainClient:
         self.feedback: list[tuple[float, Train.Feedback]] = []
         self._running: list[Any] = []
         end = time.monotonic() + PATIENCE
-        while not self._client.wait_for_server(0.2):
+        while not self._client.server_is_ready():  # rclpy's own wait looks every quarter of a second
             assert server.is_running and time.monotonic() < end, server.log
+            time.sleep(0.005)
 
     def spin(self, future: Any, timeout: float = PATIENCE) -> Any:
         self.executor.spin_until_future_complete(future, timeout)
