@@ -81,8 +81,8 @@ def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
     assert demonstrator.stop() == 0, demonstrator.log
 
 
-def test_process_ends_when_asked_to_after_the_last_motion(start_server: Start, started: Started, client: ClientNode) -> None:
-    robot = started("/once")
+def test_process_ends_when_asked_to_after_the_last_motion(start_server: Start, started: Started) -> None:
+    started("/once")
     given = {**SMALL, "n_motions": 1, "pause": 0.0, "exit_when_done": True}
     demonstrator = start_server("-r", "__ns:=/once", node="demonstrator", **given)
     assert demonstrator.wait(120.0) == 0, demonstrator.log
@@ -90,8 +90,10 @@ def test_process_ends_when_asked_to_after_the_last_motion(start_server: Start, s
     assert "Traceback" not in demonstrator.log
 
 
-def test_task_out_of_reach_is_said_and_the_node_lives_on(start_server: Start, started: Started, client: ClientNode) -> None:
-    robot = started("/far")
+def test_task_out_of_reach_is_said_and_the_node_lives_on(
+    start_server: Start, started: Started, client: ClientNode
+) -> None:
+    started("/far")
     given = {**SMALL, "goal": "point", "goal_start": "[9.0, 0.0]", "n_motions": 1}
     demonstrator = start_server("-r", "__ns:=/far", node="demonstrator", **given)
     demonstrator.wait_for_log("do not let it reach the goal")
