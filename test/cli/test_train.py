@@ -113,6 +113,7 @@ def test_no_iterations_give_the_start(eim: Command, tmp_path: Path, planar: tupl
         (("--algorithm", "em", "--dropout", 0.1), "unknown setting dropout of EMConfig; known: "),
         (("--no-kinematics", "--sigma-start", 0.1), "unknown setting sigma_start of EIMConfig"),
         (("--algorithm", "gan"), "invalid choice: 'gan'"),
+        (("--task", "dance"), "invalid choice: 'dance'"),
         (("--seed", -1), "must be between 0 and"),
         (("--seed", 2**63), "must be between 0 and"),
         (("--checkpoint-every", 0), "must be between 1 and"),

@@ -25,6 +25,7 @@ def ros_environment() -> Iterator[None]:
             "ROS_DOMAIN_ID": str(domain),
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
             "ROS_PYTHON_CHECK_FIELDS": "1",
+            "FASTDDS_DEFAULT_PROFILES_FILE": str(Path(__file__).with_name("discovery.xml")),
         }
         for name, value in values.items():
             patch.setenv(name, value)
@@ -59,9 +60,15 @@ def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Itera
         server.kill()
 
 
-@pytest.fixture
-def client(ros_environment: None) -> Iterator[ClientNode]:
-    """A node in this process that calls services of /ik_server."""
+@pytest.fixture(scope="module")
+def client_of_file(ros_environment: None) -> Iterator[ClientNode]:
     node = ClientNode(f"test_client_{os.getpid()}")
     yield node
     node.destroy()
+
+
+@pytest.fixture
+def client(client_of_file: ClientNode) -> ClientNode:
+    """A node in this process that calls services of /ik_server; one for a file, since to be discovered takes time."""
+    client_of_file.waits_for_start = True
+    return client_of_file

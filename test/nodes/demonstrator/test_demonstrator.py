@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -18,24 +18,37 @@ from std_srvs.srv import Trigger
 from eim_ros.nodes.planar_simulator.settings import PlanarSettings
 
 Start = Callable[..., ServerProcess]
+Started = Callable[[str], PlanarRobot]
 SMALL = {  # 4 links of 1 m that reach a short line behind a disc
     "n_links": 4,
     "goal_start": "[2.8, -1.5]",
     "goal_end": "[2.8, 1.5]",
     "obstacles": "[1.9, 0.0, 0.3]",
+    "velocity_limit": 12.0,  # [rad/s] four times that of a real robot: a motion takes no longer than it has to
 }
 START = PlanarSettings(n_links=4).start_configuration()
 
 
-def started(start_server: Start, client: ClientNode, space: str) -> PlanarRobot:
-    server = start_server("-r", f"__ns:={space}", node="planar_simulator", n_links=4)
-    return PlanarRobot(client, server, space)
+@pytest.fixture
+def started(start_server: Start, client: ClientNode) -> Iterator[Started]:
+    """Starts a simulator in a namespace; it ends with the test, for it keeps a core busy."""
+    robots: list[PlanarRobot] = []
+
+    def start(space: str) -> PlanarRobot:
+        server = start_server("-r", f"__ns:={space}", node="planar_simulator", n_links=4, velocity_limit=12.0)
+        robots.append(PlanarRobot(client, server, space))
+        return robots[-1]
+
+    yield start
+    for robot in robots:
+        robot.close()
+        assert robot.server.stop() == 0, robot.server.log
 
 
 def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
-    start_server: Start, client: ClientNode
+    start_server: Start, started: Started, client: ClientNode
 ) -> None:
-    robot = started(start_server, client, "/expert")
+    robot = started("/expert")
     given = {**SMALL, "n_motions": 3, "autostart": False, "pause": 0.0, "speed_share": 0.9}
     demonstrator = start_server("-r", "__ns:=/expert", node="demonstrator", **given)
     shown: list[int] = []
@@ -65,32 +78,31 @@ def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
     ]
     assert len({tuple(message.position) for message in ends}) == 2  # between three motions, and they differ
     client.node.destroy_subscription(subscription)
-    robot.close()
     assert demonstrator.stop() == 0, demonstrator.log
 
 
-def test_process_ends_when_asked_to_after_the_last_motion(start_server: Start, client: ClientNode) -> None:
-    robot = started(start_server, client, "/once")
+def test_process_ends_when_asked_to_after_the_last_motion(start_server: Start, started: Started) -> None:
+    started("/once")
     given = {**SMALL, "n_motions": 1, "pause": 0.0, "exit_when_done": True}
     demonstrator = start_server("-r", "__ns:=/once", node="demonstrator", **given)
     assert demonstrator.wait(120.0) == 0, demonstrator.log
     assert "1 of 1 motions succeeded" in demonstrator.log
     assert "Traceback" not in demonstrator.log
-    robot.close()
 
 
-def test_task_out_of_reach_is_said_and_the_node_lives_on(start_server: Start, client: ClientNode) -> None:
-    robot = started(start_server, client, "/far")
+def test_task_out_of_reach_is_said_and_the_node_lives_on(
+    start_server: Start, started: Started, client: ClientNode
+) -> None:
+    started("/far")
     given = {**SMALL, "goal": "point", "goal_start": "[9.0, 0.0]", "n_motions": 1}
     demonstrator = start_server("-r", "__ns:=/far", node="demonstrator", **given)
     demonstrator.wait_for_log("do not let it reach the goal")
     assert client.call(demonstrator, Trigger, "/far/demonstrator/start", Trigger.Request()).success
     assert demonstrator.stop() == 0, demonstrator.log
-    robot.close()
 
 
-def test_person_moves_the_tip_and_single_joints(start_server: Start, client: ClientNode) -> None:
-    robot = started(start_server, client, "/person")
+def test_person_moves_the_tip_and_single_joints(start_server: Start, started: Started, client: ClientNode) -> None:
+    robot = started("/person")
     demonstrator = start_server("-r", "__ns:=/person", node="demonstrator", n_links=4, driver="person")
     twist = client.node.create_publisher(Twist, "/person/demonstrator/twist", 10)
     joints = client.node.create_publisher(JointState, "/person/demonstrator/joint_velocity", 10)
@@ -124,7 +136,6 @@ def test_person_moves_the_tip_and_single_joints(start_server: Start, client: Cli
     demonstrator.wait_for_log("unknown: ['elbow']")
     for publisher in (twist, joints):
         client.node.destroy_publisher(publisher)
-    robot.close()
     assert demonstrator.stop() == 0, demonstrator.log
 
 

@@ -17,7 +17,7 @@ from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 
 from eim_ros.action import Train
-from eim_ros.data import DataSet, save_data_set
+from eim_ros.data import save_data_set
 from eim_ros.ik import IKModel, collect
 from eim_ros.kinematics import Robot
 from eim_ros.motion import MotionPrior
@@ -40,8 +40,9 @@ class TrainClient:
         self.feedback: list[tuple[float, Train.Feedback]] = []
         self._running: list[Any] = []
         end = time.monotonic() + PATIENCE
-        while not self._client.wait_for_server(0.2):
+        while not self._client.server_is_ready():  # rclpy's own wait looks every quarter of a second
             assert server.is_running and time.monotonic() < end, server.log
+            time.sleep(0.005)
 
     def spin(self, future: Any, timeout: float = PATIENCE) -> Any:
         self.executor.spin_until_future_complete(future, timeout)
@@ -162,14 +163,13 @@ def test_cancel_ends_each_phase_and_leaves_no_model(
 ) -> None:
     output = folder / "canceled.safetensors"
     handle = trainer.send(data=motions, algorithm=algorithm, settings=[*settings], output=str(output))
+    assert handle.accepted, server.log  # also after the cancel of another phase
     trainer.wait_for_phase(phase)
     assert trainer.spin(handle.cancel_goal_async()).goals_canceling
     status, result = trainer.result(handle)
     assert status == GoalStatus.STATUS_CANCELED
     assert (result.success, result.message) == (False, f"canceled while {phase}")
     assert not [path.name for path in folder.iterdir() if "canceled" in path.name]
-    status, result = trainer.train(data=motions, settings=[*EM], output=str(folder / "after.safetensors"))
-    assert status == GoalStatus.STATUS_SUCCEEDED, server.log
 
 
 def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, motions: str) -> None:
@@ -186,7 +186,9 @@ def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, m
     assert trainer.result(handle)[0] == GoalStatus.STATUS_CANCELED
 
 
-def test_second_goal_is_rejected_and_the_first_goes_on(trainer: TrainClient, motions: str) -> None:
+def test_second_goal_is_rejected_and_the_first_goes_on(
+    trainer: TrainClient, server: ServerProcess, motions: str, folder: Path
+) -> None:
     first = trainer.send(data=motions, settings=[*ENDLESS])
     assert first.accepted
     trainer.wait_for_phase("fitting")
@@ -194,6 +196,8 @@ def test_second_goal_is_rejected_and_the_first_goes_on(trainer: TrainClient, mot
     trainer.wait_for_phase("fitting")  # sending forgets the feedback that came before
     trainer.spin(first.cancel_goal_async())
     assert trainer.result(first)[0] == GoalStatus.STATUS_CANCELED
+    status, _ = trainer.train(data=motions, settings=[*EM], output=str(folder / "after.safetensors"))
+    assert status == GoalStatus.STATUS_SUCCEEDED, server.log
 
 
 def test_training_goes_on_when_its_client_leaves(
@@ -201,7 +205,7 @@ def test_training_goes_on_when_its_client_leaves(
 ) -> None:
     output = folder / "orphan.safetensors"
     guest = TrainClient(server)
-    settings = [*EM, "iterations=300", "tolerance=0"]
+    settings = [*EM, "iterations=50", "tolerance=0"]
     assert guest.send(data=motions, settings=settings, output=str(output)).accepted
     guest.wait_for_phase("reading")
     guest.leave()
@@ -215,35 +219,20 @@ def test_training_goes_on_when_its_client_leaves(
     assert status == GoalStatus.STATUS_SUCCEEDED, server.log
 
 
-def bad_goals(folder: Path, motions: str) -> dict[str, tuple[dict[str, Any], str]]:
-    full = two_ways(2, 0)
-    save_data_set(folder / "empty.npz", DataSet(full.context[:0], full.sample[:0], full.description))
-    save_data_set(folder / "planar.npz", collect(Robot.load("planar3"), 60, "position", 0))
-    (folder / "half.npz").write_bytes(Path(motions).read_bytes()[:500])
+def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, motions: str, folder: Path) -> None:
+    """Its fields arrive; each cause has its test in test/cli, for the message is that of `eim train`."""
     planar = str(folder / "planar.npz")
-    return {
-        "empty": ({"data": str(folder / "empty.npz")}, "the data set is empty"),
-        "half": ({"data": str(folder / "half.npz")}, "truncated"),
-        "nothing": ({}, "cannot read"),
-        "other robot": ({"task": "ik", "data": planar, "robot": "planar5"}, "is of robot 'planar3'"),
-        "other task": ({"data": planar}, "expected 'motion'"),
-        "algorithm": ({"data": motions, "algorithm": "gan"}, "invalid choice: 'gan'"),
-        "task": ({"data": motions, "task": "dance"}, "invalid choice: 'dance'"),
-        "setting": ({"data": motions, "settings": ["speed=3"]}, "unknown setting speed"),
-        "value": ({"data": motions, "settings": ["experts=0"]}, "n_components must be at least 1"),
-        "output": ({"data": motions, "output": "/proc/m.safetensors"}, "/proc"),
-    }
-
-
-@pytest.mark.parametrize("name", [
-    "empty", "half", "nothing", "other robot", "other task", "algorithm", "task", "setting", "value", "output",
-])  # fmt: skip
-def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, motions: str, folder: Path, name: str) -> None:
-    goal, cause = bad_goals(folder, motions)[name]
-    status, result = trainer.train(**goal)
-    assert status == GoalStatus.STATUS_ABORTED
-    assert not result.success
-    assert cause in result.message, result.message
+    save_data_set(Path(planar), collect(Robot.load("planar3"), 60, "position", 0))
+    goals: tuple[tuple[dict[str, Any], str], ...] = (
+        ({}, "cannot read"),
+        ({"task": "ik", "data": planar, "robot": "planar5"}, "is of robot 'planar3'"),
+        ({"data": motions, "settings": ["speed=3"]}, "unknown setting speed"),
+    )
+    for goal, cause in goals:
+        status, result = trainer.train(**goal)
+        assert status == GoalStatus.STATUS_ABORTED
+        assert not result.success
+        assert cause in result.message, result.message
 
 
 def test_node_that_is_ended_while_training_ends_the_training(

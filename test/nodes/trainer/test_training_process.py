@@ -47,7 +47,6 @@ def test_outcome_tells_model_status_and_figures(motions: str, tmp_path: Path) ->
     [
         ({"data": "none.npz"}, (), "cannot read none.npz"),
         ({"algorithm": "--help"}, (), "invalid choice: '--help'"),
-        ({"robot": "nobody"}, (), "no shipped robot 'nobody'"),
         ({}, ("--resume",), "a setting is written name=value"),
     ],
 )
