@@ -63,7 +63,7 @@ def neural_start(
     few = training[:MOST_POINTS]
     best = fitted(n_components, n_iterations, few, None)
     if n_components == 1:
-        for size in range(2, MOST_BRANCHES + 1):
+        for size in range(2, min(MOST_BRANCHES, len(few)) + 1):
             candidate = fitted(size, n_iterations, few, None)
             gain = _log_prob(candidate, held_out) - _log_prob(best, held_out)
             if not float(gain.mean()) > float(gain.std(correction=0)) / len(gain) ** 0.5:

@@ -45,7 +45,7 @@ class Dropout(nn.Module):
             return inputs
         assert self.generator is not None, "training needs randomness"
         shape = (-(-len(inputs) // ROWS_PER_MASK), inputs.shape[1])
-        drawn = torch.rand(shape, generator=self.generator, device=inputs.device)
+        drawn = torch.rand(shape, generator=self.generator, dtype=torch.float32, device=inputs.device)
         mask = (drawn >= self.probability).to(inputs.dtype) / (1.0 - self.probability)
         return inputs * mask.repeat_interleave(ROWS_PER_MASK, 0)[: len(inputs)]
 
@@ -72,8 +72,8 @@ def ratio_network(
         linear = _blank_linear(width, hidden)
         bound = (6.0 / (width + hidden)) ** 0.5 * (1.0 if layers else FIRST_SCALE)
         with torch.no_grad():
-            linear.weight.copy_((2.0 * torch.rand(hidden, width, generator=drawing) - 1.0) * bound)
-            linear.bias.copy_((2.0 * torch.rand(hidden, generator=drawing) - 1.0) * BIAS_RANGE)
+            linear.weight.copy_(_uniform((hidden, width), drawing) * bound)
+            linear.bias.copy_(_uniform((hidden,), drawing) * BIAS_RANGE)
         layers += [linear, nn.SiLU()]
         if dropout > 0.0:
             layers.append(Dropout(dropout))
@@ -86,8 +86,13 @@ def ratio_network(
 
 def _blank_linear(n_inputs: int, n_outputs: int) -> nn.Linear:
     """A layer without a start of its own, which would be drawn from the global generator."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs, dtype=torch.float32)
     return layer
+
+
+def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Between -1 and 1, in float32 whatever torch's default is."""
+    return 2.0 * torch.rand(shape, generator=generator, dtype=torch.float32) - 1.0
 
 
 def _cpu(generator: torch.Generator) -> torch.Generator:

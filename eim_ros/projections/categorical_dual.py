@@ -23,7 +23,7 @@ from torch import Tensor
 
 from eim_ros.numerics.roots import decreasing_root
 
-__all__ = ["CategoricalDual", "mean_entropy", "mean_kl"]
+__all__ = ["LEAST_WEIGHT", "CategoricalDual", "mean_entropy", "mean_kl"]
 
 Pair: TypeAlias = tuple[float, float]  # of eta and of omega
 

@@ -37,7 +37,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from eim_ros.distributions.parts import Gating
-from eim_ros.projections.categorical_dual import CategoricalDual, mean_entropy, mean_kl
+from eim_ros.projections.categorical_dual import LEAST_WEIGHT, CategoricalDual, mean_entropy, mean_kl
 from eim_ros.projections.gating_families import FloatArray, GatingFamily, family_of
 
 __all__ = ["GatingUpdate", "project_gating"]
@@ -138,7 +138,7 @@ class _Problem:
     ) -> _Problem:
         old_log_probs = family.log_probs(family.start)
         centred = reward - (old_log_probs.exp() * reward).sum(-1, keepdim=True)
-        return cls(family, old_log_probs, centred, (kl_bound, entropy_loss_bound), kl_weight)
+        return cls(family, old_log_probs, centred, (kl_bound, entropy_loss_bound), max(kl_weight, LEAST_WEIGHT))
 
     def solved(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
         """Parameters at which both bounds hold, with their multipliers; None if no multipliers were found."""

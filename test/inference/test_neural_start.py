@@ -125,6 +125,14 @@ def test_start_is_of_the_family_that_was_asked_for():
     assert isinstance(model.experts, NeuralExperts)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_one_neural_expert_asks_for_no_more_than_one_pair(n):
+    data = branches(16, n=n)
+    result = EIM(EIMConfig(n_components=1, n_iterations=1, **SMALL)).fit((data.context, data.sample))
+    assert result.mixture_of_experts.n_components == 1
+    assert torch.isfinite(result.model.log_prob(data.context, data.sample)).all()
+
+
 def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
     data = branches(12, n=400)
     start = branching_start(NEURAL, data.context, data.sample, 1, generator_of(20))
