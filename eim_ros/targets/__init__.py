@@ -14,8 +14,8 @@ from eim_ros.targets.funnel import Funnel
 from eim_ros.targets.logistic_regression import LogisticRegression
 from eim_ros.targets.minibatches import MinibatchTarget
 from eim_ros.targets.neural_regression import NeuralRegression
-from eim_ros.targets.planar_robot import PlanarRobot, planar_robot
-from eim_ros.targets.planar_truth import PlanarTruth, planar_truth
+from eim_ros.targets.planar_ground_truth import PlanarTruth, planar_truth
+from eim_ros.targets.planar_posterior import PlanarRobot, planar_robot
 from eim_ros.targets.random_mixtures import random_gaussian_mixture, random_student_mixture
 from eim_ros.targets.start import MixtureStart
 from eim_ros.targets.target import Target
