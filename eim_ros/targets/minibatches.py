@@ -61,13 +61,10 @@ class MinibatchTarget:
         By all data.
     batch_size : int
         Data in a batch, 1 to all.
-    seed : int
-        Of the shuffling: an iteration's batches are the same again.
     """
 
     full: DataTarget
     batch_size: int
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= self.full.n_data:
@@ -84,11 +81,6 @@ class MinibatchTarget:
     def log_prob(self, x: Tensor) -> Tensor:
         """Unnormalised log density by all data [nat], (n_samples,)."""
         return self.full.log_prob(x)
-
-    def at(self, iteration: int) -> BatchedTarget:
-        """The target of one iteration, from 0."""
-        seed = (self.seed * 1_000_003 + iteration) % 2**63
-        return self.minibatch(torch.Generator().manual_seed(seed))
 
     def minibatch(self, generator: torch.Generator) -> BatchedTarget:
         """A target with newly shuffled data."""

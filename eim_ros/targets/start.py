@@ -15,7 +15,7 @@ __all__ = ["MixtureStart"]
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """Means of N(0, diag(mean_scale^2)), covariances diag(variance); a single component has its mean at zero.
+    """Means of N(centre, diag(mean_scale^2)), covariances diag(variance); a single component is at the centre.
 
     Attributes
     ----------
@@ -25,11 +25,14 @@ class MixtureStart:
         Standard deviations of the means; component adaptation draws its own candidates from there too.
     variance : Tensor (n_dims,)
         Diagonal of each covariance.
+    centre : Tensor (n_dims,), optional
+        0 by default.
     """
 
     n_components: int
     mean_scale: Tensor
     variance: Tensor
+    centre: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.mean_scale.shape != self.variance.shape or self.variance.dim() != 1:
@@ -50,11 +53,15 @@ class MixtureStart:
     def means(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Means (n, n_dims)."""
         noise = torch.randn(n, len(self.mean_scale), generator=generator, dtype=torch.float64)
-        return self.mean_scale * noise
+        return self._centre + self.mean_scale * noise
 
     def mixture(self, generator: torch.Generator | None = None, n_components: int | None = None) -> GaussianMixture:
         """The model, with another number of components if one is given."""
         n = self.n_components if n_components is None else n_components
-        means = self.means(n, generator) if n > 1 else torch.zeros_like(self.mean_scale)[None]
+        means = self.means(n, generator) if n > 1 else self._centre[None]
         factors = torch.diag(self.variance.sqrt()).expand(n, -1, -1)
         return GaussianMixture(means.new_zeros(n), means, factors)
+
+    @property
+    def _centre(self) -> Tensor:
+        return torch.zeros_like(self.mean_scale) if self.centre is None else self.centre

@@ -6,7 +6,7 @@ Beyond this protocol a target may have
 - `log_normaliser`, log of the integral of exp(log_prob) [nat], where it is known;
 - `sample(n, generator)`, independent samples (n, n_dims), where they can be drawn;
 - `modes`, their places (n_modes, n_dims), and `mode_radius`, within which a component's mean counts as one;
-- `at(iteration)`, the target of one iteration, for targets that see other data in each, see `minibatches.py`.
+- `minibatch(generator)`, a target of the same kind by a random part of its data, one for each iteration.
 """
 
 from __future__ import annotations

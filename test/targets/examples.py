@@ -1,6 +1,7 @@
 """One small example of each kind of target; a new class joins the list and inherits the tests of the contract."""
 
 import torch
+from kinematics.humanoids import TIPS, humanoid_urdf
 
 from eim_ros.targets import (
     Banana,
@@ -9,6 +10,7 @@ from eim_ros.targets import (
     LogisticRegression,
     MinibatchTarget,
     NeuralRegression,
+    humanoid,
     planar_robot,
     random_gaussian_mixture,
     random_student_mixture,
@@ -46,8 +48,9 @@ TARGETS = {
     "student mixture": random_student_mixture(5, seeded(), 3),
     "funnel": Funnel(4),
     "banana": Banana(3),
+    "humanoid": humanoid(humanoid_urdf(), TIPS, base=None),
     "logistic": small_regression(),
     "network": small_network(),
-    "minibatches": MinibatchTarget(small_regression(), 8).at(3),
-    "minibatches of a network": MinibatchTarget(small_network(), 5).at(3),
+    "minibatches": MinibatchTarget(small_regression(), 8).minibatch(seeded(3)),
+    "minibatches of a network": MinibatchTarget(small_network(), 5).minibatch(seeded(3)),
 }

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from targets.examples import normals, small_network, small_regression
+from targets.examples import normals, seeded, small_network, small_regression
 
 from eim_ros.errors import DataError
 from eim_ros.targets import (
@@ -52,7 +52,7 @@ def test_batches_are_unbiased(full):
     """37 rows in 4 batches of 9: one row is left out by each shuffling, so the mean is over many of them."""
     target = MinibatchTarget(full, full.n_data // 4)
     x = 0.5 * normals(1, full.n_dims, seed=6).expand(8, -1)
-    estimates, scores = zip(*(target.at(i).log_prob_and_score(x) for i in range(500)), strict=True)
+    estimates, scores = zip(*(target.minibatch(seeded(i)).log_prob_and_score(x) for i in range(500)), strict=True)
     stacked = torch.stack(estimates).mean(-1)
     error = float(stacked.std()) / math.sqrt(len(stacked))
     assert float(stacked.mean()) == pytest.approx(float(full.log_prob(x)[0]), abs=4.0 * error)
@@ -63,15 +63,15 @@ def test_batches_are_unbiased(full):
 def test_one_batch_of_all_data_is_the_whole_target():
     full = small_regression()
     x = normals(5, 3, seed=7)
-    torch.testing.assert_close(MinibatchTarget(full, full.n_data).at(0).log_prob(x), full.log_prob(x))
+    torch.testing.assert_close(MinibatchTarget(full, full.n_data).minibatch(seeded()).log_prob(x), full.log_prob(x))
 
 
-def test_an_iteration_is_repeated_exactly_and_another_one_differs():
-    target = MinibatchTarget(small_regression(), 8, seed=3)
+def test_batches_follow_their_generator_and_the_whole_target_is_by_all_data():
+    target = MinibatchTarget(small_regression(), 8)
     x = normals(9, 3, seed=7)
-    assert torch.equal(target.at(4).log_prob(x), target.at(4).log_prob(x))
-    assert not torch.equal(target.at(4).log_prob(x), target.at(5).log_prob(x))
-    assert not torch.equal(target.at(4).log_prob(x), MinibatchTarget(small_regression(), 8, seed=4).at(4).log_prob(x))
+    first, again, other = (target.minibatch(seeded(seed)).log_prob(x) for seed in (4, 4, 5))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
     torch.testing.assert_close(target.log_prob(x), small_regression().log_prob(x))
 
 

@@ -8,7 +8,7 @@ from targets.examples import seeded
 
 from eim_ros.errors import DistributionError
 from eim_ros.targets import PlanarRobot, planar_robot
-from eim_ros.targets.planar_truth import planar_truth
+from eim_ros.targets.planar_ground_truth import planar_truth
 
 
 def test_planar_robot_has_its_known_normaliser_entropy_and_masses():

@@ -9,7 +9,8 @@ the likelihood cancels (Rao-Blackwell):
     Z = sum_goals E_u,t sum_roots p(q_1) chi(rho) / (|t| |d|tip| / d rho|)
 
 Directions u of much weight are drawn more often: from an angular central Gaussian density (Tyler 1987) fitted to
-earlier ones, mixed with the uniform one. What is neglected: that two goals are within reach of one tolerance (e^-100000 here).
+earlier ones, mixed with the uniform one. What is neglected: that two goals are within reach of one tolerance
+(e^-100000 here).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch.nn import functional
 
 from eim_ros.distributions.monte_carlo import Estimate
 from eim_ros.errors import DistributionError
-from eim_ros.targets.planar_robot import PlanarRobot
+from eim_ros.targets.planar_posterior import PlanarRobot
 
 __all__ = ["PlanarTruth", "planar_truth"]
 
@@ -190,7 +191,8 @@ def _fitted(target: PlanarRobot, solutions: _Solutions) -> Tensor:
     """Cholesky factor of the weighted second moment of directions, the next proposal's."""
     u = functional.normalize(solutions.x[:, 1:] / target.prior_scale[1:], dim=-1)
     moment = (solutions.weight.unsqueeze(-1) * u).T @ u / solutions.weight.sum()
-    return torch.linalg.cholesky(moment + 1e-3 * torch.eye(len(moment), dtype=moment.dtype))
+    factor: Tensor = torch.linalg.cholesky(moment + 1e-3 * torch.eye(len(moment), dtype=moment.dtype))
+    return factor
 
 
 def _summed(values: Tensor, index: Tensor, n: int) -> Tensor:
