@@ -15,8 +15,8 @@ from eim_ros.inference.variational.components import Densities, NaturalGradient,
 
 __all__ = ["FullComponents"]
 
-# Products of the coordinates pay from so many components on, and up to so many dimensions: they need room.
-FEW_COMPONENTS = 4
+# Products of the coordinates pay from as many components on as there are dimensions, and as long as these are not many.
+FEW_COMPONENTS = 6
 MANY_DIMS = 64
 
 
@@ -52,7 +52,7 @@ class FullComponents:
         return 0.5 * self.n_dims - log_normaliser(self.scale_trils)
 
     def densities(self) -> Densities:
-        if self.n_components >= FEW_COMPONENTS and self.n_dims <= MANY_DIMS:
+        if self.n_components >= max(FEW_COMPONENTS, self.n_dims) and self.n_dims <= MANY_DIMS:
             return _Forms(self)
         return _Residuals(self)
 
