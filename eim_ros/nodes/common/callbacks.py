@@ -8,18 +8,21 @@ from typing import Any
 from rclpy.node import Node
 
 from eim_ros.errors import EimError
+from eim_ros.nodes.common.reasons import reason_of
 
 __all__ = ["answered", "guarded"]
 
 
-def guarded(node: Node, work: Callable[[], None]) -> Callable[[], None]:
-    """A callback for timers and the like that logs what the work raises."""
+def guarded(node: Node, work: Callable[..., None]) -> Callable[..., None]:
+    """A callback for timers and topics that logs what the work raises."""
 
-    def callback() -> None:
+    def callback(*arguments: Any) -> None:
         try:
-            work()
+            work(*arguments)
+        except EimError as error:  # what others sent
+            node.get_logger().warning(reason_of(error), throttle_duration_sec=1.0)
         except Exception as error:  # nothing ends the spin
-            node.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
+            node.get_logger().error(reason_of(error), throttle_duration_sec=1.0)
 
     return callback
 
@@ -44,10 +47,8 @@ def answered(
         try:
             serve(request, response)
             response.success = True
-        except EimError as error:
-            response.success, response.message = False, str(error)
         except Exception as error:  # nothing ends the spin
-            response.success, response.message = False, f"internal error: {type(error).__name__}: {error}"
+            response.success, response.message = False, reason_of(error)
         if not response.success:
             node.get_logger().warning(response.message)
         if then is not None:

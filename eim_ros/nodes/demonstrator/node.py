@@ -2,41 +2,37 @@
 
 Expert: the motions are planned by a thread of their own; then for each one the robot is reset, the recorder told a
 label, the trajectory published and its end awaited. ~/progress (latched) counts the motions shown, ~/start begins anew.
-Person: ~/twist (velocity of the tip) or ~/joint_velocity (by joint name) become short trajectories, again and again.
+Person: see `Person`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
-import numpy as np
 import torch
-from geometry_msgs.msg import Twist
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from sensor_msgs.msg import JointState
 from std_msgs.msg import String, UInt32
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from eim_ros.errors import ConfigurationError, EimError, JointStateError, ServiceError
+from eim_ros.errors import ServiceError
 from eim_ros.nodes.common.interfaces import LabelRecording, SetTask, TaskStatus
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.demonstrator.person import Person
+from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
-from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings
 from eim_ros.planar import Expert
 from eim_ros.planar.motions import Motion, MotionConfig, draw_motions
-from eim_ros.planar.teleoperation import joint_velocity, target_after
 
 __all__ = ["Demonstrator"]
 
 _PERIOD = 0.02  # [s] between two looks at what is to be done next
-_COMMAND_PERIOD = 0.05  # [s] between two short trajectories of a person
-_HORIZON = 0.15  # [s] for which one of them goes on
 _PATIENCE = 10.0  # [s] for an answer, and for a motion to begin and to end beyond its duration
 _BATCH = 50  # motions planned at a time: the first ones are shown soon
 
@@ -55,8 +51,6 @@ class Demonstrator(Node):
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None
         self._refused = ""
-        self._q: np.ndarray | None = None
-        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None
         self._n_shown = self._n_successful = 0
         self._trajectory = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
         self._progress = self.create_publisher(UInt32, "~/progress", LATCHED_QOS)
@@ -77,10 +71,7 @@ class Demonstrator(Node):
         self.create_subscription(String, f"{name}/refused", self._take_refusal, 10)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         if settings.driver == "person":
-            self.create_subscription(JointState, "joint_states", self._take_state, 10)
-            self.create_subscription(Twist, "~/twist", self._guarded(self._take_twist), 10)
-            self.create_subscription(JointState, "~/joint_velocity", self._guarded(self._take_velocity), 10)
-            self.create_timer(_COMMAND_PERIOD, self._guarded(self._command), clock=steady)
+            Person(self, self._arm, settings.command_timeout, self._trajectory.publish)
             self.get_logger().info("waiting for a person's wishes")
             return True
         self.create_service(Trigger, "~/start", self._start)
@@ -98,7 +89,7 @@ class Demonstrator(Node):
         self.destroy_node()
         return self._planner is None or not self._planner.is_alive()
 
-    # Expert: `_show` is a coroutine that the timer goes on with; it yields where it has to wait
+    # `_show` is a coroutine that the timer goes on with; it yields where it has to wait
 
     def _start(self, request: Any, response: Any) -> Any:
         if self._work is not None:
@@ -119,8 +110,7 @@ class Demonstrator(Node):
                 raise SystemExit(0) from None
         except Exception as error:  # nothing ends the spin
             self._work = None
-            reason = str(error) if isinstance(error, EimError) else f"{type(error).__name__}: {error}"
-            self.get_logger().error(f"demonstration ended: {reason}")
+            self.get_logger().error(f"demonstration ended: {reason_of(error)}")
 
     def _show(self) -> Generator[None, None, None]:
         self._n_shown = self._n_successful = 0
@@ -220,49 +210,3 @@ class Demonstrator(Node):
     def _take_refusal(self, message: String) -> None:
         self._refused = str(message.data)
         self.get_logger().warning(f"refused: {self._refused}", throttle_duration_sec=1.0)
-
-    # Person
-
-    def _take_state(self, message: JointState) -> None:
-        places = dict(zip(message.name, message.position, strict=False))
-        if all(name in places for name in self._arm.joint_names):
-            self._q = np.array([places[name] for name in self._arm.joint_names])
-
-    def _take_twist(self, message: Twist) -> None:
-        linear, angular = np.array([message.linear.x, message.linear.y]), float(message.angular.z)
-        if not (np.isfinite(linear).all() and np.isfinite(angular)):
-            raise ConfigurationError("a twist must be finite", linear.tolist())
-        self._wish = (time.monotonic(), lambda q: joint_velocity(self._arm, q, linear, angular))
-
-    def _take_velocity(self, message: JointState) -> None:
-        names = list(message.name)
-        unknown = sorted(set(names) - set(self._arm.joint_names))
-        if unknown or len(names) != len(message.velocity) or not np.isfinite(message.velocity).all():
-            raise JointStateError(
-                f"wished velocities must be finite, one for each name, of known joints; unknown: {unknown}", names
-            )
-        wished = dict(zip(names, message.velocity, strict=True))
-        velocity = np.array([wished.get(name, 0.0) for name in self._arm.joint_names])
-        self._wish = (time.monotonic(), lambda q: velocity)
-
-    def _command(self) -> None:
-        """A short trajectory as a person wishes; once the wish is too old, the robot is stopped."""
-        if self._wish is None or self._q is None:
-            return
-        since, velocity = self._wish
-        if time.monotonic() - since > self.settings.command_timeout:
-            self._wish = None
-            self._trajectory.publish(JointTrajectory())
-            return
-        target = target_after(self._arm, self._q, velocity(self._q), _HORIZON)
-        message = trajectory_message(self._arm.joint_names, np.array([_HORIZON]), target[None])
-        self._trajectory.publish(message)
-
-    def _guarded(self, work: Callable[..., None]) -> Callable[..., None]:
-        def callback(*arguments: Any) -> None:
-            try:
-                work(*arguments)
-            except Exception as error:  # nothing ends the spin
-                self.get_logger().warning(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
-
-        return callback

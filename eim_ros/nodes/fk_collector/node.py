@@ -97,7 +97,8 @@ class FkCollector(Node):
             self._rng = np.random.default_rng(settings.random_seed)
             self._source = settings.source
         if self._source == "joint_states":
-            self._joint_states = self.create_subscription(JointState, "joint_states", self._take_state, _SENSOR_QOS)
+            take = guarded(self, self._take_state)
+            self._joint_states = self.create_subscription(JointState, "joint_states", take, _SENSOR_QOS)
         self._collecting, self._is_saved = True, False
         if goes_on and self._pairs is not None:
             response.message = f"going on after {len(self._pairs)} pairs that are not saved yet"
@@ -136,12 +137,9 @@ class FkCollector(Node):
         pairs = self._pairs
         if not self._collecting or pairs is None:
             return
-        try:
-            pairs.add_state(message.name, message.position)
-            if pairs.is_full:
-                self._end()
-        except Exception as error:  # nothing ends the spin
-            self.get_logger().error(f"{type(error).__name__}: {error}", throttle_duration_sec=1.0)
+        pairs.add_state(message.name, message.position)
+        if pairs.is_full:
+            self._end()
 
     def _sample(self) -> None:
         pairs = self._pairs

@@ -26,12 +26,12 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
-from eim_ros.errors import EimError
 from eim_ros.kinematics.planar import planar_urdf
 from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.planar_simulator.messages import (
     joint_state_message,
     markers_message,
@@ -147,8 +147,7 @@ class PlanarSimulatorNode(Node):
             delay = stamp - 1e-9 * self._now() if stamp > 0.0 else 0.0
             self._simulator.execute(**trajectory_parts(message), delay=delay)
         except Exception as error:  # nothing ends the spin
-            expected = isinstance(error, EimError)
-            reason = str(error) if expected else f"internal error: {type(error).__name__}: {error}"
+            reason = reason_of(error)
             self.get_logger().warning(f"trajectory refused: {reason}")
             self._refused.publish(String(data=reason))
 

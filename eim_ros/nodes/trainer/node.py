@@ -19,6 +19,7 @@ from rclpy.node import Node
 
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.trainer.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
 
@@ -88,7 +89,7 @@ class Trainer(Node):
         try:
             result = self._train(goal_handle)
         except Exception as error:  # an answer must come, whatever happens
-            result = _result(Outcome(False, f"internal error: {type(error).__name__}: {error}"))
+            result = _result(Outcome(False, reason_of(error)))
             with contextlib.suppress(Exception):
                 goal_handle.abort()
         finally:

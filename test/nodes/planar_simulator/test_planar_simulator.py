@@ -20,8 +20,9 @@ from visualization_msgs.msg import Marker
 
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.shipped import share_path
+from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.planar_simulator.messages import seconds, trajectory_message
-from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings, PlanarSimulatorSettings
+from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarArm
 from eim_ros.settings import Settings, read_yaml
 from eim_ros.srv import SetTask

@@ -1,0 +1,38 @@
+"""Parameters of the node `demonstrator`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from eim_ros.nodes.planar_simulator.settings import PlanarSettings
+from eim_ros.settings import option
+
+__all__ = ["DemonstratorSettings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DemonstratorSettings(PlanarSettings):
+    """What `demonstrator` can be told."""
+
+    driver: str = option(
+        "expert",
+        "Who moves the robot: the expert, or a person through ~/twist and ~/joint_velocity.",
+        choices=("expert", "person"),
+    )
+    n_motions: int = option(20, "Motions to show after each start.", minimum=1, maximum=100_000, read_only=False)
+    random_seed: int = option(0, "Of the motions; each start goes on from it.", minimum=0)
+    autostart: bool = option(True, "Show the motions as soon as the simulator is there; otherwise wait for ~/start.")
+    exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
+    speed_share: float = option(
+        0.5, "Largest velocity of a joint, as a share of its limit.", minimum=0.01, maximum=1.0, read_only=False
+    )
+    pause: float = option(
+        0.2, "Rest at the start before each motion.", unit="s", minimum=0.0, maximum=60.0, read_only=False
+    )
+    simulator: str = option("planar_simulator", "Name of the simulator's node.")
+    recorder: str = option("", "Name of a recorder's node that is told labels; empty: none.")
+    label: str = option("demonstration", "Label of a motion; between motions it is 'pause'.")
+    set_task: bool = option(True, "Give the simulator this task first; otherwise it must have it already.")
+    command_timeout: float = option(
+        0.25, "A person's wish counts no longer than this.", unit="s", minimum=0.02, maximum=10.0
+    )

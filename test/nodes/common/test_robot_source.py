@@ -1,0 +1,44 @@
+"""Where a node's robot comes from: one source, which can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eim_ros.errors import ConfigurationError, RobotError
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.robot_source import RobotSettings, load_robot
+
+PANDA = Robot.load("panda")
+
+
+@pytest.mark.parametrize("source", ["name", "path", "text"])
+def test_robot_is_found_by_each_source(tmp_path: Path, source: str) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(PANDA.urdf, encoding="utf-8")
+    given = {"name": "panda", "path": str(path)}.get(source, "")
+    settings = RobotSettings(robot=given, base_link=PANDA.base_link, tip_link=PANDA.tip_link)
+    robot = load_robot(settings, f"\n {PANDA.urdf}" if source == "text" else "")
+    assert robot.fingerprint == PANDA.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("given", "description", "error", "reason"),
+    [
+        ({}, "", ConfigurationError, "no robot: give one of the parameters robot, robot_description"),
+        ({}, "panda.urdf", ConfigurationError, "no URDF text"),
+        ({"robot": "no_such_robot"}, "", RobotError, "no_such_robot"),
+        ({"robot": "panda", "tip_link": "no_such_link"}, "", RobotError, "no_such_link"),
+    ],
+)
+def test_robot_that_is_not_there_is_refused(
+    given: dict[str, str], description: str, error: type[Exception], reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        load_robot(RobotSettings(**given), description)
+
+
+def test_sources_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="robot_description and use_robot_description_topic"):
+        RobotSettings(robot_description="<robot/>", use_robot_description_topic=True)
