@@ -41,7 +41,7 @@ from eim_ros.inference.eim import EIMState, _Fitting
 from eim_ros.inference.expert_contexts import draw_contexts
 from eim_ros.inference.m_step import update_experts, update_gating
 from eim_ros.inference.ratio_choice import density_ratio
-from eim_ros.inference.training_data import Pairs, TrainingData, checked_data
+from eim_ros.inference.training_data import Pairs, checked_data
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.projections import QuadraticSurrogate, fit_to_gradients, project_experts
 
@@ -136,14 +136,14 @@ def _iterations(seed: int) -> list[str]:
     return lines
 
 
-def _start(n_components: int, data: TrainingData, seed: int) -> MixtureOfExperts:
+def _start(n_components: int, data: Pairs, seed: int) -> MixtureOfExperts:
     config = TruncatedEMConfig(n_components=n_components, n_iterations=10, tolerance=0.0)
     generator = torch.Generator().manual_seed(seed)
     return TruncatedEM(config).fit((data.context, data.sample), generator=generator).mixture_of_experts
 
 
 def _iteration(
-    model: MixtureOfExperts, reference: MixtureOfExperts, data: TrainingData, exact_below: int, seed: int
+    model: MixtureOfExperts, reference: MixtureOfExperts, data: Pairs, exact_below: int, seed: int
 ) -> tuple[dict[str, float], float]:
     """Median CPU seconds of the parts of an iteration after the first one, and the last error delta."""
     config = EIMConfig(

@@ -30,7 +30,7 @@ from eim_ros.inference.reference_density import best_fit, refined
 from eim_ros.inference.reference_start import closest_start
 from eim_ros.inference.reparameterised import GradientConfig, update_by_gradients
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
-from eim_ros.inference.training_data import Pairs, TrainingData, checked_data, checked_start
+from eim_ros.inference.training_data import Pairs, checked_data, checked_start
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import option
 
@@ -158,7 +158,7 @@ class EIM:
         )
 
     def _first_and_start(
-        self, given: MixtureOfExperts | None, data: TrainingData, generator: torch.Generator
+        self, given: MixtureOfExperts | None, data: Pairs, generator: torch.Generator
     ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
         """Candidate for the reference density, if any, and start.
 
@@ -170,9 +170,7 @@ class EIM:
         wants_neural = not self.config.is_linear and self.config.ratio != "network"
         return (self._start(data, generator)[0] if wants_neural else None), given
 
-    def _start(
-        self, data: TrainingData, generator: torch.Generator
-    ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
+    def _start(self, data: Pairs, generator: torch.Generator) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
         """Fit to the training part, if there was a choice of starts, and the start, which takes in all data."""
         config = self.config
         settings = {"n_components": config.n_components, "n_iterations": config.initial_em_iterations}
@@ -193,7 +191,7 @@ class _Fitting:
 
     config: EIMConfig
     inputs: RatioInputs
-    data: TrainingData
+    data: Pairs
 
     def step(self, state: EIMState) -> tuple[EIMState, dict[str, float]]:
         model, ratio, generator = state.model, state.ratio, state.generator

@@ -27,7 +27,7 @@ from eim_ros.inference.maximisation import maximise
 from eim_ros.inference.model_family import FamilyConfig, is_linear, with_networks
 from eim_ros.inference.neural_em import iterate
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
-from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.inference.training_data import Pairs, checked_data, checked_start
 from eim_ros.numerics.status import Status
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import option
@@ -178,7 +178,7 @@ class _Fitting:
     """EM on one data set, as an `Algorithm`; it works in standardised coordinates."""
 
     config: EMConfig
-    data: TrainingData
+    data: Pairs
     units: Standardisation
     joint: Tensor
     initial: MixtureOfExperts | None
@@ -188,7 +188,7 @@ class _Fitting:
     def from_data(
         cls,
         config: EMConfig,
-        data: TrainingData,
+        data: Pairs,
         initial: MixtureOfExperts | GaussianMixture | None,
         generator: torch.Generator | None,
     ) -> _Fitting:

@@ -39,7 +39,7 @@ from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, target_density
-from eim_ros.inference.training_data import Pairs, TrainingData, checked_start, data_or_contexts, has_samples
+from eim_ros.inference.training_data import Pairs, checked_start, data_or_contexts, has_samples
 from eim_ros.numerics import Status
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import option
@@ -158,7 +158,7 @@ class KnownDensityEIM:
         if initial is None:
             initial = self._initial(checked, generator)
         start = checked_start(initial, checked).to(device=generator.device)
-        adaptation = Adaptation(self.config, Pairs(checked.context, checked.sample) if has_samples(data) else None)
+        adaptation = Adaptation(self.config, checked if has_samples(data) else None)
         adaptation.check(start)
         target = target_density(self.target, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.surrogate == "gradient" and isinstance(start.experts, LinearExperts)
@@ -173,7 +173,7 @@ class KnownDensityEIM:
             conditional=checked.conditional,
         )
 
-    def _initial(self, data: TrainingData, generator: torch.Generator) -> MixtureOfExperts:
+    def _initial(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
         """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see.
 
         Networks start as the linear experts and the gating that EM has found.

@@ -14,7 +14,7 @@ from eim_ros.distributions import Experts, Gating, LinearExperts, MixtureOfExper
 from eim_ros.distributions.gating import SoftmaxGating
 from eim_ros.distributions.standardisation import Standardisation
 from eim_ros.errors import DistributionError
-from eim_ros.inference.training_data import TrainingData
+from eim_ros.inference.training_data import Pairs
 from eim_ros.projections.gating import fit_gating
 from eim_ros.projections.maximum_likelihood import fit_experts
 from eim_ros.projections.neural_fit import FitSettings, fit_neural_experts, fit_neural_gating
@@ -42,7 +42,7 @@ class NeuralIteration:
 
 def iterate(
     model: MixtureOfExperts,
-    data: TrainingData,
+    data: Pairs,
     settings: FitSettings,
     *,
     covariance_floor: float,
@@ -55,7 +55,7 @@ def iterate(
     ----------
     model : MixtureOfExperts
         With a neural gating, neural experts or both.
-    data : TrainingData
+    data : Pairs
     settings : FitSettings
         Of the networks.
     covariance_floor : float
@@ -90,7 +90,7 @@ def _fit_gating(old: Gating, context: Tensor, targets: Tensor, settings: FitSett
 
 
 def _fit_experts(
-    old: Experts, data: TrainingData, responsibilities: Tensor, settings: FitSettings, covariance_floor: float
+    old: Experts, data: Pairs, responsibilities: Tensor, settings: FitSettings, covariance_floor: float
 ) -> Experts:
     if isinstance(old, LinearExperts):
         return fit_experts(data.context, data.sample, responsibilities, covariance_floor=covariance_floor)

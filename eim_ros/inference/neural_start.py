@@ -17,7 +17,7 @@ from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.branches import closest_component
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.model_family import FamilyConfig
-from eim_ros.inference.training_data import TrainingData
+from eim_ros.inference.training_data import Pairs
 from eim_ros.numerics.status import Status
 
 __all__ = ["neural_start"]
@@ -33,8 +33,8 @@ def neural_start(
     config: FamilyConfig,
     n_components: int,
     n_iterations: int,
-    training: TrainingData,
-    held_out: TrainingData,
+    training: Pairs,
+    held_out: Pairs,
     generator: torch.Generator,
 ) -> tuple[MixtureOfExperts, MixtureOfExperts]:
     """Mixture that describes the data, and the start, which is the same for several experts.
@@ -46,14 +46,14 @@ def neural_start(
         Of the start.
     n_iterations : int
         Most iterations of EM.
-    training, held_out : TrainingData
+    training, held_out : Pairs
         Shuffled.
     generator : torch.Generator
     """
     settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(FamilyConfig)}
     settings["parameter_iterations"] = max(config.parameter_iterations, LEAST_PARAMETER_ITERATIONS)
 
-    def fitted(size: int, iterations: int, data: TrainingData, initial: MixtureOfExperts | None) -> MixtureOfExperts:
+    def fitted(size: int, iterations: int, data: Pairs, initial: MixtureOfExperts | None) -> MixtureOfExperts:
         algorithm = EM(EMConfig(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, **settings))
         result = algorithm.fit((data.context, data.sample), initial, generator)
         if result.status is Status.INTERRUPTED:
@@ -75,5 +75,5 @@ def neural_start(
     return best, closest_component(best, few.context, generator)
 
 
-def _log_prob(model: MixtureOfExperts, data: TrainingData) -> Tensor:
+def _log_prob(model: MixtureOfExperts, data: Pairs) -> Tensor:
     return model.log_prob(data.context, data.sample)

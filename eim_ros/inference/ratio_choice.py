@@ -11,7 +11,7 @@ from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
 from eim_ros.inference.ratio_inputs import RatioInputs
 from eim_ros.inference.reference_density import fit_reference, refined
-from eim_ros.inference.training_data import TrainingData
+from eim_ros.inference.training_data import Pairs
 
 __all__ = ["data_density", "density_ratio", "smoothed"]
 
@@ -22,7 +22,7 @@ def data_density(
     config: RatioConfig,
     n_components: int,
     inputs: RatioInputs,
-    data: TrainingData,
+    data: Pairs,
     generator: torch.Generator,
     first: MixtureOfExperts | None = None,
 ) -> MixtureOfExperts | None:
@@ -35,7 +35,7 @@ def data_density(
         Of the model whose ratio shall be estimated.
     inputs : RatioInputs
         Where they know a density, none is fitted; where they blur the contexts, it is fitted to those of iteration 0.
-    data : TrainingData
+    data : Pairs
         In the order in which they will be given to the estimator: it holds out the last ones.
     generator : torch.Generator
     first : MixtureOfExperts, optional
@@ -56,7 +56,7 @@ def density_ratio(
     config: RatioConfig,
     inputs: RatioInputs,
     reference: MixtureOfExperts | None,
-    data: TrainingData,
+    data: Pairs,
     generator: torch.Generator,
 ) -> DensityRatio:
     """Estimator of the ratio between the data and a model.
@@ -67,7 +67,7 @@ def density_ratio(
     inputs : RatioInputs
     reference : MixtureOfExperts or None
         Density of the data; not needed where the inputs know one, or where a network learns all.
-    data : TrainingData
+    data : Pairs
         Where the density will be evaluated, about.
     generator : torch.Generator
         Its device is where the estimator lives.
@@ -83,11 +83,11 @@ def density_ratio(
     return NetworkRatio(config, inputs, generator, generator.device, base)
 
 
-def smoothed(inputs: RatioInputs, data: TrainingData, iteration: int, generator: torch.Generator) -> TrainingData:
+def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.Generator) -> Pairs:
     """Data with the noise on their contexts that the inputs ask for."""
     deviation = inputs.smoothing(iteration)
     if deviation is None:
         return data
     context = data.context
     noise = torch.randn(context.shape, generator=generator, dtype=context.dtype, device=context.device)
-    return TrainingData(context + deviation.to(context) * noise, data.sample, data.conditional)
+    return Pairs(context + deviation.to(context) * noise, data.sample, data.conditional)

@@ -15,7 +15,7 @@ import torch
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.em import EM, EMConfig
-from eim_ros.inference.training_data import TrainingData
+from eim_ros.inference.training_data import Pairs
 from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 from eim_ros.numerics import Status
 from eim_ros.settings import Settings, option
@@ -47,8 +47,8 @@ class ReferenceConfig(Settings):
 def fit_reference(
     config: ReferenceConfig,
     n_components: int,
-    training: TrainingData,
-    held_out: TrainingData,
+    training: Pairs,
+    held_out: Pairs,
     generator: torch.Generator,
     first: MixtureOfExperts | None = None,
 ) -> MixtureOfExperts:
@@ -59,7 +59,7 @@ def fit_reference(
     config : ReferenceConfig
     n_components : int
         Of the model whose ratio shall be estimated.
-    training, held_out : TrainingData
+    training, held_out : Pairs
         EM is fitted to the one and judged by the other.
     generator : torch.Generator
     first : MixtureOfExperts, optional
@@ -94,8 +94,8 @@ def fit_reference(
 
 
 def best_fit(
-    training: TrainingData,
-    held_out: TrainingData,
+    training: Pairs,
+    held_out: Pairs,
     *,
     n_components: int,
     n_starts: int,
@@ -109,7 +109,7 @@ def best_fit(
 
     Parameters
     ----------
-    training, held_out : TrainingData
+    training, held_out : Pairs
     n_components : int
     n_starts : int
         Up to a hundred components; fewer for more, in proportion.
@@ -124,20 +124,20 @@ def best_fit(
     return refined(best, training, n_iterations - trial)
 
 
-def refined(model: MixtureOfExperts, data: TrainingData, n_iterations: int) -> MixtureOfExperts:
+def refined(model: MixtureOfExperts, data: Pairs, n_iterations: int) -> MixtureOfExperts:
     """Some more iterations of EM."""
     if n_iterations == 0:
         return model
     return _complete(_learner(model.n_components, n_iterations), data, model, None)
 
 
-def likelihood(model: MixtureOfExperts, data: TrainingData) -> float:
+def likelihood(model: MixtureOfExperts, data: Pairs) -> float:
     """Mean log-likelihood [nat] of data; minus infinity if it is not a number."""
     value = float(model.log_prob(data.context, data.sample).mean())
     return value if value == value else -torch.inf
 
 
-def _best(fits: list[MixtureOfExperts], training: TrainingData, held_out: TrainingData) -> MixtureOfExperts:
+def _best(fits: list[MixtureOfExperts], training: Pairs, held_out: Pairs) -> MixtureOfExperts:
     log_prob = torch.stack([model.log_prob(held_out.context, held_out.sample) for model in fits])
     loss = log_prob[log_prob.mean(-1).argmax()] - log_prob
     close = loss.mean(-1) <= loss.std(-1, correction=0) / len(held_out) ** 0.5
@@ -167,7 +167,7 @@ def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
 
 
 def _complete(
-    learner: EM | TruncatedEM, data: TrainingData, initial: MixtureOfExperts | None, generator: torch.Generator | None
+    learner: EM | TruncatedEM, data: Pairs, initial: MixtureOfExperts | None, generator: torch.Generator | None
 ) -> MixtureOfExperts:
     """The model of a fit; Ctrl-C, which ended the fit, goes on to the caller."""
     result = learner.fit((data.context, data.sample), initial, generator)

@@ -5,7 +5,7 @@ A mixture without contexts is learnt as a mixture of experts with contexts of no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,36 +15,12 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.errors import DataError, DistributionError
 
-__all__ = ["Pairs", "TrainingData", "checked_data", "checked_start", "data_or_contexts", "has_samples"]
+__all__ = ["Pairs", "checked_data", "checked_start", "data_or_contexts", "has_samples"]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Samples with their contexts.
-
-    Attributes
-    ----------
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-    """
-
-    context: Tensor
-    sample: Tensor
-
-    def __len__(self) -> int:
-        return len(self.sample)
-
-    def __getitem__(self, index: Tensor | slice) -> Pairs:
-        return Pairs(self.context[index], self.sample[index])
-
-    def __add__(self, other: Pairs) -> Pairs:
-        """Those of both."""
-        return Pairs(torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample]))
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Samples with their contexts, in float64.
+    """Samples with their contexts, as learners take them; files hold a `DataSet`.
 
     Attributes
     ----------
@@ -58,19 +34,24 @@ class TrainingData:
 
     context: Tensor
     sample: Tensor
-    conditional: bool
+    conditional: bool = True
 
     def __len__(self) -> int:
         return len(self.sample)
 
-    def __getitem__(self, index: Tensor | slice) -> TrainingData:
-        return TrainingData(self.context[index], self.sample[index], self.conditional)
+    def __getitem__(self, index: Tensor | slice) -> Pairs:
+        return replace(self, context=self.context[index], sample=self.sample[index])
 
-    def to(self, device: torch.device) -> TrainingData:
-        return TrainingData(self.context.to(device), self.sample.to(device), self.conditional)
+    def __add__(self, other: Pairs) -> Pairs:
+        """Those of both."""
+        context, sample = torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample])
+        return replace(self, context=context, sample=sample)
+
+    def to(self, device: torch.device) -> Pairs:
+        return replace(self, context=self.context.to(device), sample=self.sample.to(device))
 
 
-def checked_data(data: Any) -> TrainingData:
+def checked_data(data: Any) -> Pairs:
     """Data as float64 tensors; `DataError` says what is wrong with them.
 
     Parameters
@@ -111,7 +92,7 @@ def checked_data(data: Any) -> TrainingData:
             raise DataError(
                 f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
             )
-    return TrainingData(context, sample, conditional)
+    return Pairs(context, sample, conditional)
 
 
 def has_samples(data: Any) -> bool:
@@ -120,7 +101,7 @@ def has_samples(data: Any) -> bool:
     return data is not None and not contexts_only
 
 
-def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> TrainingData:
+def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> Pairs:
     """As `checked_data`; where a start makes samples superfluous and there are none, they are zeros."""
     if has_samples(data):
         return checked_data(data)
@@ -131,7 +112,7 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
     return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
 
 
-def checked_start(initial: MixtureOfExperts | GaussianMixture, data: TrainingData) -> MixtureOfExperts:
+def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
     """A start in the precision of the data; `DistributionError` if it is of other dimensions than they are."""
     if isinstance(initial, GaussianMixture):
         initial = MixtureOfExperts.from_mixture(initial)

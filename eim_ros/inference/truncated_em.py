@@ -31,7 +31,7 @@ from eim_ros.inference.initial_model import initial_mixture_of_experts
 from eim_ros.inference.maximisation import maximise
 from eim_ros.inference.neighbourhood_search import Search, search_neighbourhoods
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
-from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.inference.training_data import Pairs, checked_data, checked_start
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
 
@@ -181,7 +181,7 @@ class _Fitting:
     partial: bool
 
     @classmethod
-    def from_data(cls, config: TruncatedEMConfig, data: TrainingData, n_components: int) -> _Fitting:
+    def from_data(cls, config: TruncatedEMConfig, data: Pairs, n_components: int) -> _Fitting:
         units = Standardisation.from_data(data.context, data.sample)
         dense = config.n_states >= n_components or (config.search == "auto" and n_components < config.dense_below)
         n_states = None if dense else config.n_states

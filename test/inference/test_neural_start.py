@@ -21,7 +21,7 @@ from eim_ros.inference.branches import branching_start, closest_component
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.neural_start import neural_start
 from eim_ros.inference.run import Checkpoint
-from eim_ros.inference.training_data import TrainingData, checked_data
+from eim_ros.inference.training_data import Pairs, checked_data
 from eim_ros.numerics import Status
 
 NEURAL = FamilyConfig(components="neural", parameter_layers=(8, 8))
@@ -49,7 +49,7 @@ def curve(context: torch.Tensor) -> torch.Tensor:
     return 1.0 + 0.5 * torch.cos(3.0 * context)
 
 
-def branches(seed: int, n: int = 700, share: float = 0.5) -> TrainingData:
+def branches(seed: int, n: int = 700, share: float = 0.5) -> Pairs:
     """Two branches, +curve(y) and -curve(y), with noise of deviation .1."""
     generator = generator_of(seed)
     context = 2.0 * torch.rand(n, 1, generator=generator, dtype=torch.float64) - 1.0

@@ -9,7 +9,7 @@ from inference.toys import bimodal_pairs
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.inference.reference_density import ReferenceConfig, best_fit, fit_reference, likelihood, refined
-from eim_ros.inference.training_data import TrainingData, checked_data
+from eim_ros.inference.training_data import Pairs, checked_data
 
 
 def ring(n: int, seed: int = 0) -> torch.Tensor:
@@ -20,7 +20,7 @@ def ring(n: int, seed: int = 0) -> torch.Tensor:
     return torch.stack([radius * angle.cos(), radius * angle.sin()], -1)
 
 
-def halves(sample: torch.Tensor) -> tuple[TrainingData, TrainingData]:
+def halves(sample: torch.Tensor) -> tuple[Pairs, Pairs]:
     data = checked_data(sample)
     n = 4 * len(data) // 5
     return data[:n], data[n:]

@@ -9,13 +9,13 @@ from distributions.random_models import random_mixture_of_experts
 
 from eim_ros.distributions import GaussianMixture
 from eim_ros.errors import DataError, DistributionError
-from eim_ros.inference.training_data import TrainingData, checked_data, checked_start
+from eim_ros.inference.training_data import Pairs, checked_data, checked_start
 
 MATRIX = torch.zeros(3, 2)
 
 
-def data_of(n_context: int, n_dims: int) -> TrainingData:
-    return TrainingData(torch.zeros(4, n_context).double(), torch.zeros(4, n_dims).double(), n_context > 0)
+def data_of(n_context: int, n_dims: int) -> Pairs:
+    return Pairs(torch.zeros(4, n_context).double(), torch.zeros(4, n_dims).double(), n_context > 0)
 
 
 @pytest.mark.parametrize("data", [MATRIX, MATRIX.numpy(), MATRIX.tolist(), [[1, 2], [3, 4]]])
