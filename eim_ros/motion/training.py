@@ -89,14 +89,14 @@ class MotionTraining:
     ----------
     config : MotionEMConfig or MotionEIMConfig
         Decides the learner.
-    seed : int
+    random_seed : int
         Of all randomness, and of which demonstrations are held out.
     device : str
         Where it runs: "cpu", "cuda".
     """
 
     config: MotionEMConfig | MotionEIMConfig
-    seed: int = 0
+    random_seed: int = 0
     device: str = "cpu"
 
     @torch_threads()
@@ -135,7 +135,9 @@ class MotionTraining:
         center, scale = _standardisation(torch.from_numpy(fitted.context))
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
-        fit = RecordedFit(config, self.seed, algorithm_of(config), callbacks, checkpoint, checkpoint_every, resume)
+        fit = RecordedFit(
+            config, self.random_seed, algorithm_of(config), callbacks, checkpoint, checkpoint_every, resume
+        )
         inputs, start = self._inputs_and_start(context, weights.to(context), coordinates)
         result, record = fit.run(context, coordinates, inputs, start)
         durations = everything.durations[np.isfinite(everything.durations)]
@@ -161,7 +163,7 @@ class MotionTraining:
         config, n_components = self.config, self.config.n_components
         if not config.is_linear or len(weights) < n_components:
             return None, None
-        generator = torch.Generator(context.device).manual_seed(self.seed)
+        generator = torch.Generator(context.device).manual_seed(self.random_seed)
         if isinstance(config, MotionEMConfig):
             floor = config.covariance_floor
             return None, start_of_ways(context, weights, coordinates, n_components, floor, generator)
@@ -176,7 +178,7 @@ class MotionTraining:
         n = len(everything)
         if n < 2:
             raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
-        order = np.random.default_rng(self.seed).permutation(n)
+        order = np.random.default_rng(self.random_seed).permutation(n)
         n_held_out = min(n - 1, max(1, round(self.config.calibration_share * n)))
         return everything[np.sort(order[n_held_out:])], everything[np.sort(order[:n_held_out])]
 

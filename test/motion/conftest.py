@@ -14,17 +14,17 @@ FAST_EIM |= {"reference_factors": (1.0,), "reference_starts": 1, "reference_iter
 @pytest.fixture(scope="session")
 def prior() -> MotionPrior:
     """By EM, with a context."""
-    return MotionTraining(MotionEMConfig(n_components=2, n_starts=4), seed=0).run(two_ways(200, 0)).model
+    return MotionTraining(MotionEMConfig(n_components=2, n_starts=4), random_seed=0).run(two_ways(200, 0)).model
 
 
 @pytest.fixture(scope="session")
 def eim_prior() -> MotionPrior:
     """By EIM, with a context."""
-    return MotionTraining(MotionEIMConfig(n_components=2, **FAST_EIM), seed=0).run(two_ways(200, 0)).model
+    return MotionTraining(MotionEIMConfig(n_components=2, **FAST_EIM), random_seed=0).run(two_ways(200, 0)).model
 
 
 @pytest.fixture(scope="session")
 def plain_prior() -> MotionPrior:
     """By EM, without a context."""
     config = MotionEMConfig(n_components=2, n_starts=4)
-    return MotionTraining(config, seed=0).run(two_ways(200, 0, context=False)).model
+    return MotionTraining(config, random_seed=0).run(two_ways(200, 0, context=False)).model

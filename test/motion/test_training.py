@@ -25,7 +25,7 @@ def changed(data_set: DataSet, **values: object) -> DataSet:
 
 
 def test_record_says_how_the_prior_was_made() -> None:
-    run = MotionTraining(EM, seed=4).run(two_ways(50, 0))
+    run = MotionTraining(EM, random_seed=4).run(two_ways(50, 0))
     record = run.model.training
     assert (record["algorithm"], record["seed"], record["n_samples"], record["n_held_out"]) == ("em", 4, 40, 10)
     assert MotionEMConfig.from_mapping(record["config"]) == EM

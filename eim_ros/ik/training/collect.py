@@ -23,7 +23,7 @@ APART = 0.3  # [rad, m]: least distance of the solutions of a pose
 MOST_SOLUTIONS = 1000
 
 
-def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
+def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, solutions_per_pose: int = 0) -> DataSet:
     """Sample configurations and compute what they reach.
 
     Uniform configurations seldom show what can be reached in few ways only, and show some ways to reach a pose more
@@ -38,8 +38,8 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solution
         Number of pairs, >= 1.
     context_kind : str
         "position" (3 numbers [m]) or "pose" (9: position and the first two columns of the rotation).
-    seed : int
-        Random seed, >= 0.
+    random_seed : int
+        At least 0.
     solutions_per_pose : int
         0: the uniform configurations themselves, one for each pose.
 
@@ -51,9 +51,9 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solution
     for name, number, least in (("number of samples", n_samples, 1), ("number of solutions", solutions_per_pose, 0)):
         if number < least:
             raise DataError(f"the {name} must be at least {least}, got {number}", number)
-    if seed < 0:
-        raise DataError(f"the random seed must be at least 0, got {seed}", seed)
-    rng = np.random.default_rng(seed)
+    if random_seed < 0:
+        raise DataError(f"the random seed must be at least 0, got {random_seed}", random_seed)
+    rng = np.random.default_rng(random_seed)
     n_poses = math.ceil(n_samples / max(solutions_per_pose, 1))
     configurations = robot.sample_configurations(n_poses, rng)
     poses = robot.forward(configurations)
@@ -67,7 +67,7 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solution
         "source": EVEN_SOLUTIONS if solutions_per_pose else UNIFORM_CONFIGURATIONS,
         "robot": describe_robot(robot),
         "context_kind": context_kind,
-        "seed": seed,
+        "seed": random_seed,
     }
     return DataSet(context_from_pose(poses, context_kind), configurations, description)
 

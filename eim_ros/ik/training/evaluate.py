@@ -16,7 +16,7 @@ __all__ = ["QUANTILES", "evaluate"]
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 
 
-def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, float]:
+def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[str, float]:
     """One raw sample of the model for each test context, measured by forward kinematics.
 
     Parameters
@@ -24,7 +24,7 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
     model : IKModel
     data_set : DataSet
         Test data of the same robot and kind of context.
-    seed : int
+    random_seed : int
         Of the samples.
 
     Returns
@@ -44,7 +44,7 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
     if not len(data_set):
         raise DataError("the data set is empty", 0)
     context, configurations = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(random_seed)
     mixture = model.mixture.to(dtype=torch.float64)
     drawn = mixture.sample(context, generator)[0].numpy()
     reached = robot.forward(drawn)

@@ -50,14 +50,14 @@ class Training:
     config : EMConfig, TruncatedEMConfig, EIMConfig, KinematicEIMConfig or KnownKinematicsConfig
         Decides the algorithm: EM, truncated EM, EIM from samples alone, EIM with kinematic inputs, inference with known
         kinematics.
-    seed : int
+    random_seed : int
         Of all randomness.
     device : str
         Where EIM runs: "cpu", "cuda".
     """
 
     config: FitConfig
-    seed: int = 0
+    random_seed: int = 0
     device: str = "cpu"
 
     @property
@@ -114,7 +114,9 @@ class Training:
             target = KinematicTarget(inputs, None if demonstrated is None else demonstrated.log_prob)
             if start is None:
                 start = self._by_em(context, sample)
-        fit = RecordedFit(self.config, self.seed, self.algorithm, callbacks, checkpoint, checkpoint_every, resume)
+        fit = RecordedFit(
+            self.config, self.random_seed, self.algorithm, callbacks, checkpoint, checkpoint_every, resume
+        )
         result, record = fit.run(context, sample, inputs, start, target)
         mixture = result.mixture_of_experts.to(device="cpu")
         record["data_seed"] = data_set.description.get("seed")
@@ -127,7 +129,7 @@ class Training:
         config = TruncatedEMConfig(
             n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations, tolerance=0.0
         )
-        generator = torch.Generator(sample.device).manual_seed(self.seed)
+        generator = torch.Generator(sample.device).manual_seed(self.random_seed)
         result = TruncatedEM(config).fit((context, sample), generator=generator)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
