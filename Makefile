@@ -10,8 +10,8 @@
 
 BIN := .venv/bin
 # A process more than cores, for tests of nodes often wait, and each file of tests in one of them: its servers and models are
-# made once. ARGS="-n 0" for none.
-PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile
+# made once. Files begin in the order of test/conftest.py. ARGS="-n 0" for none.
+PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
 BENCHMARKS = $(if $(BENCH),benchmarks/$(BENCH).py,$(sort $(wildcard benchmarks/[!_]*.py)))
 
 help:

@@ -8,7 +8,7 @@ import os
 import platform
 from pathlib import Path
 
-from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
+from pybind11.setup_helpers import Pybind11Extension, build_ext
 from setuptools import find_packages, setup
 
 NAME = "eim_ros"
@@ -77,7 +77,6 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return [(f"share/{NAME}/{folder}", files) for folder, files in contents.items() if files]
 
 
-ParallelCompile("NPY_NUM_BUILD_JOBS", default=os.cpu_count() or 1).install()
 setup(
     name=NAME,
     version="0.1.0",
@@ -91,6 +90,7 @@ setup(
     package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in COMPILED}},
     ext_modules=compiled_modules(),
     cmdclass={"build_ext": build_ext},
+    options={"build_ext": {"parallel": os.cpu_count()}},  # modules side by side: each is one source
     data_files=shared_files(),
     install_requires=REQUIRES,
     extras_require={**EXTRAS, "all": sorted(sum(EXTRAS.values(), []))},

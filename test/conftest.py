@@ -4,5 +4,26 @@ The matrices of the tests are small: on a busy machine several threads wait for 
 """
 
 import os
+from pathlib import Path
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# These take longest. Whichever came last would keep one core busy while the others have nothing left to do.
+FIRST = [
+    "cli/test_demo_planar.py",
+    "nodes/demonstrator/test_demonstrator.py",
+    "nodes/trainer/test_trainer.py",
+    "cli/test_demo.py",
+    "nodes/planar_simulator/test_planar_simulator.py",
+    "solver/test_templates.py",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {Path(__file__).parent / name: place for place, name in enumerate(FIRST)}
+    missing = [str(path) for path in places if not path.exists()]
+    if missing:
+        raise pytest.UsageError(f"test/conftest.py names files that are not there: {', '.join(missing)}")
+    items.sort(key=lambda item: places.get(item.path, len(places)))

@@ -44,7 +44,6 @@ RATE = 50  # [Hz] of simulated time
 LABEL = "demonstration"
 LEARNERS = ("EM", "EIM + tip")
 ITERATIONS = 60  # of EIM
-N_EXECUTED = 20  # samples of each model that the simulator executes
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,6 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--motions", type=count, default=30, metavar="N", help="motions to demonstrate (default %(default)s)")
     add("--samples", type=count, default=4000, metavar="N", help="draws of the expert (default %(default)s)")
     add("--components", type=count, default=5, metavar="N", help="components of each mixture (default %(default)s)")
+    add("--executed", type=count, default=20, metavar="N", help="samples of each to execute (default %(default)s)")
     add("--random-seed", "--seed", type=random_seed, default=0, help="random seed (default %(default)s)")
     add("--output", default="demo-planar", metavar="FOLDER", help="where everything is written (default %(default)s)")
     add("--json", action="store_true", help="print one JSON object at the end")
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             result = fit_line_reaching(config, args.random_seed)
             prior = _prior(motions, folder / "prior.safetensors", args.random_seed)
 
-            print(f"4. {N_EXECUTED} samples of each, executed by the simulator")
+            print(f"4. {args.executed} samples of each, executed by the simulator")
             table, samples = _execute(client, result, args)
         except ServiceError:
             for node in nodes:
@@ -158,7 +158,7 @@ def _execute(
     generator = torch.Generator().manual_seed(args.random_seed + 1)
     table, samples = {}, {}
     for learner in LEARNERS:
-        drawn, _ = result.fits[learner, args.components].mixture.sample(generator, N_EXECUTED)
+        drawn, _ = result.fits[learner, args.components].mixture.sample(generator, args.executed)
         drawn = drawn.clamp(-result.arm.joint_limit, result.arm.joint_limit)
         start = torch.from_numpy(folded(result.arm))
         motions = [reaching_motion(result.arm, start, goal) for goal in drawn]

@@ -170,24 +170,34 @@ def test_what_is_no_pose_is_refused(name: str, pose: Any) -> None:
         OF_A_POSE[name](pose)
 
 
+NO_TOLERANCES = [
+    {"tolerances": [0.0] * 5}, {"tolerances": [np.nan] * 6}, {"tolerances": [-1.0] * 6}, {"tolerances": "wide"},
+    {"tolerances": [1j] * 6}, {"tolerances": np.zeros((6, 1))}, {"tolerances": ["0"] * 6},
+]  # fmt: skip
 NO_OPTIONS = [
     *({key: value} for key in ("position_tolerance", "orientation_tolerance")
       for value in (np.nan, -1.0, -np.inf, "x", None, 1j, [1e-6])),
-    {"tolerances": [0.0] * 5}, {"tolerances": [np.nan] * 6}, {"tolerances": [-1.0] * 6}, {"tolerances": "wide"},
-    {"tolerances": [1j] * 6}, {"tolerances": np.zeros((6, 1))}, {"tolerances": ["0"] * 6},
     {"lower": PANDA.upper, "upper": PANDA.lower}, {"lower": np.full(7, np.nan)}, {"upper": np.full(7, np.nan)},
     {"lower": PANDA.lower - 1.0}, {"upper": PANDA.upper + 1.0}, {"lower": PANDA.lower[:6]}, {"upper": "high"},
     {"upper": np.inf}, {"lower": PANDA.lower.astype(complex)}, {"lower": PANDA.lower.astype(str)},
 ]  # fmt: skip
 
 
-@every_pose_call
-@pytest.mark.parametrize("asked", NO_OPTIONS, ids=str)
-def test_what_cannot_be_asked_is_refused(name: str, asked: dict[str, Any]) -> None:
-    if name == "pose_errors" and "tolerances" not in asked:
-        pytest.skip("it knows no other option")
+def assert_refused(name: str, asked: dict[str, Any]) -> None:
     with pytest.raises(EimError):
         OF_A_POSE[name](POSE[None] if name == "solve_many" else POSE, **asked)
+
+
+@every_pose_call
+@pytest.mark.parametrize("asked", NO_TOLERANCES, ids=str)
+def test_tolerances_that_cannot_be_asked_are_refused(name: str, asked: dict[str, Any]) -> None:
+    assert_refused(name, asked)
+
+
+@pytest.mark.parametrize("name", sorted(OF_A_POSE.keys() - {"pose_errors"}))  # which measures, whatever counts as reached
+@pytest.mark.parametrize("asked", NO_OPTIONS, ids=str)
+def test_what_cannot_be_asked_is_refused(name: str, asked: dict[str, Any]) -> None:
+    assert_refused(name, asked)
 
 
 @pytest.mark.parametrize("count", [-1, 2**31, 2**63, -(2**31), 1.5, np.nan, np.inf, "3", None, [3], 3j])
