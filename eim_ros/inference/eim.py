@@ -244,7 +244,7 @@ class _Fitting:
         chosen = context[rows]
 
         def divergence(model: MixtureOfExperts) -> float:
-            sample, _ = model.sample(chosen, state.generator)
+            sample = model.sample(chosen, state.generator)
             old, new = (PreparedMixture(one, chosen, sample).log_prob(chosen, sample) for one in (state.model, model))
             return float((new - old - state.ratio.log_ratio(chosen, sample)).mean())
 

@@ -247,7 +247,7 @@ class _Fitting:
         rows = torch.randint(
             len(self.context), (self.config.n_objective_samples,), generator=generator, device=self.context.device
         )
-        sample, component = prepared.model.sample(self.context[rows], generator)
+        sample, component = prepared.model.sample_with_components(self.context[rows], generator)
         return prepared.truncation_error(self.context[rows], sample, component)
 
     def _figures(
@@ -298,4 +298,4 @@ def _draw(
 ) -> tuple[Tensor, Tensor]:
     """Contexts, picked at random, with one sample of the model each."""
     chosen = context[torch.randint(len(context), (n_samples,), generator=generator, device=context.device)]
-    return chosen, model.sample(chosen, generator)[0]
+    return chosen, model.sample(chosen, generator)
