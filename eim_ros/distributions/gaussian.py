@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eim_ros.distributions.parameters import tensor_fields
 from eim_ros.errors import DistributionError
 
 __all__ = ["Gaussian", "check_scale_tril", "log_normaliser", "sample_shape", "split_dims", "triangular_factor"]
@@ -36,6 +37,7 @@ class Gaussian:
     scale_tril: Tensor
 
     def __post_init__(self) -> None:
+        tensor_fields(self, "mean", "scale_tril")
         check_scale_tril(self.scale_tril, self.mean.shape[-1])
 
     @property

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions.gaussian import Gaussian, sample_shape
+from eim_ros.distributions.parameters import as_parameter, tensor_fields
 from eim_ros.errors import DistributionError
 
 __all__ = ["GaussianMixture"]
@@ -39,6 +40,7 @@ class GaussianMixture:
     has_rsample: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        tensor_fields(self, "log_weights", "means", "scale_trils")
         if self.means.dim() < 2 or self.log_weights.shape[-1] != self.means.shape[-2]:
             raise DistributionError(
                 f"log_weights (..., k) and means (..., k, d) disagree: {tuple(self.log_weights.shape)} and "
@@ -188,6 +190,28 @@ class GaussianMixture:
     def tensors(self) -> dict[str, Tensor]:
         """Parameters by name, as `from_tensors` takes them."""
         return {"log_weights": self.log_weights, "means": self.means, "scale_trils": self.scale_trils}
+
+    @classmethod
+    def from_covariances(cls, weights: Tensor, means: Tensor, covariances: Tensor) -> GaussianMixture:
+        """From weights and covariances themselves.
+
+        Parameters
+        ----------
+        weights : Tensor (..., n_components)
+            Not negative; need not sum to one.
+        means : Tensor (..., n_components, n_dims)
+        covariances : Tensor (..., n_components, n_dims, n_dims)
+            Symmetric and positive definite.
+        """
+        weights, covariances = as_parameter("weights", weights), as_parameter("covariances", covariances)
+        if not bool((weights >= 0.0).all()):
+            raise DistributionError("weights must not be negative", weights)
+        if covariances.dim() < 2 or covariances.shape[-1] != covariances.shape[-2]:
+            raise DistributionError(f"covariances must be square, got {tuple(covariances.shape)}", covariances.shape)
+        factors, info = torch.linalg.cholesky_ex(covariances)
+        if bool((info != 0).any()) or not torch.allclose(covariances, covariances.mT):
+            raise DistributionError("covariances must be symmetric and positive definite", covariances)
+        return cls(weights.log(), means, factors)
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:

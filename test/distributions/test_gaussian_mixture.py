@@ -126,3 +126,37 @@ def test_batch_takes_another_shape():
     sample = normal(generator_of(19), 6, 2)
     found = batch.reshape((2, 3)).log_prob(sample.reshape(2, 3, 2))
     torch.testing.assert_close(found.reshape(6), batch.log_prob(sample), rtol=0.0, atol=1e-14)
+
+
+def test_weights_and_covariances_make_a_mixture():
+    model = random_mixture(20, 3, 2)
+    again = GaussianMixture.from_covariances(2.0 * model.weights, model.means, model.covariances)
+    torch.testing.assert_close(again.log_weights, model.log_weights, rtol=0.0, atol=1e-14)
+    torch.testing.assert_close(again.scale_trils, model.scale_trils, rtol=1e-12, atol=1e-12)
+    lists = (model.weights.tolist(), model.means.tolist(), model.covariances.tolist())
+    torch.testing.assert_close(GaussianMixture.from_covariances(*lists).covariances, model.covariances)
+
+
+@pytest.mark.parametrize(
+    "covariance", [[[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]
+)
+def test_covariances_that_are_none_are_refused(covariance):
+    with pytest.raises(DistributionError, match="covariances must be"):
+        GaussianMixture.from_covariances([1.0], [[0.0, 0.0]], [covariance])
+
+
+def test_negative_weights_are_refused():
+    with pytest.raises(DistributionError, match="negative"):
+        GaussianMixture.from_covariances([1.5, -0.5], [[0.0], [1.0]], [[[1.0]], [[1.0]]])
+
+
+def test_arrays_and_lists_of_numbers_are_parameters_and_text_is_not():
+    model = random_mixture(21, 3, 2)
+    from_lists = GaussianMixture(*(value.tolist() for value in model.tensors().values()))
+    torch.testing.assert_close(from_lists.covariances, model.covariances)
+    with pytest.raises(DistributionError, match="log_weights must be a tensor"):
+        GaussianMixture("equal", model.means, model.scale_trils)
+    with pytest.raises(DistributionError, match="means must be a tensor"):
+        GaussianMixture(model.log_weights, "zero", model.scale_trils)
+    with pytest.raises(DistributionError, match="weights must be a tensor"):
+        GaussianMixture.from_covariances("equal", model.means, model.covariances)
