@@ -19,7 +19,7 @@ EXTRAS = {
     "learning": ["torch>=2"],
     "bags": ["rosbags>=0.10"],
     "viz": ["matplotlib>=3.6"],
-    "sklearn": ["scikit-learn>=1.3"],
+    "sklearn": ["scikit-learn>=1.6"],
 }
 
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.distributions.native._quadratic_forms")

@@ -19,7 +19,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 class Target(Protocol):
     """A conditional density; contexts have no columns where there are none."""
 
-    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
+    def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
         ...
 
@@ -32,8 +32,8 @@ class Mixture:
 
     mixture: GaussianMixture
 
-    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
-        sample, _ = self.mixture.sample(generator, n_samples)
+    def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        sample = self.mixture.sample(n_samples, generator)
         return sample.new_zeros(n_samples, 0), sample
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class Ring:
 
     deviation: float = 0.1
 
-    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
+    def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         angle = 2.0 * math.pi * torch.rand(n_samples, generator=generator, dtype=torch.float64)
         radius = 1.0 + self.deviation * _normal(generator, n_samples)
         sample = radius.unsqueeze(-1) * torch.stack([angle.cos(), angle.sin()], -1)
@@ -64,7 +64,7 @@ class Curve:
     n_dims: int = 5
     deviation: float = 0.1
 
-    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
+    def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         columns = [_normal(generator, n_samples)]
         for _ in range(1, self.n_dims):
             columns.append((2.0 * columns[-1]).sin() + self.deviation * _normal(generator, n_samples))
@@ -90,7 +90,7 @@ class Arm:
         """Position of the tip along x, (n_samples,)."""
         return sample.cumsum(-1).cos().mean(-1)
 
-    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
+    def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         kept: list[Tensor] = []
         while sum(len(part) for part in kept) < n_samples:
             angles = 0.5 * _normal(generator, 100_000, self.n_joints)
@@ -116,7 +116,7 @@ class Branches:
 
     deviation: float = 0.1
 
-    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
+    def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         context = 1.8 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 0.9
         sign = 2.0 * torch.randint(2, (n_samples, 1), generator=generator).double() - 1.0
         return context, sign * self._branch(context) + self.deviation * _normal(generator, n_samples, 1)

@@ -93,7 +93,7 @@ def _mixture_row(target: GaussianMixture, n_start: int, seed: int, settings: dic
     started = time.process_time()
     result = KnownDensityEIM(target, config).fit(None, start, generator)
     seconds = time.process_time() - started
-    sample, _ = result.model.sample(generator, 10_000)
+    sample = result.model.sample(10_000, generator)
     kl = float((result.model.log_prob(sample) - target.log_prob(sample)).mean())
     nearest = target.log_responsibilities(sample).argmax(-1)
     n_found = int((torch.bincount(nearest, minlength=N_MODES) > 0.01 * len(sample) / N_MODES).sum())
@@ -135,7 +135,7 @@ def _experts(n_seeds: int) -> Any:
 def _experts_row(outcome: Any, test: DataSet) -> str:
     figures = evaluate(outcome.model, test)
     generator = torch.Generator().manual_seed(0)
-    sample, _ = outcome.model.mixture.sample(torch.from_numpy(test.context), generator)
+    sample = outcome.model.mixture.sample(torch.from_numpy(test.context), generator)
     other = float(np.mean(sample.numpy()[:, ELBOW] < 0.0))
     elbo = float(np.mean(outcome.result.history.column("elbo")[-5:]))
     return f"{elbo:>8.2f} {figures['rmse_position']:>6.3f} {figures['entropy_marginal']:>6.3f} {other:>10.2f}"

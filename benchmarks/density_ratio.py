@@ -128,7 +128,7 @@ def _table(problem: Problem, estimators: dict[str, int], n_seeds: int, n_iterati
     for seed in range(n_seeds):
         generator = torch.Generator().manual_seed(seed)
         target = problem.target(generator)
-        context, sample = target.sample(generator, N_POINTS)
+        context, sample = target.sample(N_POINTS, generator)
         for name, n_starts in (("EM", 1), ("EM of 8", 8)):
             learner = EM(EMConfig(n_components=problem.n_components, n_iterations=200, n_starts=n_starts))
             runs.setdefault(name, []).append(_measured(learner, target, context, sample, seed))
@@ -156,7 +156,7 @@ def _measured(
 def _divergence(model: MixtureOfExperts, target: Target, context: Tensor, seed: int) -> float:
     """KL(model || target) [nat], a mean over the contexts, by N_SAMPLES samples of the model."""
     chosen = context[:N_SAMPLES]
-    drawn, _ = model.sample(chosen, torch.Generator().manual_seed(seed))
+    drawn = model.sample(chosen, torch.Generator().manual_seed(seed))
     return float((model.log_prob(chosen, drawn) - target.log_prob(chosen, drawn)).mean())
 
 

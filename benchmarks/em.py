@@ -76,7 +76,7 @@ def main() -> None:
 def _compare(n_components: int, seed: int) -> list[str]:
     """Table of one number of components."""
     generator = torch.Generator().manual_seed(seed)
-    points, _ = random_mixture(N_DIMS, n_components, generator).sample(generator, N_POINTS)
+    points = random_mixture(N_DIMS, n_components, generator).sample(N_POINTS, generator)
     factor = 0.5 * torch.linalg.cholesky(torch.cov(points.T))
     chosen = torch.randperm(N_POINTS, generator=generator)[:n_components]
     start = GaussianMixture(
@@ -122,7 +122,7 @@ def _peer(points: Tensor, start: GaussianMixture) -> tuple[float, float]:
         reg_covar=FLOOR,
         max_iter=N_ITERATIONS,
         init_params="random_from_data",
-        weights_init=start.log_weights.exp().numpy(),
+        weights_init=start.weights.numpy(),
         means_init=start.means.numpy(),
         precisions_init=precisions.numpy(),
         random_state=0,
@@ -165,7 +165,7 @@ def _large(seed: int) -> str:
     """Report on K = 4000, N = 100000, for a process of its own."""
     _warm_up()
     generator = torch.Generator().manual_seed(seed)
-    points, _ = random_mixture(N_DIMS, LARGE_COMPONENTS, generator).sample(generator, LARGE_POINTS)
+    points = random_mixture(N_DIMS, LARGE_COMPONENTS, generator).sample(LARGE_POINTS, generator)
     config = TruncatedEMConfig(
         n_components=LARGE_COMPONENTS, n_iterations=LARGE_ITERATIONS, tolerance=0.0, covariance_floor=FLOOR
     )

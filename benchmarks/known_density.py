@@ -56,7 +56,7 @@ def main() -> None:
 def _measure(n_dims: int, n_components: int, equal: bool, seed: int) -> tuple[str, float]:
     generator = torch.Generator().manual_seed(seed)
     target = random_mixture(n_dims, n_components, generator, equal_weights=equal)
-    sample, _ = target.sample(generator, N_SAMPLES)
+    sample = target.sample(N_SAMPLES, generator)
     config = KnownDensityEIMConfig(n_components=n_components)
     started = time.process_time()
     settings = EMConfig(
@@ -78,7 +78,7 @@ def _measure(n_dims: int, n_components: int, equal: bool, seed: int) -> tuple[st
 
 
 def _divergence(model: GaussianMixture, target: GaussianMixture, generator: torch.Generator) -> float:
-    sample, _ = model.sample(generator, N_SAMPLES)
+    sample = model.sample(N_SAMPLES, generator)
     log_ratio = target.log_prob(sample) - model.log_prob(sample)
     near = bool((log_ratio.abs() < NEAR).all())
     return float((torch.expm1(log_ratio) - log_ratio if near else -log_ratio).mean())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import math
 import types
 import typing
@@ -79,8 +80,10 @@ class Settings:
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = sorted(set(values) - set(known))
         if unknown:
+            likely = [name for word in unknown for name in difflib.get_close_matches(word, known, n=1)]
+            meant = f"; did you mean {', '.join(likely)}?" if likely else ""
             raise ConfigurationError(
-                f"unknown setting {', '.join(unknown)} of {cls.__name__}; known: {', '.join(known)}", unknown
+                f"unknown setting {', '.join(unknown)} of {cls.__name__}; known: {', '.join(known)}{meant}", unknown
             )
         return cls(**values)
 

@@ -158,7 +158,7 @@ def _execute(
     generator = torch.Generator().manual_seed(args.random_seed + 1)
     table, samples = {}, {}
     for learner in LEARNERS:
-        drawn, _ = result.fits[learner, args.components].mixture.sample(generator, args.executed)
+        drawn = result.fits[learner, args.components].mixture.sample(args.executed, generator)
         drawn = drawn.clamp(-result.arm.joint_limit, result.arm.joint_limit)
         start = torch.from_numpy(folded(result.arm))
         motions = [reaching_motion(result.arm, start, goal) for goal in drawn]

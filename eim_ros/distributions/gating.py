@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from eim_ros.distributions.parameters import tensor_fields
 from eim_ros.errors import DistributionError
 
 __all__ = ["SoftmaxGating"]
@@ -28,6 +29,7 @@ class SoftmaxGating:
     biases: Tensor
 
     def __post_init__(self) -> None:
+        tensor_fields(self, "weights", "biases")
         if self.weights.dim() != 2 or self.biases.shape != self.weights.shape[:1]:
             raise DistributionError(
                 f"gating weights (k, dy) and biases (k,) disagree: {tuple(self.weights.shape)} and "

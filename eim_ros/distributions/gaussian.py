@@ -6,6 +6,7 @@ log N(x; mu, L L') = -1/2 |L^-1 (x - mu)|^2 - sum log diag L - d/2 log 2 pi
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eim_ros.distributions.parameters import tensor_fields
 from eim_ros.errors import DistributionError
 
-__all__ = ["Gaussian", "check_scale_tril", "log_normaliser", "split_dims", "triangular_factor"]
+__all__ = ["Gaussian", "check_scale_tril", "log_normaliser", "sample_shape", "split_dims", "triangular_factor"]
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
@@ -35,11 +37,21 @@ class Gaussian:
     scale_tril: Tensor
 
     def __post_init__(self) -> None:
+        tensor_fields(self, "mean", "scale_tril")
         check_scale_tril(self.scale_tril, self.mean.shape[-1])
 
     @property
     def n_dims(self) -> int:
         return self.mean.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        shape: torch.Size = torch.broadcast_shapes(self.mean.shape[:-1], self.scale_tril.shape[:-2])
+        return shape
+
+    @property
+    def event_shape(self) -> torch.Size:
+        return self.mean.shape[-1:]
 
     @property
     def covariance(self) -> Tensor:
@@ -65,9 +77,27 @@ class Gaussian:
         score: Tensor = -torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
         return score.squeeze(-1)
 
-    def sample(self, generator: torch.Generator, n_samples: int | None = None) -> Tensor:
-        """Draw one sample per distribution (..., n_dims), or n_samples of each, (n_samples, ..., n_dims)."""
-        shape = self.mean.shape if n_samples is None else (n_samples, *self.mean.shape)
+    def sample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """As `rsample`, without gradients."""
+        with torch.no_grad():
+            return self.rsample(n, generator)
+
+    def rsample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """Draw samples that are differentiable in the mean and the factor (reparameterised).
+
+        Parameters
+        ----------
+        n : int or shape
+            How many of each distribution of the batch; if missing, one.
+        generator : torch.Generator, optional
+            That of torch if missing.
+
+        Returns
+        -------
+        Tensor (..., n_dims)
+            The shape n, then that of the batch.
+        """
+        shape = (*sample_shape(n), *self.batch_shape, self.n_dims)
         noise = torch.randn(shape, generator=generator, dtype=self.mean.dtype, device=self.mean.device)
         return self.mean + torch.einsum("...ij,...j->...i", self.scale_tril, noise)
 
@@ -192,6 +222,17 @@ def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
     if not chosen or n_dims in chosen or len(set(chosen)) < len(chosen):
         raise DistributionError(f"coordinates must be distinct numbers below {n_dims}, got {list(dims)}", list(dims))
     return chosen, [dim for dim in range(n_dims) if dim not in chosen]
+
+
+def sample_shape(n: int | Sequence[int]) -> tuple[int, ...]:
+    """How many samples, as a shape; `DistributionError` if it is neither a count nor one."""
+    try:
+        shape = tuple(operator.index(size) for size in (n if isinstance(n, Sequence) else (n,)))
+    except TypeError:
+        shape = (-1,)
+    if any(size < 0 for size in shape):
+        raise DistributionError(f"give the number of samples, or a shape, as in sample(100, generator), got {n!r}", n)
+    return shape
 
 
 def log_normaliser(scale_tril: Tensor) -> Tensor:

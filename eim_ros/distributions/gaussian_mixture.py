@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from eim_ros.distributions.gaussian import Gaussian
+from eim_ros.distributions.gaussian import Gaussian, sample_shape
+from eim_ros.distributions.parameters import as_parameter, tensor_fields
 from eim_ros.errors import DistributionError
 
 __all__ = ["GaussianMixture"]
@@ -18,6 +20,9 @@ __all__ = ["GaussianMixture"]
 @dataclass(frozen=True)
 class GaussianMixture:
     """Batch of Gaussian mixtures.
+
+    Samples of a mixture are not differentiable: there is no `rsample`, as `has_rsample` says. Its components' are:
+    `components.rsample`.
 
     Attributes
     ----------
@@ -32,7 +37,10 @@ class GaussianMixture:
     means: Tensor
     scale_trils: Tensor
 
+    has_rsample: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
+        tensor_fields(self, "log_weights", "means", "scale_trils")
         if self.means.dim() < 2 or self.log_weights.shape[-1] != self.means.shape[-2]:
             raise DistributionError(
                 f"log_weights (..., k) and means (..., k, d) disagree: {tuple(self.log_weights.shape)} and "
@@ -53,6 +61,25 @@ class GaussianMixture:
         return self.means.shape[-1]
 
     @property
+    def batch_shape(self) -> torch.Size:
+        return self.means.shape[:-2]
+
+    @property
+    def event_shape(self) -> torch.Size:
+        return self.means.shape[-1:]
+
+    @property
+    def weights(self) -> Tensor:
+        """Weights of the components, (..., n_components), which sum to one."""
+        return self.log_weights.exp()
+
+    @property
+    def covariances(self) -> Tensor:
+        """Covariances of the components, (..., n_components, n_dims, n_dims)."""
+        factors = self.scale_trils.expand(*self.means.shape, self.n_dims)
+        return factors @ factors.mT
+
+    @property
     def components(self) -> Gaussian:
         """The components as one batch, (..., n_components)."""
         return Gaussian(self.means, self.scale_trils)
@@ -60,12 +87,12 @@ class GaussianMixture:
     @property
     def mean(self) -> Tensor:
         """Mean of the mixture, (..., n_dims)."""
-        return (self.log_weights.exp().unsqueeze(-1) * self.means).sum(-2)
+        return (self.weights.unsqueeze(-1) * self.means).sum(-2)
 
     @property
     def covariance(self) -> Tensor:
         """Covariance of the mixture, (..., n_dims, n_dims): within the components plus between their means."""
-        weights = self.log_weights.exp()[..., None, None]
+        weights = self.weights[..., None, None]
         centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)
         return (weights * (self.scale_trils @ self.scale_trils.mT + centered @ centered.mT)).sum(-3)
 
@@ -111,24 +138,50 @@ class GaussianMixture:
         log_joint = self.log_weights + log_integrals
         return GaussianMixture(log_joint, components.mean, components.scale_tril), torch.logsumexp(log_joint, -1)
 
-    def sample(self, generator: torch.Generator, n_samples: int) -> tuple[Tensor, Tensor]:
-        """Draw n_samples of each mixture.
+    def sample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """Draw samples.
+
+        Parameters
+        ----------
+        n : int or shape
+            How many of each mixture of the batch; if missing, one.
+        generator : torch.Generator, optional
+            That of torch if missing.
 
         Returns
         -------
-        samples : Tensor (n_samples, ..., n_dims)
-        components : Tensor (n_samples, ...) of int64
+        Tensor (..., n_dims)
+            The shape n, then that of the batch.
         """
-        batch = self.log_weights.shape[:-1]
-        flat = self.log_weights.exp().reshape(-1, self.n_components)
+        return self.sample_with_components(n, generator)[0]
+
+    @torch.no_grad()
+    def sample_with_components(
+        self, n: int | Sequence[int] = (), generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `sample`; also which component each sample is of, (...) of int64."""
+        shape = sample_shape(n)
+        n_samples, batch = math.prod(shape), self.batch_shape
+        if n_samples == 0:
+            empty = self.means.new_empty(*shape, *batch, self.n_dims)
+            return empty, torch.empty(empty.shape[:-1], dtype=torch.int64, device=empty.device)
+        flat = self.weights.reshape(-1, self.n_components)
         drawn = torch.multinomial(flat, n_samples, replacement=True, generator=generator)
         index = drawn.T.reshape(n_samples, *batch)
-        means = self.means.expand(n_samples, *batch, *self.means.shape[-2:])
-        factors = self.scale_trils.expand(n_samples, *batch, *self.scale_trils.shape[-3:])
+        means = self.means.expand(n_samples, *self.means.shape)
+        factors = self.scale_trils.expand(n_samples, *self.means.shape, self.n_dims)
         mean = means.gather(-2, index[..., None, None].expand(*index.shape, 1, self.n_dims)).squeeze(-2)
         picked = index[..., None, None, None].expand(*index.shape, 1, self.n_dims, self.n_dims)
         factor = factors.gather(-3, picked).squeeze(-3)
-        return Gaussian(mean, factor).sample(generator), index
+        sample = Gaussian(mean, factor).sample(generator=generator)
+        return sample.reshape(*shape, *batch, self.n_dims), index.reshape(*shape, *batch)
+
+    def reshape(self, batch_shape: Sequence[int]) -> GaussianMixture:
+        """The same mixtures in a batch of another shape."""
+        n_axes = len(self.batch_shape)
+        factors = self.scale_trils.expand(*self.means.shape, self.n_dims)
+        parts = (self.log_weights, self.means, factors)
+        return GaussianMixture(*(part.reshape(*batch_shape, *part.shape[n_axes:]) for part in parts))
 
     def to(self, **options: Any) -> GaussianMixture:
         """The same mixture with another dtype or on another device."""
@@ -137,6 +190,28 @@ class GaussianMixture:
     def tensors(self) -> dict[str, Tensor]:
         """Parameters by name, as `from_tensors` takes them."""
         return {"log_weights": self.log_weights, "means": self.means, "scale_trils": self.scale_trils}
+
+    @classmethod
+    def from_covariances(cls, weights: Tensor, means: Tensor, covariances: Tensor) -> GaussianMixture:
+        """From weights and covariances themselves.
+
+        Parameters
+        ----------
+        weights : Tensor (..., n_components)
+            Not negative; need not sum to one.
+        means : Tensor (..., n_components, n_dims)
+        covariances : Tensor (..., n_components, n_dims, n_dims)
+            Symmetric and positive definite.
+        """
+        weights, covariances = as_parameter("weights", weights), as_parameter("covariances", covariances)
+        if not bool((weights >= 0.0).all()):
+            raise DistributionError("weights must not be negative", weights)
+        if covariances.dim() < 2 or covariances.shape[-1] != covariances.shape[-2]:
+            raise DistributionError(f"covariances must be square, got {tuple(covariances.shape)}", covariances.shape)
+        factors, info = torch.linalg.cholesky_ex(covariances)
+        if bool((info != 0).any()) or not torch.allclose(covariances, covariances.mT):
+            raise DistributionError("covariances must be symmetric and positive definite", covariances)
+        return cls(weights.log(), means, factors)
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions.gaussian import Gaussian, check_scale_tril, log_normaliser
+from eim_ros.distributions.parameters import tensor_fields
 from eim_ros.errors import DistributionError
 
 __all__ = ["LinearExperts"]
@@ -37,6 +38,7 @@ class LinearExperts:
     scale_trils: Tensor
 
     def __post_init__(self) -> None:
+        tensor_fields(self, "weights", "biases", "scale_trils")
         if self.weights.dim() != 3 or self.biases.shape != self.weights.shape[:2]:
             raise DistributionError(
                 f"expert weights (k, dx, dy) and biases (k, dx) disagree: {tuple(self.weights.shape)} and "

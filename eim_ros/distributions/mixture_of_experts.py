@@ -29,6 +29,9 @@ LEAST_LOG_WEIGHT = -700.0  # of a component of weight zero: exp of it is still a
 class MixtureOfExperts:
     """Conditional mixture; calling it with contexts gives a batch of Gaussian mixtures.
 
+    What a batch of mixtures knows (its samples, means, covariances, marginals) is asked of `model(context)`, which
+    holds all components of all contexts. `sample`, `log_prob` and `score` here are the same without that memory.
+
     Attributes
     ----------
     gating : Gating
@@ -69,9 +72,28 @@ class MixtureOfExperts:
         return self._any_tensor.device
 
     def __call__(self, context: Tensor) -> GaussianMixture:
-        """Condition on contexts (n_samples, n_context): a batch (n_samples,) of Gaussian mixtures."""
-        components = self.experts(context)
-        return GaussianMixture(self.gating(context), components.mean, components.scale_tril)
+        """Condition on contexts.
+
+        Parameters
+        ----------
+        context : Tensor (..., n_context)
+            In any dtype, on any device; a NumPy array is taken, too.
+
+        Returns
+        -------
+        GaussianMixture
+            Batch of the shape of the contexts: (n_samples,) for (n_samples, n_context), one mixture for one context.
+        """
+        context = torch.as_tensor(context, dtype=self.dtype, device=self.device)
+        if context.dim() == 0 or context.shape[-1] != self.n_context:
+            raise DistributionError(
+                f"contexts must end in an axis of {self.n_context}, got shape {tuple(context.shape)}", context.shape
+            )
+        batch = context.shape[:-1]
+        rows = context.reshape(math.prod(batch), self.n_context)
+        components, log_weights = self.experts(rows), self.gating(rows)
+        mixtures = GaussianMixture(log_weights, components.mean, components.scale_tril)
+        return mixtures if len(batch) == 1 else mixtures.reshape(batch)
 
     def log_joint(self, context: Tensor, sample: Tensor) -> Tensor:
         """log q(z_i|y) + log q(x|z_i,y), (n_samples, n_components)."""
@@ -89,14 +111,26 @@ class MixtureOfExperts:
         """Gradient of log q(x|y) with respect to the sample, (n_samples, n_dims)."""
         return self.experts.score(context, sample, self.gating(context))
 
-    def sample(self, context: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw one sample per context (n_samples, n_context).
+    def sample(self, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw one sample per context; `model(context).sample(n)` draws more.
+
+        Parameters
+        ----------
+        context : Tensor (n_samples, n_context)
+        generator : torch.Generator, optional
+            That of torch if missing.
 
         Returns
         -------
-        samples : Tensor (n_samples, n_dims)
-        components : Tensor (n_samples,) of int64
+        Tensor (n_samples, n_dims)
         """
+        return self.sample_with_components(context, generator)[0]
+
+    @torch.no_grad()
+    def sample_with_components(
+        self, context: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `sample`; also which expert each sample is of, (n_samples,) of int64."""
         level = torch.rand(len(context), 1, generator=generator, dtype=context.dtype, device=context.device)
         step = max(1, CHUNK_ELEMENTS // self.n_components)
         drawn = []
@@ -104,7 +138,7 @@ class MixtureOfExperts:
             cumulative = self.gating(rows).exp().cumsum(-1)
             drawn.append(torch.searchsorted(cumulative, share * cumulative[:, -1:], right=True).squeeze(-1))
         component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding
-        return self.experts.select(component, context).sample(generator), component
+        return self.experts.select(component, context).sample(generator=generator), component
 
     def marginal_entropy(self, context: Tensor) -> Tensor:
         """H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), normalised by log n_components to [0, 1].

@@ -69,9 +69,8 @@ def _draw(model: Model, n_samples: int, generator: torch.Generator, context: Ten
                 raise DistributionError("a conditional model is compared at contexts: give them", model.n_context)
             context = torch.zeros(1, 0, dtype=model.dtype, device=model.device)
         chosen = context[torch.randint(len(context), (n_samples,), generator=generator, device=context.device)]
-        return chosen, model.sample(chosen, generator)[0]
-    drawn = model.sample(generator, n_samples)
-    sample = drawn[0] if isinstance(drawn, tuple) else drawn
+        return chosen, model.sample(chosen, generator)
+    sample = model.sample(n_samples, generator)
     if sample.dim() != 2:
         raise DistributionError(f"expected one distribution, not a batch {tuple(sample.shape[1:-1])}", sample.shape)
     return sample.new_zeros(n_samples, 0), sample

@@ -159,7 +159,7 @@ def _judged(
     n_samples: int,
     generator: torch.Generator,
 ) -> LineFit:
-    tip = arm.tip(mixture.sample(generator, n_samples)[0])
+    tip = arm.tip(mixture.sample(n_samples, generator))
     distance = task.distance(tip)
     near = distance <= NEAR
     histogram = _histogram(task, tip[near])

@@ -122,7 +122,7 @@ def fit_nonlinear(
         target = TARGETS[name]
         generator = torch.Generator().manual_seed(1_000_003 * seed + list(TARGETS).index(name))  # whatever came before
         context = _contexts(config.n_samples, generator)
-        data[name] = context, target(context).sample(generator, 1)[0][0]
+        data[name] = context, target(context).sample(generator=generator)
         fits[name] = _fit(config, target, data[name], generator)
         if progress is not None:
             progress(name, fits[name])
@@ -159,7 +159,7 @@ def _fit(
     conditioned = target(context)
     kl, near, on_one_mode = {}, {}, {}
     for name, model in (("EM", em), ("EIM", eim)):
-        sample, _ = model.sample(context, generator)
+        sample = model.sample(context, generator)
         difference = model.log_prob(context, sample) - conditioned.log_prob(sample)
         kl[name] = float(difference.mean()), float(difference.std()) / len(difference) ** 0.5
         distance = (sample - conditioned.means[..., 0]).abs() / conditioned.scale_trils[..., 0, 0]

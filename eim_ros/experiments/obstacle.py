@@ -101,7 +101,7 @@ def fit_obstacle(
     fits = {}
     for learner in LEARNERS:
         mixture = _fit(config, learner, data, generator)
-        fits[learner] = ObstacleFit(mixture, *_judged(mixture.sample(generator, config.n_samples)[0], arm, task))
+        fits[learner] = ObstacleFit(mixture, *_judged(mixture.sample(config.n_samples, generator), arm, task))
         if progress is not None:
             progress(learner, fits[learner])
     return ObstacleResult(arm, task, data, *_judged(data, arm, task), fits)

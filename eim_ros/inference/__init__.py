@@ -3,6 +3,7 @@
 from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.fitted_model import FittedModel
 from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import PlugInRatio
@@ -20,6 +21,7 @@ __all__ = [
     "EMConfig",
     "FeatureInputs",
     "FitResult",
+    "FittedModel",
     "History",
     "KnownDensityEIM",
     "KnownDensityEIMConfig",

@@ -75,7 +75,7 @@ def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch
     generator : torch.Generator
     """
     experts = model.experts(context)
-    sample = experts.sample(generator)
+    sample = experts.sample(generator=generator)
     own = experts.log_prob(sample)
     repeated = context.unsqueeze(1).expand(*own.shape, -1).flatten(0, 1)
     whole = model.log_prob(repeated, sample.flatten(0, 1)).reshape(own.shape)

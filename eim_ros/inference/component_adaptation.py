@@ -232,7 +232,7 @@ def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: 
     n_rounds = -(-n_samples // model.n_components)
     chosen = draw_contexts(model, context, n_rounds, generator).transpose(0, 1).flatten(0, 1)[:n_samples]
     component = torch.arange(len(chosen), device=context.device) % model.n_components
-    return Pairs(chosen, model.experts.select(component, chosen).sample(generator))
+    return Pairs(chosen, model.experts.select(component, chosen).sample(generator=generator))
 
 
 def _log_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:

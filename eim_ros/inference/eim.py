@@ -21,6 +21,7 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
+from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.neural_start import neural_start
@@ -92,13 +93,20 @@ class EIM:
 
     Parameters
     ----------
-    config : EIMConfig
+    config : EIMConfig, optional
     inputs : RatioInputs, optional
         Inputs of the density ratio estimator; standardised samples and contexts if missing.
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `EIMConfig`, which replace those of `config`: `EIM(n_components=10, seed=3)`.
     """
 
-    def __init__(self, config: EIMConfig | None = None, inputs: RatioInputs | None = None) -> None:
-        self.config = config or EIMConfig()
+    def __init__(
+        self, config: EIMConfig | None = None, inputs: RatioInputs | None = None, *, seed: int = 0, **settings: Any
+    ) -> None:
+        self.config = configuration(EIMConfig, config, settings)
+        self.seed = checked_seed(seed)
         self.inputs = inputs
 
     @torch_threads()
@@ -122,7 +130,7 @@ class EIM:
             Start, of any family; the best of several k-means starts and a few iterations of EM otherwise, and
             `neural_start` for models with neural parts.
         generator : torch.Generator, optional
-            All randomness; seed 0 if missing. Its device is where the fit runs.
+            All randomness; the learner's seed if missing. Its device is where the fit runs.
         callbacks, checkpoint, resume
             See `run`.
 
@@ -137,7 +145,7 @@ class EIM:
         DistributionError
             A start of other dimensions than the data.
         """
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = generator_from(generator, self.seed)
         checked = checked_data(data).to(generator.device)
         given = None if initial is None else checked_start(initial, checked)
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
@@ -242,7 +250,7 @@ class _Fitting:
         chosen = context[rows]
 
         def divergence(model: MixtureOfExperts) -> float:
-            sample, _ = model.sample(chosen, state.generator)
+            sample = model.sample(chosen, state.generator)
             old, new = (PreparedMixture(one, chosen, sample).log_prob(chosen, sample) for one in (state.model, model))
             return float((new - old - state.ratio.log_ratio(chosen, sample)).mean())
 

@@ -23,6 +23,7 @@ from eim_ros.errors import DistributionError
 from eim_ros.inference.branches import branching_start
 from eim_ros.inference.expectation import expect
 from eim_ros.inference.initial_model import initial_mixture_of_experts
+from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.maximisation import maximise
 from eim_ros.inference.model_family import FamilyConfig, is_linear, with_networks
 from eim_ros.inference.neural_em import iterate
@@ -99,11 +100,16 @@ class EM:
 
     Parameters
     ----------
-    config : EMConfig
+    config : EMConfig, optional
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `EMConfig`, which replace those of `config`: `EM(n_components=10, seed=3)`.
     """
 
-    def __init__(self, config: EMConfig | None = None) -> None:
-        self.config = config or EMConfig()
+    def __init__(self, config: EMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
+        self.config = configuration(EMConfig, config, settings)
+        self.seed = checked_seed(seed)
 
     @torch_threads()
     def fit(
@@ -126,7 +132,7 @@ class EM:
             Start of any family, with any number of components; k-means on the standardised joint otherwise, and for all
             starts but the first.
         generator : torch.Generator, optional
-            Randomness of the starts; seed 0 if missing.
+            Randomness of the starts; the learner's seed if missing.
         callbacks, checkpoint, resume
             See `run`.
 
@@ -144,7 +150,7 @@ class EM:
             A start of other dimensions than the data, or so far off that the data have no density.
         """
         checked = checked_data(data)
-        fitting = _Fitting.from_data(self.config, checked, initial, generator)
+        fitting = _Fitting.from_data(self.config, checked, initial, generator_from(generator, self.seed))
         result = run(
             fitting,
             EMState(fitting.start(0), 0),
@@ -190,12 +196,11 @@ class _Fitting:
         config: EMConfig,
         data: Pairs,
         initial: MixtureOfExperts | GaussianMixture | None,
-        generator: torch.Generator | None,
+        generator: torch.Generator,
     ) -> _Fitting:
         start = None if initial is None else checked_start(initial, data)
         if start is not None:
             data = data.to(start.device)
-        generator = generator or torch.Generator().manual_seed(0)
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.from_data(data.context, data.sample)
         return cls(config, data, units, units.joint(data.context, data.sample), start, seed)

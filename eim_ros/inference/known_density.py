@@ -34,6 +34,7 @@ from eim_ros.inference.component_adaptation import DELTAS, Adaptation, Adaptatio
 from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
+from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.plateau import on_plateau
@@ -101,12 +102,20 @@ class KnownDensityEIM:
         Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Where it has
         no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
         method `at(iteration)`, see `target_density`.
-    config : KnownDensityEIMConfig
+    config : KnownDensityEIMConfig, optional
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `KnownDensityEIMConfig`, which replace those of `config`:
+        `KnownDensityEIM(target, n_components=10, seed=3)`.
     """
 
-    def __init__(self, target: Target, config: KnownDensityEIMConfig | None = None) -> None:
+    def __init__(
+        self, target: Target, config: KnownDensityEIMConfig | None = None, *, seed: int = 0, **settings: Any
+    ) -> None:
         self.target = target
-        self.config = config or KnownDensityEIMConfig()
+        self.config = configuration(KnownDensityEIMConfig, config, settings)
+        self.seed = checked_seed(seed)
 
     @torch_threads()
     def fit(
@@ -130,7 +139,7 @@ class KnownDensityEIM:
         initial : MixtureOfExperts or GaussianMixture, optional
             Start; otherwise the likeliest of several fits of EM to the data, from k-means.
         generator : torch.Generator, optional
-            All randomness; seed 0 if missing. Its device is where the fit runs.
+            All randomness; the learner's seed if missing. Its device is where the fit runs.
         callbacks, checkpoint, resume
             See `run`.
 
@@ -153,7 +162,7 @@ class KnownDensityEIM:
             A start of other dimensions than the data; a target of another shape than (n,), that cannot be
             differentiated though gradients are asked for, or that is finite nowhere where the start has its samples.
         """
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = generator_from(generator, self.seed)
         checked = data_or_contexts(data, initial).to(generator.device)
         if initial is None:
             initial = self._initial(checked, generator)
@@ -246,7 +255,7 @@ class _Fitting:
         rows = torch.randint(
             len(self.context), (self.config.n_objective_samples,), generator=generator, device=self.context.device
         )
-        sample, component = prepared.model.sample(self.context[rows], generator)
+        sample, component = prepared.model.sample_with_components(self.context[rows], generator)
         return prepared.truncation_error(self.context[rows], sample, component)
 
     def _figures(
@@ -284,4 +293,4 @@ def _draw(
 ) -> tuple[Tensor, Tensor]:
     """Contexts, picked at random, with one sample of the model each."""
     chosen = context[torch.randint(len(context), (n_samples,), generator=generator, device=context.device)]
-    return chosen, model.sample(chosen, generator)[0]
+    return chosen, model.sample(chosen, generator)

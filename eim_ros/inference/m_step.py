@@ -174,7 +174,7 @@ def _rewards(
     component = torch.arange(model.n_components, device=context.device).repeat(len(context))
     total = experts.mean.new_zeros(experts.mean.shape[:2])
     for _ in range(config.n_gating_samples):
-        sample = experts.sample(generator)
+        sample = experts.sample(generator=generator)
         total += ratio.log_ratio(repeated, sample.reshape(-1, model.n_dims), component).reshape(total.shape)
     return total / config.n_gating_samples
 

@@ -71,7 +71,7 @@ class NetworkRatio:
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self._adapt(model, iteration, data)
-        drawn, component = model.sample(data.context, generator)
+        drawn, component = model.sample_with_components(data.context, generator)
         positive, negative = self._prepared(data), self._prepared(Pairs(data.context, drawn))
         training, rows = slice(0, self.config.n_training(len(data))), self.config.held_out(len(data))
         held_out = positive[rows], negative[rows]

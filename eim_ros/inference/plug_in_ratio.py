@@ -97,7 +97,7 @@ class PlugInRatio:
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self.adapt(model, iteration, data)
         held_out = data[self.config.held_out(len(data))]
-        drawn, component = model.sample(held_out.context, generator)
+        drawn, component = model.sample_with_components(held_out.context, generator)
         phi_p, phi_q = (self.log_ratio(held_out.context, sample) for sample in (held_out.sample, drawn))
         error = self.auxiliary_error(Pairs(held_out.context, drawn), component)
         return report_of(phi_p, phi_q, auxiliary_error=error)

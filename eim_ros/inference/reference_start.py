@@ -47,7 +47,7 @@ def closest_start(
     candidates = [fitted, *(_subset(reference, subset) for subset in subsets)]
 
     def divergence(model: MixtureOfExperts) -> float:
-        sample, _ = model.sample(chosen, generator)
+        sample = model.sample(chosen, generator)
         return float((model.log_prob(chosen, sample) - reference.log_prob(chosen, sample)).mean())
 
     return min(candidates, key=divergence)

@@ -16,8 +16,9 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import ModelFileError
+from eim_ros.inference.fitted_model import FittedModel
 from eim_ros.numerics.status import Status
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 from eim_ros.numerics.threads import torch_threads
@@ -83,33 +84,22 @@ class History:
 
 
 @dataclass(frozen=True)
-class FitResult(Generic[StateT]):
-    """Outcome of a run.
+class FitResult(FittedModel, Generic[StateT]):
+    """Outcome of a run: the fitted model, and how it came about.
 
     Attributes
     ----------
-    mixture_of_experts : MixtureOfExperts
-        The model; without contexts it has n_context 0.
     status : Status
         CONVERGED, MAX_ITERATIONS, NON_FINITE (the last finite model is kept; its objective is minus infinity where it
         has samples at which the target is not finite) or INTERRUPTED.
     history : History
     state : State
         Final state, from which a run can go on.
-    conditional : bool
-        Whether the data had contexts.
     """
 
-    mixture_of_experts: MixtureOfExperts
     status: Status
     history: History
     state: StateT
-    conditional: bool = True
-
-    @property
-    def model(self) -> MixtureOfExperts | GaussianMixture:
-        """What was asked for: a mixture of experts for data with contexts, a Gaussian mixture for samples alone."""
-        return self.mixture_of_experts if self.conditional else self.mixture_of_experts.as_mixture()
 
 
 @dataclass(frozen=True)
@@ -212,7 +202,7 @@ def run(
         status = Status.NON_FINITE
     if checkpoint is not None:
         checkpoint.save(complete, history, state.iteration)
-    return FitResult(state.kept, status, history, state, conditional)
+    return FitResult(state.kept, status, history, state, conditional=conditional)
 
 
 def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:

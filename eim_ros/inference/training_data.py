@@ -113,7 +113,13 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
 
 
 def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
-    """A start in the precision of the data; `DistributionError` if it is of other dimensions than they are."""
+    """A start in the precision of the data; `DistributionError` if it is none, or of other dimensions than they are."""
+    if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
+        raise DistributionError(
+            f"the start must be a Gaussian mixture or a mixture of experts, got a {type(initial).__name__}; contexts "
+            "and samples are given as one pair: fit((context, sample))",
+            type(initial).__name__,
+        )
     if isinstance(initial, GaussianMixture):
         initial = MixtureOfExperts.from_mixture(initial)
     sizes, expected = (initial.n_dims, initial.n_context), (data.sample.shape[1], data.context.shape[1])

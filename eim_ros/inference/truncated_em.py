@@ -28,6 +28,7 @@ from eim_ros.distributions.standardisation import Standardisation, linear_parts
 from eim_ros.errors import DistributionError
 from eim_ros.inference.expectation import expect
 from eim_ros.inference.initial_model import initial_mixture_of_experts
+from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.maximisation import maximise
 from eim_ros.inference.neighbourhood_search import Search, search_neighbourhoods
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
@@ -101,11 +102,16 @@ class TruncatedEM:
 
     Parameters
     ----------
-    config : TruncatedEMConfig
+    config : TruncatedEMConfig, optional
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `TruncatedEMConfig`, which replace those of `config`: `TruncatedEM(n_components=10, seed=3)`.
     """
 
-    def __init__(self, config: TruncatedEMConfig | None = None) -> None:
-        self.config = config or TruncatedEMConfig()
+    def __init__(self, config: TruncatedEMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
+        self.config = configuration(TruncatedEMConfig, config, settings)
+        self.seed = checked_seed(seed)
 
     @torch_threads()
     def fit(
@@ -127,7 +133,7 @@ class TruncatedEM:
         initial : MixtureOfExperts or GaussianMixture, optional
             Start, linear, with any number of components; k-means on the standardised joint otherwise.
         generator : torch.Generator, optional
-            Randomness of the start and of the candidates; seed 0 if missing.
+            Randomness of the start and of the candidates; the learner's seed if missing.
         callbacks, checkpoint, resume
             See `run`.
 
@@ -146,8 +152,10 @@ class TruncatedEM:
             density.
         """
         checked = checked_data(data).to(torch.device("cpu"))
-        seed = torch.randint(2**62, (1,), generator=generator, device=generator.device) if generator else torch.zeros(1)
-        own = torch.Generator().manual_seed(int(seed))
+        own = generator_from(None, self.seed)
+        if generator is not None:
+            given = generator_from(generator, self.seed)
+            own.manual_seed(int(torch.randint(2**62, (1,), generator=given, device=given.device)))
         if initial is None:
             config = self.config
             initial = initial_mixture_of_experts(

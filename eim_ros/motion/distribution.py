@@ -68,17 +68,20 @@ class MotionDistribution:
     def n_components(self) -> int:
         return self.mixture.n_components
 
-    def sample(self, n_samples: int, generator: torch.Generator, n_points: int | None = None) -> MotionSamples:
+    def sample(
+        self, n_samples: int, generator: torch.Generator | None = None, n_points: int | None = None
+    ) -> MotionSamples:
         """Draw motions.
 
         Parameters
         ----------
         n_samples : int
-        generator : torch.Generator
+        generator : torch.Generator, optional
+            That of torch if missing.
         n_points : int, optional
             Points of each, equally spaced in time; as demonstrated if missing.
         """
-        probability = self.mixture.log_weights.exp()
+        probability = self.mixture.weights
         component = torch.multinomial(probability, n_samples, replacement=True, generator=generator)
         weights = torch.randn(n_samples, self.mixture.n_dims, generator=generator, dtype=torch.float64)
         for index in component.unique().tolist():  # a factor for each sample would take gigabytes

@@ -76,7 +76,7 @@ def _draw_curves(
 
 def _draw_samples(axes: Axes, result: LineReachingResult, fit: LineFit, colour: str) -> None:
     draw_task(axes, result.task)
-    drawn = fit.mixture.sample(torch.Generator().manual_seed(0), N_DRAWN)[0]
+    drawn = fit.mixture.sample(N_DRAWN, torch.Generator().manual_seed(0))
     draw_arms(axes, result.arm, drawn, colour, 0.3)
     reach = result.arm.reach
     axes.set_xlim(-0.25 * reach, 1.0 * reach)

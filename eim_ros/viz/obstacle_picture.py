@@ -35,7 +35,7 @@ def draw_obstacle(result: ObstacleResult, path: str | Path) -> None:
     rows = [("expert", result.expert[:N_DRAWN], result.expert_collisions, result.expert_distance, NO_GROUP_COLOUR)]
     for learner, colour in zip(LEARNERS, GROUP_COLOURS[1::-1], strict=True):
         fit = result.fits[learner]
-        drawn = fit.mixture.sample(generator, N_DRAWN)[0]
+        drawn = fit.mixture.sample(N_DRAWN, generator)
         rows.append((learner, drawn, fit.collisions, fit.distance, colour))
     reach = result.arm.reach
     for axes, (name, drawn, collisions, distance, colour) in zip(panels, rows, strict=True):

@@ -70,7 +70,7 @@ def _draw_values(axes: Axes, result: RobustnessResult) -> None:
 
 def _draw_fit(axes: Axes, result: RobustnessResult, model: MixtureOfExperts) -> None:
     context, sample = (part[:N_DRAWN] for part in result.data)
-    drawn, component = model.sample(context, torch.Generator().manual_seed(0))
+    drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
     axes.scatter(context[:, 0], sample[:, 0], s=3, color=FAINT, linewidths=0.0)
     colours = [GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in component.tolist()]
     axes.scatter(context[:, 0], drawn[:, 0], s=3, c=colours, linewidths=0.0)

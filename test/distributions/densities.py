@@ -59,7 +59,7 @@ def gaussian(n_dims: int) -> Density:
         f"Gaussian, d={n_dims}",
         (mean, factor),
         lambda sample, mean, factor: Gaussian(mean, factor.tril()).log_prob(sample),
-        lambda generator, n: Gaussian(mean, factor).sample(generator, n),
+        lambda generator, n: Gaussian(mean, factor).sample(n, generator),
         mixture,
     )
 
@@ -70,7 +70,7 @@ def mixture(n_dims: int) -> Density:
         f"GaussianMixture, d={n_dims}",
         (model.log_weights, model.means, model.scale_trils),
         lambda sample, weights, means, factors: GaussianMixture(weights, means, factors.tril()).log_prob(sample),
-        lambda generator, n: model.sample(generator, n)[0],
+        lambda generator, n: model.sample(n, generator),
         model,
     )
 
@@ -83,7 +83,7 @@ def mixture_with_an_absent_component(n_dims: int) -> Density:
         f"GaussianMixture with a weight of 0, d={n_dims}",
         (model.means, model.scale_trils),
         lambda sample, means, factors: GaussianMixture(log_weights.to(sample), means, factors.tril()).log_prob(sample),
-        lambda generator, n: absent.sample(generator, n)[0],
+        lambda generator, n: absent.sample(n, generator),
         absent,
     )
 
@@ -101,7 +101,7 @@ def expert(n_dims: int, n_context: int) -> Density:
         f"LinearExperts, d={n_dims}, dy={n_context}",
         (experts.weights, experts.biases, experts.scale_trils),
         log_prob,
-        lambda generator, n: conditioned.sample(generator, n),
+        lambda generator, n: conditioned.sample(n, generator),
         GaussianMixture(torch.zeros(1, dtype=torch.float64), conditioned.mean[None], conditioned.scale_tril[None]),
     )
 
@@ -122,7 +122,7 @@ def neural_expert(n_dims: int, n_context: int) -> Density:
         f"NeuralExperts, d={n_dims}, dy={n_context}",
         tuple(experts.tensors().values()),
         log_prob,
-        lambda generator, n: experts.select(first.expand(n), context.expand(n, -1)).sample(generator),
+        lambda generator, n: experts.select(first.expand(n), context.expand(n, -1)).sample(generator=generator),
         GaussianMixture(torch.zeros(1).double(), conditioned.mean[0, :1], conditioned.scale_tril[0, :1]),
     )
 
@@ -142,7 +142,7 @@ def mixture_of_experts(name: str, model: MixtureOfExperts) -> Density:
         f"{name}, d={model.n_dims}, dy={model.n_context}",
         tuple(model.tensors().values()),
         log_prob,
-        lambda generator, n: model.sample(context.expand(n, -1), generator)[0],
+        lambda generator, n: model.sample(context.expand(n, -1), generator),
         GaussianMixture(model.gating(context)[0], components.mean[0], factors[0]),
     )
 

@@ -51,7 +51,7 @@ def test_log_prob_of_a_batch_equals_a_loop():
 
 def test_whitened_samples_are_standard_normal():
     gaussian = random_gaussian(9)
-    whitened = gaussian.whiten(gaussian.sample(generator_of(10), 20_000))
+    whitened = gaussian.whiten(gaussian.sample(20_000, generator_of(10)))
     standard_error = 20_000**-0.5
     assert whitened.mean(0).abs().max() < 4.0 * standard_error
     assert (whitened.T.cov() - torch.eye(3)).abs().max() < 4.0 * 2.0**0.5 * standard_error
@@ -66,8 +66,8 @@ def test_upper_triangle_of_the_factor_is_not_looked_at_by_log_prob():
 
 def test_number_of_samples_leads_the_batch():
     gaussian = random_gaussian(13, 4)
-    assert gaussian.sample(generator_of(0)).shape == (4, 3)
-    assert gaussian.sample(generator_of(0), 7).shape == (7, 4, 3)
+    assert gaussian.sample(generator=generator_of(0)).shape == (4, 3)
+    assert gaussian.sample(7, generator_of(0)).shape == (7, 4, 3)
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,28 @@ def test_number_of_samples_leads_the_batch():
 def test_factor_of_no_covariance_is_refused(scale_tril, reason):
     with pytest.raises(DistributionError, match=reason):
         Gaussian(torch.zeros(2), scale_tril)
+
+
+def test_samples_take_a_shape_and_the_generator_of_torch_is_the_default():
+    gaussian = random_gaussian(11, 4)
+    assert gaussian.sample((2, 5)).shape == (2, 5, 4, 3)
+    assert (gaussian.batch_shape, gaussian.event_shape) == ((4,), (3,))
+    torch.manual_seed(3)
+    first = gaussian.sample(2)
+    torch.manual_seed(3)
+    assert torch.equal(gaussian.sample((2,)), first)
+
+
+def test_only_rsample_is_differentiable():
+    mean = torch.zeros(2).double().requires_grad_(True)
+    gaussian = Gaussian(mean, torch.eye(2).double())
+    assert not gaussian.sample(3).requires_grad
+    assert torch.equal(gaussian.rsample(3, generator_of(0)), gaussian.sample(3, generator_of(0)))
+    gaussian.rsample(3).sum().backward()
+    assert torch.equal(mean.grad, torch.full((2,), 3.0).double())
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, "3", None, (2, -1), torch.Generator()])
+def test_number_of_samples_that_is_none_is_refused(n):
+    with pytest.raises(DistributionError, match="number of samples"):
+        random_gaussian(11, 4).sample(n)

@@ -57,12 +57,12 @@ def test_many_values_condition_to_a_batch():
     for index in range(5):
         one = mixture.condition([0, 2], values[index])
         torch.testing.assert_close(batch.log_prob(sample)[index], one.log_prob(sample[index]), rtol=1e-12, atol=1e-12)
-    assert batch.sample(generator_of(9), 3)[0].shape == (3, 5, 2)
+    assert batch.sample(3, generator_of(9)).shape == (3, 5, 2)
 
 
 def test_samples_of_the_joint_near_a_value_follow_the_conditional():
     mixture = random_mixture(10, 2, 2)
-    sample, _ = mixture.sample(generator_of(11), 400_000)
+    sample = mixture.sample(400_000, generator_of(11))
     value = mixture.mean[:1]
     near = sample[(sample[:, 0] - value).abs() < 0.02, 1]
     conditional = mixture.condition([0], value)
@@ -139,7 +139,7 @@ def test_tilt_without_an_integral_is_refused():
 
 def test_moments_of_a_mixture_are_those_of_its_samples():
     mixture, n = random_mixture(27, 3, 2), 200_000
-    sample, _ = mixture.sample(generator_of(28), n)
+    sample = mixture.sample(n, generator_of(28))
     error = (sample.mean(0) - mixture.mean) / (torch.diagonal(mixture.covariance) / n).sqrt()
     assert error.abs().max() < 4.0  # standard errors
     torch.testing.assert_close(sample.T.cov(), mixture.covariance, rtol=0.0, atol=8.0 * math.sqrt(2.0 / n))

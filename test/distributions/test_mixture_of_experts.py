@@ -86,7 +86,7 @@ def test_taken_experts_are_the_chosen_ones(kind):
 def test_samples_come_from_the_expert_they_name(kind):
     model = kind(7, 3, 2, 1)
     context = torch.full((20_000, 1), 0.3, dtype=torch.float64)
-    sample, component = model.sample(context, generator_of(8))
+    sample, component = model.sample_with_components(context, generator_of(8))
     probability = model.gating(context[:1])[0].exp()
     share = torch.bincount(component, minlength=3) / len(context)
     assert ((share - probability).abs() < 4.0 * (probability * (1.0 - probability) / 20_000).sqrt()).all()
@@ -151,3 +151,34 @@ def test_model_is_immutable():
     model = random_mixture_of_experts(15, 2, 2, 1)
     with pytest.raises(AttributeError):
         model.experts = LinearExperts(model.experts.weights, model.experts.biases, model.experts.scale_trils)  # type: ignore[misc]
+
+
+@KINDS
+@SIZES
+def test_contexts_of_any_shape_and_kind_give_a_batch_of_that_shape(size, kind):
+    model = kind(11, *size)
+    context = normal(generator_of(12), 6, model.n_context)
+    expected = model(context)
+    for given in (context.reshape(2, 3, model.n_context), context.numpy().reshape(2, 3, model.n_context)):
+        batch = model(given)
+        assert batch.batch_shape == (2, 3)
+        torch.testing.assert_close(batch.means.flatten(0, 1), expected.means)
+        torch.testing.assert_close(batch.covariances.flatten(0, 1), expected.covariances)
+    one = model(context[0])
+    assert one.sample(5).shape == (5, model.n_dims)
+    torch.testing.assert_close(one.weights, expected.weights[0])
+    assert model(context.float()).means.dtype == torch.float64
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3,), ()])
+def test_contexts_of_a_wrong_size_are_refused(shape):
+    with pytest.raises(DistributionError, match="axis of 2"):
+        random_mixture_of_experts(11, 3, 2, 2)(torch.zeros(shape))
+
+
+def test_samples_come_alone_or_with_their_experts():
+    model = random_mixture_of_experts(13, 4, 3, 2)
+    context = normal(generator_of(14), 9, 2)
+    sample, expert = model.sample_with_components(context, generator_of(0))
+    assert expert.shape == (9,)
+    assert torch.equal(model.sample(context, generator_of(0)), sample)

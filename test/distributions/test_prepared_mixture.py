@@ -26,7 +26,7 @@ def problem(n_context: int, n_components: int = MANY, narrow: float = 1.0):
     experts = LinearExperts(model.experts.weights, model.experts.biases, shrink * model.experts.scale_trils)
     model = MixtureOfExperts(model.gating, experts)
     context = normal(generator, 200, n_context)[torch.randint(200, (300,), generator=generator)]
-    return model, context, *model.sample(context, generator)
+    return model, context, *model.sample_with_components(context, generator)
 
 
 @pytest.mark.parametrize("n_context", [0, 2])
@@ -99,7 +99,7 @@ def test_mean_products_of_an_experts_samples_are_those_of_samples(n_context):
     share = torch.softmax(model.gating(context).T, -1)
     for component in range(3):
         rows = torch.multinomial(share[component], 200_000, replacement=True, generator=generator)
-        sample = model.experts.select(torch.full((200_000,), component), context[rows]).sample(generator)
+        sample = model.experts.select(torch.full((200_000,), component), context[rows]).sample(generator=generator)
         drawn = products_of_coordinates(torch.cat([sample, context[rows]], -1))
         error = drawn.std(0) / 200_000**0.5
         assert ((products_of_samples(model, context)[component] - drawn.mean(0)).abs() <= 5.0 * error + 1e-12).all()
@@ -120,7 +120,7 @@ def test_component_without_any_probability_has_finite_moments():
 def test_what_gains_nothing_is_left_to_the_model(model):
     generator = generator_of(8)
     context = normal(generator, 20, 2)
-    sample, component = model.sample(context, generator)
+    sample, component = model.sample_with_components(context, generator)
     prepared = PreparedMixture(model, context, sample)
     assert torch.equal(prepared.log_prob(context, sample, component), model.log_prob(context, sample))
     assert torch.equal(prepared.score(context, sample, component), model.score(context, sample))

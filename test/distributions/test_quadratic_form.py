@@ -33,7 +33,7 @@ def test_narrow_experts_keep_their_digits(factor):
     experts = narrowed(random_experts(2, 6, 3, 2), factor)
     generator = generator_of(3)
     context = normal(generator, 120, 2)
-    sample = experts.select(torch.arange(120) % 6, context).sample(generator)
+    sample = experts.select(torch.arange(120) % 6, context).sample(generator=generator)
     joint = torch.cat([sample, context], -1)
     forms = QuadraticForms.from_experts(experts)
     assert (len(forms.narrow) == 0) == (factor == 1e-3)

@@ -20,7 +20,7 @@ def problem(
     context = normal(generator, 200, n_context)
     component = torch.randint(20, (200,), generator=generator)
     index = torch.stack([torch.randperm(20, generator=generator)[:6] for _ in range(200)])
-    return experts, context, experts.select(component, context).sample(generator), index
+    return experts, context, experts.select(component, context).sample(generator=generator), index
 
 
 def gate_of(index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

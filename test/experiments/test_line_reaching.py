@@ -25,7 +25,7 @@ def test_every_learner_is_reported_for_every_number_of_components(result):
 
 def test_figures_are_those_of_fresh_samples(result):
     for fit in result.fits.values():
-        tip = result.arm.tip(fit.mixture.sample(torch.Generator().manual_seed(7), 20_000)[0])
+        tip = result.arm.tip(fit.mixture.sample(20_000, torch.Generator().manual_seed(7)))
         distance = result.task.distance(tip)
         # four standard errors of both means, of 1000 and 20000 samples
         assert float(distance.mean()) == pytest.approx(fit.distance, abs=4.2 * float(distance.std()) / 1000**0.5)

@@ -94,7 +94,7 @@ def test_samples_have_the_moments_of_the_mixture() -> None:
     n = 40000
     samples, experts = conditional.sample(n, np.random.default_rng(0))
     repeated = contexts.repeat(10000, 1)
-    drawn, components = model.sample(repeated, torch.Generator().manual_seed(0))
+    drawn, components = model.sample_with_components(repeated, torch.Generator().manual_seed(0))
     deviation = drawn.std(0).numpy()
     # two independent estimates of the same mean: five standard errors of their difference
     assert np.allclose(samples.mean(0), drawn.mean(0).numpy(), rtol=0, atol=5.0 * math.sqrt(2.0 / n) * deviation.max())

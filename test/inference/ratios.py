@@ -53,7 +53,7 @@ def samples(n: int, target: MixtureOfExperts = TARGET) -> Pairs:
 
 def drawn_at(data: Pairs, model: MixtureOfExperts = MODEL) -> Pairs:
     """Samples of the model at the contexts of the data."""
-    return Pairs(data.context, model.sample(data.context, generator_of(2))[0])
+    return Pairs(data.context, model.sample(data.context, generator_of(2)))
 
 
 @dataclass(frozen=True)

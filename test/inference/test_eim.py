@@ -69,9 +69,9 @@ def test_data_that_come_later_continue_the_fit(ratio):
     """Incremental data: a fit starts from the last one's model; it follows the new data and keeps what they confirm."""
     first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
     config = EIMConfig(n_components=3, n_iterations=60, ratio=ratio, entropy_loss_bound=0.2, kl_bound=0.5)
-    fit = EIM(config).fit(first.sample(generator_of(32), 3000)[0], None, generator_of(33))
-    confirmed = EIM(config).fit(first.sample(generator_of(34), 3000)[0], fit.model, generator_of(35))
-    moved = EIM(config).fit(later.sample(generator_of(36), 3000)[0], confirmed.model, generator_of(37))
+    fit = EIM(config).fit(first.sample(3000, generator_of(32)), None, generator_of(33))
+    confirmed = EIM(config).fit(first.sample(3000, generator_of(34)), fit.model, generator_of(35))
+    moved = EIM(config).fit(later.sample(3000, generator_of(36)), confirmed.model, generator_of(37))
     for model, target in ((fit.model, first), (confirmed.model, first), (moved.model, later)):
         assert float(kl_divergence(model, target, 5000, generator_of(38)).value) < 0.05
     assert float(kl_divergence(confirmed.model, later, 5000, generator_of(39)).value) > 0.5
@@ -117,7 +117,7 @@ def test_fit_without_iterations_is_its_start():
 
 def test_start_is_the_best_of_several_starts_of_em():
     """Five components in the plane: single starts end in several local optima, the best of eight is none of the bad."""
-    data = random_mixture(32, 5, 2).sample(generator_of(23), 1000)[0]
+    data = random_mixture(32, 5, 2).sample(1000, generator_of(23))
     single = [
         EM(EMConfig(n_components=5, n_iterations=100))
         .fit(data, generator=generator_of(seed))

@@ -42,7 +42,7 @@ def test_number_of_components_stays_where_the_model_has_enough():
     target = GaussianMixture(
         torch.zeros(3).double(), 4.0 * normal(generator_of(2), 3, 2), 0.5 * torch.eye(2).double().expand(3, 2, 2)
     )
-    training, held_out = halves(target.sample(generator_of(3), 3000)[0])
+    training, held_out = halves(target.sample(3000, generator_of(3)))
     reference = fit_reference(config(reference_factors=(1.0, 2.0, 4.0, 8.0)), 3, training, held_out, generator_of(4))
     assert reference.n_components == 3
 
@@ -70,7 +70,7 @@ def test_search_ends_after_two_numbers_that_gain_nothing(monkeypatch, gains, exp
 
 def test_candidate_is_kept_where_nothing_is_better():
     target = random_mixture(5, 2, 2)
-    training, held_out = halves(target.sample(generator_of(6), 1000)[0])
+    training, held_out = halves(target.sample(1000, generator_of(6)))
     candidate = MixtureOfExperts.from_mixture(target)
     found = fit_reference(config(reference_factors=(0.5, 1.0)), 2, training, held_out, generator_of(7), candidate)
     assert likelihood(found, held_out) >= likelihood(candidate, held_out)
@@ -92,7 +92,7 @@ def test_limit_holds_beyond_the_models_own_number():
 
 def test_several_starts_find_what_one_misses():
     """Optima of the likelihood at -2.485 and around -2.44: half of all single starts end in the lower one."""
-    training, held_out = halves(random_mixture(31, 5, 2).sample(generator_of(23), 1000)[0])
+    training, held_out = halves(random_mixture(31, 5, 2).sample(1000, generator_of(23)))
 
     def reached(n_starts: int, seed: int) -> float:
         fit = best_fit(

@@ -123,7 +123,7 @@ def test_states_are_never_duplicated_and_lists_begin_with_their_component():
 
 def test_few_joints_reach_the_likelihood_of_em():
     generator = generator_of(1)
-    sample, _ = separated_mixture(5, 40, generator).sample(generator, 3000)
+    sample = separated_mixture(5, 40, generator).sample(3000, generator)
     exact = EM(EMConfig(n_components=40, n_iterations=25, tolerance=0.0))
     start = EM(EMConfig(n_components=40, n_iterations=0)).fit(sample).model
     found = TruncatedEM(config(n_iterations=25, covariance_floor=1e-6, n_neighbours=6)).fit(sample, start)
@@ -168,7 +168,7 @@ def test_resumed_run_is_bitwise_the_same(tmp_path, search):
 
 def test_samples_alone_give_a_gaussian_mixture():
     mixture = random_mixture(7, 12, 2)
-    sample, _ = mixture.sample(generator_of(8), 300)
+    sample = mixture.sample(300, generator_of(8))
     assert isinstance(TruncatedEM(config(n_iterations=3)).fit(sample).model, GaussianMixture)
 
 
@@ -188,7 +188,7 @@ def test_one_component_is_no_special_case():
 
 
 def test_narrow_components_are_searched_as_well():
-    sample, _ = random_mixture(9, 12, 2).sample(generator_of(10), 300)
+    sample = random_mixture(9, 12, 2).sample(300, generator_of(10))
     sample[:40] = sample[:1] + 1e-7 * sample[:40]
     result = TruncatedEM(config(covariance_floor=1e-18, n_iterations=20)).fit(sample)
     assert np.diff(result.history.column("free_energy")).min() > -1e-7  # 1e-16 over the width squared, in 300 points

@@ -28,7 +28,7 @@ def pairs_from(model: MixtureOfExperts, n_samples: int, seed: int = 0) -> tuple[
     """Standard normal contexts with one sample of the model each."""
     generator = generator_of(seed)
     context = normal(generator, n_samples, model.n_context)
-    return context, model.sample(context, generator)[0]
+    return context, model.sample(context, generator)
 
 
 def bimodal_pairs(n_samples: int, distance: float = 2.0, deviation: float = 0.3) -> tuple[Tensor, Tensor]:

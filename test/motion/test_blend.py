@@ -63,7 +63,7 @@ def test_importance_weights_correct_for_the_sampler(prior: MotionPrior) -> None:
     given = prior.condition([1.0])
     marginal = given.marginal(0.0)
     broad = Gaussian(marginal.mean, 0.1 * torch.eye(3, dtype=torch.float64))
-    drawn = broad.sample(torch.Generator().manual_seed(0), 20000)
+    drawn = broad.sample(20000, torch.Generator().manual_seed(0))
     weights = np.exp(weigh(given, 0.0, JOINTS, drawn.numpy(), broad.log_prob(drawn).numpy()).log_weights)
     covariance = np.cov(drawn.numpy().T, aweights=weights)
     np.testing.assert_allclose(covariance, marginal.covariance, atol=3e-4)  # variances of .0025

@@ -46,7 +46,7 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
     context, configurations = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
     generator = torch.Generator().manual_seed(random_seed)
     mixture = model.mixture.to(dtype=torch.float64)
-    drawn = mixture.sample(context, generator)[0].numpy()
+    drawn = mixture.sample(context, generator).numpy()
     reached = robot.forward(drawn)
     error = np.linalg.norm(reached[:, :3, 3] - data_set.context[:, :3], axis=1)
     figures = {

@@ -84,7 +84,7 @@ def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> No
     def share_down(config: KnownKinematicsConfig) -> float:
         outcome = Training(config).run(data_set, initial=initial)
         generator = torch.Generator().manual_seed(1)
-        sample, _ = outcome.model.mixture.sample(torch.from_numpy(data_set.context), generator)
+        sample = outcome.model.mixture.sample(torch.from_numpy(data_set.context), generator)
         return float((sample[:, 1] < 0.0).double().mean())
 
     fixed = share_down(KnownKinematicsConfig(**settings))
@@ -127,7 +127,7 @@ def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_th
     runs = {name: Training(config).run(every, prior=given).model for name, given in (("free", None), ("mixed", prior))}
     share, rmse = {}, {}
     for name, model in [*runs.items(), ("prior", prior)]:
-        drawn = model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0))[0].numpy()
+        drawn = model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0)).numpy()
         share[name], rmse[name] = float((drawn[:, 1] * side > 0.0).mean()), evaluate(model, test)["rmse_position"]
     assert 0.3 < share["free"] < 0.7
     assert share["mixed"] > 0.9
