@@ -39,7 +39,7 @@ from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
-from eim_ros.inference.target_density import Target, TargetDensity, target_density
+from eim_ros.inference.target_density import Target, TargetDensity, restricted_elbo, target_density
 from eim_ros.inference.training_data import Pairs, checked_start, data_or_contexts, has_samples
 from eim_ros.numerics import Status
 from eim_ros.numerics.threads import torch_threads
@@ -146,8 +146,10 @@ class KnownDensityEIM:
         Returns
         -------
         FitResult
-            CONVERGED once the model rests or the objective does. The history holds `elbo`, the objective
-            E[log p] + T H(q) [nat] with its `elbo_standard_error`, `entropy` H(q) [nat], `change`, the KL of the new
+            CONVERGED once the model rests or the objective does; NON_FINITE if the target is not finite at samples of
+            the model. The history holds `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`,
+            or instead, where it is minus infinity, `elbo_inside`, that of the model restricted to where the target is
+            finite, and the probability `outside` of the rest; `entropy` H(q) [nat], `change`, the KL of the new
             model to the old [nat], `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target
             by them, and `non_finite`, the share of these at which it was not finite; where the number of components
             adapts, also `n_components`, and how many were `added` and `deleted` before the iteration.
@@ -261,18 +263,17 @@ class _Fitting:
     def _figures(
         self, target: TargetDensity, old: MixtureOfExperts, new: MixtureOfExperts, generator: torch.Generator
     ) -> dict[str, float]:
-        """E[log p] + T H(q) from fresh samples at which the target is finite, and how far the model has moved.
+        """E[log p] + T H(q) from fresh samples, see `restricted_elbo`, and how far the model has moved.
 
         KL(new || old) is half the variance of log new/old up to third order, without the cancellation that hides small
         values in the mean.
         """
         context, sample = _draw(new, self.context, self.config.n_objective_samples, generator)
         log_model = new.log_prob(context, sample)
-        value = target.log_prob(context, sample) - self.config.temperature * log_model
-        good = value[torch.isfinite(value)]
+        temperature = self.config.temperature
+        value = target.log_prob(context, sample) / temperature - log_model
         return {
-            "elbo": float(good.mean()),
-            "elbo_standard_error": float(good.std() / len(good) ** 0.5),
+            **restricted_elbo(value, torch.full_like(value, 1.0 / len(value)), temperature),
             "entropy": -float(log_model.mean()),
             "change": 0.5 * float((log_model - old.log_prob(context, sample)).var()),
         }

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions.prepared_mixture import PreparedMixture
-from eim_ros.inference.target_density import TargetDensity
+from eim_ros.inference.target_density import TargetDensity, with_floor
 
 __all__ = ["KnownRatio"]
 
@@ -17,9 +17,8 @@ __all__ = ["KnownRatio"]
 class KnownRatio:
     """Exact log ratio of a target and a model; counts what it is asked.
 
-    The value of a sample at which the target is not finite counts as the least finite one of its batch; its gradient
-    stays non-finite, and the surrogate leaves it out. A target with hard bounds, outside of which it is zero, therefore
-    wants a surrogate fitted to values, which notices them. How many there were is counted.
+    Where the target is not finite, such as outside of hard bounds, it counts as `with_floor` says, and has no gradient:
+    an expert that reaches there follows values (`update_experts`). How many such samples there were is counted.
 
     Attributes
     ----------
@@ -39,11 +38,9 @@ class KnownRatio:
 
     def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         model = self.model.log_prob(context, sample, component)
-        value = self.target.log_prob(context, sample) / self.temperature - model
-        good = torch.isfinite(value)
-        self._count(good)
-        least = value[good].min() if bool(good.any()) else value.new_zeros(())
-        return torch.where(good, value, least)
+        log_target = self.target.log_prob(context, sample)
+        self._count(torch.isfinite(log_target))
+        return with_floor(log_target) / self.temperature - model
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         model = self.model.score(context, sample, component)

@@ -127,6 +127,7 @@ def update_experts(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Trust-region I-projection of every expert onto a quadratic surrogate of phi around it (thesis 4.1.2, 4.2.2).
 
+    An expert with samples at which phi has no gradient follows its values instead, for they tell where that is.
     Experts that are not linear are updated from weighted samples (`nonlinear_update`).
 
     Parameters
@@ -154,8 +155,15 @@ def update_experts(
     if config.surrogate == "gradient":
         gradient = ratio.gradient(flat, sample, component).reshape(shape)
         surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils)
+        lacking = ~torch.isfinite(gradient).all(-1).all(-1)  # outside of the target's support there are none
     else:
-        surrogate = fit_to_values(residual, local, ratio.log_ratio(flat, sample, component).reshape(shape[:2]))
+        surrogate, lacking = None, torch.ones(model.n_components, dtype=torch.bool, device=flat.device)
+    if bool(lacking.any()):
+        mine = lacking.repeat_interleave(config.n_expert_samples)
+        value = ratio.log_ratio(flat[mine], sample[mine], component[mine]).reshape(-1, config.n_expert_samples)
+        by_values = fit_to_values(residual[lacking], local[lacking], value)
+        surrogate = by_values if surrogate is None else surrogate.replaced(lacking, by_values)
+    assert surrogate is not None
     update = project_experts(experts, surrogate, config.kl_bound, config.entropy_loss_bound, kl_weight=kl_weight)
     solution = update.multipliers
     record = {

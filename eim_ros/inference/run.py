@@ -90,8 +90,8 @@ class FitResult(FittedModel, Generic[StateT]):
     Attributes
     ----------
     status : Status
-        CONVERGED, MAX_ITERATIONS, NON_FINITE (the last finite model is kept; its objective is minus infinity where it
-        has samples at which the target is not finite) or INTERRUPTED.
+        CONVERGED, MAX_ITERATIONS, NON_FINITE (the model, of which the last finite one is kept, or its objective, which
+        is minus infinity if the target is zero at samples of the model) or INTERRUPTED.
     history : History
     state : State
         Final state, from which a run can go on.
@@ -170,14 +170,14 @@ def run(
     Returns
     -------
     FitResult
-        With status NON_FINITE where the record of the last iteration has some probability `outside` of where the target
-        is finite. With status INTERRUPTED after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
+        With status NON_FINITE where the objective `elbo` of the last iteration is not finite. With status INTERRUPTED
+        after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
     """
     history = History()
     if resume and checkpoint is not None:
         tensors, history, iteration = checkpoint.load()
         state = algorithm.restore(state, tensors, iteration)
-    status = Status.MAX_ITERATIONS
+    status, record = Status.MAX_ITERATIONS, dict[str, float]()
     complete = _copied(state, checkpoint)
     try:
         while state.iteration < n_iterations and not (exhausted is not None and exhausted(state)):
@@ -198,7 +198,7 @@ def run(
                 checkpoint.save(complete, history, state.iteration)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    if status is not Status.INTERRUPTED and history.records and history.records[-1].get("outside", 0.0) > 0.0:
+    if status is not Status.INTERRUPTED and not math.isfinite(record.get("elbo", 0.0)):
         status = Status.NON_FINITE
     if checkpoint is not None:
         checkpoint.save(complete, history, state.iteration)

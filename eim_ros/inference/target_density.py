@@ -9,6 +9,7 @@ with a method `minibatch(generator)`, which does so too, is estimated from a par
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -19,7 +20,9 @@ from torch import Tensor
 from eim_ros.distributions import Gaussian, GaussianMixture, MixtureOfExperts
 from eim_ros.errors import DistributionError
 
-__all__ = ["Target", "TargetDensity", "target_density"]
+__all__ = ["OUTSIDE_PENALTY", "Target", "TargetDensity", "restricted_elbo", "target_density", "with_floor"]
+
+OUTSIDE_PENALTY = 20.0  # [nat]
 
 Target: TypeAlias = GaussianMixture | MixtureOfExperts | Callable[..., Tensor] | Any
 """A density, an object with `log_prob`, or a function; of samples, or of contexts and samples."""
@@ -98,6 +101,61 @@ class TargetDensity:
                 tuple(log_prob.shape),
             )
         return log_prob.to(sample)
+
+
+def with_floor(log_target: Tensor, penalty: float = OUTSIDE_PENALTY) -> Tensor:
+    """Log densities (n,) with finite values in place of all others: the least finite one less a penalty [nat].
+
+    It is what a quadratic surrogate of a target with hard bounds is fitted to: being outside then costs, and the more,
+    the greater the penalty is.
+    """
+    finite = torch.isfinite(log_target)
+    if bool(finite.all()):
+        return log_target
+    least = log_target[finite].min() if bool(finite.any()) else log_target.new_zeros(())
+    return torch.where(finite, log_target, least - penalty)
+
+
+def restricted_elbo(value: Tensor, share: Tensor, temperature: float) -> dict[str, float]:
+    """Figures of E[log p~] + T H(q) from weighted samples, where the target may be zero at some.
+
+    The objective of a model that has any samples where the target is zero is minus infinity. Restricted to the rest
+    its density grows by 1/q(inside), and its objective is T (E_q[R | inside] + log q(inside)) with R = log p~/T -
+    log q: that is finite, and never above T log of the integral of p~^(1/T).
+
+    Parameters
+    ----------
+    value : Tensor (n_samples,)
+        R [nat]; not finite where the target is not.
+    share : Tensor (n_samples,)
+        Weights of the samples under the model; they sum to about one.
+    temperature : float
+        T.
+
+    Returns
+    -------
+    dict
+        `elbo` [nat] and its `elbo_standard_error`; if the target is not finite at some samples, also `outside`, the
+        probability of these, and `elbo_inside`, the objective of the restricted model.
+    """
+    finite = torch.isfinite(value)
+    inside = torch.where(finite, share, 0.0)
+    mass, total = float(inside.sum()), float(share.sum())
+    if mass == 0.0:
+        return {"elbo": -math.inf, "outside": 1.0}
+    rest = torch.where(finite, value, 0.0)
+    mean = float((inside * rest).sum()) / mass
+    error = float((inside * (rest - mean)).square().sum().sqrt()) / mass
+    figures = {"elbo": temperature * mean, "elbo_standard_error": temperature * error}
+    outside = float(torch.where(finite, 0.0, share).sum()) / total
+    if outside == 0.0:
+        return figures
+    return {
+        "elbo": -math.inf,
+        "elbo_inside": temperature * (mean + math.log1p(-min(outside, 1.0 - 1e-16))),
+        "elbo_standard_error": temperature * error,
+        "outside": outside,
+    }
 
 
 def _of_shape(score: Tensor, sample: Tensor) -> Tensor:

@@ -37,6 +37,15 @@ class QuadraticSurrogate:
     linear: Tensor
     context_moment: Tensor
 
+    def replaced(self, which: Tensor, other: QuadraticSurrogate) -> QuadraticSurrogate:
+        """With other surrogates for some of the experts, a mask (n_components,), in their order."""
+        parts = []
+        for name in ("curvature", "linear", "context_moment"):
+            part = getattr(self, name).clone()
+            part[which] = getattr(other, name)
+            parts.append(part)
+        return QuadraticSurrogate(*parts)
+
 
 def fit_to_gradients(residual: Tensor, context: Tensor, gradient: Tensor) -> QuadraticSurrogate:
     """Fit to gradients of phi.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eim_ros.errors import ConfigurationError
+from eim_ros.inference.target_density import OUTSIDE_PENALTY
 from eim_ros.settings import Settings, option
 
 __all__ = ["ALGORITHMS", "LETTERS", "GMMVIConfig"]
@@ -72,7 +73,7 @@ class GMMVIConfig(Settings):
     first_ridge: float = option(1e-12, "ridge of the zero-order regression at first, and at least", minimum=0.0)
     largest_ridge: float = option(1e-6, "ridge of the zero-order regression at most", minimum=0.0)
     outside_penalty: float = option(
-        20.0, "where the target is not finite, its log density counts as the least finite one less this", unit="nat",
+        OUTSIDE_PENALTY, "where the target is not finite, its log density counts as the least finite one less this", unit="nat",
         minimum=0.0,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import History
-from eim_ros.inference.target_density import TargetDensity
+from eim_ros.inference.target_density import TargetDensity, restricted_elbo
 from eim_ros.inference.variational.component_adaptation import Mixture
 from eim_ros.inference.variational.component_records import ComponentRecords
 from eim_ros.inference.variational.components import Components, NaturalGradient
@@ -128,7 +128,7 @@ class Iteration:
         )
         reward = ratio.reward()
         records = mixture.records.followed(log_weights + reward, log_weights)
-        figures = _figures(ratio, log_weights, config.temperature)
+        figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
 
         gradient = self._natural_gradient(components, ratio, records)
         step = modules.component_step_size(records.step, records.n_updates, records.gain)
@@ -140,7 +140,7 @@ class Iteration:
         elbo = torch.stack([state.elbo[1], (log_weights.exp() * reward).sum()])
         n_updates = torch.full_like(state.weight_step, float(state.iteration))
         weight_step = modules.weight_step_size(state.weight_step, n_updates, elbo.diff())
-        if components.n_components > 1:
+        if components.n_components > 1 and bool(torch.isfinite(reward).all()):
             log_weights = modules.weight_update(log_weights, reward, weight_step[0])
 
         n_recent = modules.samples.n_reused(components.n_components)
@@ -224,29 +224,11 @@ class Iteration:
         gradient = estimator(components, ratio, records.ridge)
         if not estimator.needs_gradient or bool(ratio.finite.all()):
             return gradient
-        outside = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1) > NOTICED
+        share = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1)
+        outside = (share > NOTICED) & (ratio.weights.effective_samples() > components.n_dims)
         by_values = More()(components, ratio, records.ridge)
         chosen = outside.reshape(-1, *[1] * (gradient.curvature.dim() - 1))
         return NaturalGradient(
             torch.where(chosen, by_values.curvature, gradient.curvature),
             torch.where(outside.unsqueeze(-1), by_values.slope, gradient.slope),
         )
-
-
-def _figures(ratio: LogRatio, log_weights: Tensor, temperature: float) -> dict[str, float]:
-    """E[log p~] + T H(q) with its standard error, and what lies outside of the target's support.
-
-    The ELBO of a mixture that has any samples there is minus infinity. That of the mixture restricted to the support
-    is E_q[R | inside] + log q(inside), in the same units.
-    """
-    share = ratio.weights.values @ (log_weights.exp() / ratio.weights.total)
-    inside = torch.where(ratio.finite, share, 0.0)
-    mass, total = float(inside.sum()), float(share.sum())
-    mean = float((inside * ratio.value).sum()) / mass if mass > 0.0 else -torch.inf
-    error = float((inside * (ratio.value - mean)).square().sum().sqrt())
-    outside = max(0.0, 1.0 - mass / total) if not bool(ratio.finite.all()) else 0.0
-    figures = {"elbo": temperature * mean, "elbo_standard_error": temperature * error}
-    if outside == 0.0:
-        return figures
-    restricted = temperature * (mean + float(torch.log1p(torch.tensor(-outside, dtype=torch.float64))))
-    return {**figures, "elbo": -torch.inf, "elbo_inside": restricted, "outside": outside}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from eim_ros.inference.target_density import with_floor
 from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.sample_database import Selection
 
@@ -43,6 +44,10 @@ class ImportanceWeights:
     def mean(self, values: Tensor) -> Tensor:
         """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
         return self.values.T @ values / self.total.unsqueeze(-1)
+
+    def share(self, log_weights: Tensor) -> Tensor:
+        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
+        return self.values @ (log_weights.exp() / self.total)
 
     def effective_samples(self) -> Tensor:
         """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
@@ -86,12 +91,10 @@ class LogRatio:
             total.addmm_(values.T, components.products(sample - offset, gradient))
         return total / self.weights.total.unsqueeze(-1)
 
-    def share_outside(self, log_weights: Tensor) -> Tensor:
-        """Probability under the mixture of where the target is not finite, estimated, scalar."""
-        if bool(self.finite.all()):
-            return self.value.new_zeros(())
-        outside = self.weights.mean((~self.finite).to(self.value).unsqueeze(-1)).squeeze(-1)
-        return (log_weights.exp() * outside).sum()
+    @property
+    def unfloored(self) -> Tensor:
+        """R where the target is finite, and minus infinity elsewhere."""
+        return torch.where(self.finite, self.value, -torch.inf)
 
 
 def log_ratio(
@@ -133,14 +136,10 @@ def log_ratio(
             values[:, faint] = (log_values - log_values.amax(0)).clamp_min(LEAST_LOG_DENSITY).exp()
             total[faint] = values[:, faint].sum(0)
     finite = torch.isfinite(selection.log_target)
-    log_target = selection.log_target
-    if not bool(finite.all()):
-        least = log_target[finite].min() if bool(finite.any()) else log_target.new_zeros(())
-        log_target = torch.where(finite, log_target, least - outside_penalty)
     if gradient is not None:
         finite = finite & torch.isfinite(gradient).all(-1)
         gradient = torch.where(finite.unsqueeze(-1), gradient / temperature - score, 0.0)
-    value = log_target / temperature - log_model
+    value = with_floor(selection.log_target, outside_penalty) / temperature - log_model
     return LogRatio(sample, value, gradient, finite, ImportanceWeights(values, total))
 
 
