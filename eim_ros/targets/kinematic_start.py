@@ -121,8 +121,8 @@ def _step(jacobian: Tensor, error: Tensor, scale: Tensor, away: Tensor) -> Tenso
     identity = torch.eye(error.shape[-1], dtype=error.dtype)
     missing = whitened @ distance.unsqueeze(-1) - error.unsqueeze(-1)
     step = (whitened.mT @ torch.linalg.solve(whitened @ whitened.mT + identity, missing)).squeeze(-1) - distance
-    length = step.norm(dim=-1, keepdim=True)
-    return scale * step * (LONGEST_STEP / length.clamp(min=LONGEST_STEP))
+    shortened: Tensor = step * (LONGEST_STEP / step.norm(dim=-1, keepdim=True).clamp(min=LONGEST_STEP))
+    return scale * shortened
 
 
 def _covariance(jacobian: Tensor, hessian: Tensor, scale: Tensor) -> Tensor:
