@@ -57,6 +57,15 @@ class PlanarRobot:
         """100 components; means as the prior, covariances a quarter of its standard deviations (VIPS)."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square())
 
+    @property
+    def prior_mean(self) -> Tensor:
+        """0 for all joints, (n_joints,)."""
+        return torch.zeros_like(self.prior_scale)
+
+    @property
+    def n_goals(self) -> int:
+        return len(self.goals)
+
     def tip(self, x: Tensor) -> Tensor:
         """Position of the tip (n_samples, 2) [m]."""
         angle = x.cumsum(-1)
@@ -90,6 +99,17 @@ class PlanarRobot:
         of_joints = of_links @ torch.ones(self.n_dims, self.n_dims, dtype=x.dtype).tril()
         score = of_joints / self.tolerance**2 - x / self.prior_scale.square()
         return self._log_prob(x, error), score
+
+    def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Tip minus goal in units of the tolerance, with first and second derivatives, see `ReachingTarget`."""
+        angle = x.cumsum(-1)
+        links = torch.stack([angle.cos(), angle.sin()], 1)
+        outer = links.flip(-1).cumsum(-1).flip(-1)  # from joint j to the tip, (n_samples, 2, n_joints)
+        jacobian = torch.stack([-outer[:, 1], outer[:, 0]], 1)
+        joint = torch.arange(self.n_dims)
+        hessian = -outer[:, :, torch.maximum(joint, joint.unsqueeze(-1))]
+        error = outer[:, :, 0] - self.goals[goal]
+        return error / self.tolerance, jacobian / self.tolerance, hessian / self.tolerance
 
     def _error(self, tip: Tensor) -> Tensor:
         """Tip minus the nearest goal, (n_samples, 2)."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from eim_ros.errors import DistributionError
@@ -99,6 +100,34 @@ class PosePosterior:
         score = slope + (wrench.unsqueeze(1) @ jacobian).squeeze(1)
         return log_prob, score.masked_fill(torch.isneginf(log_prob).unsqueeze(-1), torch.nan)
 
+    @property
+    def n_goals(self) -> int:
+        """1: the pose."""
+        return 1
+
+    def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Position error, and turn from the pose, in units of their scales; derivatives of both, see `ReachingTarget`.
+
+        With the linear and the angular columns v and w of the Jacobian, d^2 p / dq_i dq_j = w_i x v_j for i <= j, and
+        the turn's, at the pose, (w_i x w_j) / 2. Both are inexact where joints follow others.
+        """
+        rows = x.numpy()
+        poses, jacobian = torch.from_numpy(self.robot.forward(rows)), torch.from_numpy(self.robot.jacobian(rows))
+        linear, angular = jacobian[:, :3], jacobian[:, 3:]
+        joint = torch.arange(self.n_dims)
+        first, second = torch.minimum(joint, joint.unsqueeze(-1)), torch.maximum(joint, joint.unsqueeze(-1))
+        bend = torch.linalg.cross(angular[:, :, first], linear[:, :, second], dim=1) / self.position_scale
+        error = (poses[:, :3, 3] - self.pose[:3, 3]) / self.position_scale
+        if math.isinf(self.orientation_scale):
+            return error, linear / self.position_scale, bend
+        turn = torch.from_numpy(Rotation.from_matrix((poses[:, :3, :3] @ self.pose[:3, :3].T).numpy()).as_rotvec())
+        swing = 0.5 * torch.linalg.cross(angular[:, :, first], angular[:, :, second], dim=1)
+        return (
+            torch.cat([error, turn / self.orientation_scale], 1),
+            torch.cat([linear / self.position_scale, angular / self.orientation_scale], 1),
+            torch.cat([bend, swing / self.orientation_scale], 1),
+        )
+
     def _errors(self, poses: Tensor) -> tuple[Tensor, Tensor]:
         """Goal minus position (n_samples, 3), and tr(R*'R) (n_samples,)."""
         return self.pose[:3, 3] - poses[:, :3, 3], (poses[:, :3, :3] * self.pose[:3, :3]).sum((-2, -1))
@@ -127,7 +156,7 @@ def pose_posterior(
     prior_scale: npt.ArrayLike | float | None = None,
     position_scale: float = 0.01,
     orientation_scale: float = 0.05,
-    limit_scale: float = 0.0,
+    limit_scale: float = 0.05,
 ) -> PosePosterior:
     """The posterior of a robot's joints.
 
@@ -145,7 +174,7 @@ def pose_posterior(
     orientation_scale : float
         Of its orientation about each axis [rad]; `math.inf` for the position alone.
     limit_scale : float
-        How soft the limits are [rad or m]; 0: hard.
+        How soft the limits are [rad or m]; 0: hard, which no Gaussian mixture can satisfy: its ELBO is -inf.
     """
     goal = torch.from_numpy(check_pose(pose))
     middle, span = 0.5 * (robot.lower + robot.upper), robot.upper - robot.lower

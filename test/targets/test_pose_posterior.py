@@ -25,7 +25,8 @@ def pose(robot) -> np.ndarray:
 
 
 def test_log_density_is_likelihood_plus_prior(robot, pose):
-    target = pose_posterior(robot, pose, prior_mean=0.1, prior_scale=0.7, position_scale=0.2, orientation_scale=0.3)
+    scales = {"prior_scale": 0.7, "position_scale": 0.2, "orientation_scale": 0.3, "limit_scale": 0.0}
+    target = pose_posterior(robot, pose, prior_mean=0.1, **scales)
     x = 0.4 * normals(5, 7)
     reached = robot.forward(x.numpy())
     likelihood = scipy.stats.norm(pose[:3, 3], 0.2).logpdf(reached[:, :3, 3]).sum(-1)
@@ -63,7 +64,7 @@ def test_continuous_joints_have_no_limits():
     urdf = """<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="continuous"><parent link="a"/>
     <child link="b"/><origin xyz="0 0 1"/><axis xyz="0 1 0"/></joint></robot>"""
     robot = Robot.from_urdf(urdf)
-    target = pose_posterior(robot, robot.forward([0.0]))
+    target = pose_posterior(robot, robot.forward([0.0]), limit_scale=0.0)
     assert bool(torch.isfinite(target.log_prob(torch.tensor([[5.0]]).double())).all())
 
 
