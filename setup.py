@@ -46,8 +46,6 @@ def compiled_modules() -> list[Pybind11Extension]:
     sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
     extensions = []
     for module, (instruction_set, options) in itertools.product(COMPILED, INSTRUCTION_SETS.items()):
-        if sanitized and instruction_set != "baseline":
-            continue
         folder = Path(*module.split(".")[:-1])
         name = f"{module}_{instruction_set}"
         extensions.append(

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs the solver's tests under the address and undefined-behaviour sanitizers: no read beyond an array, no overflow.
 #
-# The compiled modules are built for the baseline only, into build/sanitized, beside the normal ones. Arguments go to
-# pytest, instead of the tests chosen here. PYTHON chooses the interpreter, default that of .venv.
+# The compiled modules are built into build/sanitized, beside the normal ones. The tests run for the baseline and for the
+# best instruction set that this processor has. Arguments go to pytest, instead of the tests chosen here. PYTHON chooses
+# the interpreter, default that of .venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PYTHON=${PYTHON:-.venv/bin/python}
 TARGET=$PWD/build/sanitized
-export EIM_ROS_SANITIZE=1 EIM_ROS_INSTRUCTION_SET=baseline OMP_NUM_THREADS=1
+export EIM_ROS_SANITIZE=1 OMP_NUM_THREADS=1
 "$PYTHON" setup.py -q build_ext --build-lib "$TARGET" --build-temp build/sanitized-objects
 
 find eim_ros -name '*.py' -printf '%P\n' | while read -r file; do
@@ -18,10 +19,14 @@ done
 
 tests=("$@")
 if [[ $# == 0 ]]; then
-  tests=(test/solver test/kinematics/test_{arguments,refinement,robot,self_motion,null_space_descent,tolerances}.py)
+  tests=(test/solver test/ik/test_{proposal,selection}.py
+    test/kinematics/test_{arguments,continuation,refinement,robot,self_motion,null_space_descent,tolerances}.py)
 fi
 # leaks would be those of the interpreter; its own program is not sanitized, so the runtime has to be loaded first, and
 # with it what throws the exceptions it watches
 export PYTHONPATH=$TARGET ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 runtime() { "${CXX:-g++}" -print-file-name="$1"; }
-LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" "$PYTHON" -m pytest -p no:cacheprovider "${tests[@]}"
+for instruction_set in baseline ""; do
+  EIM_ROS_INSTRUCTION_SET=$instruction_set LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" \
+    "$PYTHON" -m pytest -p no:cacheprovider "${tests[@]}"
+done

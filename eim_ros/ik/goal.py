@@ -24,7 +24,7 @@ __all__ = ["PATIENCE", "Goal"]
 FloatArray = npt.NDArray[np.float64]
 
 PATIENCE = 3  # of the refiner: another seed is cheaper than a longer attempt
-SETTLED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
+DESCENDED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Goal:
 
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
         """Configurations moved onto the pose, and verified."""
-        if self.narrows:  # before they are clamped: a narrowed joint that turns endlessly does not wrap by itself
+        if self.narrows:  # before they are clamped: a narrowed continuous joint does not wrap by itself
             turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
             positions = np.where(self.robot.continuous, turned, positions)
         refined, *_ = self.robot.chain.refine(self.task, self.effort(patience), positions)
@@ -110,8 +110,8 @@ class Goal:
         """Of the refiner."""
         return Effort(float(self.position_tolerance), float(self.orientation_tolerance), MAX_ITERATIONS, patience)
 
-    def settled(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
-        """Valid configurations moved towards a posture, see `Robot.settle`, and whether time was up before the last.
+    def descended(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
+        """Valid configurations moved towards a posture, see `Robot.descend`, and whether time was up before the last.
 
         One that would not be valid where it is moved to, or whose cost would be higher, stays where it is. The deadline
         is a time of `perf_counter` [s].
@@ -120,7 +120,7 @@ class Goal:
         positions, valid = pool.positions.copy(), np.flatnonzero(pool.valid)
         n_moved = 0
         while n_moved < len(valid) and time.perf_counter() < deadline:
-            rows = valid[n_moved : n_moved + SETTLED_AT_ONCE]
+            rows = valid[n_moved : n_moved + DESCENDED_AT_ONCE]
             n_moved += len(rows)
             positions[rows] = self.robot.chain.descend(
                 self.task, positions[rows], preferred, weights / weights.max(), self.robot.continuous

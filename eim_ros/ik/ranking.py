@@ -151,7 +151,7 @@ def manipulability(robot: Robot, positions: FloatArray, position_only: bool = Fa
 def limit_margin(robot: Robot, positions: FloatArray) -> FloatArray:
     """Distance (n,) to the nearest joint limit, as a share of half the joint's range: 1 amid all ranges, 0 at a limit.
 
-    Joints that turn endlessly, and such as cannot move, have none; without any other joint it is 1.
+    Continuous joints, and such as cannot move, have none; without any other joint it is 1.
     """
     half = 0.5 * (robot.upper - robot.lower)
     counts = ~robot.continuous & (half > 0.0)

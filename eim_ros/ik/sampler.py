@@ -193,7 +193,7 @@ class Sampler:
         pool, out_of_time = search.run(wanted.n, deadline)
         if wanted.preference is None:
             return pool, out_of_time, False
-        pool, is_cut_short = goal.settled(pool, wanted.preference, deadline)
+        pool, is_cut_short = goal.descended(pool, wanted.preference, deadline)
         return pool, out_of_time, is_cut_short
 
     def _explore(self, explore: float | None, n: int, position_only: bool) -> float:

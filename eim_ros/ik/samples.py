@@ -60,7 +60,7 @@ class Samples:
     valid : (n,) of bool
         Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
     expert : (n,) of uint32
-        Expert that proposed each; `NO_EXPERT` for a uniform seed, or one found by a walk.
+        Expert that proposed each; `NO_EXPERT` for a uniform seed, or one found by continuation.
     error_code : ErrorCode
         SUCCESS; TIMED_OUT when time ended before n valid ones were found; when the search ended with none,
         GOAL_IN_COLLISION if there were some that only collide, else NO_IK_SOLUTION.

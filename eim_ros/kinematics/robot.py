@@ -177,10 +177,10 @@ class Robot(SerialArm):
         free = redundancy(
             self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds, asked.get("position_only", False)
         )
-        spread = Spread(step, finest, free)
+        spread = Spread(step, finest, free, math.inf)
         return self.chain.spread(task, spread, known, len(known) + n, checked_generator(rng).random())[len(known) :]
 
-    def settle(
+    def descend(
         self,
         solutions: npt.ArrayLike,
         pose: npt.ArrayLike,

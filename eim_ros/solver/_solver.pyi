@@ -12,7 +12,7 @@ BoolArray = npt.NDArray[np.bool_]
 LANES: int  # numbers side by side in double precision
 MOST_JOINTS: int
 NO_EXPERT: int  # `Found.experts` of what came from no expert
-SPACING: float  # of solutions that walks find at least, as a share of the step
+SPACING: float  # of solutions found by continuation at least, as a share of the step
 
 def runs_here(instruction_set: str) -> bool: ...
 def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
@@ -27,7 +27,7 @@ def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> F
     """log softmax(contexts weights + biases) - log n (n, k), of contexts (n, n_context), weights (n_context, k)."""
 
 class Task:
-    """Limits and a pose: bounds (3, dof), 1 in the last row where a joint turns endlessly, tolerances (6,) or (0,)."""
+    """Limits and a pose: bounds (3, dof), 1 in the last row where a joint is continuous, tolerances (6,) or (0,)."""
 
     def __init__(
         self,
@@ -47,9 +47,11 @@ class Effort:
     ) -> None: ...
 
 class Spread:
-    """Length of a step [rad, m], least difference in some joint or -1, dimensions of the self-motion."""
+    """Length of a step [rad, m], least difference in some joint or -1, dimensions of the self-motion, and when to end
+    [s], a time of `perf_counter`.
+    """
 
-    def __init__(self, step: float, finest: float, redundancy: int) -> None: ...
+    def __init__(self, step: float, finest: float, redundancy: int, deadline: float) -> None: ...
 
 class Round:
     """Of a search: attributes as in `search_round.hpp`."""
@@ -59,11 +61,10 @@ class Round:
     tempering: float
     stratified: bool
     distinct_tolerance: float
-    has_walked: bool
+    has_continued: bool
     fewest_roots: int
     n_wanted: int
     spread: Spread
-    deadline: float  # of the spread [s], a time of `perf_counter`
     effort: Effort
     seed: float
 
@@ -75,22 +76,17 @@ class Found:
     def keep(self, mask: BoolArray) -> None:
         """Forget the rows where mask (n,) is false."""
     @property
-    def positions(self) -> FloatArray: ...
-    @property
-    def position_error(self) -> FloatArray: ...
-    @property
-    def orientation_error(self) -> FloatArray: ...
-    @property
-    def experts(self) -> npt.NDArray[np.uint32]: ...
+    def rows(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.uint32]]:
+        """Positions (n, dof), errors (2, n) [m], [rad], and experts (n,)."""
     @property
     def best(self) -> FloatArray:
         """While nothing was found, the best attempt (1, dof)."""
     @property
     def n_seeded(self) -> int:
-        """Rows without those of the last round's walks."""
+        """Rows without those of the last round's continuation."""
     @property
     def n_remote(self) -> int:
-        """Seeds of the last round, after walks, that led far from all known rows."""
+        """Seeds of the last round, after continuation, that led far from all known rows."""
 
 class Experts:
     """Linear Gaussian experts: weights (k, d, n_context), biases (k, d), Cholesky factors (k, d, d)."""
@@ -123,10 +119,10 @@ class Chain:
         self, task: Task, effort: Effort, poses: FloatArray, max_restarts: int, seed: float
     ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
         """As `refine`, one solution of each pose (n, 4, 4) from uniform seeds."""
-    def spread(self, task: Task, spread: Spread, solutions: FloatArray, capacity: int, seed: float) -> FloatArray:
-        """Solutions and those found from them along the self-motion, at most capacity in all."""
+    def spread(self, task: Task, spread: Spread, solutions: FloatArray, most: int, seed: float) -> FloatArray:
+        """Solutions and those found from them along the self-motion, at most so many in all."""
     def descend(
-        self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, turns: BoolArray
+        self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray
     ) -> FloatArray:
         """Solutions moved along the self-motion to a local minimum of a quadratic cost."""
     def search_round(
@@ -135,7 +131,7 @@ class Chain:
         round: Round,
         conditional: tuple[Experts, FloatArray, FloatArray],
         given: FloatArray,
-        turns: BoolArray,
+        continuous: BoolArray,
         found: Found,
     ) -> None:
         """One round of a search: experts, log weights and contexts; seeds given (n, dof)."""

@@ -20,16 +20,23 @@ inline constexpr int kMostJoints = 64, kMostLinks = 128;
 template <class S>
 struct Link {
     S rotation[9], translation[3];  // of P_i: rows of the rotation, translation [m]
-    bool slides;
-    int source;
-    S multiplier, offset;
+    bool slides = false;
+    int source = 0;
+    S multiplier = 0, offset = 0;
+
+    Link(const double* row, int n_joints, bool moves) {
+        std::copy_n(row, 9, rotation);
+        std::copy_n(row + 9, 3, translation);
+        if (!moves) return;
+        slides = row[12] != 0.0, source = row[13] >= 0.0 && row[13] < n_joints ? static_cast<int>(row[13]) : 0;
+        multiplier = row[14], offset = row[15];
+    }
 };
 
 struct Chain {
     int n_joints, n_links;
-    int kind;      // N of the templates
-    double reach;  // upper bound of the distance from base to tip without what joints slide [m]
-    bool has_slide;
+    int kind;                         // N of the templates
+    double reach = 0.0;               // upper bound of the distance from base to tip without what joints slide [m]
     std::vector<Link<double>> links;  // n_links + 1, the last only P_m
     std::vector<Link<float>> single;
 
@@ -39,37 +46,14 @@ struct Chain {
             throw std::invalid_argument("a chain needs 1 to 64 independent joints and at most 128 moving ones");
         }
         bool is_plain = n_links == n_joints;
-        reach = 0.0;
-        has_slide = false;
-        for (int i = 0; i <= n_links; ++i) {
-            const double* row = rows + 16 * i;
-            Link<double> link;
-            std::copy_n(row, 9, link.rotation);
-            std::copy_n(row + 9, 3, link.translation);
-            link.slides = i < n_links && row[12] != 0.0;
-            link.source = i < n_links && row[13] >= 0.0 && row[13] < n_joints ? static_cast<int>(row[13]) : 0;
-            link.multiplier = i < n_links ? row[14] : 0.0;
-            link.offset = i < n_links ? row[15] : 0.0;
-            reach += std::hypot(row[9], row[10], row[11]);
-            has_slide |= link.slides;
-            if (i < n_links)
-                is_plain &= !link.slides && link.source == i && link.multiplier == 1.0 && link.offset == 0.0;
-            links.push_back(link);
-            Link<float> narrow{{}, {}, link.slides, link.source, float(link.multiplier), float(link.offset)};
-            std::copy_n(link.rotation, 9, narrow.rotation);
-            std::copy_n(link.translation, 3, narrow.translation);
-            single.push_back(narrow);
+        for (int i = 0; i <= n_links; ++i, rows += 16) {
+            links.emplace_back(rows, n_joints, i < n_links), single.emplace_back(rows, n_joints, i < n_links);
+            reach += std::hypot(rows[9], rows[10], rows[11]);
+            const Link<double>& link = links.back();
+            is_plain &=
+                i == n_links || (!link.slides && link.source == i && link.multiplier == 1.0 && link.offset == 0.0);
         }
         kind = is_plain && (n_joints == 6 || n_joints == 7) ? n_joints : 0;
-    }
-
-    template <class S>
-    const Link<S>* links_in() const {
-        if constexpr (std::is_same_v<S, double>) {
-            return links.data();
-        } else {
-            return single.data();
-        }
     }
 };
 
@@ -112,19 +96,14 @@ inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
         for (int i = 0; i < N; ++i) largest = larger(largest, absolute(q[i]));
         if (any(largest >= S(kLargeAngle))) return forward_of_large<N>(chain, q, at);
     }
-    const Link<S>* link = chain.links_in<S>();
+    const Link<S>* link = in_precision<S>(chain.links, chain.single).data();
     V x[3], y[3], z[3], p[3];
     for (int k = 0; k < 3; ++k) {
         x[k] = fill<V>(link->rotation[3 * k]), y[k] = fill<V>(link->rotation[3 * k + 1]);
         z[k] = fill<V>(link->rotation[3 * k + 2]), p[k] = fill<V>(link->translation[k]);
     }
     for (int i = 0; i < links_of<N>(chain); ++i, ++link) {
-        V value;
-        if constexpr (N > 0) {
-            value = q[i];
-        } else {
-            value = link->multiplier * q[link->source] + link->offset;
-        }
+        const V value = N > 0 ? q[i] : link->multiplier * q[link->source] + link->offset;
         for (int k = 0; k < 3; ++k) at.origin[i][k] = p[k], at.axis[i][k] = z[k];
         if (N == 0 && link->slides) {
             for (int k = 0; k < 3; ++k) p[k] += value * z[k];
@@ -163,7 +142,7 @@ inline void differentiate(const Chain& chain, Kinematics<V, N>& at) {
             for (V& entry : at.jacobian[j]) entry = V{};
         }
     }
-    const Link<S>* link = chain.links_in<S>();
+    const Link<S>* link = in_precision<S>(chain.links, chain.single).data();
     for (int i = 0; i < links_of<N>(chain); ++i, ++link) {
         const V *z = at.axis[i], *p = at.tip.origin, *o = at.origin[i];
         const V rx = p[0] - o[0], ry = p[1] - o[1], rz = p[2] - o[2];

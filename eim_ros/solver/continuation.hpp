@@ -1,13 +1,13 @@
-// The solutions of one pose where an arm has one joint more than the pose takes: curves, followed by continuation.
+// The solutions of one pose where an arm has one joint more than the pose takes: its self-motion, by continuation.
 //
-// A walk begins at a known solution and takes steps of equal length (predictor and corrector, Allgower and Georg 1990):
-// a prediction by the cubic through the last two places and their tangents, and Newton's method back to the pose. A
-// prediction led back to within kClose takes one more step of it, and that and the tangent there need one evaluation of
-// the Jacobian: two or three are all that a new solution takes.
+// A branch begins at a known solution, a root, and takes steps of equal length (predictor and corrector, Allgower and
+// Georg 1990): a prediction by the cubic through the last two places and their tangents, and Newton's method back to
+// the pose. A prediction led back to within kClose takes one more step of it, and that and the tangent there need one
+// evaluation of the Jacobian: two or three are all that a new solution takes.
 //
-// Joint limits cut a curve into pieces. So walks go on outside the limits, some steps far, and find the piece on the
-// other side, however short it is and however few seeds lead there. What lies outside is remembered, that no walk goes
-// there again, but is no solution. Where a whole turn takes a joint back within its limits, it is inside.
+// Joint limits cut a self-motion into pieces. So branches go on outside the limits, some steps far, and find the piece
+// on the other side, however short it is and however few seeds lead there. What lies outside is remembered, that no
+// branch goes there again, but is no solution. Where a whole turn takes a joint back within its limits, it is inside.
 #pragma once
 
 #include <chrono>
@@ -20,20 +20,20 @@ namespace eim {
 
 inline constexpr double kSpacing = 0.6;       // of solutions at least, as a share of the step
 inline constexpr double kForesight = 0.9;     // a step predicted to end closer than this share of that is not taken
-inline constexpr int kStepsOutside = 5;       // of a walk outside the limits before it ends
+inline constexpr int kStepsOutside = 5;       // of a branch outside the limits before it ends
 inline constexpr int kMostOutside = 256;      // places outside that are remembered
 inline constexpr int kStepsBack = 6;          // of Newton's method from a prediction to the pose
 inline constexpr double kClose = 4e-3;        // [m], [rad]
 inline constexpr double kContraction = 0.25;  // by which each step back has to lessen the squared error
 inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // of the squared error, and beside it
 inline constexpr double kSlack = 1.03;  // places, which are solutions within 1e-4 or so, differ by more from roots
-inline constexpr int kWalks = 16;       // side by side, whatever the machine's width
+inline constexpr int kBranches = 16;    // side by side, whatever the machine's width
 
 struct Spread {
     double step;     // [rad, m]
     double finest;   // least difference of solutions in some joint, negative where gaps are not divided
     int redundancy;  // dimensions of the self-motion
-    double deadline = std::numeric_limits<double>::infinity();  // [s] of the steady clock, at which walks end
+    double deadline = std::numeric_limits<double>::infinity();  // [s] of the steady clock, at which it ends
 
     bool is_late() const {
         if (deadline == std::numeric_limits<double>::infinity()) return false;
@@ -41,21 +41,20 @@ struct Spread {
     }
 };
 
-// Places that walks led to, first of all the solutions they began at.
+// Places that branches led to, first of all their roots.
 struct Trace {
     static constexpr int kNone = -1;
-    int n_joints;
-    std::vector<double> places, tangents;  // (n, n_joints); tangents are as long as a step
-    std::vector<int> parents;              // the place a step before, or kNone
-    std::vector<std::uint8_t> is_new;      // inside the limits, and apart from all roots
+    Configurations places, tangents;   // tangents are as long as a step, infinite where none is known
+    std::vector<int> parents;          // the place a step before, or kNone
+    std::vector<std::uint8_t> is_new;  // inside the limits, and apart from all roots
 
+    explicit Trace(int n_joints) : places{n_joints}, tangents{n_joints} {}
     int size() const { return static_cast<int>(parents.size()); }
-    const double* place(int i) const { return places.data() + std::ptrdiff_t(i) * n_joints; }
-    double* tangent(int i) { return tangents.data() + std::ptrdiff_t(i) * n_joints; }
+    const double* place(int i) const { return places.row(i); }
+    double* tangent(int i) { return tangents.row(i); }
     void add(const double* place, int parent, bool is_new_one) {
-        places.insert(places.end(), place, place + n_joints);
-        tangents.insert(tangents.end(), n_joints, std::numeric_limits<double>::infinity());
-        parents.push_back(parent), is_new.push_back(is_new_one);
+        places.add(place), parents.push_back(parent), is_new.push_back(is_new_one);
+        tangents.positions.resize(places.positions.size(), std::numeric_limits<double>::infinity());
     }
 };
 
@@ -63,15 +62,7 @@ template <int N>
 class Continuation {
    public:
     Continuation(const Chain& chain, const Task& task, const Spread& spread, double seed)
-        : chain_(chain),
-          task_(task),
-          spread_(spread),
-          n_(joints_of<N>(chain)),
-          target_(target_of<V>(task.target)),
-          trace_{n_, {}, {}, {}, {}},
-          known_(task.bounds, n_),
-          hidden_(task.bounds, n_),
-          radius_(kSpacing * spread.step) {
+        : chain_(chain), task_(task), spread_(spread) {
         Random random(seed);
         std::fill_n(period_, n_, kTwoPi);
         for (int i = 0; i < chain.n_links; ++i) {
@@ -79,27 +70,24 @@ class Continuation {
             if (link.slides || link.multiplier != std::floor(link.multiplier)) period_[link.source] = 0.0;
         }
         for (int j = 0; j < n_; ++j) {
-            is_fixed_[j] = task.bounds.lower[j] == task.bounds.upper[j];
             const double way = random.uniform(-1.0, 1.0);
-            direction_[j] = is_fixed_[j] ? 0.0 : way;
+            direction_[j] = is_fixed(j) ? 0.0 : way;
         }
     }
 
-    // Walks from all roots (n_roots, n_joints) both ways until there are most_new new places, or all is known.
+    // Follows branches from all roots both ways until there are most_new new places, or all is known.
     //
-    // Roots close to others are hidden: no walk begins or ends at them.
-    Trace run(const double* roots, int n_roots, int most_new) {
-        n_roots_ = n_roots;
-        const int room = n_roots + most_new + kMostOutside;
-        for (int i = 0; i < n_roots; ++i) {
-            const double* root = roots + std::ptrdiff_t(i) * n_;
-            const bool is_hidden = known_.has_near(root, radius_);
-            trace_.add(root, Trace::kNone, false);
-            known_.add(root);
-            if (is_hidden) known_.hide(i), hidden_.add(root);
+    // Roots close to others are hidden: no branch begins or ends at them.
+    Trace run(const Configurations& roots, int most_new) {
+        n_roots_ = int(roots.size());
+        const int room = n_roots_ + most_new + kMostOutside;
+        for (int i = 0; i < n_roots_; ++i) {
+            const bool is_hidden = known_.has_near(roots.row(i), radius_);
+            trace_.add(roots.row(i), Trace::kNone, false);
+            known_.add(roots.row(i));
+            if (is_hidden) known_.hide(i), hidden_.add(roots.row(i));
         }
-        bool is_active = true;
-        while (is_active) {
+        for (bool is_active = true; is_active;) {
             is_active = false;
             for (Group& group : groups_) {
                 for (int lane = 0; lane < W; ++lane) begin(group, lane);
@@ -116,14 +104,11 @@ class Continuation {
     using V = WideDouble;
     static constexpr int W = kLanes<V>, kAtRoot = -1;
 
-    struct Group {  // of walks, one in each lane
-        V q[kJoints<N>], before[kJoints<N>], chord[kJoints<N>], tangent[kJoints<N>];
-        V bends{}, least{}, damping{};  // bends: 0 at the first step of a walk, which is straight
+    struct Group {  // of branches, one in each lane
+        V q[kJoints<N>] = {}, before[kJoints<N>] = {}, chord[kJoints<N>] = {}, tangent[kJoints<N>] = {};
+        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch, which is straight
         int at[W], n_back[W] = {}, n_outside[W] = {};
-        Group() {
-            std::fill_n(at, W, int(Trace::kNone));
-            for (int j = 0; j < kJoints<N>; ++j) q[j] = before[j] = chord[j] = tangent[j] = V{};
-        }
+        Group() { std::fill_n(at, W, int(Trace::kNone)); }
     };
 
     void begin(Group& group, int lane) {
@@ -149,49 +134,45 @@ class Continuation {
     }
 
     void advance(Group& group) {
-        bool predicts[W] = {}, arrives[W] = {};
-        Kinematics<V, N>& at = at_;
         Difference<V> error;
-        forward<N>(chain_, group.q, at);
-        pose_difference(at.tip, target_, task_.position_only, error);
-        judge(group, error, predicts, arrives);
-        differentiate<N>(chain_, at);
+        V across[6], along[6], moved[kJoints<N>], predicting{}, arriving{};  // these: 1 where a branch does so, else 0
+        forward<N>(chain_, group.q, at_);
+        pose_difference(at_.tip, target_, task_.position_only, error);
+        judge(group, error, predicting, arriving);
+        differentiate<N>(chain_, at_);
         for (int j = 0; j < n_; ++j) {
-            if (is_fixed_[j]) std::fill_n(at.jacobian[j], 6, V{});
+            if (is_fixed(j)) std::fill_n(at_.jacobian[j], 6, V{});
         }
-        V across[6], along[6], predicting{}, arriving{}, moved[kJoints<N>];
-        for (int lane = 0; lane < W; ++lane) set(predicting, lane, predicts[lane]), set(arriving, lane, arrives[lane]);
-        const Damped<V> factor = factorised<N>(chain_, at.jacobian, task_.position_only, group.damping);
+        const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, group.damping);
         solve(factor, error.vector, across);
         for (V& entry : error.vector) entry = V{};
         for (int j = 0; j < n_; ++j) {  // J^T along takes from the chord what leaves the pose
             group.chord[j] += arriving * (group.q[j] - group.before[j] - group.chord[j]);
             group.before[j] += arriving * (group.q[j] - group.before[j]);
-            for (int k = 0; k < 6; ++k) error.vector[k] -= group.chord[j] * at.jacobian[j][k];
+            for (int k = 0; k < 6; ++k) error.vector[k] -= group.chord[j] * at_.jacobian[j][k];
         }
         solve(factor, error.vector, along);
         predict(group, across, along, predicting, moved);
         for (int lane = 0; lane < W; ++lane) {
-            if (group.at[lane] != Trace::kNone && arrives[lane]) arrive(group, lane);
+            if (get(arriving, lane) != 0.0) arrive(group, lane);
         }
         for (int j = 0; j < n_; ++j) group.q[j] += moved[j];
         for (int lane = 0; lane < W; ++lane) {
-            if (group.at[lane] != Trace::kNone && predicts[lane]) set_out(group, lane);
+            if (group.at[lane] != Trace::kNone && get(predicting, lane) != 0.0) set_out(group, lane);
         }
     }
 
-    // What each walk does next: predict from a root, arrive at a place and predict from there, or come closer.
-    void judge(Group& group, const Difference<V>& error, bool* predicts, bool* arrives) {
+    // What each branch does next: predict from a root, arrive at a place and predict from there, or come closer.
+    void judge(Group& group, const Difference<V>& error, V& predicting, V& arriving) {
         for (int lane = 0; lane < W; ++lane) {
             if (group.at[lane] == Trace::kNone) continue;
             const double distance = get(error.distance, lane), angle = get(error.angle, lane);
             const double square = distance * distance + angle * angle;
+            const bool is_close = square <= kClose * kClose ||
+                                  (distance <= task_.position_tolerance && angle <= task_.orientation_tolerance);
             int& n_back = group.n_back[lane];
-            if (n_back == kAtRoot) {
-                predicts[lane] = true;
-            } else if (square <= kClose * kClose ||
-                       (distance <= task_.position_tolerance && angle <= task_.orientation_tolerance)) {
-                predicts[lane] = arrives[lane] = true;
+            if (n_back == kAtRoot || is_close) {
+                set(predicting, lane, 1.0), set(arriving, lane, n_back == kAtRoot ? 0.0 : 1.0);
             } else if (++n_back > kStepsBack || (n_back > 1 && !(square <= kContraction * get(group.least, lane)))) {
                 group.at[lane] = Trace::kNone;
             }
@@ -232,10 +213,7 @@ class Continuation {
     void arrive(Group& group, int lane) {
         double place[kJoints<N>];
         const bool inside = turn_inside(group, lane, place);
-        if (known_.has_near(place, radius_)) {
-            group.at[lane] = Trace::kNone;
-            return;
-        }
+        if (known_.has_near(place, radius_)) return void(group.at[lane] = Trace::kNone);
         const bool is_new = inside && !(spread_.finest < 0.0 ? hidden_.has_near(place, radius_)
                                                              : hidden_.has_duplicate(place, kSlack * spread_.finest));
         known_.add(place);
@@ -256,7 +234,7 @@ class Continuation {
         }
     }
 
-    // Where a walk is, as near to the limits as whole turns take it; whether within.
+    // Where a branch is, as near to the limits as whole turns take it; whether within.
     bool turn_inside(const Group& group, int lane, double* place) const {
         const Bounds<double>& bounds = task_.bounds;
         for (int j = 0; j < n_; ++j) {
@@ -271,17 +249,19 @@ class Continuation {
         return is_inside(bounds, place, n_);
     }
 
+    bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
+
     const Chain& chain_;
     const Task& task_;
     const Spread& spread_;
-    int n_;
-    Frame<V> target_;
-    Trace trace_;
-    Places known_, hidden_;
-    double radius_, period_[kJoints<N>], direction_[kJoints<N>];  // period: what moves no link, 0 for none
-    bool is_fixed_[kJoints<N>];
+    const int n_ = joints_of<N>(chain_);
+    const Frame<V> target_ = target_of<V>(task_);
+    const double radius_ = kSpacing * spread_.step;
+    Trace trace_{n_};
+    Places known_{task_.bounds, n_}, hidden_{task_.bounds, n_};
+    double period_[kJoints<N>], direction_[kJoints<N>];  // period: what moves no link, 0 for none
     int n_roots_ = 0, following_ = 0, n_new_ = 0;
-    Group groups_[kWalks / W];
+    Group groups_[kBranches / W];
     Kinematics<V, N> at_;
 };
 

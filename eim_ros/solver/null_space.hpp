@@ -11,14 +11,13 @@ inline constexpr double kLeastShare = 1e-3;  // of a direction that has to be in
 inline constexpr int kMostDescents = 200, kMostHalvings = 12;
 inline constexpr double kShortestScale = 0.1;  // of a step to the descent; weights are at most 1
 inline constexpr double kLongestStep = 0.3;    // [rad, m]
-inline constexpr double kFlat =
-    3e-5;  // [rad, m]: length of the gradient along the self-motion at which a minimum is reached
+inline constexpr double kFlat = 3e-5;          // [rad, m]: length of the gradient along the self-motion at a minimum
 inline constexpr double kExact = 1e-12;  // [m], [rad]: errors to which steps are led back, lest they hide the descent
 inline constexpr double kWidestMargin = 1e-2;  // [rad, m]: closer to a limit counts as at it, until a minimum with that
 inline constexpr double kNarrowing = 1e-3;
 inline constexpr double kEdge = 1e-8;  // [m], [rad]: closer than this to a limit or to the end of a tolerance is at it
 
-// Quadratic cost sum_j w_j (q_j - p_j)^2 of a configuration, differences on the circle where a joint turns endlessly.
+// Quadratic cost sum_j w_j (q_j - p_j)^2 of a configuration, differences on the circle of a continuous joint.
 struct Cost {
     const double *preferred, *weights;
     const bool* turns;
@@ -48,38 +47,26 @@ inline double to_null_space(const Chain& chain, const double (*jacobian)[6], boo
     return left;
 }
 
+// Fills tangent with the unit vector along the part of a direction in the null space of the Jacobian at q; false
+// without such a part. A joint that stands at a limit and would be pushed further out does not move.
 template <int N>
-struct NullSpace {
-    const Chain& chain;
-    const Task& task;
-    Kinematics<double, N> at{};
-
-    void update(const double* q) {
-        forward<N>(chain, q, at);
-        differentiate<N>(chain, at);
+inline bool project(const Chain& chain, const Task& task, const double (*jacobian)[6], const double* q,
+                    const double* direction, double* tangent) {
+    const Bounds<double>& bounds = task.bounds;
+    double masked[kJoints<N>][6], y[6], length = 0.0;
+    for (int j = 0; j < joints_of<N>(chain); ++j) {
+        const bool outward =
+            (q[j] <= bounds.lower[j] && direction[j] < 0.0) || (q[j] >= bounds.upper[j] && direction[j] > 0.0);
+        const double free = outward && !bounds.wraps[j] ? 0.0 : 1.0;
+        tangent[j] = free * direction[j];
+        length += tangent[j] * tangent[j];
+        for (int k = 0; k < 6; ++k) masked[j][k] = free * jacobian[j][k];
     }
-
-    // Fills tangent with the unit vector along the part of a direction in the null space; false without such a part.
-    //
-    // A joint that stands at a limit and would be pushed further out does not move.
-    bool project(const double* q, const double* direction, double* tangent) const {
-        const Bounds<double>& bounds = task.bounds;
-        double masked[kJoints<N>][6], length = 0.0;
-        for (int j = 0; j < joints_of<N>(chain); ++j) {
-            const bool outward =
-                (q[j] <= bounds.lower[j] && direction[j] < 0.0) || (q[j] >= bounds.upper[j] && direction[j] > 0.0);
-            const double free = outward && !bounds.wraps[j] ? 0.0 : 1.0;
-            tangent[j] = free * direction[j];
-            length += tangent[j] * tangent[j];
-            for (int k = 0; k < 6; ++k) masked[j][k] = free * at.jacobian[j][k];
-        }
-        double y[6];
-        const double left = to_null_space<N>(chain, masked, task.position_only, tangent, y);
-        if (!(left > kLeastShare * kLeastShare * length)) return false;
-        for (int j = 0; j < joints_of<N>(chain); ++j) tangent[j] /= std::sqrt(left);
-        return true;
-    }
-};
+    const double left = to_null_space<N>(chain, masked, task.position_only, tangent, y);
+    if (!(left > kLeastShare * kLeastShare * length)) return false;
+    for (int j = 0; j < joints_of<N>(chain); ++j) tangent[j] /= std::sqrt(left);
+    return true;
+}
 
 // Moves solutions of a task along the self-motion to a local minimum of a cost.
 //
@@ -89,8 +76,10 @@ struct NullSpace {
 template <int N>
 class Descent {
    public:
-    Descent(const Chain& chain, const Task& task, const Cost& cost) : chain_(chain), task_(task), cost_(cost) {
-        for (int a = 0; a < 6; ++a) edges_[a] = task.has_tolerances ? std::max(task.tolerances[a] - kEdge, 0.0) : 0.0;
+    Descent(const Chain& chain, const Task& task, const Cost& cost)
+        : chain_(chain), task_(task), within_(task), cost_(cost), led_back_({chain.n_joints}) {
+        for (double& tolerance : within_.tolerances) tolerance = std::max(tolerance - kEdge, 0.0);
+        led_back_.resize(1);
     }
 
     // One point (n_joints,), in place.
@@ -113,7 +102,7 @@ class Descent {
             if (falls) {
                 cost = cost_(trial);
                 for (int j = 0; j < n; ++j) {
-                    taken_[j] = difference(trial[j], q[j], task_.bounds.wraps[j]), slope_[j] = tangent_[j],
+                    taken_[j] = difference(trial[j], q[j], task_.bounds.wraps[j]), slope_[j] = tangent_[j];
                     q[j] = trial[j];
                 }
             } else if (margin > kEdge) {
@@ -128,10 +117,11 @@ class Descent {
 
    private:
     // Leads q back to the pose; whether it is a solution then.
-    bool lead_back(double* q) const {
-        const Attempt<double, N> attempt = refine_one<N, true>(chain_, task_, {kExact, kExact, 10, 3}, q);
-        std::copy_n(attempt.q, joints_of<N>(chain_), q);
-        return attempt.distance <= task_.position_tolerance && attempt.angle <= task_.orientation_tolerance;
+    bool lead_back(double* q) {
+        std::copy_n(q, joints_of<N>(chain_), led_back_.row(0));
+        run_rows<N, true>(chain_, task_, {kExact, kExact, 10, 3}, RowJobs::all(led_back_));
+        std::copy_n(led_back_.row(0), joints_of<N>(chain_), q);
+        return led_back_.distances[0] <= task_.position_tolerance && led_back_.angles[0] <= task_.orientation_tolerance;
     }
 
     // Fills tangent_ with the steepest descent of half the cost along the self-motion; its squared length.
@@ -146,12 +136,12 @@ class Descent {
         differentiate<N>(chain_, at_);
         Difference<double> error{};
         if (task_.has_tolerances) {
-            const Frame<double> target = target_of<double>(task_.target);
-            measure(at_.tip, target, task_, edges_, error);
-            turn_rows(target, edges_, error, n, at_.jacobian);
+            const Frame<double> target = target_of<double>(task_);
+            measure(at_.tip, target, within_, error);
+            turn_rows(target, within_.tolerances, error, n, at_.jacobian);
         }
         bool is_held[kJoints<N>] = {}, is_let_go[kJoints<N>] = {}, is_row_held[6];
-        for (int a = 0; a < 6; ++a) is_row_held[a] = !(edges_[a] > 0.0);
+        for (int a = 0; a < 6; ++a) is_row_held[a] = !(within_.tolerances[a] > 0.0);
         while (true) {
             double masked[kJoints<N>][6], y[6];
             for (int j = 0; j < n; ++j) {
@@ -206,8 +196,10 @@ class Descent {
 
     const Chain& chain_;
     const Task& task_;
+    Task within_;  // the same, with tolerances of which the edge is left out
     const Cost& cost_;
-    double edges_[6], tangent_[kJoints<N>], taken_[kJoints<N>], slope_[kJoints<N>] = {};
+    double tangent_[kJoints<N>], taken_[kJoints<N>], slope_[kJoints<N>] = {};
+    Rows led_back_;  // one
     Kinematics<double, N> at_;
 };
 

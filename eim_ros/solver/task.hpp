@@ -13,24 +13,20 @@ namespace eim {
 template <class S>
 struct Bounds {
     S lower[kMostJoints], upper[kMostJoints];  // [rad] or [m]
-    bool wraps[kMostJoints];                   // joints that turn endlessly: kept in [-pi, pi)
+    bool wraps[kMostJoints];                   // continuous joints: kept in [-pi, pi)
 };
 
 struct Task {
     Bounds<double> bounds;
     Bounds<float> single_bounds;
-    double target[3][4];
+    double target[3][4];  // rotation and position
     bool position_only, has_tolerances;
     double tolerances[6];                              // along x, y, z [m], about x, y, z [rad], of the target
     double position_tolerance, orientation_tolerance;  // [m], [rad]: of what is beyond
 
     template <class S>
     const Bounds<S>& bounds_in() const {
-        if constexpr (std::is_same_v<S, double>) {
-            return bounds;
-        } else {
-            return single_bounds;
-        }
+        return in_precision<S>(bounds, single_bounds);
     }
 };
 
@@ -55,12 +51,22 @@ inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joint
 }
 
 template <class V>
-inline Frame<V> target_of(const double (&target)[3][4]) {
+inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // (3, 4) and more
+    using S = Scalar<V>;
+    for (int k = 0; k < 3; ++k, pose += 4) {
+        set(frame.x[k], lane, S(pose[0])), set(frame.y[k], lane, S(pose[1])), set(frame.z[k], lane, S(pose[2]));
+        set(frame.origin[k], lane, S(pose[3]));
+    }
+}
+
+template <class V>
+inline Frame<V> target_of(const Task& task) {
     using S = Scalar<V>;
     Frame<V> frame;
     for (int k = 0; k < 3; ++k) {
-        frame.x[k] = fill<V>(S(target[k][0])), frame.y[k] = fill<V>(S(target[k][1]));
-        frame.z[k] = fill<V>(S(target[k][2])), frame.origin[k] = fill<V>(S(target[k][3]));
+        const double* row = task.target[k];
+        frame.x[k] = fill<V>(S(row[0])), frame.y[k] = fill<V>(S(row[1])), frame.z[k] = fill<V>(S(row[2]));
+        frame.origin[k] = fill<V>(S(row[3]));
     }
     return frame;
 }
@@ -164,25 +170,19 @@ inline Frame<Scalar<V>> lane_of(const Frame<V>& frame, int lane) {
 
 // How far tips are from targets: what a task asks for. Tolerances branch too much to gain from packs.
 template <class V>
-inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& task, const double* tolerances,
-                    Difference<V>& error) {
+inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& task, Difference<V>& error) {
     if (!task.has_tolerances) return pose_difference(tip, target, task.position_only, error);
     if constexpr (!kIsPack<V>) {
-        beyond_tolerances(tip, target, tolerances, error);
+        beyond_tolerances(tip, target, task.tolerances, error);
     } else {
         for (int lane = 0; lane < kLanes<V>; ++lane) {
             Difference<Scalar<V>> one;
-            beyond_tolerances(lane_of(tip, lane), lane_of(target, lane), tolerances, one);
+            beyond_tolerances(lane_of(tip, lane), lane_of(target, lane), task.tolerances, one);
             for (int a = 0; a < 6; ++a) set(error.vector[a], lane, one.vector[a]);
             for (int a = 0; a < 9; ++a) set(error.axes[a / 3][a % 3], lane, one.axes[a / 3][a % 3]);
             set(error.distance, lane, one.distance), set(error.angle, lane, one.angle);
         }
     }
-}
-
-template <class V>
-inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& task, Difference<V>& error) {
-    measure(tip, target, task, task.tolerances, error);
 }
 
 // Turns a transposed Jacobian into the axes of the error; components within their tolerances are left out.

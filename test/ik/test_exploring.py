@@ -11,7 +11,7 @@ from kinematics.robots import robot_and_oracle
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.samples import NO_EXPERT
-from eim_ros.ik.search import DISTINCT_TOLERANCE, MOST_SEEDS_PER_ROUND, MOST_WALKED
+from eim_ros.ik.search import DISTINCT_TOLERANCE, MOST_SEEDS_PER_ROUND, MOST_CONTINUED
 from eim_ros.ik.training.metrics import exact_solutions
 
 MODELS = ("panda_pose", "iiwa14_pose")
@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_answer() -> None:
     np.testing.assert_array_equal(first.positions, again.positions)
 
 
-def test_walked_and_uniform_configurations_have_no_expert() -> None:
+def test_continued_and_uniform_configurations_have_no_expert() -> None:
     sampler = Sampler.load("iiwa14_pose")
     answer = sampler.sample(poses_of(sampler, 1, 6)[0], 100, random_seed=0, explore=0.6)
     continued = (answer.expert == NO_EXPERT).sum()
@@ -107,7 +107,7 @@ def test_distinct_samples_are_so_where_the_last_steps_to_the_pose_are_long() -> 
             assert largest.min() > DISTINCT_TOLERANCE
 
 
-def test_what_walks_from_the_first_seeds_missed_is_walked_along_when_a_seed_leads_there() -> None:
+def test_what_continuation_from_the_first_seeds_missed_is_followed_when_a_seed_leads_there() -> None:
     """More is asked for than all curves hold, so seeds go on: what they lead to then is found with its curve."""
     sampler, coverage = Sampler.load("iiwa14_pose"), []
     rng = np.random.default_rng(3)
@@ -138,10 +138,10 @@ def test_shares_only(explore: float) -> None:
 
 
 @pytest.mark.parametrize("n", [5000, 10**6])
-def test_without_time_many_samples_are_not_walked_for(n: int) -> None:
+def test_without_time_many_samples_are_not_continued_for(n: int) -> None:
     """Nor is memory taken for all that are asked for."""
     sampler = Sampler.load("iiwa14_position")
     answer = sampler.sample(poses_of(sampler, 1, 9)[0], n, random_seed=0, explore=1.0, timeout=0.0, order="none")
     assert answer.error_code == ErrorCode.TIMED_OUT
-    assert len(answer) <= MOST_WALKED + MOST_SEEDS_PER_ROUND
+    assert len(answer) <= MOST_CONTINUED + MOST_SEEDS_PER_ROUND
     assert answer.valid.all()

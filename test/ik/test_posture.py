@@ -50,7 +50,7 @@ def test_cost_of_no_solution_rises(name: str, kind: str) -> None:
     goal = Goal(robot, reachable_pose(robot), kind == "position", 1e-6, 1e-6)
     seeds = robot.sample_configurations(100, np.random.default_rng(0))
     pool = goal.refined(seeds, np.arange(100, dtype=np.uint32))
-    moved, is_cut_short = goal.settled(pool, posture, time.perf_counter() + ENOUGH)
+    moved, is_cut_short = goal.descended(pool, posture, time.perf_counter() + ENOUGH)
     assert not is_cut_short
     before, after = posture.costs(robot, pool.positions), posture.costs(robot, moved.positions)
     assert (after <= before).all()
@@ -64,7 +64,7 @@ def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
     robot = arm_of("iiwa14")
     goal = Goal(robot, reachable_pose(robot), True, 1e-6, 1e-6)
     pool = goal.refined(robot.sample_configurations(10, np.random.default_rng(0)), np.zeros(10, dtype=np.uint32))
-    moved, is_cut_short = goal.settled(pool, Posture({robot.joint_names[0]: 0.3}), 0.0)
+    moved, is_cut_short = goal.descended(pool, Posture({robot.joint_names[0]: 0.3}), 0.0)
     assert is_cut_short
     np.testing.assert_array_equal(moved.positions, pool.positions)
     late = sampler_of("iiwa14", "position").sample(goal.pose, 5, 0, posture={robot.joint_names[0]: 0.3}, timeout=0.0)
@@ -81,7 +81,7 @@ def test_the_clock_is_looked_at_after_a_few(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(pool) > 20
     clock = iter([0.0, 2.0])
     monkeypatch.setattr("eim_ros.ik.goal.time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
-    moved, is_cut_short = goal.settled(pool, posture, deadline=1.0)
+    moved, is_cut_short = goal.descended(pool, posture, deadline=1.0)
     assert is_cut_short
     assert 0 < (moved.positions != pool.positions).any(axis=1).sum() <= 16
 

@@ -35,14 +35,14 @@ OF_CONFIGURATIONS: dict[str, Call] = {
     "verify": lambda q: PANDA.verify(q, POSE),
     "refine": lambda q: PANDA.refine(q, POSE),
     "spread": lambda q: PANDA.spread(q, POSE, 5, rng()),
-    "settle": lambda q: PANDA.settle(q, POSE, Q, np.ones(7)),
+    "descend": lambda q: PANDA.descend(q, POSE, Q, np.ones(7)),
 }
 OF_A_POSE: dict[str, Call] = {
     "pose_errors": lambda pose, **asked: PANDA.pose_errors(ROWS, pose, **asked),
     "verify": lambda pose, **asked: PANDA.verify(ROWS, pose, **asked),
     "refine": lambda pose, **asked: PANDA.refine(ROWS, pose, **asked),
     "spread": lambda pose, **asked: PANDA.spread(ROWS, pose, 5, rng(), **asked),
-    "settle": lambda pose, **asked: PANDA.settle(ROWS, pose, Q, np.ones(7), **asked),
+    "descend": lambda pose, **asked: PANDA.descend(ROWS, pose, Q, np.ones(7), **asked),
     "solve": lambda pose, **asked: PANDA.solve(pose, rng(), **asked),
     "solve_many": lambda pose, **asked: PANDA.solve_many(pose, rng(), **asked),
 }
@@ -95,7 +95,7 @@ def test_what_are_no_configurations_is_refused(name: str, rows: Any) -> None:
         OF_CONFIGURATIONS[name](rows)
 
 
-@pytest.mark.parametrize("name", ["refine", "spread", "settle"])
+@pytest.mark.parametrize("name", ["refine", "spread", "descend"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_to_be_moved_has_to_be_finite(name: str, value: float) -> None:
     for place in ((0, 0), (19, 6), (7, 3)):
@@ -244,7 +244,7 @@ def test_a_generator_is_needed(generator: Any) -> None:
 
 
 @pytest.mark.parametrize("step", [0.0, -0.4, np.nan, np.inf, "x", None, 1j])
-def test_steps_of_walks_have_to_be_positive_and_finite(step: Any) -> None:
+def test_steps_of_continuation_have_to_be_positive_and_finite(step: Any) -> None:
     for asked in ({"step": step}, *([{"finest": step}] if step is not None else [])):
         with pytest.raises(RobotError, match="step|finest"):
             PANDA.spread(ROWS, POSE, 5, rng(), **asked)
@@ -257,14 +257,14 @@ def test_steps_of_walks_have_to_be_positive_and_finite(step: Any) -> None:
 )  # fmt: skip
 def test_costs_need_a_finite_value_and_weight_of_each_joint(preferred: Any, weights: Any) -> None:
     with pytest.raises(RobotError):
-        PANDA.settle(ROWS, POSE, preferred, weights)
+        PANDA.descend(ROWS, POSE, preferred, weights)
 
 
-def test_walks_and_descents_from_what_is_no_solution_return_no_wrong_one() -> None:
+def test_continuation_and_descent_from_what_is_no_solution_return_no_wrong_one() -> None:
     elsewhere = PANDA.sample_configurations(20, rng())
     for found in (PANDA.spread(elsewhere, POSE, 20, rng()), PANDA.spread(elsewhere, POSE, 20, rng(), finest=0.01)):
         assert PANDA.verify(found, POSE)[1].all()
-    assert PANDA.within_limits(PANDA.settle(elsewhere, POSE, Q, np.ones(7))).all()
+    assert PANDA.within_limits(PANDA.descend(elsewhere, POSE, Q, np.ones(7))).all()
 
 
 @pytest.mark.parametrize("n_joints", [64, 65])

@@ -47,7 +47,7 @@ def test_solutions_end_in_a_minimum_and_no_cost_rises(name: str, position_only: 
     (robot, oracle), rng = robot_and_oracle(name), np.random.default_rng(seed)
     pose, known = solutions_of(robot, rng, position_only=position_only)
     preferred, weights = posture(robot, rng)
-    moved = robot.settle(known, pose, preferred, weights, position_only=position_only)
+    moved = robot.descend(known, pose, preferred, weights, position_only=position_only)
     costs = [difference(robot, q, preferred) ** 2 @ weights for q in (known, moved)]
     assert (costs[1] <= costs[0]).all()
     assert costs[1].mean() < 0.99 * costs[0].mean()
@@ -64,7 +64,7 @@ def test_neighbours_along_the_self_motion_cost_no_less(name: str) -> None:
     robot, rng = Robot.load(name), np.random.default_rng(3)
     pose, known = solutions_of(robot, rng)
     preferred = robot.sample_configurations(1, rng)[0]
-    moved = robot.settle(known, pose, preferred, np.ones(robot.dof))
+    moved = robot.descend(known, pose, preferred, np.ones(robot.dof))
     inside = moved[((moved > robot.lower + 0.02) & (moved < robot.upper - 0.02)).all(axis=1)]
     assert len(inside) > 5
     free = np.linalg.svd(robot.jacobian(inside))[2][:, -1]
@@ -79,10 +79,10 @@ def test_what_is_at_its_minimum_stays() -> None:
     robot, rng = Robot.load("iiwa14"), np.random.default_rng(4)
     pose, known = solutions_of(robot, rng)
     preferred = np.full(7, 0.1)
-    once = robot.settle(known, pose, preferred, np.ones(7))
-    again = robot.settle(once, pose, preferred, np.ones(7))
+    once = robot.descend(known, pose, preferred, np.ones(7))
+    again = robot.descend(once, pose, preferred, np.ones(7))
     np.testing.assert_allclose(again, once, atol=1e-3)
-    np.testing.assert_array_equal(robot.settle(known, pose, preferred, np.zeros(7)), known)
+    np.testing.assert_array_equal(robot.descend(known, pose, preferred, np.zeros(7)), known)
 
 
 def test_arm_without_redundancy_stays() -> None:
@@ -92,7 +92,7 @@ def test_arm_without_redundancy_stays() -> None:
     known = refined.positions[refined.converged]
     regular = known[np.linalg.svd(robot.jacobian(known), compute_uv=False)[:, -1] > 0.02]
     assert len(regular)
-    moved = robot.settle(regular, pose, np.zeros(6), np.ones(6))
+    moved = robot.descend(regular, pose, np.zeros(6), np.ones(6))
     np.testing.assert_allclose(moved, regular, atol=1e-4)  # the tolerance of the pose, amplified by the arm
 
 
@@ -106,7 +106,7 @@ def test_narrow_limits_and_fixed_joints_are_kept() -> None:
     refined = robot.refine(rng.uniform(lower, upper, (200, 7)), pose, position_only=True, lower=lower, upper=upper)
     known = refined.positions[refined.converged]
     weights = np.array([1.0, *[0.01] * 6])
-    moved = robot.settle(known, pose, np.full(7, -1.0), weights, position_only=True, lower=lower, upper=upper)
+    moved = robot.descend(known, pose, np.full(7, -1.0), weights, position_only=True, lower=lower, upper=upper)
     assert moved[:, 0].min() == pytest.approx(0.2, abs=1e-7)
     assert (moved[:, 0] >= 0.2).all()
     assert (moved[:, 2] == 0.3).all()
@@ -118,8 +118,8 @@ def test_differences_are_on_the_circle_where_a_joint_is_continuous() -> None:
     robot = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
     pose, known = solutions_of(robot, np.random.default_rng(9))
     preferred = np.full(7, 3.1)
-    moved = robot.settle(known, pose, preferred, np.ones(7))
-    turned = robot.settle(known, pose, preferred - 2.0 * np.pi, np.ones(7))
+    moved = robot.descend(known, pose, preferred, np.ones(7))
+    turned = robot.descend(known, pose, preferred - 2.0 * np.pi, np.ones(7))
     np.testing.assert_allclose(turned, moved, atol=1e-6)
     assert (np.abs(moved) <= np.pi).all()
     assert (difference(robot, moved, preferred) ** 2).sum() < (difference(robot, known, preferred) ** 2).sum()
@@ -130,7 +130,7 @@ def test_tolerances_are_used_up_and_kept() -> None:
     robot, rng = Robot.load("ur5"), np.random.default_rng(2)
     tolerances = np.array([0.0, 0.0, 0.05, 0.0, 0.0, np.inf])
     pose, known = solutions_of(robot, rng, tolerances=tolerances)
-    moved = robot.settle(known, pose, np.zeros(6), np.ones(6), tolerances=tolerances)
+    moved = robot.descend(known, pose, np.zeros(6), np.ones(6), tolerances=tolerances)
     position, orientation = robot.pose_errors(moved, pose, tolerances)
     assert position.max() <= 1e-6
     assert orientation.max() <= 1e-6
@@ -146,4 +146,4 @@ def test_tolerances_are_used_up_and_kept() -> None:
 )
 def test_bad_costs_are_refused(preferred: np.ndarray, weights: np.ndarray) -> None:
     with pytest.raises(RobotError):
-        Robot.load("panda").settle(np.zeros((1, 7)), np.eye(4), preferred, weights)
+        Robot.load("panda").descend(np.zeros((1, 7)), np.eye(4), preferred, weights)

@@ -15,8 +15,6 @@ __all__ = ["every_instruction_set", "run_with"]
 
 
 def runs_here(instruction_set: str) -> bool:
-    if os.environ.get("EIM_ROS_SANITIZE"):  # see scripts/sanitize.sh
-        return instruction_set == "baseline"
     return importlib.import_module("eim_ros.solver._solver_baseline").runs_here(instruction_set)
 
 

@@ -34,7 +34,7 @@ for name in sys.argv[2:]:
     spread = robot.spread(q[:1], poses[0], 40, rng, finest=0.01)
     refined = robot.refine(q, poses[0])
     answers[name + "_of_one_pose"] = np.concatenate([spread, refined.positions[refined.converged], q[:1]])
-    answers[name + "_settled"] = robot.settle(answers[name + "_of_one_pose"], poses[0], q[1], np.ones(robot.dof))
+    answers[name + "_descended"] = robot.descend(answers[name + "_of_one_pose"], poses[0], q[1], np.ones(robot.dof))
 np.savez(sys.argv[1], **answers)
 """
 
@@ -71,7 +71,7 @@ def test_solutions_are_right_by_pinocchio(instruction_set: str, name: str, answe
     poses, converged = found[f"{name}_forward"], found[f"{name}_converged"]
     assert converged.mean() > 0.9
     rows = [(q, poses[i]) for i, q in enumerate(found[f"{name}_solved"]) if converged[i]]
-    rows += [(q, poses[0]) for part in ("of_one_pose", "settled") for q in found[f"{name}_{part}"]]
+    rows += [(q, poses[0]) for part in ("of_one_pose", "descended") for q in found[f"{name}_{part}"]]
     for q, pose in rows:
         position, angle = oracle.errors(q, pose)
         assert position <= 1e-6 + 1e-9

@@ -1,58 +1,38 @@
 // Quadratic forms at few components per point as a Python module: arrays are checked here, once, and the interpreter's
 // lock is let go while it works. Arguments are never written to; what does not lie row by row is copied.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
-#include <stdexcept>
-#include <string>
-
+#include "arrays.hpp"
 #include "instruction_set.hpp"
 #include "neighbourhood_search.hpp"
 #include "quadratic_forms.hpp"
 
-namespace py = pybind11;
 using namespace eim;
 
 namespace {
 
-template <class T>
-using RowByRow = py::array_t<T, int(py::array::c_style) | int(py::detail::npy_api::NPY_ARRAY_ALIGNED_)>;
 using Doubles = RowByRow<double>;
 using Indices = RowByRow<std::int64_t>;
-using Unlocked = py::gil_scoped_release;
-using Shape = std::vector<Index>;
 
-constexpr Index kAny = -1, kMostCoordinates = 10000;
-
-std::string text(const Shape& shape) {
-    std::string result = "(";
-    for (Index size : shape) result += (result.size() > 1 ? ", " : "") + (size == kAny ? "any" : std::to_string(size));
-    return result + ")";
-}
+constexpr Index kMostCoordinates = 10000;
 
 // The array itself, or a copy of it that lies row by row.
 template <class T>
-RowByRow<T> checked(const py::array& array, const std::string& name, const Shape& shape) {
+RowByRow<T> checked(const py::array& array, const char* name, std::initializer_list<Index> shape) {
     if (!array.dtype().equal(py::dtype::of<T>())) {
-        throw std::invalid_argument(name + " must be " + std::string(py::str(py::dtype::of<T>())) + ", got " +
-                                    std::string(py::str(array.dtype())));
+        throw std::invalid_argument(std::string(name) + " must be " + std::string(py::str(py::dtype::of<T>())) +
+                                    ", got " + std::string(py::str(array.dtype())));
     }
-    const Shape found(array.shape(), array.shape() + array.ndim());
-    const auto fits = [](Index size, Index wanted) { return wanted == kAny || size == wanted; };
-    if (!std::equal(found.begin(), found.end(), shape.begin(), shape.end(), fits)) {
-        throw std::invalid_argument(name + " must be " + text(shape) + ", got " + text(found));
-    }
+    expect_shape(array, name, shape);
     RowByRow<T> rows = RowByRow<T>::ensure(array);
     if (!rows) throw std::bad_alloc();
     return rows;
 }
 
 // Numbers of rows out of n.
-Indices checked_indices(const py::array& array, const std::string& name, const Shape& shape, Index n) {
+Indices checked_indices(const py::array& array, const char* name, std::initializer_list<Index> shape, Index n) {
     Indices indices = checked<std::int64_t>(array, name, shape);
     const std::int64_t* data = indices.data();
     if (!std::all_of(data, data + indices.size(), [n](std::int64_t i) { return 0 <= i && i < n; })) {
-        throw std::invalid_argument(name + " must be from 0 to " + std::to_string(n - 1));
+        throw std::invalid_argument(std::string(name) + " must be from 0 to " + std::to_string(n - 1));
     }
     return indices;
 }

@@ -16,7 +16,6 @@
 
 namespace eim {
 
-using Index = std::ptrdiff_t;
 using Pack = WideDouble;
 
 inline constexpr double kLeastShare = 1e-20;  // of a responsibility, far below rounding

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -15,6 +16,8 @@
 #endif
 
 namespace eim {
+
+using Index = std::ptrdiff_t;
 
 #if defined(__AVX512F__)
 inline constexpr int kRegisterBytes = 64;
@@ -50,6 +53,17 @@ template <class V>
 inline constexpr int kLanes = Traits<V>::lanes;
 template <class V>
 inline constexpr bool kIsPack = kLanes<V> > 1;
+inline constexpr int kMostLanes = kRegisterBytes / sizeof(float);
+
+// Of two versions of a thing that for numbers S.
+template <class S, class Double, class Single>
+inline const auto& in_precision(const Double& in_double, const Single& in_single) {
+    if constexpr (std::is_same_v<S, double>) {
+        return in_double;
+    } else {
+        return in_single;
+    }
+}
 
 // The number of one lane.
 template <class V>
@@ -93,6 +107,12 @@ inline bool any(const M& mask) {
     if constexpr (std::is_integral_v<M>) {
         return mask != 0;
     } else {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(M) == 64) return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#endif
+#if defined(__AVX2__)
+        if constexpr (sizeof(M) == 32) return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#endif
         std::uint64_t words[sizeof(M) / 8], joined = 0;
         std::memcpy(words, &mask, sizeof(M));
         for (std::uint64_t word : words) joined |= word;

@@ -95,14 +95,14 @@ CHECK(errors_agree) {
         for (bool position_only : {false, true}) {
             Difference<V> ours;
             Difference<double> plain;
-            pose_difference(at.tip, target_of<V>(task.target), position_only, ours);
+            pose_difference(at.tip, target_of<V>(task), position_only, ours);
             for (int lane = 0; lane < kLanes<V>; ++lane) {
                 const Frame<Scalar<V>> tip = lane_of(at.tip, lane);
                 Frame<double> wide;
                 for (int k = 0; k < 3; ++k) {
                     wide.x[k] = tip.x[k], wide.y[k] = tip.y[k], wide.z[k] = tip.z[k], wide.origin[k] = tip.origin[k];
                 }
-                pose_difference(wide, target_of<double>(task.target), position_only, plain);
+                pose_difference(wide, target_of<double>(task), position_only, plain);
                 // half a turn off the direction of the rotation vector is lost to rounding
                 if (plain.angle > 3.1) continue;
                 for (int k = 0; k < 6; ++k)
@@ -127,7 +127,7 @@ CHECK(errors_beyond_tolerances_and_their_jacobians_agree) {
                 Task task = wanted;
                 task.has_tolerances = true;
                 std::copy_n(tolerances, 6, task.tolerances);
-                const Frame<V> target = target_of<V>(task.target);
+                const Frame<V> target = target_of<V>(task);
                 Difference<V> ours;
                 V jacobian[kJoints<N>][6];
                 std::copy_n(&at.jacobian[0][0], 6 * chain.n_joints, &jacobian[0][0]);

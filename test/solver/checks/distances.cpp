@@ -1,60 +1,55 @@
 // Mixtures: densities against the plain sum, draws. Near-duplicates: against all distances.
 #include "checks.hpp"
 #include "distinctness.hpp"
-#include "mixture.hpp"
+#include "log_density.hpp"
 
 using namespace eim;
 
-// A mixture with all its arrays.
-struct Owned {
-    int n_contexts, n_context = 2, k, d;
-    std::vector<double> log_weights, contexts, weights, biases, lower, inverse, normalisers;
+static std::vector<double> uniform(int n, double seed) {
+    Random random(seed);
+    std::vector<double> values(std::size_t(n), 0.0);
+    for (double& value : values) value = random.uniform(-1.0, 1.0);
+    return values;
+}
 
-    Owned(int n_contexts, int k, int d) : n_contexts(n_contexts), k(k), d(d) {
-        Random random(0.7);
-        const auto fill_uniform = [&](std::vector<double>& values, int n) {
-            values.resize(std::size_t(n));
-            for (double& value : values) value = random.uniform(-1.0, 1.0);
-        };
-        fill_uniform(contexts, n_contexts * n_context), fill_uniform(weights, k * d * n_context);
-        fill_uniform(biases, k * d), fill_uniform(lower, k * d * d), fill_uniform(log_weights, n_contexts * k);
-        inverse.resize(lower.size()), normalisers.resize(std::size_t(k));
-        for (int e = 0; e < k; ++e) {
-            double *l = &lower[std::size_t(e * d * d)], *inv = &inverse[std::size_t(e * d * d)];
-            normalisers[std::size_t(e)] = -0.5 * d * std::log(kTwoPi);
-            for (int a = 0; a < d; ++a) {
-                for (int b = 0; b < a; ++b) l[a * d + b] /= d;
-                l[a * d + a] = 0.3 + std::abs(l[a * d + a]);
-                normalisers[std::size_t(e)] -= std::log(l[a * d + a]);
-                for (int b = 0; b <= a; ++b) {
-                    double sum = a == b;
-                    for (int c = b; c < a; ++c) sum -= l[a * d + c] * inv[c * d + b];
-                    inv[a * d + b] = sum / l[a * d + a];
-                }
-            }
+// Factors (k, d, d): what is above the diagonal does not count.
+static std::vector<double> factors(int k, int d) {
+    std::vector<double> lower = uniform(k * d * d, 0.4);
+    for (double* l = lower.data(); l != lower.data() + lower.size(); l += d * d) {
+        for (int a = 0; a < d; ++a) {
+            for (int b = 0; b < a; ++b) l[a * d + b] /= d;
+            l[a * d + a] = 0.3 + std::abs(l[a * d + a]);
         }
     }
-    Mixture mixture() const {
-        return {n_contexts,
-                n_context,
-                k,
-                d,
-                k,
-                log_weights.data(),
-                contexts.data(),
-                weights.data(),
-                biases.data(),
-                lower.data(),
-                inverse.data(),
-                normalisers.data()};
+    return lower;
+}
+
+// A mixture with all its arrays.
+struct Owned {
+    int n_contexts, k, d;
+    Experts experts;
+    std::vector<double> log_weights, contexts;
+
+    Owned(int n_contexts, int k, int d, double scale = 1.0)
+        : n_contexts(n_contexts),
+          k(k),
+          d(d),
+          experts(k, d, 2, k, uniform(k * d * 2, 0.1).data(), uniform(k * d, 0.2).data(),
+                  scaled(factors(k, d), scale).data()),
+          log_weights(uniform(n_contexts * k, 0.3)),
+          contexts(uniform(n_contexts * 2, 0.7)) {}
+    static std::vector<double> scaled(std::vector<double> values, double scale) {
+        for (double& value : values) value *= scale;
+        return values;
     }
+    Mixture mixture() const { return {experts, n_contexts, log_weights.data(), contexts.data()}; }
     // log sum of all terms, each by solving L z = x - mean.
     double log_density(const double* x) const {
         std::vector<long double> terms;
         for (int c = 0; c < n_contexts * k; ++c) {
             std::vector<double> mean(std::size_t(d), 0.0), z(std::size_t(d), 0.0);
-            mixture().mean(c / k, c % k, mean.data());
-            const double* l = &lower[std::size_t(c % k * d * d)];
+            mixture().mean(c, mean.data());
+            const double* l = &experts.scale_trils[std::size_t(c % k * d * d)];
             long double term = log_weights[std::size_t(c)] - 0.5L * d * std::log(kTwoPi);
             for (int a = 0; a < d; ++a) {
                 double rest = x[a] - mean[std::size_t(a)];
@@ -102,6 +97,48 @@ CHECK(log_density_far_from_all_experts_is_finite) {
         agree(ours[i] / owned.log_density(&samples[std::size_t(3 * i)]), 1.0, 1e-9, "log density");
 }
 
+// Narrow experts and samples near them: single precision knows L^-1 (x - mean) to less and less, then not at all.
+CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
+    for (const double scale : {1e-2, 1e-4, 1e-6, 1e-9}) {
+        const Owned owned(2, 30, 7, scale);
+        constexpr int n = 70;
+        std::vector<double> samples(n * 7), ours(n);
+        std::vector<std::uint32_t> experts(n);
+        Random random(0.6);
+        draw(owned.mixture(), 1.0, false, n, random, samples.data(), experts.data());
+        LogDensity<7>(owned.mixture()).run(samples.data(), n, ours.data());
+        for (int i = 0; i < n; ++i) {  // rounding of x, of size 1, counts 1 / scale in L^-1 x, of size 3
+            const double expected = owned.log_density(&samples[std::size_t(7 * i)]);
+            agree(ours[std::size_t(i)], expected, 1e-11 + 1e-14 / scale, "narrow by " + std::to_string(scale));
+        }
+    }
+}
+
+CHECK(log_density_far_from_all_samples_of_a_pack_is_not_lost) {
+    const Owned owned(1, 40, 7);  // one lane is in the midst of the experts, others are farther and farther away
+    std::vector<double> samples(16 * 7, 0.0), ours(16);
+    for (int i = 0; i < 16; ++i) std::fill_n(&samples[std::size_t(7 * i)], 7, i * i * 0.5);
+    LogDensity<7>(owned.mixture()).run(samples.data(), 16, ours.data());
+    for (int i = 0; i < 16; ++i) {
+        const double expected = owned.log_density(&samples[std::size_t(7 * i)]);
+        agree(ours[std::size_t(i)], expected, 1e-12 * (10.0 + std::abs(expected)), "log density");
+    }
+}
+
+CHECK(log_density_of_what_is_no_number_leaves_neighbours_alone) {
+    const Owned owned(1, 40, 7);
+    std::vector<double> samples = uniform(20 * 7, 0.9), ours(20), with(20);
+    LogDensity<7>(owned.mixture()).run(samples.data(), 20, ours.data());
+    for (const double bad : {std::nan(""), HUGE_VAL}) {
+        samples[7 * 3 + 2] = bad;
+        LogDensity<7>(owned.mixture()).run(samples.data(), 20, with.data());
+        for (std::size_t i = 0; i < 20; ++i) {
+            if (i != 3) agree(with[i], ours[i], 1e-12 * (10.0 + std::abs(ours[i])), "a neighbour");
+        }
+        claim(std::isnan(bad) ? std::isnan(with[3]) : with[3] == -HUGE_VAL, "no density");
+    }
+}
+
 CHECK(log_gate_is_a_softmax_over_experts) {
     const double contexts[] = {0.3, -1.0, 2.0, 0.5}, weights[] = {0.1, 0.2, -5.0, 1.0, 0.0, 30.0},
                  biases[] = {0, 1, -1};
@@ -118,20 +155,24 @@ CHECK(log_gate_is_a_softmax_over_experts) {
 }
 
 CHECK(draws_follow_the_weights) {
-    const Owned owned(2, 3, 2);
-    double total = 0.0;
-    for (double value : owned.log_weights) total += std::exp(value);
-    constexpr int n = 6000;
+    constexpr int n = 6000, k = 6;
     std::vector<double> samples(2 * n);
-    std::vector<std::int64_t> components(n);
-    for (bool stratified : {false, true}) {
-        Random random(0.9);
-        draw(owned.mixture(), 1.0, stratified, n, random, samples.data(), components.data());
-        for (int c = 0; c < 6; ++c) {
-            const double expected = n * std::exp(owned.log_weights[std::size_t(c)]) / total;
-            const double count = double(std::count(components.begin(), components.end(), c));
-            // at each end of its stretch a stratum may fall to either side; else four standard deviations
-            agree(count, expected, stratified ? 2.0 : 4.0 * std::sqrt(expected), "draws of a component");
+    std::vector<std::uint32_t> experts(n);
+    for (int n_contexts : {1, 2}) {
+        const Owned owned(n_contexts, k, 2);
+        double total = 0.0, weights[k] = {};
+        for (std::size_t c = 0; c < owned.log_weights.size(); ++c) {
+            total += std::exp(owned.log_weights[c]), weights[c % k] += std::exp(owned.log_weights[c]);
+        }
+        for (bool stratified : {false, true}) {
+            Random random(0.9);
+            draw(owned.mixture(), 1.0, stratified, n, random, samples.data(), experts.data());
+            for (std::uint32_t e = 0; e < k; ++e) {
+                const double expected = n * weights[e] / total,
+                             count = double(std::count(experts.begin(), experts.end(), e));
+                // at each end of a stretch a stratum may fall to either side; else four standard deviations
+                agree(count, expected, stratified ? 2.0 * n_contexts : 4.0 * std::sqrt(expected), "draws of an expert");
+            }
         }
     }
 }
@@ -188,9 +229,10 @@ CHECK(hidden_places_are_near_nothing) {
 }
 
 CHECK(duplicates_are_so_in_every_joint_and_on_the_circle) {
-    const Bounds<double> bounds = two_of_them_wrap();
     const double a[3] = {0.0, 3.1, 0.0}, b[3] = {0.009, -3.18, 0.0}, c[3] = {0.011, 3.1, 0.0}, nan[3] = {NAN, 3.1, 0.0};
-    claim(are_duplicates(bounds, a, b, 3, 0.01), "close in all joints, one across the end of its turn");
-    claim(!are_duplicates(bounds, a, c, 3, 0.01), "apart in one joint");
-    claim(!are_duplicates(bounds, a, nan, 3, 0.01), "what is not a number is close to nothing");
+    Places places(two_of_them_wrap(), 3);
+    places.add(a);
+    claim(places.has_duplicate(b, 0.01), "close in all joints, one across the end of its turn");
+    claim(!places.has_duplicate(c, 0.01), "apart in one joint");
+    claim(!places.has_duplicate(nan, 0.01), "what is not a number is close to nothing");
 }

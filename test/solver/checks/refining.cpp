@@ -4,46 +4,33 @@
 
 using namespace eim;
 
-struct Refined {
-    std::vector<double> positions;
-    Results results;
-    int n_joints;
+static int n_converged(const Rows& rows) {
+    return int(std::count(rows.converged.begin(), rows.converged.end(), 1));
+}
 
-    Refined(std::vector<double> seeds, int n_joints)
-        : positions(std::move(seeds)), results(positions.size() / std::size_t(n_joints)), n_joints(n_joints) {}
-    Rows rows() { return results.rows(positions.data(), n_joints); }
-    int n_converged() const { return int(std::count(results.converged.begin(), results.converged.end(), 1)); }
-};
-
-static std::vector<double> uniform_rows(const Task& task, int n_joints, int n, double seed) {
+static Rows uniform_rows(const Task& task, int n_joints, int n, double seed) {
     Random random(seed);
-    std::vector<double> rows(std::size_t(n) * std::size_t(n_joints));
-    for (int i = 0; i < n; ++i) uniform_in(task, n_joints, random, rows.data() + std::ptrdiff_t(i) * n_joints);
+    Rows rows({n_joints});
+    rows.resize(n);
+    for (int i = 0; i < n; ++i) uniform_in(task, n_joints, random, rows.row(i));
     return rows;
 }
 
 // Attempts at seeds by values V.
 template <class V, int N>
-static Refined attempts(const Chain& chain, const Task& task, const Effort& effort, const std::vector<double>& seeds) {
-    Refined refined(seeds, chain.n_joints);
-    const Rows rows = refined.rows();
-    if constexpr (std::is_same_v<Scalar<V>, double>) {
-        RowJobs<V, N> jobs{rows};
-        run_attempts<N, V>(chain, task, effort, jobs);
-    } else {
-        RowJobs<V, N> jobs{rows};
-        run_attempts<N, V>(chain, task, coarse(effort), jobs);
-    }
-    return refined;
+static Rows attempts(const Chain& chain, const Task& task, const Effort& effort, Rows rows) {
+    RowJobs jobs = RowJobs::all(rows);
+    run_attempts<N, V>(chain, task, std::is_same_v<Scalar<V>, double> ? effort : coarse(effort), jobs);
+    return rows;
 }
 
 // How many rows of two agree: positions, what became of them, and in how many steps.
-static int n_alike(Refined& a, Refined& b, double tolerance) {
+static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     int n = 0;
-    for (std::ptrdiff_t i = 0; i < a.rows().n; ++i) {
-        bool alike = a.rows().converged[i] == b.rows().converged[i] && a.rows().iterations[i] == b.rows().iterations[i];
+    for (Index i = 0; i < a.size(); ++i) {
+        bool alike = a.converged[i] == b.converged[i] && a.iterations[i] == b.iterations[i];
         for (int j = 0; j < a.n_joints; ++j) {
-            alike &= std::abs(std::remainder(a.rows().row(i)[j] - b.rows().row(i)[j], kTwoPi)) <= tolerance;
+            alike &= std::abs(std::remainder(a.row(i)[j] - b.row(i)[j], kTwoPi)) <= tolerance;
         }
         n += alike;
     }
@@ -51,8 +38,8 @@ static int n_alike(Refined& a, Refined& b, double tolerance) {
 }
 
 // Rounding differs, and now and then a seed near a watershed goes another way: 1 in 50 may.
-static void claim_alike(Refined a, Refined b, double tolerance, const std::string& what) {
-    const int n = int(a.rows().n), alike = n_alike(a, b, tolerance);
+static void claim_alike(const Rows& a, const Rows& b, double tolerance, const std::string& what) {
+    const int n = int(a.size()), alike = n_alike(a, b, tolerance);
     claim(alike >= n - std::max(1, n / 50),
           what + ": " + std::to_string(alike) + " of " + std::to_string(n) + " agree");
 }
@@ -75,7 +62,7 @@ CHECK(one_by_one_is_side_by_side_in_double_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
         // with tolerances 15 steps: where limits and tolerances take turns, later ones would magnify the rounding
         const Effort effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
-        const std::vector<double> seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
+        const Rows seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
         claim_alike(attempts<double, N>(chain, task, effort, seeds),
                     attempts<WideDouble, N>(chain, task, effort, seeds), 1e-6,
                     "seeds of " + std::to_string(chain.n_joints) + " joints");
@@ -86,7 +73,7 @@ CHECK(one_by_one_is_side_by_side_in_single_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
         if (task.has_tolerances) return;  // never begun in single precision
         const Effort effort{1e-6, 1e-6, 3, 6};
-        const std::vector<double> seeds = uniform_rows(task, chain.n_joints, 101, 0.8);
+        const Rows seeds = uniform_rows(task, chain.n_joints, 101, 0.8);
         // three steps magnify a rounding of 1e-7 up to some thousand times near singularities
         claim_alike(attempts<float, N>(chain, task, effort, seeds), attempts<WideFloat, N>(chain, task, effort, seeds),
                     1e-3, "seeds of " + std::to_string(chain.n_joints) + " joints");
@@ -96,7 +83,7 @@ CHECK(one_by_one_is_side_by_side_in_single_precision) {
 CHECK(any_number_of_joints_refines_as_seven) {
     const Chain chain = arm(7);
     const Task task = reachable(chain, 0.15);
-    const std::vector<double> seeds = uniform_rows(task, 7, 101, 0.8);
+    const Rows seeds = uniform_rows(task, 7, 101, 0.8);
     claim_alike(attempts<double, 7>(chain, task, kEffort, seeds), attempts<double, 0>(chain, task, kEffort, seeds),
                 1e-6, "one by one");
     claim_alike(attempts<WideDouble, 7>(chain, task, kEffort, seeds),
@@ -105,11 +92,12 @@ CHECK(any_number_of_joints_refines_as_seven) {
 
 CHECK(one_attempt_is_the_first_of_many) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
-        const std::vector<double> seeds = uniform_rows(task, chain.n_joints, 5, 0.4);
-        Refined many = attempts<double, N>(chain, task, kEffort, seeds);
-        const Attempt<double, N> one = refine_one<N>(chain, task, kEffort, seeds.data());
-        claim(one.steps == many.rows().iterations[0] && one.converged == many.rows().converged[0], "steps");
-        for (int j = 0; j < chain.n_joints; ++j) claim(one.q[j] == many.rows().row(0)[j], "configuration");
+        const Rows seeds = uniform_rows(task, chain.n_joints, 5, 0.4);
+        const Rows many = attempts<double, N>(chain, task, kEffort, seeds);
+        Rows one({chain.n_joints, {seeds.row(0), seeds.row(1)}});
+        run_rows<N>(chain, task, kEffort, RowJobs::all(one));
+        claim(one.iterations[0] == many.iterations[0] && one.converged[0] == many.converged[0], "steps");
+        for (int j = 0; j < chain.n_joints; ++j) claim(one.row(0)[j] == many.row(0)[j], "configuration");
     });
 }
 
@@ -118,13 +106,13 @@ CHECK(any_number_of_seeds_is_refined) {
     const Task task = reachable(chain, 0.15);
     constexpr int W = kLanes<WideDouble>;
     for (int n : {0, 1, 2, W - 1, W, W + 1, 2 * W, 2 * W + 1, 100}) {
-        const std::vector<double> seeds = uniform_rows(task, 7, n, 0.3);
-        Refined ours(seeds, 7), plain = attempts<double, 7>(chain, task, kEffort, seeds);
-        refine_rows<7>(chain, task, kEffort, ours.rows());
+        const Rows seeds = uniform_rows(task, 7, n, 0.3);
+        const Rows plain = attempts<double, 7>(chain, task, kEffort, seeds);
+        Rows ours = seeds;
+        refine_rows<7>(chain, task, kEffort, ours);
         for (int i = 0; i < n; ++i) {  // those in single precision first may end elsewhere, but not without an error
-            const bool done =
-                ours.results.errors[std::size_t(i)] <= 1e-6 && ours.results.errors[std::size_t(n + i)] <= 1e-6;
-            claim(done == (ours.results.converged[std::size_t(i)] != 0), "what converged is within the tolerances");
+            const bool done = ours.distances[i] <= 1e-6 && ours.angles[i] <= 1e-6;
+            claim(done == (ours.converged[i] != 0), "what converged is within the tolerances");
         }
         if (n <= W) claim_alike(ours, plain, 1e-6, std::to_string(n) + " seeds");
     }
@@ -134,40 +122,39 @@ CHECK(single_precision_first_converges_as_often_and_as_exactly) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
         if (task.has_tolerances) return;
         constexpr int n = 300;
-        const std::vector<double> seeds = uniform_rows(task, chain.n_joints, n, 0.9);
-        Refined mixed(seeds, chain.n_joints), plain = attempts<WideDouble, N>(chain, task, kEffort, seeds);
-        refine_rows<N>(chain, task, kEffort, mixed.rows());
+        const Rows seeds = uniform_rows(task, chain.n_joints, n, 0.9);
+        const Rows plain = attempts<WideDouble, N>(chain, task, kEffort, seeds);
+        Rows mixed = seeds;
+        refine_rows<N>(chain, task, kEffort, mixed);
         int n_same = 0, n_both = 0;
         for (std::ptrdiff_t i = 0; i < n; ++i) {
-            if (!mixed.rows().converged[i] || !plain.rows().converged[i]) continue;
+            if (!mixed.converged[i] || !plain.converged[i]) continue;
             bool same = true;
             for (int j = 0; j < chain.n_joints; ++j) {
-                same &= std::abs(std::remainder(mixed.rows().row(i)[j] - plain.rows().row(i)[j], kTwoPi)) < 1e-2;
+                same &= std::abs(std::remainder(mixed.row(i)[j] - plain.row(i)[j], kTwoPi)) < 1e-2;
             }
             ++n_both, n_same += same;
         }
         // single precision leads some of the seeds near a watershed elsewhere: a twentieth; three deviations of chance
-        claim(std::abs(mixed.n_converged() - plain.n_converged()) <= n / 20 + 5,
-              "as often: " + std::to_string(mixed.n_converged()) + " and " + std::to_string(plain.n_converged()));
+        claim(std::abs(n_converged(mixed) - n_converged(plain)) <= n / 20 + 5,
+              "as often: " + std::to_string(n_converged(mixed)) + " and " + std::to_string(n_converged(plain)));
         claim(n_same >= 0.85 * n_both, "to the same: " + std::to_string(n_same) + " of " + std::to_string(n_both));
-        Refined verified(mixed.positions, chain.n_joints);
-        verify_rows<N>(chain, task, verified.rows());
-        for (std::size_t i = 0; i < std::size_t(n); ++i) {
-            claim(mixed.results.converged[i] == verified.results.converged[i], "what converged is what verifies");
-        }
+        Rows verified({chain.n_joints, mixed.positions});
+        verify_rows<N>(chain, task, verified);
+        claim(mixed.converged == verified.converged, "what converged is what verifies");
     });
 }
 
 CHECK(settings_are_obeyed) {
     const Chain chain = arm(6);
     const Task task = reachable(chain, 0.15);
-    const std::vector<double> seeds = uniform_rows(task, 6, 50, 0.6);
+    const Rows seeds = uniform_rows(task, 6, 50, 0.6);
     for (const Effort& effort :
          {Effort{1e-6, 1e-6, 0, 6}, {1e-6, 1e-6, 3, 6}, {1e-6, 1e-6, 60, 1}, {1e-2, 1e-2, 60, 6}}) {
-        Refined mixed(seeds, 6);
-        refine_rows<6>(chain, task, effort, mixed.rows());
-        for (std::int64_t steps : mixed.results.iterations) claim(steps <= effort.max_iterations, "most steps");
-        if (effort.max_iterations == 0) claim(mixed.positions == seeds || mixed.n_converged() == 0, "no step");
+        Rows mixed = seeds;
+        refine_rows<6>(chain, task, effort, mixed);
+        for (std::int64_t steps : mixed.iterations) claim(steps <= effort.max_iterations, "most steps");
+        if (effort.max_iterations == 0) claim(mixed.positions == seeds.positions || n_converged(mixed) == 0, "no step");
         claim_alike(attempts<double, 6>(chain, task, effort, seeds),
                     attempts<WideDouble, 6>(chain, task, effort, seeds), 1e-6, "with these settings");
     }
@@ -176,13 +163,14 @@ CHECK(settings_are_obeyed) {
 CHECK(narrow_limits_hold_and_seeds_outside_are_clamped) {
     for_arms([]<int N>(const Chain& chain) {
         Task task = reachable(chain, 0.15);
-        const std::vector<double> seeds = uniform_rows(task, chain.n_joints, 50, 0.6);
+        const Rows seeds = uniform_rows(task, chain.n_joints, 50, 0.6);
         for (int j = 0; j < chain.n_joints; ++j) set_limits(task, j, -0.1 * j, 0.1, false);
         set_limits(task, 1, 0.05, 0.05);
         for (const int n : {1, 3, 50}) {
-            Refined refined({seeds.begin(), seeds.begin() + std::ptrdiff_t(n) * chain.n_joints}, chain.n_joints);
-            refine_rows<N>(chain, task, kEffort, refined.rows());
-            for (int i = 0; i < n; ++i) claim(is_inside(task.bounds, refined.rows().row(i), chain.n_joints), "inside");
+            Rows refined = seeds;
+            refined.resize(n);
+            refine_rows<N>(chain, task, kEffort, refined);
+            for (int i = 0; i < n; ++i) claim(is_inside(task.bounds, refined.row(i), chain.n_joints), "inside");
         }
     });
 }
@@ -190,16 +178,14 @@ CHECK(narrow_limits_hold_and_seeds_outside_are_clamped) {
 CHECK(seeds_that_are_not_numbers_converge_nowhere_and_leave_others_alone) {
     for_arms([]<int N>(const Chain& chain) {
         const Task task = reachable(chain, 0.15);
-        std::vector<double> seeds = uniform_rows(task, chain.n_joints, 41, 0.6);
-        Refined without(seeds, chain.n_joints);
-        refine_rows<N>(chain, task, kEffort, without.rows());
-        for (int j = 0; j < chain.n_joints; ++j) seeds[std::size_t(7 * chain.n_joints + j)] = NAN;
-        Refined with(seeds, chain.n_joints);
-        refine_rows<N>(chain, task, kEffort, with.rows());
-        claim(!with.results.converged[7], "a solution that is no number");
-        claim(std::abs(with.n_converged() - without.n_converged()) <= 2, "others");
-        verify_rows<N>(chain, task, with.rows());
-        claim(!with.results.converged[7], "verified");
+        Rows without = uniform_rows(task, chain.n_joints, 41, 0.6), with = without;
+        refine_rows<N>(chain, task, kEffort, without);
+        for (int j = 0; j < chain.n_joints; ++j) with.row(7)[j] = NAN;
+        refine_rows<N>(chain, task, kEffort, with);
+        claim(!with.converged[7], "a solution that is no number");
+        claim(std::abs(n_converged(with) - n_converged(without)) <= 2, "others");
+        verify_rows<N>(chain, task, with);
+        claim(!with.converged[7], "verified");
     });
 }
 
@@ -213,15 +199,16 @@ CHECK(restarts_find_a_solution_of_each_pose) {
                 targets[std::size_t(16 * i + 15)] = 1.0;
             }
             Task task = reachable(chain, 0.0);
-            Refined solved(std::vector<double>(std::size_t(n) * std::size_t(chain.n_joints)), chain.n_joints);
-            solve_rows<N>(chain, task, kEffort, targets.data(), 1000, Random(0.5), solved.rows());
-            claim(solved.n_converged() == n,
-                  std::to_string(solved.n_converged()) + " of " + std::to_string(n) + " solved");
+            Rows solved({chain.n_joints});
+            solved.resize(n);
+            solve_rows<N>(chain, task, kEffort, targets.data(), 1000, Random(0.5), solved);
+            claim(n_converged(solved) == n,
+                  std::to_string(n_converged(solved)) + " of " + std::to_string(n) + " solved");
             for (int i = 0; i < n; ++i) {
                 std::copy_n(&targets[std::size_t(16 * i)], 12, &task.target[0][0]);
-                Refined one({solved.rows().row(i), solved.rows().row(i) + chain.n_joints}, chain.n_joints);
-                verify_rows<N>(chain, task, one.rows());
-                claim(one.results.converged[0], "a solution that verifies");
+                Rows one({chain.n_joints, {solved.row(i), solved.row(i) + chain.n_joints}});
+                verify_rows<N>(chain, task, one);
+                claim(one.converged[0], "a solution that verifies");
             }
         }
     });
@@ -231,9 +218,10 @@ CHECK(restarts_of_what_is_out_of_reach_end) {
     for_arms([]<int N>(const Chain& chain) {
         std::vector<double> target = {1, 0, 0, 50, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
         const Task task = reachable(chain, 0.0);
-        Refined solved(std::vector<double>(std::size_t(chain.n_joints)), chain.n_joints);
-        solve_rows<N>(chain, task, kEffort, target.data(), 3, Random(0.5), solved.rows());
-        claim(solved.n_converged() == 0 && solved.results.errors[0] > 30.0, "no solution, and its error");
-        claim(is_inside(task.bounds, solved.rows().row(0), chain.n_joints), "the best attempt is within the limits");
+        Rows solved({chain.n_joints});
+        solved.resize(1);
+        solve_rows<N>(chain, task, kEffort, target.data(), 3, Random(0.5), solved);
+        claim(n_converged(solved) == 0 && solved.distances[0] > 30.0, "no solution, and its error");
+        claim(is_inside(task.bounds, solved.row(0), chain.n_joints), "the best attempt is within the limits");
     });
 }
