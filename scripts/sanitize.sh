@@ -17,16 +17,19 @@ find eim_ros -name '*.py' -printf '%P\n' | while read -r file; do
   ln -sf "$PWD/eim_ros/$file" "$TARGET/eim_ros/$file"
 done
 
-tests=("$@")
+each=() tests=("$@")
 if [[ $# == 0 ]]; then
-  tests=(test/solver test/ik/test_{proposal,selection}.py
+  each=(test/solver/test_{instruction_sets,templates}.py)  # which run several instruction sets by themselves
+  tests=(test/solver/test_refining.py test/ik/test_{proposal,selection}.py
     test/kinematics/test_{arguments,continuation,refinement,robot,self_motion,null_space_descent,tolerances}.py)
 fi
 # leaks would be those of the interpreter; its own program is not sanitized, so the runtime has to be loaded first, and
 # with it what throws the exceptions it watches
 export PYTHONPATH=$TARGET ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 runtime() { "${CXX:-g++}" -print-file-name="$1"; }
-for instruction_set in baseline ""; do
-  EIM_ROS_INSTRUCTION_SET=$instruction_set LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" \
-    "$PYTHON" -m pytest -p no:cacheprovider "${tests[@]}"
-done
+run() {
+  EIM_ROS_INSTRUCTION_SET=$1 LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" \
+    "$PYTHON" -m pytest -p no:cacheprovider "${@:2}"
+}
+run "" "${each[@]}" "${tests[@]}"
+run baseline "${tests[@]}"
