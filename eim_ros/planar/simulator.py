@@ -143,19 +143,21 @@ class PlanarSimulator:
     def step(self) -> None:
         """One tick."""
         self.tick += 1
+        if self._trajectory is None:  # at rest: what is seen does not change
+            self.velocity = np.zeros(self.arm.n_links)
+            return
         before = self.q
-        if self._trajectory is not None:
-            since = (self.tick - self._begin_tick) / self.rate - self._delay
-            if since >= 0.0:
-                most = self.arm.velocity_limit / self.rate
-                duration = self._trajectory.duration
-                is_over = since >= duration - 1e-9  # a delay is not a whole number of ticks
-                aim = self._trajectory.at(duration if is_over else since)
-                gap = aim - self.q
-                self.q = self.q + np.clip(gap, -most, most)
-                if is_over and (np.abs(gap) <= most).all():
-                    self.q = aim.copy()
-                    self._trajectory = None
+        since = (self.tick - self._begin_tick) / self.rate - self._delay
+        if since >= 0.0:
+            most = self.arm.velocity_limit / self.rate
+            duration = self._trajectory.duration
+            is_over = since >= duration - 1e-9  # a delay is not a whole number of ticks
+            aim = self._trajectory.at(duration if is_over else since)
+            gap = aim - self.q
+            self.q = self.q + np.clip(gap, -most, most)
+            if is_over and (np.abs(gap) <= most).all():
+                self.q = aim.copy()
+                self._trajectory = None
         self.velocity = (self.q - before) * self.rate
         self._look()
 

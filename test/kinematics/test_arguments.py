@@ -194,7 +194,7 @@ def test_tolerances_that_cannot_be_asked_are_refused(name: str, asked: dict[str,
     assert_refused(name, asked)
 
 
-@pytest.mark.parametrize("name", sorted(OF_A_POSE.keys() - {"pose_errors"}))  # which measures, whatever counts as reached
+@pytest.mark.parametrize("name", sorted(OF_A_POSE.keys() - {"pose_errors"}))  # it has no other options
 @pytest.mark.parametrize("asked", NO_OPTIONS, ids=str)
 def test_what_cannot_be_asked_is_refused(name: str, asked: dict[str, Any]) -> None:
     assert_refused(name, asked)
