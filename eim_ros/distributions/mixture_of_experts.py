@@ -84,11 +84,7 @@ class MixtureOfExperts:
         GaussianMixture
             Batch of the shape of the contexts: (n_samples,) for (n_samples, n_context), one mixture for one context.
         """
-        context = torch.as_tensor(context, dtype=self.dtype, device=self.device)
-        if context.dim() == 0 or context.shape[-1] != self.n_context:
-            raise DistributionError(
-                f"contexts must end in an axis of {self.n_context}, got shape {tuple(context.shape)}", context.shape
-            )
+        context = self._contexts(context)
         batch = context.shape[:-1]
         rows = context.reshape(math.prod(batch), self.n_context)
         components, log_weights = self.experts(rows), self.gating(rows)
@@ -117,6 +113,7 @@ class MixtureOfExperts:
         Parameters
         ----------
         context : Tensor (n_samples, n_context)
+            As for a call.
         generator : torch.Generator, optional
             That of torch if missing.
 
@@ -131,6 +128,7 @@ class MixtureOfExperts:
         self, context: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """As `sample`; also which expert each sample is of, (n_samples,) of int64."""
+        context = self._contexts(context)
         level = torch.rand(len(context), 1, generator=generator, dtype=context.dtype, device=context.device)
         step = max(1, CHUNK_ELEMENTS // self.n_components)
         drawn = []
@@ -214,6 +212,18 @@ class MixtureOfExperts:
     @property
     def _any_tensor(self) -> Tensor:
         return next(iter(self.experts.tensors().values()))
+
+    def _contexts(self, context: Any) -> Tensor:
+        """Contexts (..., n_context) in the dtype and on the device of the model."""
+        try:
+            converted = torch.as_tensor(context, dtype=self.dtype, device=self.device)
+        except (TypeError, ValueError) as error:
+            raise DistributionError(f"contexts must be numbers: {error}", context) from error
+        if converted.dim() == 0 or converted.shape[-1] != self.n_context:
+            raise DistributionError(
+                f"contexts must end in an axis of {self.n_context}, got shape {tuple(converted.shape)}", converted.shape
+            )
+        return converted
 
     def _normalised(self, entropy: Tensor) -> Tensor:
         if self.n_components == 1:

@@ -124,7 +124,7 @@ class EIM:
 
         Parameters
         ----------
-        data : Tensor or pair of Tensor
+        data : array or Tensor, or pair of them
             Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
         initial : MixtureOfExperts or GaussianMixture, optional
             Start, of any family; the best of several k-means starts and a few iterations of EM otherwise, and

@@ -126,7 +126,7 @@ class EM:
 
         Parameters
         ----------
-        data : Tensor or pair of Tensor
+        data : array or Tensor, or pair of them
             Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
         initial : MixtureOfExperts or GaussianMixture, optional
             Start of any family, with any number of components; k-means on the standardised joint otherwise, and for all

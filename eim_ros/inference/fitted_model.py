@@ -99,7 +99,11 @@ class FittedModel:
     @staticmethod
     def load(path: str | Path) -> FittedModel:
         """Read what `save` or `save_model` wrote; `ModelFileError` says why a file is refused."""
-        model, _ = load_model(path)
+        return FittedModel.of(load_model(path)[0])
+
+    @staticmethod
+    def of(model: GaussianMixture | MixtureOfExperts) -> FittedModel:
+        """A model from elsewhere, as if it had been fitted."""
         if isinstance(model, GaussianMixture):
             return FittedModel(MixtureOfExperts.from_mixture(model), conditional=False)
         return FittedModel(model)

@@ -128,7 +128,7 @@ class TruncatedEM:
 
         Parameters
         ----------
-        data : Tensor or pair of Tensor
+        data : array or Tensor, or pair of them
             Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
         initial : MixtureOfExperts or GaussianMixture, optional
             Start, linear, with any number of components; k-means on the standardised joint otherwise.

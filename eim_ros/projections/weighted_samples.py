@@ -9,7 +9,7 @@ a = eta + tau and s = a + omega, the new one is the old one's samples with weigh
     H(new)         = -KL(new || old) - mean_j sum_m w_jm log q_old(x_jm|y_j).
 
 For a fixed a the entropy rises with omega, and with the least feasible omega the KL falls with a: two nested monotone
-root-finds, as in `categorical`. The sum over a context's weights is what keeps p(y) as it is.
+root-finds, as in `categorical_dual`. The sum over a context's weights is what keeps p(y) as it is.
 """
 
 from __future__ import annotations

@@ -172,8 +172,12 @@ def test_contexts_of_any_shape_and_kind_give_a_batch_of_that_shape(size, kind):
 
 @pytest.mark.parametrize("shape", [(4, 3), (3,), ()])
 def test_contexts_of_a_wrong_size_are_refused(shape):
-    with pytest.raises(DistributionError, match="axis of 2"):
-        random_mixture_of_experts(11, 3, 2, 2)(torch.zeros(shape))
+    model = random_mixture_of_experts(11, 3, 2, 2)
+    for ask in (model, model.sample):
+        with pytest.raises(DistributionError, match="axis of 2"):
+            ask(torch.zeros(shape))
+        with pytest.raises(DistributionError, match="must be numbers"):
+            ask("here")
 
 
 def test_samples_come_alone_or_with_their_experts():
@@ -182,3 +186,4 @@ def test_samples_come_alone_or_with_their_experts():
     sample, expert = model.sample_with_components(context, generator_of(0))
     assert expert.shape == (9,)
     assert torch.equal(model.sample(context, generator_of(0)), sample)
+    assert torch.equal(model.sample(context.numpy(), generator_of(0)), sample)

@@ -12,8 +12,7 @@ from eim_ros.numerics import threads
 
 MIXTURE = random_mixture(0, 3, 2)
 EXPERTS = random_mixture_of_experts(1, 4, 2, 1)
-FITTED = FittedModel(MixtureOfExperts.from_mixture(MIXTURE), conditional=False)
-CONDITIONAL = FittedModel(EXPERTS)
+FITTED, CONDITIONAL = FittedModel.of(MIXTURE), FittedModel.of(EXPERTS)
 SAMPLE, CONTEXT = normal(generator_of(2), 20, 2), normal(generator_of(3), 20, 1)
 
 
