@@ -49,7 +49,7 @@ def draw_planar_posterior(
         Above all panels.
     """
     generator = generator or torch.Generator().manual_seed(0)
-    q, component = mixture.sample(generator, N_SAMPLES)
+    q, component = mixture.sample_with_components(N_SAMPLES, generator)
     nearest = target.nearest_goal(q)
     n = len(target.goals)
     figure = Figure(figsize=(3.6 * n, 4.2), dpi=100, layout="constrained")
