@@ -59,7 +59,9 @@ class GMMVIConfig(Settings):
     start_scale: float = option(1.0, "standard deviation of its components", minimum=1e-12)
 
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
-    max_evaluations: int = option(0, "upper bound on evaluations of the target; 0: none", minimum=0)
+    max_evaluations: int = option(
+        0, "upper bound on evaluations of the target (with reuse the last iteration may exceed it); 0: none", minimum=0
+    )
     plateau_window: int = option(
         0, "stop when the ELBO rises by no more than its noise from so many iterations to the next; 0: never", minimum=0
     )

@@ -145,6 +145,7 @@ class GMMVI:
             means.new_full((2,), torch.nan),
             float(components.entropy().mean()),
             evaluations=0,
+            last_evaluations=0,
             iteration=0,
             generator=generator,
         )

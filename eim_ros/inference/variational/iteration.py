@@ -49,8 +49,8 @@ class GMMVIState:
         E_q[R] [nat] of the last two iterations, the newest last; NaN before.
     first_entropy : float
         Mean entropy of the components of the start [nat].
-    evaluations : int
-        Of the target, so far.
+    evaluations, last_evaluations : int
+        Of the target, so far and in the last iteration.
     iteration : int
     generator : torch.Generator
     """
@@ -61,6 +61,7 @@ class GMMVIState:
     elbo: Tensor
     first_entropy: float
     evaluations: int
+    last_evaluations: int
     iteration: int
     generator: torch.Generator
 
@@ -94,7 +95,7 @@ class GMMVIState:
             "weight_step": self.weight_step,
             "elbo": self.elbo,
             "first_entropy": torch.tensor(self.first_entropy, dtype=torch.float64),
-            "counts": torch.tensor([mixture.n_additions, reservoir.n_seen, self.evaluations]),
+            "counts": torch.tensor([mixture.n_additions, reservoir.n_seen, self.evaluations, self.last_evaluations]),
             "generator": self.generator.get_state(),
         }
         return tensors if recent.gradient is None else {**tensors, "database.gradient": recent.gradient}
@@ -167,6 +168,7 @@ class Iteration:
             elbo,
             state.first_entropy,
             state.evaluations + len(selection.component),
+            len(selection.component),
             state.iteration + 1,
             generator,
         )
@@ -176,7 +178,7 @@ class Iteration:
         device = state.generator.device
         state.generator.set_state(tensors["generator"])
         placed = {name: value.to(device) for name, value in tensors.items() if name not in ("generator", "counts")}
-        n_additions, n_seen, evaluations = tensors["counts"].tolist()
+        n_additions, n_seen, evaluations, last_evaluations = tensors["counts"].tolist()
 
         def part(name: str) -> dict[str, Tensor]:
             return {key.removeprefix(name): value for key, value in placed.items() if key.startswith(name)}
@@ -201,6 +203,7 @@ class Iteration:
             placed["elbo"],
             float(placed["first_entropy"]),
             evaluations,
+            last_evaluations,
             iteration,
             state.generator,
         )
@@ -210,8 +213,11 @@ class Iteration:
 
     def exhausted(self, state: GMMVIState) -> bool:
         """Whether another iteration might evaluate the target more often than is allowed."""
-        bound = self.config.max_evaluations
-        return 0 < bound < state.evaluations + self.modules.samples.n_new(state.mixture.components.n_components)
+        bound, rule = self.config.max_evaluations, self.modules.samples
+        needed = rule.n_new(state.mixture.components.n_components)
+        if len(state.database.recent):  # which spare many: those of the last iteration tell how many
+            needed = min(needed, state.last_evaluations)
+        return 0 < bound < state.evaluations + needed
 
     def _evaluated(self, target: TargetDensity, sample: Tensor) -> Evaluated:
         no_context = sample[:, :0]

@@ -154,7 +154,7 @@ class SampleDatabase:
             Evaluated(nothing, nothing[:, 0], nothing if with_gradient else None),
             torch.empty(0, dtype=torch.int64, device=nothing.device),
             components.take(torch.empty(0, dtype=torch.int64, device=nothing.device)),
-            Reservoir(nothing.new_empty(reservoir_size, components.n_dims), nothing.new_empty(reservoir_size)),
+            Reservoir(nothing.new_zeros(reservoir_size, components.n_dims), nothing.new_zeros(reservoir_size)),
         )
 
     def trimmed(self, n_recent: int) -> SampleDatabase:
