@@ -23,7 +23,7 @@ inline void add_steps(const Chain& chain, const Task& task, const Spread& spread
                       const Places& known, Configurations& ends) {
     const int n_joints = joints_of<N>(chain);
     const double foreseen = kManifoldForesight * kSpacing * spread.step;
-    double direction[kJoints<N>], tangent[kJoints<N>], end[kJoints<N>];
+    double direction[kJoints<N>] = {}, tangent[kJoints<N>], end[kJoints<N>];
     Places own(task.bounds, n_joints);
     Kinematics<double, N> at;
     forward<N>(chain, point, at);

@@ -61,12 +61,11 @@ inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // (3, 4
 
 template <class V>
 inline Frame<V> target_of(const Task& task) {
-    using S = Scalar<V>;
     Frame<V> frame;
     for (int k = 0; k < 3; ++k) {
         const double* row = task.target[k];
-        frame.x[k] = fill<V>(S(row[0])), frame.y[k] = fill<V>(S(row[1])), frame.z[k] = fill<V>(S(row[2]));
-        frame.origin[k] = fill<V>(S(row[3]));
+        frame.x[k] = fill<V>(row[0]), frame.y[k] = fill<V>(row[1]), frame.z[k] = fill<V>(row[2]);
+        frame.origin[k] = fill<V>(row[3]);
     }
     return frame;
 }

@@ -11,7 +11,7 @@ from kinematics.robots import robot_and_oracle
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.samples import NO_EXPERT
-from eim_ros.ik.search import DISTINCT_TOLERANCE, MOST_SEEDS_PER_ROUND, MOST_CONTINUED
+from eim_ros.ik.search import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
 from eim_ros.ik.training.metrics import exact_solutions
 
 MODELS = ("panda_pose", "iiwa14_pose")
