@@ -96,10 +96,10 @@ class GatingProblem:
         return update, np.c_[update.gating.weights.numpy(), update.gating.biases.numpy()]
 
 
-@pytest.mark.parametrize("kl_weight", [1.0, 0.0])
-def test_gain_is_that_of_a_generic_solver_whatever_bounds_are_active(kl_weight):
+@pytest.mark.parametrize(("kl_weight", "n_problems"), [(1.0, N_PROBLEMS), (0.0, 30)])
+def test_gain_is_that_of_a_generic_solver_whatever_bounds_are_active(kl_weight, n_problems):
     active, oracle_failed = set(), 0
-    for seed in range(N_PROBLEMS):
+    for seed in range(n_problems):
         problem = GatingProblem.random(seed, kl_weight)
         update, parameters = problem.projected()
         greatest = problem.greatest_gain()
@@ -108,7 +108,7 @@ def test_gain_is_that_of_a_generic_solver_whatever_bounds_are_active(kl_weight):
         assert problem.kl(parameters)[0] <= problem.kl_bound * (1.0 + 1e-9), seed
         assert problem.entropy_loss(parameters)[0] <= problem.entropy_loss_bound + 1e-9, seed
         active.add((update.eta > 0.0, update.omega > 0.0))
-    assert oracle_failed <= 5
+    assert oracle_failed <= n_problems // 20
     some_bound = {(False, True), (True, False), (True, True)}
     assert active == (some_bound | {(False, False)} if kl_weight > 0.0 else some_bound)
 
