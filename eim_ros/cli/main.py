@@ -20,6 +20,7 @@ VERBS = {
     "import": "turn recorded bags into a data set of motions or of poses and configurations",
     "recover": "make bags whole that were cut off",
     "train": "learn an inverse kinematics model or a motion prior from a data set",
+    "vi": "fit a Gaussian mixture to a target density: variational inference",
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
     "sample": "configurations for a pose, of a model or of a robot",
     "motion": "motions from a motion prior, and how likely motions are",

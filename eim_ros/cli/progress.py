@@ -14,7 +14,7 @@ from eim_ros.inference import State
 
 __all__ = ["JsonProgress", "ProgressBar"]
 
-SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accuracy": "acc"}
+SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accuracy": "acc", "elbo": "ELBO"}
 
 
 class ProgressBar:
@@ -23,24 +23,28 @@ class ProgressBar:
     Parameters
     ----------
     n_iterations : int
+        How much there is to do, in iterations or in the unit.
     label : str
     enabled : bool
+    unit : str
+        "it" for iterations, or the name of a figure of the record, which is summed.
     """
 
-    def __init__(self, n_iterations: int, label: str = "training", *, enabled: bool = True) -> None:
+    def __init__(self, n_iterations: int, label: str = "training", *, enabled: bool = True, unit: str = "it") -> None:
+        self._unit = unit
         self._bar = tqdm(
             total=n_iterations,
             desc=label,
             file=sys.stderr,
             disable=not enabled,
-            unit="it",
+            unit=unit,
             mininterval=0.5 if sys.stderr.isatty() else 10.0,
         )
 
     def __call__(self, state: State, record: dict[str, float]) -> None:
         figures = {short: f"{record[name]:.3f}" for name, short in SHOWN.items() if name in record}
         self._bar.set_postfix(figures, refresh=False)
-        self._bar.update(state.iteration - self._bar.n)
+        self._bar.update(state.iteration - self._bar.n if self._unit == "it" else int(record[self._unit]))
 
     def enter(self, phase: str) -> None:
         """A phase of the training begins; the bar is for one of them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,6 +62,8 @@ def _defaults(name: str, classes: Sequence[type[Settings]]) -> str:
 def _options(field: dataclasses.Field[Any], annotation: Any, defaults: str) -> dict[str, Any]:
     unit = f" [{field.metadata['unit']}]" if field.metadata["unit"] else ""
     options: dict[str, Any] = {"help": f"{field.metadata['description']}{unit} ({defaults})"}
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):  # of a type and None, which no flag means
+        annotation = next(kind for kind in typing.get_args(annotation) if kind is not type(None))
     if annotation is bool:
         return {**options, "action": argparse.BooleanOptionalAction}
     if typing.get_origin(annotation) is tuple:

@@ -127,13 +127,44 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
         torch.zeros(2).double(), normal(generator_of(1), 2, 2), torch.eye(2).double().expand(2, 2, 2)
     )
     result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
-    assert result.status is Status.MAX_ITERATIONS
     assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values())
     shares = result.history.column("non_finite")
     assert len(shares) == 30
     assert 0.0 < shares[0] < 0.9
-    assert result.history.column("elbo")[-1] > result.history.column("elbo")[0] - 0.5
+    first, last = result.history.records[0], result.history.records[-1]
+    assert "elbo" not in first  # minus infinity, which a history does not keep
+    assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
+    assert last.get("elbo_inside", last.get("elbo")) > first["elbo_inside"] - 0.5
     assert result.model.covariance.diagonal().max() < 3.0
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
+    """exp(-|x|^2/2) where the first coordinate is positive and zero elsewhere: log Z = log pi.
+
+    To ignore the rest gave an ELBO of log 2 pi with half of the samples there, and CONVERGED.
+    """
+
+    def target(sample):
+        value = -0.5 * sample.square().sum(-1)
+        return torch.where(sample[:, 0] > 0.0, value, torch.full_like(value, -math.inf))
+
+    start = GaussianMixture(
+        torch.zeros(n_components).double(),
+        normal(generator_of(1), n_components, 2),
+        torch.eye(2).double().expand(n_components, 2, 2),
+    )
+    config = KnownDensityEIMConfig(n_iterations=100)
+    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    first, last = result.history.records[0], result.history.records[-1]
+    assert first["outside"] > 0.1
+    assert last.get("outside", 0.0) < 0.03
+    for record in result.history.records:
+        bound = math.log(math.pi) + 3.0 * record["elbo_standard_error"]
+        assert record.get("elbo", -math.inf) < bound
+        assert record.get("elbo_inside", -math.inf) < bound
+    assert last.get("elbo_inside", last.get("elbo")) > math.log(math.pi) - 0.5
+    assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
 
 def test_bimodal_target_gives_one_mode_or_both_with_as_many_components():

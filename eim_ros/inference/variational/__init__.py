@@ -1,4 +1,4 @@
-"""Variational inference with Gaussian mixtures by natural gradients: seven modules, any combination of their options."""
+"""Variational inference with Gaussian mixtures by natural gradients: seven modules, whose options combine freely."""
 
 from eim_ros.inference.variational.component_adaptation import (
     AdaptiveComponents,
@@ -16,7 +16,7 @@ from eim_ros.inference.variational.configuration import ALGORITHMS, GMMVIConfig
 from eim_ros.inference.variational.gmmvi import GMMVI, random_start
 from eim_ros.inference.variational.iteration import GMMVIState
 from eim_ros.inference.variational.modules import Modules
-from eim_ros.inference.variational.natural_gradient import GradientEstimator, More, Stein
+from eim_ros.inference.variational.natural_gradient import GradientEstimator, More, Regression, Stein
 from eim_ros.inference.variational.sample_selection import ComponentSamples, MixtureSamples, SampleSelection
 from eim_ros.inference.variational.step_size import AdaptiveStepSize, DecayingStepSize, FixedStepSize, StepSize
 from eim_ros.inference.variational.weight_update import DirectWeights, TrustRegionWeights, WeightUpdate
@@ -42,6 +42,7 @@ __all__ = [
     "MixtureSamples",
     "Modules",
     "More",
+    "Regression",
     "SampleSelection",
     "Stein",
     "StepSize",

@@ -123,6 +123,24 @@ class Components(Protocol):
         """
         ...
 
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        """Natural gradient from a linear function fitted to grad R by least squares.
+
+        Parameters
+        ----------
+        offset : Tensor (n_dims,)
+            The samples' origin.
+        moments : pair of Tensor (n_components, n_products)
+            Means of `products(x - offset, grad R)` and of `products(x - offset, x - offset)`.
+        mean : Tensor (n_components, n_dims)
+            Means of x - offset.
+        slope : Tensor (n_components, n_dims)
+            Means of grad R.
+        """
+        ...
+
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         """Products y_a y_b, a <= b, that a quadratic function needs, (..., n_products), of y (..., n_dims)."""
         ...

@@ -22,7 +22,11 @@ LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("weight_step_size", {"X": "fixed", "G": "decaying", "N": "adaptive"}),
 )
 
+# Beyond the paper, in the same places.
+OWN_LETTERS = {"natural_gradient": {"L": "regression"}}
+
 ALGORITHMS = {
+    "LAMTRON": "SAMTRON with gradients by least squares: fewer samples, finer results",
     "SAMTRON": "the paper's best",
     "SAMTROX": "SAMTRON with a fixed step size of the weights",
     "SAMTRUX": "SAMTRON with direct updates of the weights",
@@ -39,7 +43,9 @@ class GMMVIConfig(Settings):
     """Settings of `GMMVI`; the defaults are SAMTRON. Those of options that are not chosen have no effect."""
 
     natural_gradient: str = option(
-        "stein", "estimate of the natural gradients: first order, or zero order", choices=("stein", "more")
+        "stein",
+        "estimate of the natural gradients: first order by Stein's lemma or by a regression, or zero order",
+        choices=("stein", "regression", "more"),
     )
     adaptation: str = option("adaptive", "number of components", choices=("fixed", "adaptive"))
     samples: str = option("component", "what samples are drawn from", choices=("mixture", "component"))
@@ -54,8 +60,12 @@ class GMMVIConfig(Settings):
 
     covariance: str = option("full", "kind of covariance", choices=("full", "diagonal"))
     temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
-    n_components: int = option(10, "components of the start, where none is given", minimum=1)
-    start_spread: float = option(1.0, "standard deviation of the means of such a start", minimum=0.0)
+    n_components: int = option(
+        0, "components of the start, where none is given; 0: as many as the target suggests, or 10", minimum=0
+    )
+    start_spread: float = option(
+        1.0, "standard deviation of the means of such a start, if the target suggests none", minimum=0.0
+    )
     start_scale: float = option(1.0, "standard deviation of its components", minimum=1e-12)
 
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
@@ -75,20 +85,24 @@ class GMMVIConfig(Settings):
     first_ridge: float = option(1e-12, "ridge of the zero-order regression at first, and at least", minimum=0.0)
     largest_ridge: float = option(1e-6, "ridge of the zero-order regression at most", minimum=0.0)
     outside_penalty: float = option(
-        OUTSIDE_PENALTY, "where the target is not finite, its log density counts as the least finite one less this", unit="nat",
+        OUTSIDE_PENALTY,
+        "where the target is not finite, its log density counts as the least finite one less this",
+        unit="nat",
         minimum=0.0,
-    )  # fmt: skip
+    )
 
     first_component_step: float | None = option(
-        None, "step size of a component's first update: KL of a trust region [nat], else a factor; .1 or .01 if missing",
+        None,
+        "step size of a component's first update: KL of a trust region [nat], else a factor; none: .1 or .01",
         minimum=0.0,
-    )  # fmt: skip
+    )
     smallest_component_step: float = option(1e-3, "smallest adaptive step size of a component", minimum=0.0)
     largest_component_step: float = option(1.0, "largest adaptive step size of a component", minimum=0.0)
     first_weight_step: float | None = option(
-        None, "step size of the weights' first update: KL of a trust region [nat], else a factor; .1 or 1 if missing",
+        None,
+        "step size of the weights' first update: KL of a trust region [nat], else a factor; none: .1 or 1",
         minimum=0.0,
-    )  # fmt: skip
+    )
     smallest_weight_step: float = option(1e-5, "smallest adaptive step size of the weights", minimum=0.0)
     largest_weight_step: float = option(4.0, "largest adaptive step size of the weights", minimum=0.0)
     decay_exponent: float = option(0.55, "a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
@@ -109,7 +123,7 @@ class GMMVIConfig(Settings):
         Parameters
         ----------
         word : str
-            Seven letters of either case, see `LETTERS`: "SAMTRON".
+            Seven letters of either case, see `LETTERS` and `OWN_LETTERS`: "SAMTRON".
         **settings
             Further settings by name.
         """
@@ -119,7 +133,8 @@ class GMMVIConfig(Settings):
                 f"{word!r} names no algorithm: expected {len(LETTERS)} letters such as SAMTRON, one per module", word
             )
         values: dict[str, Any] = {}
-        for place, (letter, (name, options)) in enumerate(zip(letters, LETTERS, strict=True), 1):
+        for place, (letter, (name, papers)) in enumerate(zip(letters, LETTERS, strict=True), 1):
+            options = papers | OWN_LETTERS.get(name, {})
             if letter not in options:
                 known = ", ".join(f"{key} ({value})" for key, value in options.items())
                 raise ConfigurationError(f"letter {place} of {word!r}, for {name}, must be one of {known}", word)
@@ -129,5 +144,8 @@ class GMMVIConfig(Settings):
     @property
     def word(self) -> str:
         """The seven letters of these settings."""
-        names = ({value: key for key, value in options.items()}[getattr(self, name)] for name, options in LETTERS)
-        return "".join(names)
+        word = ""
+        for name, papers in LETTERS:
+            options = papers | OWN_LETTERS.get(name, {})
+            word += next(letter for letter, value in options.items() if value == getattr(self, name))
+        return word

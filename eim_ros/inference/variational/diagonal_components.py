@@ -62,6 +62,13 @@ class DiagonalComponents:
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
         return NaturalGradient((self.means - offset) * slope - moment, self.scales * slope)
 
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        hessian = (moments[0] - mean * slope) / (moments[1] - mean.square())
+        at_mean = slope - hessian * (mean - (self.means - offset))
+        return NaturalGradient(-self.scales.square() * hessian, self.scales * at_mean)
+
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         return whitened.square()
 

@@ -73,6 +73,18 @@ class FullComponents:
         hessian = self.whitening @ (moment.reshape(local.shape) - local) @ self.scale_trils
         return NaturalGradient(-0.5 * (hessian + hessian.mT), (slope.unsqueeze(-2) @ self.scale_trils).squeeze(-2))
 
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        shape, column = self.scale_trils.shape, mean.unsqueeze(-1)
+        cross = self.whitening @ (moments[0].reshape(shape) - column * slope.unsqueeze(-2)) @ self.scale_trils
+        spread = self.whitening @ (moments[1].reshape(shape) - column * column.mT) @ self.whitening.mT
+        factor, info = torch.linalg.cholesky_ex(spread)
+        slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
+        center = self.whitening @ (column - (self.means - offset).unsqueeze(-1))
+        at_mean = (slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes).squeeze(-2)
+        return NaturalGradient(-0.5 * (slopes + slopes.mT), at_mean)
+
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         row, column = torch.triu_indices(self.n_dims, self.n_dims, device=whitened.device)
         return whitened[..., row] * whitened[..., column]

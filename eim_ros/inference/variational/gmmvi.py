@@ -8,12 +8,14 @@ natural gradient variational inference with Gaussian mixture models"); see `GMMV
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.errors import ConfigurationError, DistributionError
+from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.run import Checkpoint, FitResult, run
 from eim_ros.inference.target_density import Target, TargetDensity, target_density
 from eim_ros.inference.variational.component_adaptation import Mixture
@@ -30,6 +32,7 @@ from eim_ros.numerics.threads import torch_threads
 __all__ = ["GMMVI", "random_start"]
 
 N_CHECKED = 200
+N_COMPONENTS = 10  # where neither settings nor target tell
 
 
 class GMMVI:
@@ -41,15 +44,28 @@ class GMMVI:
         Log density, which need not be normalised, of samples (n, n_dims). Where it has no method `score`, it is
         differentiated automatically if gradients are needed. One with a method `minibatch(generator)` is replaced by
         what that returns, in each iteration anew; one with a method `at(iteration)` is annealed, see `target_density`.
-    config : GMMVIConfig
+    config : GMMVIConfig, optional
     modules : Modules, optional
         Modules of one's own; otherwise those that the settings name.
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `GMMVIConfig`, which replace those of `config`: `GMMVI(target, n_components=10, seed=3)`.
     """
 
-    def __init__(self, target: Target, config: GMMVIConfig | None = None, modules: Modules | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        config: GMMVIConfig | None = None,
+        modules: Modules | None = None,
+        *,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
         self.target = target
-        self.config = config or GMMVIConfig()
+        self.config = configuration(GMMVIConfig, config, settings)
         self.modules = modules or Modules.of(self.config)
+        self.seed = checked_seed(seed)
 
     @torch_threads()
     def fit(
@@ -66,10 +82,11 @@ class GMMVI:
         Parameters
         ----------
         initial : GaussianMixture, optional
-            Start; otherwise `random_start` by the settings, for a target that tells its `n_dims`. Of full covariances
-            the variances are taken where diagonal ones are asked for.
+            Start; otherwise what the target suggests, `target.start.mixture(generator, n_components)`, or
+            `random_start` by the settings for a target that tells its `n_dims`. Of full covariances the variances are
+            taken where diagonal ones are asked for.
         generator : torch.Generator, optional
-            All randomness; seed 0 if missing. Its device is where the fit runs.
+            All randomness; the learner's seed if missing. Its device is where the fit runs.
         callbacks, checkpoint, resume
             See `run`.
 
@@ -92,7 +109,7 @@ class GMMVI:
             is NaN or plus infinity at samples of the start or finite at none of them, or that cannot be differentiated
             though gradients are needed.
         """
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = generator_from(generator, self.seed)
         start = self._start(initial, generator)
         target = target_density(self.target, conditional=False, device=generator.device)
         algorithm = Iteration(self.config, self.modules, target)
@@ -119,10 +136,14 @@ class GMMVI:
     def _start(self, initial: GaussianMixture | None, generator: torch.Generator) -> GaussianMixture:
         n_dims = getattr(self.target, "n_dims", None)
         if initial is None:
-            if n_dims is None:
+            config, suggested = self.config, getattr(self.target, "start", None)
+            if suggested is not None:
+                initial = suggested.mixture(generator, config.n_components or None)
+            elif n_dims is not None:
+                n_components = config.n_components or N_COMPONENTS
+                return random_start(n_dims, n_components, config.start_spread, config.start_scale, generator)
+            else:
                 raise DistributionError("a start is needed: the target does not tell its n_dims", self.target)
-            config = self.config
-            return random_start(n_dims, config.n_components, config.start_spread, config.start_scale, generator)
         if n_dims is not None and initial.n_dims != n_dims:
             raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target {n_dims}", n_dims)
         return MixtureOfExperts.from_mixture(initial).to(dtype=torch.float64, device=generator.device).as_mixture()

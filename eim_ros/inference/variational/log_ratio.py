@@ -80,15 +80,22 @@ class LogRatio:
         """E_o[R] [nat], (n_components,)."""
         return self.weights.mean(self.value.unsqueeze(-1)).squeeze(-1)
 
-    def moment(self, components: Components, offset: Tensor) -> Tensor:
-        """Means of `components.products(x - offset, grad R)` under every component, (n_components, n_products)."""
-        assert self.gradient is not None
-        n_products = components.products(self.sample[:1], self.gradient[:1]).shape[-1]
+    def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
+        """Means of `components.products(x - offset, factor)` under every component, (n_components, n_products).
+
+        Parameters
+        ----------
+        components : Components
+        offset : Tensor (n_dims,)
+        factor : Tensor (n_samples, n_dims)
+        """
+        n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
         step = max(1, CHUNK_PRODUCTS // n_products)
         total = self.sample.new_zeros(components.n_components, n_products)
-        chunks = zip(self.sample.split(step), self.gradient.split(step), self.weights.values.split(step), strict=True)
-        for sample, gradient, values in chunks:
-            total.addmm_(values.T, components.products(sample - offset, gradient))
+        for rows, second, values in zip(
+            self.sample.split(step), factor.split(step), self.weights.values.split(step), strict=True
+        ):
+            total.addmm_(values.T, components.products(rows - offset, second))
         return total / self.weights.total.unsqueeze(-1)
 
     @property

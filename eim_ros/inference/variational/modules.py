@@ -16,7 +16,7 @@ from eim_ros.inference.variational.component_update import (
     TrustRegionUpdate,
 )
 from eim_ros.inference.variational.configuration import GMMVIConfig
-from eim_ros.inference.variational.natural_gradient import GradientEstimator, More, Stein
+from eim_ros.inference.variational.natural_gradient import GradientEstimator, More, Regression, Stein
 from eim_ros.inference.variational.sample_selection import ComponentSamples, MixtureSamples, SampleSelection
 from eim_ros.inference.variational.step_size import AdaptiveStepSize, DecayingStepSize, FixedStepSize, StepSize
 from eim_ros.inference.variational.weight_update import DirectWeights, TrustRegionWeights, WeightUpdate
@@ -53,7 +53,7 @@ class Modules:
         return cls(
             samples(config.n_samples, config.reuse_ratio),
             component_step,
-            Stein() if config.natural_gradient == "stein" else More(),
+            _estimator(config.natural_gradient),
             _component_update(config.component_update),
             weight_step,
             DirectWeights() if config.weight_update == "direct" else TrustRegionWeights(),
@@ -70,6 +70,12 @@ def _step_size(kind: str, first: float, shape: tuple[float, float, float]) -> St
     if kind == "fixed":
         return FixedStepSize(first)
     return DecayingStepSize(first, exponent) if kind == "decaying" else AdaptiveStepSize(first, smallest, largest)
+
+
+def _estimator(kind: str) -> GradientEstimator:
+    if kind == "more":
+        return More()
+    return Regression() if kind == "regression" else Stein()
 
 
 def _component_update(kind: str) -> ComponentUpdate:

@@ -11,9 +11,10 @@ from torch import Tensor
 from eim_ros.inference.variational.components import Components, NaturalGradient
 from eim_ros.inference.variational.log_ratio import LogRatio
 
-__all__ = ["GradientEstimator", "More", "Stein"]
+__all__ = ["GradientEstimator", "More", "Regression", "Stein"]
 
 CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
+ENOUGH = 2.0  # effective samples for each unknown of a regression
 LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change the regression
 
 
@@ -48,7 +49,37 @@ class Stein:
         assert ratio.gradient is not None
         offset = components.means.mean(0)
         slope = ratio.weights.mean(ratio.gradient)
-        return components.stein_gradient(offset, ratio.moment(components, offset), slope)
+        return components.stein_gradient(offset, ratio.moment(components, offset, ratio.gradient), slope)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """First order, by least squares: a linear function is fitted to grad R at the samples, beyond the paper.
+
+    Stein's sums have the noise of n samples whatever R is; this fit has that of its residuals, and is exact where R is
+    quadratic. Where a component has too few samples for it, Stein's lemma serves.
+    """
+
+    needs_gradient = True
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        assert ratio.gradient is not None
+        offset = components.means.mean(0)
+        slope = ratio.weights.mean(ratio.gradient)
+        local = ratio.sample - offset
+        moment = ratio.moment(components, offset, ratio.gradient)
+        fitted = components.regressed_gradient(
+            offset, (moment, ratio.moment(components, offset, local)), ratio.weights.mean(local), slope
+        )
+        enough = ratio.weights.effective_samples() >= ENOUGH * (components.n_dims + 1)
+        if bool(enough.all()):
+            return fitted
+        plain = components.stein_gradient(offset, moment, slope)
+        chosen = enough.reshape(-1, *[1] * (plain.curvature.dim() - 1))
+        return NaturalGradient(
+            torch.where(chosen, fitted.curvature, plain.curvature),
+            torch.where(enough.unsqueeze(-1), fitted.slope, plain.slope),
+        )
 
 
 @dataclass(frozen=True)

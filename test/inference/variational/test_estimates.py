@@ -10,7 +10,7 @@ from torch.distributions import MultivariateNormal
 
 from eim_ros.inference.variational.components import NaturalGradient
 from eim_ros.inference.variational.log_ratio import log_ratio
-from eim_ros.inference.variational.natural_gradient import More, Stein
+from eim_ros.inference.variational.natural_gradient import More, Regression, Stein
 from eim_ros.inference.variational.sample_database import Selection
 
 KINDS = ("full", "diagonal")
@@ -57,7 +57,9 @@ def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
     found = Stein()(components, ratio, RIDGE)
     sample = selection.sample.clone().requires_grad_(True)
     parts = normals(components)
-    log_model = torch.logsumexp(torch.stack([w + p.log_prob(sample) for w, p in zip(log_weights, parts)]), 0)
+    log_model = torch.logsumexp(
+        torch.stack([w + p.log_prob(sample) for w, p in zip(log_weights, parts, strict=True)]), 0
+    )
     gradient = selection.gradient - torch.autograd.grad(log_model.sum(), sample)[0]
     sample = sample.detach()
     for number, part in enumerate(parts):
@@ -73,7 +75,9 @@ def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
         curvature, own_slope = in_own_coordinates(components, hessian, slope / total, number)
         torch.testing.assert_close(found.curvature[number], curvature, rtol=1e-8, atol=1e-8)
         torch.testing.assert_close(found.slope[number], own_slope, rtol=1e-8, atol=1e-8)
-    expected = torch.stack([(ratio.weights.values[:, k] * ratio.value).sum() / ratio.weights.total[k] for k in range(3)])
+    expected = torch.stack(
+        [(ratio.weights.values[:, k] * ratio.value).sum() / ratio.weights.total[k] for k in range(3)]
+    )
     torch.testing.assert_close(ratio.reward(), expected)
 
 
@@ -103,11 +107,35 @@ def test_zero_order_estimate_is_that_of_a_loop(kind):
         torch.testing.assert_close(found.slope[number], solution[len(pairs) : -1], rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize(("estimator", "tolerance"), [(Stein(), 0.05), (More(), 1e-6)])
-def test_both_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, tolerance):
+@pytest.mark.parametrize("kind", KINDS)
+def test_regression_on_gradients_is_that_of_a_loop(kind):
+    """Weighted least squares of L' grad R on [y, 1]; of diagonal covariances, of each coordinate on its own."""
+    components, log_weights = components_of(kind, 3, 2), log_weights_of(3)
+    ratio, _ = ratio_at(components, log_weights, 20, *quadratic(2))
+    found = Regression()(components, ratio, RIDGE)
+    for number in range(3):
+        whitened = components.take(torch.tensor([number])).whiten(ratio.sample.unsqueeze(0))[0]
+        root = (ratio.weights.values[:, number] / ratio.weights.values[:, number].sum()).sqrt().unsqueeze(-1)
+        gradient = root * (ratio.gradient @ components.scale_trils[number])
+        one = torch.ones(len(whitened), 1).double()
+        if kind == "full":
+            solution = torch.linalg.lstsq(root * torch.cat([whitened, one], -1), gradient).solution
+            curvature, slope = -0.5 * (solution[:2] + solution[:2].T), solution[2]
+        else:
+            each = [
+                torch.linalg.lstsq(root * torch.cat([whitened[:, j : j + 1], one], -1), gradient[:, j : j + 1]).solution
+                for j in range(2)
+            ]
+            curvature, slope = -torch.cat([part[0] for part in each]), torch.cat([part[1] for part in each])
+        torch.testing.assert_close(found.curvature[number], curvature, rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(found.slope[number], slope, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(("estimator", "tolerance"), [(Stein(), 0.05), (More(), 1e-6), (Regression(), 1e-10)])
+def test_all_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, tolerance):
     """One component: R = log p~ - log q is quadratic, E[hessian] = P - A and E[gradient] = b - A mu.
 
-    The regression is exact but for its ridge; Stein's sums have the noise of 30000 samples.
+    The regressions are exact but for a ridge; Stein's sums have the noise of 30000 samples.
     """
     components, (matrix, vector) = components_of("full", 1, 3), quadratic(3)
     ratio, _ = ratio_at(components, torch.zeros(1).double(), 30_000, matrix, vector)

@@ -118,7 +118,9 @@ def test_component_is_added_where_the_rule_says():
         log_model = mixture.log_prob(candidates)
         best = max(
             range(100),
-            key=lambda i: float(target.log_prob(candidates[i])) - max(float(log_model[i]), float(log_model.max()) - delta),
+            key=lambda i: (
+                float(target.log_prob(candidates[i])) - max(float(log_model[i]), float(log_model.max()) - delta)
+            ),
         )
         assert torch.equal(grown.components.means[-1], candidates[best])
         assert float(grown.log_weights[-1]) == pytest.approx(math.log(1e-29), abs=1e-9)

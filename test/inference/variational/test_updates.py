@@ -17,6 +17,10 @@ KINDS = ("full", "diagonal")
 N = 4
 
 
+def steps(size):
+    return torch.full((N,), size, dtype=torch.float64)
+
+
 def natural_gradient(components, kind, strength=1.0, seed=9):
     """Random ones, in own coordinates, and the same as G = -E[hessian] and g = E[gradient] of each component."""
     generator = generator_of(seed)
@@ -26,7 +30,11 @@ def natural_gradient(components, kind, strength=1.0, seed=9):
         curvature = curvature.diagonal(dim1=-2, dim2=-1)
     inverse = torch.linalg.inv(components.scale_trils)
     whole = torch.diag_embed(curvature) if kind == "diagonal" else curvature
-    return NaturalGradient(curvature, slope), inverse.mT @ whole @ inverse, (inverse.mT @ slope.unsqueeze(-1)).squeeze(-1)
+    return (
+        NaturalGradient(curvature, slope),
+        inverse.mT @ whole @ inverse,
+        (inverse.mT @ slope.unsqueeze(-1)).squeeze(-1),
+    )
 
 
 def applied(components, update, gradient, step):
@@ -52,12 +60,10 @@ def assert_component(components, number, mean, precision):
 def test_direct_update_is_the_natural_gradient_and_is_undone_where_it_is_not_positive(kind, strength):
     components = components_of(kind, N, 3)
     gradient, curvature, slope = natural_gradient(components, kind, strength)
-    moved, accepted = applied(components, DirectUpdate(), gradient, torch.full((N,), 0.4, dtype=torch.float64))
+    moved, accepted = applied(components, DirectUpdate(), gradient, steps(0.4))
     covariance = components.scale_trils @ components.scale_trils.mT
     for number in range(N):
-        mean, precision = direct(
-            components.means[number], covariance[number], curvature[number], slope[number], 0.4
-        )
+        mean, precision = direct(components.means[number], covariance[number], curvature[number], slope[number], 0.4)
         is_positive = bool((torch.linalg.eigvalsh(precision) > 0.0).all())
         assert bool(accepted[number]) == is_positive
         if is_positive:
@@ -73,7 +79,7 @@ def test_improved_bayesian_update_is_its_formula_and_always_positive(kind):
     """P' = P + beta (G + beta/2 G Sigma G), mu' = mu + beta Sigma g."""
     components, beta = components_of(kind, N, 3), 0.8
     gradient, curvature, slope = natural_gradient(components, kind, 4.0)
-    moved, accepted = applied(components, ImprovedBayesianUpdate(), gradient, torch.full((N,), beta, dtype=torch.float64))
+    moved, accepted = applied(components, ImprovedBayesianUpdate(), gradient, steps(beta))
     assert bool(accepted.all())
     for number in range(N):
         covariance = components.scale_trils[number] @ components.scale_trils[number].T
@@ -90,7 +96,7 @@ def test_trust_region_update_uses_its_bound_and_is_a_natural_gradient_step(kind,
     components = components_of(kind, N, 3)
     gradient, curvature, slope = natural_gradient(components, kind, 3.0)
     spectrum = components.spectrum(gradient)
-    step = TrustRegionUpdate()(spectrum, torch.full((N,), bound, dtype=torch.float64))
+    step = TrustRegionUpdate()(spectrum, steps(bound))
     moved, accepted = components.moved(spectrum, step.precision, step.shift, step.accepted)
     assert bool(accepted.all())
     for number in range(N):
@@ -117,7 +123,7 @@ def test_trust_region_goes_to_the_maximum_and_no_further_where_the_bound_allows_
         own.mT @ precision @ own - torch.eye(3).double(),
         (own.mT @ (precision @ (mean - components.means).unsqueeze(-1))).squeeze(-1),
     )
-    moved, _ = applied(components, TrustRegionUpdate(), gradient, torch.full((N,), 1e6, dtype=torch.float64))
+    moved, _ = applied(components, TrustRegionUpdate(), gradient, steps(1e6))
     for number in range(N):
         assert_component(moved, number, mean, precision)
 
@@ -128,7 +134,10 @@ def test_trust_region_holds_a_component_whose_target_has_no_maximum_and_skips_wh
     curvature = -50.0 * torch.eye(3).double().expand(N, 3, 3).clone()
     curvature[0] = torch.nan
     moved, accepted = applied(
-        components, TrustRegionUpdate(), NaturalGradient(curvature, gradient.slope), torch.full((N,), 0.2, dtype=torch.float64)
+        components,
+        TrustRegionUpdate(),
+        NaturalGradient(curvature, gradient.slope),
+        steps(0.2),
     )
     assert accepted.tolist() == [False, True, True, True]
     assert torch.equal(moved.means[0], components.means[0])

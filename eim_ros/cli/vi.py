@@ -1,0 +1,166 @@
+"""`eim vi`: fit a Gaussian mixture to a target density by natural-gradient variational inference.
+
+The algorithm is one of the 432 combinations of Arenz et al. 2023, by its seven letters. Each target brings the settings
+published for it; flags replace them. The run saves itself beside the output; --resume continues it, bitwise, with a
+greater budget if one is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eim_ros.cli.choices import TARGETS
+from eim_ros.cli.output_file import check_output
+from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.settings_flags import add_settings_flags, given_settings
+from eim_ros.cli.threads import add_threads_flag, use_threads
+from eim_ros.cli.whole_numbers import count, random_seed
+from eim_ros.distributions import GaussianMixture
+from eim_ros.distributions.serialization import save_model
+from eim_ros.errors import ConfigurationError, ModelFileError
+from eim_ros.inference import Checkpoint
+from eim_ros.inference.variational import ALGORITHMS, GMMVI, GMMVIConfig
+from eim_ros.numerics import Status
+from eim_ros.targets import kinematic_start
+from eim_ros.targets.metrics import mean_log_ratio, modes_found
+
+__all__ = ["add_parser", "run"]
+
+LEAST_SHARE = 0.01  # of the samples at a goal that counts as found
+BOUNDS = ("n_iterations", "max_evaluations")  # in which a resumed run may differ
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    names = ", ".join(f"{word.lower()} ({meaning})" for word, meaning in ALGORITHMS.items())
+    parser = subparsers.add_parser(
+        "vi",
+        help="fit a Gaussian mixture to a target density: variational inference",
+        description=__doc__,
+        epilog=f"Algorithms: {names}.",
+    )
+    add = parser.add_argument
+    add("--target", choices=tuple(TARGETS), required=True, help="density to fit")
+    add("--algorithm", default="samtron", metavar="WORD", help="seven letters (default %(default)s)")
+    add("--budget", type=count, default=500_000, metavar="N", help="evaluations of the target (default %(default)s)")
+    add("--start", choices=("published", "kinematic"), default="published", help="first model (default %(default)s)")
+    add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
+    add("--random-seed", "--seed", type=random_seed, default=0, help="of everything (default %(default)s)")
+    add("--elbo-samples", type=count, default=20_000, metavar="N", help="for the last ELBO (default %(default)s)")
+    add("--checkpoint", metavar="FILE", help="where the run saves itself (default: OUTPUT.checkpoint)")
+    add("--checkpoint-every", type=count, default=50, metavar="N", help="iterations between (default %(default)s)")
+    add("--no-checkpoint", action="store_true", help="do not save the run itself")
+    add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
+    add("--quiet", action="store_true", help="no progress bar")
+    add("--json", action="store_true", help="print one JSON object")
+    add_threads_flag(parser)
+    add_settings_flags(parser, [GMMVIConfig], {"n_components": "--components"})
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    use_threads(args)
+    config = _config(args)
+    check_output(args.output)
+    checkpoint = _checkpoint(args, config)
+    generator = torch.Generator().manual_seed(args.random_seed)
+    target = TARGETS[args.target].make(generator)
+    initial, n_before = _start(args, target, config, generator)
+    started = time.process_time()
+    with ProgressBar(args.budget, args.target, enabled=not args.quiet, unit="evaluations") as progress:
+        result = GMMVI(target, config).fit(
+            initial, generator, callbacks=[progress], checkpoint=checkpoint, resume=args.resume
+        )
+    seconds = time.process_time() - started
+    if result.status is Status.INTERRUPTED:
+        rest = "" if checkpoint is None else f"; give --resume to continue from {checkpoint.path}"
+        print(f"interrupted after {result.state.iteration} iterations{rest}")
+        return 130
+    model = result.state.gaussian_mixture
+    figures = {
+        "target": args.target,
+        "algorithm": config.word,
+        "seed": args.random_seed,
+        "status": result.status.value,
+        **_scores(target, model, args.elbo_samples, generator),
+        "evaluations": n_before + result.state.evaluations,
+        "iterations": result.state.iteration,
+        "n_components": model.n_components,
+        "cpu_seconds": round(sum(result.history.column("cpu_seconds")) if args.resume else seconds, 2),
+    }
+    save_model(args.output, model, {"training": {**figures, "config": config.to_mapping()}})
+    if checkpoint is not None:
+        checkpoint.path.unlink(missing_ok=True)
+    if args.json:
+        print(json.dumps({"output": args.output, **figures}))
+    else:
+        print(f"wrote {args.output}: {_told(figures)}")
+    return 0 if result.status is not Status.NON_FINITE else 1
+
+
+def _config(args: argparse.Namespace) -> GMMVIConfig:
+    given = given_settings(args)
+    if "max_evaluations" in given:
+        raise ConfigurationError("give --budget in place of --max-evaluations", given["max_evaluations"])
+    settings = {"n_iterations": 10**9, **TARGETS[args.target].settings, **given, "max_evaluations": args.budget}
+    return GMMVIConfig.named(args.algorithm, **settings)
+
+
+def _checkpoint(args: argparse.Namespace, config: GMMVIConfig) -> Checkpoint | None:
+    path = None if args.no_checkpoint else Path(args.checkpoint or f"{args.output}.checkpoint")
+    if args.resume and (path is None or not path.exists()):
+        raise ModelFileError(f"nothing to resume: there is no {path}", str(path))
+    if path is None:
+        return None
+    described = {name: value for name, value in config.to_mapping().items() if name not in BOUNDS}
+    described |= {"target": args.target, "seed": args.random_seed, "start": args.start}
+    identity = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+    return Checkpoint(path, args.checkpoint_every, identity)
+
+
+def _start(
+    args: argparse.Namespace, target: Any, config: GMMVIConfig, generator: torch.Generator
+) -> tuple[GaussianMixture | None, int]:
+    """The first model, None for the target's own, and the evaluations it cost."""
+    if args.start == "published":
+        return None, 0
+    if not hasattr(target, "task"):
+        raise ConfigurationError(f"a kinematic start needs a robot that reaches; {args.target} is none", args.target)
+    start = kinematic_start(target, config.n_components or target.start.n_components, generator)
+    return start.mixture, start.n_evaluations
+
+
+def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torch.Generator) -> dict[str, Any]:
+    """ELBO from fresh samples, and which modes or goals are found, where the target tells of them."""
+    sample = model.sample(n_samples, generator)
+    elbo = mean_log_ratio(target.log_prob(sample) - model.log_prob(sample))
+    scores: dict[str, Any] = {"elbo": _finite(elbo.value), "elbo_standard_error": _finite(elbo.standard_error)}
+    if getattr(target, "modes", None) is not None:
+        scores["modes_found"] = modes_found(model.means, target.modes, target.mode_radius, model.log_weights)
+    elif hasattr(target, "goal_shares"):
+        shares = target.goal_shares(sample)
+        scores["modes_found"] = int((shares >= LEAST_SHARE).sum())
+        scores["goal_shares"] = [round(float(share), 4) for share in shares]
+    return scores
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _told(figures: dict[str, Any]) -> str:
+    elbo = "minus infinity" if figures["elbo"] is None else f"{figures['elbo']:.3f}"
+    found = f", {figures['modes_found']} modes" if "modes_found" in figures else ""
+    return (
+        f"ELBO {elbo} with {figures['n_components']} components{found} after {figures['evaluations']} evaluations, "
+        f"{figures['cpu_seconds']} s of CPU ({figures['status']})"
+    )

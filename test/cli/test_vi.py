@@ -1,0 +1,77 @@
+"""`eim vi`: a mixture file and its scores, from one command; interrupted runs go on; bad input ends in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.command import Command
+
+from eim_ros.cli.progress import ProgressBar
+from eim_ros.distributions import GaussianMixture
+from eim_ros.distributions.serialization import load_model
+from eim_ros.inference.variational import GMMVIConfig
+
+QUICK = ["--target", "banana", "--components", "4", "--n-samples", "20", "--quiet"]
+
+
+def test_mixture_is_written_with_its_scores(eim: Command, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    outcome = eim("vi", *QUICK, "--algorithm", "lamtron", "--budget", 4000, "--output", path, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    figures = outcome.json
+    assert figures["algorithm"] == "LAMTRON"
+    assert figures["status"] == "max_iterations"
+    assert 3000 < figures["evaluations"] <= 4000
+    assert -2.0 < figures["elbo"] < 0.05  # its log Z is 0, and the ELBO has the noise of samples
+    assert figures["cpu_seconds"] > 0.0
+    model, document = load_model(path)
+    assert isinstance(model, GaussianMixture)
+    assert model.n_components == figures["n_components"]
+    assert GMMVIConfig.from_mapping(document["training"]["config"]).word == "LAMTRON"
+    assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_modes_and_goals_are_counted(eim: Command, tmp_path: Path) -> None:
+    common = ["--quiet", "--json", "--n-samples", "20", "--output", tmp_path / "m.safetensors"]
+    assert 0 <= eim("vi", "--target", "gmm20", "--budget", 300, *common).json["modes_found"] <= 10
+    reached = eim("vi", "--target", "planar4", "--start", "kinematic", "--components", 20, "--budget", 1000, *common)
+    assert reached.json["modes_found"] == 4
+    assert sum(reached.json["goal_shares"]) == pytest.approx(1.0, abs=1e-3)
+    assert reached.json["elbo"] > -20.0
+
+
+def test_resumed_run_takes_a_greater_budget_and_equals_the_whole_one(
+    eim: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, parts = tmp_path / "whole.safetensors", tmp_path / "parts.safetensors"
+    assert eim("vi", *QUICK, "--budget", 4000, "--output", whole).code == 0
+
+    def interrupt(self: ProgressBar, state: Any, record: dict[str, float]) -> None:
+        if state.iteration == 10:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressBar, "__call__", interrupt)
+        interrupted = eim("vi", *QUICK, "--budget", 2000, "--output", parts)
+    assert interrupted.code == 130
+    assert "give --resume to continue" in interrupted.out
+    assert eim("vi", *QUICK, "--budget", 4000, "--output", parts, "--resume").code == 0
+    (first, _), (second, _) = load_model(whole), load_model(parts)
+    for name, value in first.tensors().items():
+        assert value.equal(second.tensors()[name]), name
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--algorithm", "samtro"], "expected 7 letters"),
+        (["--budget", "10"], "less than one iteration's 80"),
+        (["--max-evaluations", "10"], "give --budget"),
+        (["--start", "kinematic"], "banana is none"),
+        (["--resume"], "nothing to resume"),
+    ],
+)
+def test_bad_input_is_refused(eim: Command, tmp_path: Path, words: list[str], reason: str) -> None:
+    eim("vi", *QUICK, "--output", tmp_path / "m.safetensors", *words).refused(reason)
