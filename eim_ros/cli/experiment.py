@@ -19,6 +19,7 @@ __all__ = ["add_parser", "run"]
 # Each is a module experiment_NAME of this package (with _ for -) with `add_arguments(parser)` and `run(args, folder)`,
 # which returns the figures for --json.
 EXPERIMENTS = {
+    "gmmvi": "natural-gradient variational inference with mixtures: the tables of VIPS, iBayes-GMM and GMMVI",
     "line-reaching": "mixtures by EM and EIM for a planar robot that reaches a line (thesis 6.3, figures 6.4, 6.5)",
     "nonlinear": "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figure 6.8)",
     "obstacle": "one Gaussian by EM and EIM for a planar robot that reaches around a disc (thesis figure 1.1)",

@@ -12,7 +12,7 @@ from eim_ros.targets.data_sets import (
 from eim_ros.targets.elliptical_mixture import EllipticalMixture
 from eim_ros.targets.funnel import Funnel
 from eim_ros.targets.humanoid_posterior import HumanoidPosterior, humanoid
-from eim_ros.targets.kinematic_start import KinematicStart, kinematic_start
+from eim_ros.targets.kinematic_start import KinematicStart, kinematic_start, moved_start
 from eim_ros.targets.logistic_regression import LogisticRegression
 from eim_ros.targets.minibatches import MinibatchTarget
 from eim_ros.targets.neural_regression import NeuralRegression
@@ -42,6 +42,7 @@ __all__ = [
     "german_credit",
     "humanoid",
     "kinematic_start",
+    "moved_start",
     "planar_robot",
     "planar_truth",
     "pose_posterior",

@@ -28,7 +28,7 @@ from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.errors import DistributionError
 from eim_ros.targets.target import Target
 
-__all__ = ["KinematicStart", "ReachingTarget", "kinematic_start"]
+__all__ = ["KinematicStart", "ReachingTarget", "kinematic_start", "moved_start"]
 
 LONGEST_STEP = 2.0  # in units of the prior's deviations
 N_FIXED_POINT = 30
@@ -96,23 +96,57 @@ def kinematic_start(
     """
     if n_components < 1 or n_steps < 1:
         raise DistributionError(f"a start needs components and steps, got {n_components}, {n_steps}", n_components)
-    scale, middle = target.prior_scale, target.prior_mean
-    noise = torch.randn(n_components, target.n_dims, generator=generator, dtype=torch.float64)
-    goal = torch.arange(n_components) % target.n_goals
-    x, near = middle + scale * noise, middle + SHRINKAGE * scale * noise
+    noise = target.prior_scale * torch.randn(n_components, target.n_dims, generator=generator, dtype=torch.float64)
+    goals = torch.arange(n_components) % target.n_goals
+    near = target.prior_mean + SHRINKAGE * noise
+    return _reached(target, target.prior_mean + noise, near, goals, n_steps)
+
+
+def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: int = 6) -> KinematicStart:
+    """The same from postures that reached other goals: a mixture follows goals that move, and loses no mode.
+
+    Each mean moves to where its own goal is now, changing as little as it can; covariances and weights are made anew. A
+    fit that starts from the old mixture instead gives the weight of all modes to whichever meets its new goal first.
+
+    Parameters
+    ----------
+    target : ReachingTarget
+        With its goals where they are now.
+    means : Tensor (n_components, n_dims)
+        Of the mixture that was fitted to the goals as they were.
+    goals : Tensor (n_components,) of int64
+        The goal of each: `target.nearest_goal(means)` of the target as it was.
+    n_steps : int
+        Gauss-Newton steps, at least 1; the further the goals have moved the more.
+    """
+    if means.dim() != 2 or means.shape[1] != target.n_dims or goals.shape != means.shape[:1] or len(means) == 0:
+        raise DistributionError(
+            f"expected means (n_components, {target.n_dims}) and a goal of each, got {tuple(means.shape)} and "
+            f"{tuple(goals.shape)}",
+            tuple(means.shape),
+        )
+    if n_steps < 1 or not bool(((goals >= 0) & (goals < target.n_goals)).all()):
+        raise DistributionError(f"expected a step, and goals from 0 to {target.n_goals - 1}", goals)
+    means = means.to(torch.float64)
+    return _reached(target, means, means, goals, n_steps)
+
+
+def _reached(target: ReachingTarget, x: Tensor, near: Tensor, goals: Tensor, n_steps: int) -> KinematicStart:
+    """Steps 1 to 4 from configurations x, `near` being c of equation 1."""
+    scale = target.prior_scale
     for _ in range(n_steps):
-        error, jacobian, _ = target.task(x, goal)
+        error, jacobian, _ = target.task(x, goals)
         x = x + _step(jacobian, error, scale, x - near)
-    _, jacobian, hessian = target.task(x, goal)
+    _, jacobian, hessian = target.task(x, goals)
     covariance = _covariance(jacobian, hessian, scale)
     wanted = -0.5 * (hessian * covariance.unsqueeze(1)).sum((-2, -1))
     for _ in range(N_CORRECTIONS):
-        error, moved_jacobian, _ = target.task(x, goal)
+        error, moved_jacobian, _ = target.task(x, goals)
         x = x + _step(moved_jacobian, error - wanted, scale, x - near)
     factor = torch.linalg.cholesky(covariance)
     log_weights = target.log_prob(x) + _gain(covariance, jacobian, hessian, wanted, scale)
     log_weights = log_weights + factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return KinematicStart(GaussianMixture(log_weights, x, factor), n_components * (n_steps + 2 + N_CORRECTIONS), goal)
+    return KinematicStart(GaussianMixture(log_weights, x, factor), len(x) * (n_steps + 2 + N_CORRECTIONS), goals)
 
 
 def _step(jacobian: Tensor, error: Tensor, scale: Tensor, away: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import pytest
 from eim_ros.cli.main import main
 
 SMALL = {
+    "gmmvi": ["--targets", "german-credit-shaped", "--algorithms", "samtron", "--seeds", "1", "--budget", "0.01"],
     "line-reaching": [
         *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
         *("--line-x", "2.0", "--line-height", "1.0"),

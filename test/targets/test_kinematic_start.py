@@ -1,7 +1,7 @@
 """Starts from kinematics: exact for linear tasks, near the optimum on the planar robot, at the pose of any arm."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from targets.examples import normals, seeded
 
 from eim_ros.errors import DistributionError
 from eim_ros.kinematics import Robot
-from eim_ros.targets import MixtureStart, kinematic_start, planar_robot, pose_posterior
+from eim_ros.targets import MixtureStart, kinematic_start, moved_start, planar_robot, pose_posterior
 from eim_ros.targets.metrics import mean_log_ratio
 
 
@@ -111,7 +111,27 @@ def test_components_of_any_arm_are_at_its_pose():
     assert elbo(target, mixture) > elbo(target, target.start.mixture(seeded(2))) + 1000.0
 
 
+def test_mixture_follows_goals_that_move_and_keeps_all_of_them():
+    """Two metres along the circle; the ground truth of the shares is by `planar_truth`."""
+    before = planar_robot()
+    angle = torch.tensor(2.0 / 7.0).double()
+    turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
+    after = replace(before, goals=before.goals @ turn.T)
+    means = kinematic_start(before, 100, seeded(0)).mixture.means
+    start = moved_start(after, means, before.nearest_goal(means))
+    assert start.n_evaluations == 1000
+    assert -14.0 < elbo(after, start.mixture) < -10.61
+    shares = after.goal_shares(start.mixture.sample(4000, seeded(8)))
+    torch.testing.assert_close(shares, torch.tensor([0.343, 0.095, 0.237, 0.324]), rtol=0.0, atol=0.12)
+
+
 def test_nothing_cannot_be_started():
     for n_components, n_steps in ((0, 3), (3, 0)):
         with pytest.raises(DistributionError, match="components and steps"):
             kinematic_start(planar_robot(), n_components, seeded(), n_steps)
+    for means, goals in ((normals(3, 9), torch.zeros(3)), (normals(3, 10), torch.zeros(2)), (normals(0, 10), [])):
+        with pytest.raises(DistributionError, match="a goal of each"):
+            moved_start(planar_robot(), means, torch.as_tensor(goals))
+    for goals in (torch.tensor([0, 4]), torch.tensor([-1, 0])):
+        with pytest.raises(DistributionError, match="goals from 0 to 3"):
+            moved_start(planar_robot(), normals(2, 10), goals)
