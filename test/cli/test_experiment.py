@@ -9,6 +9,10 @@ from eim_ros.cli.main import main
 from eim_ros.experiments.table import ResultTable
 
 SMALL = {
+    "adversarial": [
+        *("--dims", "2", "--components", "2", "--methods", "EIM", "GAN", "--n-samples", "200", "--n-iterations", "1"),
+        *("--n-steps", "1", "--n-test-samples", "100"),
+    ],
     "line-reaching": [
         *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
         *("--line-x", "2.0", "--line-height", "1.0"),
