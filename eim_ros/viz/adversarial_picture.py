@@ -12,7 +12,7 @@ from eim_ros.experiments.adversarial import ADVERSARIAL, WEIGHTS
 from eim_ros.experiments.baselines import EIM_VARIANTS
 from eim_ros.experiments.table import ResultTable, Row, mean_and_error
 from eim_ros.viz.figure_file import new_figure, write_figure
-from eim_ros.viz.palette import FAINT, INK, METHOD_COLOURS, MUTED, method_label
+from eim_ros.viz.palette import FAINT, INK, METHOD_COLOURS, method_label
 
 __all__ = ["draw"]
 
@@ -79,12 +79,9 @@ def _draw(path: Path, panels: list[tuple[str, list[Row]]], series: list[_Series]
         axes.set_title(title, fontsize=10, color=INK)
     figure.axes[0].set_ylabel("KL(model || target) [nat]", fontsize=9)
     handles = [Line2D([], [], linestyle="", label=one.label, **one.style) for one in series]  # type: ignore[arg-type]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)), fontsize=8, frameon=False)
-    figure.supxlabel(
-        "d: dimensions, k: components; small: a seed, large: their mean; hollow: plug-in ratio; "
-        f"linear below {LINEAR_BELOW:g}",
-        fontsize=8,
-        color=MUTED,
+    note = f"d: dimensions, k: components; small: a seed, large: their mean; axis linear below {LINEAR_BELOW:g} nat"
+    figure.legend(
+        handles=handles, title=note, title_fontsize=8, loc="outside lower center", ncols=6, fontsize=8, frameon=False
     )
     return write_figure(figure, path)
 

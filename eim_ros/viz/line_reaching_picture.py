@@ -56,8 +56,8 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
             arms.set_title(f"{method_label(method, ratio)}, {count}: {row['distance']:.2f} m", fontsize=8, color=INK)
             bars.set_title(f"{row['coverage']:.2f}", fontsize=9, color=MUTED)
     below.supxlabel(
-        "arms: 60 samples; green: the line; bars: tips within .1 m of it, black outline: test data; above them the "
-        "coverage",
+        "arms: 60 samples, axes in metres; green: the line; bars: tips within .1 m of it, outline: test data; "
+        "above them the coverage",
         fontsize=8,
         color=MUTED,
     )

@@ -34,11 +34,11 @@ METHOD_COLOURS = {
     "GAN": "#CC79A7",
     "f-GAN": "#D55E00",
     "WGAN": "#56B4E9",
-    "WGAN-GP": "#009E73",
-    "b-GAN": "#8C6BB1",
-    "EIM-KL": "#56B4E9",
-    "EIM-US": "#CC79A7",
-    "EIM-US-KL": "#D55E00",
+    "WGAN-GP": "#8F8F00",
+    "b-GAN": "#8A5A2B",
+    "EIM-KL": "#00A6A6",
+    "EIM-US": "#7A5195",
+    "EIM-US-KL": "#BC5090",
 }
 RATIO_LINES = {"network": "-", "plug-in": "--", "residual": ":", "known": "-.", "none": "-"}
 RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network"}
