@@ -118,7 +118,7 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
     generator = torch.Generator().manual_seed(1_000_003 * seed + 7)  # the same whatever came before
     model, seconds = timed(lambda: _fitted(config, cell, problem, seed, generator))
     target, n = problem.target, config.n_test_samples
-    drawn = model.sample(torch.Generator().manual_seed(seed), n)[0]
+    drawn = model.sample(n, torch.Generator().manual_seed(seed))
     difference = model.log_prob(drawn) - target.log_prob(drawn)
     figures = {
         "kl": float(difference.mean()),
@@ -152,7 +152,7 @@ class _Problem:
 def _problem(n_train: int, n_test: int, n_dims: int, n_components: int, seed: int) -> _Problem:
     generator = torch.Generator().manual_seed(1_000_003 * seed + 1000 * n_dims + n_components)
     target = random_mixture(n_dims, n_components, generator)
-    train, test = (target.sample(generator, n)[0] for n in (n_train, n_test))
+    train, test = (target.sample(n, generator) for n in (n_train, n_test))
     start = initial_mixture_of_experts(train[:, :0], train, n_components, generator).as_mixture()
     return _Problem(target, train, test, start)
 

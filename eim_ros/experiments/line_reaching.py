@@ -145,7 +145,7 @@ def _measure(config: LineReachingConfig, cell: Cell, seed: int) -> Outcome:
         return Outcome(0.0, {**figures, **_drawn(data.histogram, data.test)})
     learner, ratio, count = str(cell["method"]), str(cell["estimator"]), int(cell["n_components"])
     fit, seconds = _fitted(config, data, learner, ratio, count, seed)
-    sample = fit.mixture.sample(torch.Generator().manual_seed(seed), N_DRAWN)[0]
+    sample = fit.mixture.sample(N_DRAWN, torch.Generator().manual_seed(seed))
     figures = _figures(fit.distance, fit.near, fit.coverage)
     return Outcome(seconds, {**figures, **_drawn(fit.histogram, sample)})
 

@@ -107,7 +107,7 @@ def _seed(name: str, seed: int) -> int:
 def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(_seed(name, seed))
     context = _contexts(n_samples, generator)
-    return context, TARGETS[name](context).sample(generator, 1)[0][0]
+    return context, TARGETS[name](context).sample(generator=generator)
 
 
 def _fitted(
@@ -150,7 +150,7 @@ def _judged(
     """
     context = _contexts(config.n_samples, generator)
     conditioned = target(context)
-    sample, _ = model.sample(context, generator)
+    sample = model.sample(context, generator)
     difference = model.log_prob(context, sample) - conditioned.log_prob(sample)
     distance = (sample - conditioned.means[..., 0]).abs() / conditioned.scale_trils[..., 0, 0]
     return {

@@ -58,7 +58,7 @@ def _measure(config: ObstacleConfig, cell: Cell, seed: int) -> Outcome:
     if cell["method"] != EXPERT:
         generator = torch.Generator().manual_seed(1_000_003 * seed + 1)  # not that of the data
         mixture, seconds = timed(lambda: _mixture(config, ratio, data, generator))
-        sample = mixture.sample(generator, config.n_samples)[0]
+        sample = mixture.sample(config.n_samples, generator)
     drawn = ((sample[:N_DRAWN] * 1e4).round() / 1e4).tolist()
     return Outcome(seconds, {**_judged(sample, *obstacle_arm(config)), "samples": drawn})
 

@@ -95,7 +95,7 @@ def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
         start = random_start(*train, config.n_components, generator)
     model, seconds = timed(lambda: _fitted(config, ratio, train, start, generator))
     context = test[0][:N_DRAWN]
-    drawn, component = model.sample(context, torch.Generator().manual_seed(0))
+    drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
     figures = {
         "log_likelihood": float(model.log_prob(*test).mean()),
         "contexts": _rounded(context),

@@ -33,7 +33,7 @@ def mixture(weights, means, deviation) -> GaussianMixture:
 
 TARGET = mixture([0.5, 0.5], [[-1.0, 0.0], [1.0, 0.5]], 0.3)
 START = mixture([0.7, 0.3], [[-0.6, 0.4], [0.4, 0.0]], 0.5)
-DATA = TARGET.sample(generator_of(0), 2000)[0]
+DATA = TARGET.sample(2000, generator_of(0))
 GAMES = {
     "GAN": gan(),
     **{f"f-GAN, {name}": f_gan(divergence) for name, divergence in DIVERGENCES.items()},
@@ -42,7 +42,7 @@ GAMES = {
 
 
 def kl(model: GaussianMixture) -> float:
-    sample = model.sample(generator_of(1), 5000)[0]
+    sample = model.sample(5000, generator_of(1))
     return float((model.log_prob(sample) - TARGET.log_prob(sample)).mean())
 
 
