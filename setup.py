@@ -20,6 +20,7 @@ EXTRAS = {
     "bags": ["rosbags>=0.10"],
     "viz": ["matplotlib>=3.6"],
     "sklearn": ["scikit-learn>=1.6"],
+    "experiments": ["distributed", "joblib>=1.3", "matplotlib>=3.6", "scikit-learn>=1.6", "torch>=2"],
 }
 
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.distributions.native._quadratic_forms")
@@ -91,7 +92,7 @@ setup(
     options={"build_ext": {"parallel": os.cpu_count()}},  # modules side by side: each is one source
     data_files=shared_files(),
     install_requires=REQUIRES,
-    extras_require={**EXTRAS, "all": sorted(sum(EXTRAS.values(), []))},
+    extras_require={**EXTRAS, "all": sorted(set(sum(EXTRAS.values(), [])))},
     python_requires=">=3.10",
     zip_safe=False,
     entry_points={

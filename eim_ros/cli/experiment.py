@@ -1,6 +1,7 @@
-"""`eim experiment NAME`: run an experiment, print its table, draw its picture.
+"""`eim experiment NAME`: run an experiment, print its table, draw its figures; `eim experiment all` runs every one.
 
-Each takes --output, --random-seed and --json.
+Results are rows of DIR/NAME/table.csv. A run that was killed goes on where it was: only missing rows are computed.
+Figures are drawn from the table alone.
 """
 
 from __future__ import annotations
@@ -9,54 +10,108 @@ import argparse
 import importlib
 import json
 from pathlib import Path
+from typing import Any
 
 from eim_ros.cli.output_file import check_output
+from eim_ros.cli.progress import SweepBar
+from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.whole_numbers import random_seed
+from eim_ros.cli.whole_numbers import count, random_seed
+from eim_ros.errors import ConfigurationError
 
 __all__ = ["add_parser", "run"]
 
-# Each is a module experiment_NAME of this package (with _ for -) with `add_arguments(parser)` and `run(args, folder)`,
-# which returns the figures for --json.
+# A module of eim_ros.experiments with EXPERIMENT, and one of eim_ros.viz with draw(table, folder) -> paths.
 EXPERIMENTS = {
-    "gmmvi": "natural-gradient variational inference with mixtures: the tables of VIPS, iBayes-GMM and GMMVI",
-    "line-reaching": "mixtures by EM and EIM for a planar robot that reaches a line (thesis 6.3, figures 6.4, 6.5)",
-    "nonlinear": "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figure 6.8)",
-    "obstacle": "one Gaussian by EM and EIM for a planar robot that reaches around a disc (thesis figure 1.1)",
-    "projections": "I- against M-projection: closed-form facts beside what the learners find",
-    "robustness": "EM and EIM from random starts on a sine (thesis 6.2, figure 6.3)",
+    "adversarial": ("adversarial", "adversarial_picture"),
+    "line-reaching": ("line_reaching", "line_reaching_picture"),
+    "nonlinear": ("nonlinear", "nonlinear_picture"),
+    "obstacle": ("obstacle", "obstacle_picture"),
+    "projections": ("projections", "projections_picture"),
+    "robustness": ("robustness", "robustness_picture"),
 }
+ALL = "all"
+FOLDER, QUICK_FOLDER = "experiments", "experiments/quick"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the verb."""
     parser = subparsers.add_parser(
-        "experiment", help="run an experiment, print its table, draw its picture", description=__doc__
+        "experiment", help="run an experiment, print its table, draw its figures", description=__doc__
     )
     names = parser.add_subparsers(metavar="NAME", required=True)
-    for name, summary in EXPERIMENTS.items():
-        child = names.add_parser(name, help=summary, description=summary)
-        child.add_argument("--output", default="experiments", metavar="DIR", help="folder (default %(default)s)")
-        child.add_argument(
-            "--random-seed",
-            "--seed",
-            type=random_seed,
-            default=0,
-            help="random seed of everything (default %(default)s)",
-        )
-        child.add_argument("--json", action="store_true", help="print one JSON object at the end")
-        add_threads_flag(child)
-        module = importlib.import_module(f"eim_ros.cli.experiment_{name.replace('-', '_')}")
-        module.add_arguments(child)
-        child.set_defaults(run=run, experiment=module)
+    for name in EXPERIMENTS:
+        experiment = _experiment(name)
+        child = names.add_parser(name, help=experiment.summary, description=experiment.summary)
+        _add_flags(child)
+        add_settings_flags(child, [experiment.settings_type], experiment.aliases)
+        child.set_defaults(run=run, names=[name])
+    every = names.add_parser(ALL, help="all of them, with their own settings", description="All experiments.")
+    _add_flags(every)
+    every.set_defaults(run=run, names=list(EXPERIMENTS))
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     use_threads(args)
-    folder = Path(args.output)
-    check_output(folder / "picture.png")
-    figures = args.experiment.run(args, folder)
+    workers = _workers(args)
+    results = [_run(name, args, workers) for name in args.names]
     if args.json:
-        print(json.dumps(figures))
+        print(json.dumps(results[0] if len(results) == 1 else results))
     return 0
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--seeds", type=count, metavar="N", help="how many seeds (default: what config/experiments says)")
+    add(
+        "--random-seed",
+        "--seed",
+        type=random_seed,
+        default=0,
+        metavar="FIRST",
+        help="the first of them (default %(default)s)",
+    )
+    add("--quick", action="store_true", help="smaller settings, for a run of minutes")
+    add("--jobs", type=count, default=1, metavar="J", help="processes of this machine (default %(default)s)")
+    add("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work instead")
+    add("--output", metavar="DIR", help=f"folder (default {FOLDER}; of a quick run {QUICK_FOLDER})")
+    add("--quiet", action="store_true", help="no progress bar")
+    add("--json", action="store_true", help="print one JSON object at the end")
+    add_threads_flag(parser)
+
+
+def _run(name: str, args: argparse.Namespace, workers: Any) -> dict[str, Any]:
+    from eim_ros.experiments.summary import summary
+    from eim_ros.experiments.sweep import TABLE_NAME, run_experiment
+
+    experiment = _experiment(name)
+    preset = experiment.preset(args.quick)
+    settings = type(preset.settings).from_mapping({**preset.settings.to_mapping(), **given_settings(args)})
+    folder = Path(args.output or (QUICK_FOLDER if args.quick else FOLDER)) / name
+    check_output(folder / TABLE_NAME)
+    seeds = range(args.random_seed, args.random_seed + (args.seeds or preset.n_seeds))
+    picture = importlib.import_module(f"eim_ros.viz.{EXPERIMENTS[name][1]}")  # what is missing shows before the work
+    with SweepBar(name, enabled=not args.quiet) as bar:
+        table = run_experiment(experiment, settings, seeds, folder, workers, bar)
+    report = experiment.report or (lambda table: summary(table, list(experiment.cells(settings)[0])))
+    print("\n".join(report(table)))
+    figures = [str(path) for path in picture.draw(table, folder)]
+    print(f"table: {folder / TABLE_NAME}")
+    for path in figures:
+        print(f"figure: {path}")
+    return {"experiment": name, "table": str(folder / TABLE_NAME), "rows": len(table.rows), "figures": figures}
+
+
+def _experiment(name: str) -> Any:
+    return importlib.import_module(f"eim_ros.experiments.{EXPERIMENTS[name][0]}").EXPERIMENT
+
+
+def _workers(args: argparse.Namespace) -> Any:
+    from eim_ros.experiments.workers import DaskWorkers, JoblibWorkers, ThisProcess
+
+    if args.scheduler is not None:
+        if args.jobs != 1:
+            raise ConfigurationError("--jobs is for this machine, --scheduler for others: give one of them", args.jobs)
+        return DaskWorkers(args.scheduler)
+    return ThisProcess() if args.jobs == 1 else JoblibWorkers(args.jobs)

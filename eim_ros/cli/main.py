@@ -25,11 +25,18 @@ VERBS = {
     "sample": "configurations for a pose, of a model or of a robot",
     "motion": "motions from a motion prior, and how likely motions are",
     "request": "configurations for a pose, from the running service",
-    "experiment": "run an experiment, print its table, draw its picture",
+    "experiment": "run an experiment, print its table, draw its figures",
     "demo": "the whole circle: collect, train, serve, request, draw",
     "demo-planar": "a planar robot: demonstrate, record, train, sample, execute",
 }
-EXTRAS = {"torch": "learning", "rosbags": "bags", "matplotlib": "viz"}  # what serving a model does not need
+EXTRAS = {
+    "torch": "learning",
+    "rosbags": "bags",
+    "matplotlib": "viz",
+    "distributed": "experiments",
+    "joblib": "experiments",
+    "sklearn": "experiments",
+}  # what serving a model does not need
 NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
 
 

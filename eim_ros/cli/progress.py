@@ -1,4 +1,4 @@
-"""Progress of a training: on the terminal a bar with time left and the figures that matter, or lines for a program."""
+"""Progress of a training or an experiment: a bar with time left and the figures that matter, or lines for a program."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 import math
 import sys
 from types import TracebackType
+from typing import Any
 
 from tqdm import tqdm
 
 from eim_ros.distributions import Gaussian, LinearExperts
 from eim_ros.inference import State
 
-__all__ = ["JsonProgress", "ProgressBar"]
+__all__ = ["JsonProgress", "ProgressBar", "SweepBar"]
 
 SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accuracy": "acc", "elbo": "ELBO"}
 
@@ -57,6 +58,40 @@ class ProgressBar:
     ) -> None:
         if error is not None:
             self._bar.leave = False  # what went wrong is then told in a line of its own
+        self._bar.close()
+
+
+class SweepBar:
+    """Rows of an experiment's table: how many there are, and the newest.
+
+    Parameters
+    ----------
+    label : str
+    enabled : bool
+    """
+
+    def __init__(self, label: str, *, enabled: bool = True) -> None:
+        self._bar = tqdm(desc=label, file=sys.stderr, disable=not enabled, unit=" rows", total=0)
+
+    def __call__(self, n_done: int, n_rows: int, row: dict[str, Any] | None) -> None:
+        """Show a state; without a row it is the first one, with the rows of an earlier run."""
+        if row is None:
+            self._bar.reset(n_rows)
+            self._bar.initial = n_done  # they tell nothing about the time that the others will take
+        else:
+            seed = list(row).index("seed")
+            self._bar.set_postfix_str(" ".join(str(row[name]) for name in list(row)[: seed + 1]), refresh=False)
+        self._bar.update(n_done - self._bar.n)
+        self._bar.refresh()
+
+    def __enter__(self) -> SweepBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._bar.leave = False
         self._bar.close()
 
 

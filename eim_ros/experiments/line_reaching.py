@@ -7,20 +7,33 @@ leaves out what it cannot represent. The third learner's density ratio estimator
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
+from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, FeatureInputs
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, line_task
 from eim_ros.settings import Settings, option
 
-__all__ = ["LEARNERS", "LineFit", "LineReachingConfig", "LineReachingResult", "coverage", "fit_line_reaching"]
+__all__ = [
+    "EXPERIMENT",
+    "EXPERT",
+    "LEARNERS",
+    "LineFit",
+    "LineReachingConfig",
+    "LineReachingResult",
+    "coverage",
+    "fit_line_reaching",
+    "line_reaching_arm",
+]
 
 LEARNERS = ("EM", "EIM", "EIM + tip")
+EXPERT = "expert"  # the row of the test data
+N_DRAWN = 60  # configurations that a row keeps for the picture
 NEAR = 0.1  # [m] from the line within which a sample covers it
 N_BINS = 50  # of the histograms along the line
 REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # a manifold wants many more than the model has
@@ -38,6 +51,9 @@ class LineReachingConfig(Settings):
     n_iterations: int = option(100, "iterations of EIM", minimum=1)
     em_iterations: int = option(100, "iterations of EM at most", minimum=1)
     learners: tuple[str, ...] = option(LEARNERS, "learners to run", choices=LEARNERS)
+    ratios: tuple[str, ...] = option(
+        ("residual",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
+    )
 
 
 @dataclass(frozen=True)
@@ -66,14 +82,14 @@ class LineFit:
 
 @dataclass(frozen=True)
 class LineReachingResult:
-    """Outcome of all fits.
+    """Data and fits.
 
     Attributes
     ----------
     arm : PlanarArm
     task : PlanarTask
-    test : Tensor (n_samples, n_links)
-        Configurations of the expert that no learner has seen.
+    train, test : Tensor (n_samples, n_links)
+        Configurations of the expert; no learner has seen the latter.
     histogram : Tensor (50,)
         Of the test data along the line; sums to 1.
     fits : dict
@@ -82,42 +98,66 @@ class LineReachingResult:
 
     arm: PlanarArm
     task: PlanarTask
+    train: Tensor
     test: Tensor
     histogram: Tensor
     fits: dict[tuple[str, int], LineFit]
 
 
-def fit_line_reaching(
-    config: LineReachingConfig,
-    seed: int = 0,
-    progress: Callable[[str, int, LineFit], None] | None = None,
-) -> LineReachingResult:
-    """Draw the expert's samples and fit all mixtures.
+def line_reaching_arm(config: LineReachingConfig) -> tuple[PlanarArm, PlanarTask]:
+    """The robot and its line."""
+    ends = (config.line_x, -config.line_height), (config.line_x, config.line_height)
+    return PlanarArm(n_links=config.n_links), line_task(*ends, tolerance=NEAR)
+
+
+def fit_line_reaching(config: LineReachingConfig, seed: int = 0) -> LineReachingResult:
+    """Draw the expert's samples and fit all mixtures, with the first of the density ratio estimators.
 
     Parameters
     ----------
     config : LineReachingConfig
     seed : int
         Of data and learners.
-    progress : callable, optional
-        Called after each fit with learner, number of components and fit.
     """
-    generator = torch.Generator().manual_seed(seed)
-    arm = PlanarArm(n_links=config.n_links)
-    task = line_task((config.line_x, -config.line_height), (config.line_x, config.line_height), tolerance=NEAR)
-    drawn = Expert(arm, task, ExpertConfig()).draw(2 * config.n_samples, generator)
-    train, test = drawn[: config.n_samples], drawn[config.n_samples :]
-    histogram = _histogram(task, arm.tip(test))
-    fits = {}
-    for n_components in config.n_components:
+    data = _data(config, seed)
+    fits = {
+        (learner, count): _fitted(config, data, learner, config.ratios[0], count, seed)[0]
+        for count in config.n_components
+        for learner in config.learners
+    }
+    return LineReachingResult(data.arm, data.task, data.train, data.test, data.histogram, fits)
+
+
+def _cells(config: LineReachingConfig) -> list[Cell]:
+    cells: list[Cell] = [{"method": EXPERT, "estimator": "none", "n_components": 0}]
+    for count in config.n_components:
         for learner in config.learners:
-            generator.manual_seed(1_000_003 * seed + n_components)  # each fit is the same whatever came before it
-            mixture = _fit(config, learner, n_components, arm, task, train, generator)
-            fit = _judged(mixture, arm, task, histogram, config.n_samples, generator)
-            fits[learner, n_components] = fit
-            if progress is not None:
-                progress(learner, n_components, fit)
-    return LineReachingResult(arm, task, test, histogram, fits)
+            ratios = ("none",) if learner == "EM" else config.ratios
+            cells += [{"method": learner, "estimator": ratio, "n_components": count} for ratio in ratios]
+    return cells
+
+
+def _measure(config: LineReachingConfig, cell: Cell, seed: int) -> Outcome:
+    data = _data(config, seed)
+    if cell["method"] == EXPERT:
+        distance = data.task.distance(data.arm.tip(data.test))
+        figures = _figures(float(distance.mean()), float((distance <= NEAR).double().mean()), 1.0)
+        return Outcome(0.0, {**figures, **_drawn(data.histogram, data.test)})
+    learner, ratio, count = str(cell["method"]), str(cell["estimator"]), int(cell["n_components"])
+    fit, seconds = _fitted(config, data, learner, ratio, count, seed)
+    sample = fit.mixture.sample(N_DRAWN, torch.Generator().manual_seed(seed))
+    figures = _figures(fit.distance, fit.near, fit.coverage)
+    return Outcome(seconds, {**figures, **_drawn(fit.histogram, sample)})
+
+
+EXPERIMENT = Experiment(
+    "line-reaching",
+    "mixtures by EM and EIM for a planar robot that reaches a line (thesis 6.3, figures 6.4, 6.5)",
+    LineReachingConfig,
+    _cells,
+    _measure,
+    {"n_components": "--components"},
+)
 
 
 def coverage(histogram: Tensor, other: Tensor) -> float:
@@ -125,30 +165,56 @@ def coverage(histogram: Tensor, other: Tensor) -> float:
     return float(torch.minimum(histogram, other).sum())
 
 
-def _fit(
-    config: LineReachingConfig,
-    learner: str,
-    n_components: int,
-    arm: PlanarArm,
-    task: PlanarTask,
-    train: Tensor,
-    generator: torch.Generator,
+@dataclass(frozen=True)
+class _Data:
+    arm: PlanarArm
+    task: PlanarTask
+    train: Tensor
+    test: Tensor
+    histogram: Tensor
+
+
+@lru_cache(maxsize=1)  # all cells of a seed share it
+def _data(config: LineReachingConfig, seed: int) -> _Data:
+    arm, task = line_reaching_arm(config)
+    drawn = Expert(arm, task, ExpertConfig()).draw(2 * config.n_samples, torch.Generator().manual_seed(seed))
+    train, test = drawn[: config.n_samples], drawn[config.n_samples :]
+    return _Data(arm, task, train, test, _histogram(task, arm.tip(test)))
+
+
+def _fitted(
+    config: LineReachingConfig, data: _Data, learner: str, ratio: str, n_components: int, seed: int
+) -> tuple[LineFit, float]:
+    """A fit, the same whatever came before it, and its CPU time [s]."""
+    generator = torch.Generator().manual_seed(1_000_003 * seed + n_components)
+    mixture, seconds = timed(lambda: _mixture(config, data, learner, ratio, n_components, generator))
+    return _judged(mixture, data.arm, data.task, data.histogram, config.n_samples, generator), seconds
+
+
+def _mixture(
+    config: LineReachingConfig, data: _Data, learner: str, ratio: str, n_components: int, generator: torch.Generator
 ) -> GaussianMixture:
+    train = data.train
     if learner == "EM":
         em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
-        return EM(em_config).fit(train, generator=generator).mixture_of_experts.as_mixture()
+        model = completed(EM(em_config).fit(train, generator=generator))
+        assert isinstance(model, GaussianMixture)
+        return model
 
     def tip(context: Tensor, sample: Tensor) -> Tensor:
-        return task.normal_coordinate(arm.tip(sample)).unsqueeze(-1)
+        return data.task.normal_coordinate(data.arm.tip(sample)).unsqueeze(-1)
 
     eim_config = EIMConfig(
         n_components=n_components,
         n_iterations=config.n_iterations,
         initial_starts=1,
+        ratio=ratio,
         reference_factors=REFERENCE_FACTORS,
     )
     inputs = FeatureInputs.from_data(train[:, :0], train, tip) if learner == "EIM + tip" else None
-    return EIM(eim_config, inputs).fit(train, generator=generator).mixture_of_experts.as_mixture()
+    model = completed(EIM(eim_config, inputs).fit(train, generator=generator))
+    assert isinstance(model, GaussianMixture)
+    return model
 
 
 def _judged(
@@ -170,3 +236,13 @@ def _histogram(task: PlanarTask, tip: Tensor) -> Tensor:
     """Shares of tips (n, 2) along the line, (50,); zeros without any."""
     counts = torch.histc(task.along(tip), N_BINS, 0.0, task.length)
     return counts / counts.sum().clamp_min(1.0)
+
+
+def _figures(distance: float, near: float, coverage: float) -> dict[str, float]:
+    return {"distance": distance, "near": near, "coverage": coverage}
+
+
+def _drawn(histogram: Tensor, sample: Tensor) -> dict[str, list[float] | list[list[float]]]:
+    """What the picture needs beside the figures: the histogram along the line, and some configurations [rad]."""
+    rounded = (sample[:N_DRAWN] * 1e4).round() / 1e4
+    return {"histogram": ((histogram * 1e6).round() / 1e6).tolist(), "samples": rounded.tolist()}

@@ -12,22 +12,24 @@ EM and EIM fit the same expert. One Gaussian cannot represent two modes: EM cove
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
 from eim_ros.settings import Settings, option
 
-__all__ = ["TARGETS", "NonlinearConfig", "NonlinearResult", "TargetFits", "fit_nonlinear"]
+__all__ = ["EXPERIMENT", "TARGETS", "NonlinearConfig"]
 
 NEAR = 3.0  # deviations of a mode within which a sample belongs to it
 DEVIATION = 0.1
+N_DRAWN = 201  # contexts from -1 to 1 at which a row keeps the model for the picture
 
 
 def _mixture(modes: list[Tensor], deviation: Tensor) -> GaussianMixture:
@@ -55,7 +57,7 @@ TARGETS: dict[str, Callable[[Tensor], GaussianMixture]] = {"sine": _sine, "modes
 
 @dataclass(frozen=True)
 class NonlinearConfig(Settings):
-    """Settings of `fit_nonlinear`; defaults of thesis table B.2 where it has them."""
+    """Settings of the experiment; defaults of thesis table B.2 where it has them."""
 
     targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
     n_samples: int = option(5000, "samples for training, and contexts for testing", minimum=100)
@@ -64,108 +66,106 @@ class NonlinearConfig(Settings):
     start_iterations: int = option(10, "iterations of EM at most for EIM's start", minimum=1)
     kl_bound: float = option(0.01, "largest KL of an update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.05, "largest loss of entropy per update", unit="nat", minimum=0.0)
-    ratio: str = option("residual", "density ratio estimator of EIM", choices=("plug-in", "residual", "network"))
+    ratios: tuple[str, ...] = option(
+        ("residual",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
+    )
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     parameter_layers: tuple[int, ...] = option((50, 50), "widths of the expert's layers", minimum=1)
     parameter_l2: float = option(1e-3, "weight of the sum of the expert's squared weights", minimum=0.0)
 
 
-@dataclass(frozen=True)
-class TargetFits:
-    """What both learners made of a target.
-
-    Attributes
-    ----------
-    em, eim : MixtureOfExperts
-        Of one neural expert.
-    kl : dict
-        By learner, KL(model || target), mean over contexts [nat], and its standard error.
-    near : dict
-        By learner, share of the samples within three deviations of a mode.
-    on_one_mode : dict
-        By learner, share of the samples that are closest to the mode which most of them are closest to.
-    cpu_seconds : float
-        Of EIM, its start included.
-    """
-
-    em: MixtureOfExperts
-    eim: MixtureOfExperts
-    kl: dict[str, tuple[float, float]]
-    near: dict[str, float]
-    on_one_mode: dict[str, float]
-    cpu_seconds: float
+def _cells(config: NonlinearConfig) -> list[Cell]:
+    methods = [("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
+    return [
+        {"target": name, "method": method, "estimator": ratio} for name in config.targets for method, ratio in methods
+    ]
 
 
-@dataclass(frozen=True)
-class NonlinearResult:
-    """Fits by the name of the target, and the data that they were fitted to."""
-
-    fits: dict[str, TargetFits]
-    data: dict[str, tuple[Tensor, Tensor]]
-
-
-def fit_nonlinear(
-    config: NonlinearConfig, seed: int = 0, progress: Callable[[str, TargetFits], None] | None = None
-) -> NonlinearResult:
-    """Fit the targets by both learners.
-
-    Parameters
-    ----------
-    config : NonlinearConfig
-    seed : int
-        Of data, starts and learners.
-    progress : callable, optional
-        Called after each target with its name and its fits.
-    """
-    fits, data = {}, {}
-    for name in config.targets:
-        target = TARGETS[name]
-        generator = torch.Generator().manual_seed(1_000_003 * seed + list(TARGETS).index(name))  # whatever came before
-        context = _contexts(config.n_samples, generator)
-        data[name] = context, target(context).sample(generator=generator)
-        fits[name] = _fit(config, target, data[name], generator)
-        if progress is not None:
-            progress(name, fits[name])
-    return NonlinearResult(fits, data)
+def _measure(config: NonlinearConfig, cell: Cell, seed: int) -> Outcome:
+    name, ratio = str(cell["target"]), str(cell["estimator"])
+    data = _data(config.n_samples, name, seed)
+    generator = torch.Generator().manual_seed(_seed(name, seed) + 500_000)  # not that of the data
+    model, seconds = timed(lambda: _fitted(config, ratio, data, generator))
+    return Outcome(seconds, {**_judged(config, TARGETS[name], model, generator), **_drawn(model)})
 
 
-def _fit(
-    config: NonlinearConfig,
-    target: Callable[[Tensor], GaussianMixture],
-    data: tuple[Tensor, Tensor],
-    generator: torch.Generator,
-) -> TargetFits:
+EXPERIMENT = Experiment(
+    "nonlinear",
+    "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figure 6.8)",
+    NonlinearConfig,
+    _cells,
+    _measure,
+    {},
+)
+
+
+def _seed(name: str, seed: int) -> int:
+    return 1_000_003 * seed + list(TARGETS).index(name)
+
+
+@lru_cache(maxsize=1)  # all methods of a seed share it
+def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(_seed(name, seed))
+    context = _contexts(n_samples, generator)
+    return context, TARGETS[name](context).sample(generator=generator)
+
+
+def _fitted(
+    config: NonlinearConfig, ratio: str, data: tuple[Tensor, Tensor], generator: torch.Generator
+) -> MixtureOfExperts:
+    """By EIM, or by EM where there is no density ratio."""
     family: dict[str, Any] = {
         "n_components": 1,
         "components": "neural",
         "parameter_layers": config.parameter_layers,
         "parameter_l2": config.parameter_l2,
     }
-    em_config = EMConfig(n_iterations=config.em_iterations, parameter_iterations=60, **family)
-    em = EM(em_config).fit(data, generator=generator).mixture_of_experts
-    eim_config = EIMConfig(
-        n_iterations=config.n_iterations,
-        initial_em_iterations=config.start_iterations,
-        kl_bound=config.kl_bound,
-        entropy_loss_bound=config.entropy_loss_bound,
-        ratio=config.ratio,
-        hidden_layers=config.hidden_layers,
-        **family,
-    )
-    started = time.process_time()
-    eim = EIM(eim_config).fit(data, generator=generator).mixture_of_experts
-    seconds = time.process_time() - started
+    if ratio == "none":
+        em_config = EMConfig(n_iterations=config.em_iterations, parameter_iterations=60, **family)
+        model = completed(EM(em_config).fit(data, generator=generator))
+    else:
+        eim_config = EIMConfig(
+            n_iterations=config.n_iterations,
+            initial_em_iterations=config.start_iterations,
+            kl_bound=config.kl_bound,
+            entropy_loss_bound=config.entropy_loss_bound,
+            ratio=ratio,
+            hidden_layers=config.hidden_layers,
+            **family,
+        )
+        model = completed(EIM(eim_config).fit(data, generator=generator))
+    assert isinstance(model, MixtureOfExperts)
+    return model
+
+
+def _judged(
+    config: NonlinearConfig,
+    target: Callable[[Tensor], GaussianMixture],
+    model: MixtureOfExperts,
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """KL(model || target), mean over contexts [nat], and its standard error; shares of the model's samples.
+
+    `near`: within three deviations of a mode; `on_one_mode`: closest to the mode which most are closest to.
+    """
     context = _contexts(config.n_samples, generator)
     conditioned = target(context)
-    kl, near, on_one_mode = {}, {}, {}
-    for name, model in (("EM", em), ("EIM", eim)):
-        sample = model.sample(context, generator)
-        difference = model.log_prob(context, sample) - conditioned.log_prob(sample)
-        kl[name] = float(difference.mean()), float(difference.std()) / len(difference) ** 0.5
-        distance = (sample - conditioned.means[..., 0]).abs() / conditioned.scale_trils[..., 0, 0]
-        near[name] = float((distance.amin(-1) < NEAR).double().mean())
-        on_one_mode[name] = float(torch.bincount(distance.argmin(-1)).max() / len(sample))
-    return TargetFits(em, eim, kl, near, on_one_mode, seconds)
+    sample = model.sample(context, generator)
+    difference = model.log_prob(context, sample) - conditioned.log_prob(sample)
+    distance = (sample - conditioned.means[..., 0]).abs() / conditioned.scale_trils[..., 0, 0]
+    return {
+        "kl": float(difference.mean()),
+        "kl_error": float(difference.std()) / len(difference) ** 0.5,
+        "near": float((distance.amin(-1) < NEAR).double().mean()),
+        "on_one_mode": float(torch.bincount(distance.argmin(-1)).max() / len(sample)),
+    }
+
+
+def _drawn(model: MixtureOfExperts) -> dict[str, list[float]]:
+    """Mean and deviation of the one expert over contexts, which is all that there is to draw."""
+    experts = model.experts(torch.linspace(-1.0, 1.0, N_DRAWN, dtype=torch.float64).unsqueeze(-1))
+    values = {"mean": experts.mean[:, 0, 0], "deviation": experts.scale_tril[:, 0, 0, 0]}
+    return {name: ((value * 1e5).round() / 1e5).tolist() for name, value in values.items()}
 
 
 def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:

@@ -6,25 +6,28 @@ EIM's takes one of the two ways, and leaves the other out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
+from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, passing_side, point_task
 from eim_ros.settings import Settings, option
 
-__all__ = ["LEARNERS", "ObstacleConfig", "ObstacleFit", "ObstacleResult", "fit_obstacle"]
+__all__ = ["EXPERIMENT", "LEARNERS", "ObstacleConfig", "obstacle_arm"]
 
 LEARNERS = ("EM", "EIM")
+EXPERT = "expert"  # the row of the training data
+N_DRAWN = 60  # configurations that a row keeps for the picture
 
 
 @dataclass(frozen=True)
 class ObstacleConfig(Settings):
-    """Settings of `fit_obstacle`."""
+    """Settings of the experiment."""
 
     n_samples: int = option(10000, "samples of the expert", minimum=100)
     n_links: int = option(10, "links of the robot, 1 m each", minimum=2)
@@ -33,96 +36,71 @@ class ObstacleConfig(Settings):
     disc_radius: float = option(2.0, "radius of the disc", unit="m", minimum=1e-3)
     n_components: int = option(1, "components of the models", minimum=1)
     n_iterations: int = option(100, "iterations of EIM", minimum=1)
-
-
-@dataclass(frozen=True)
-class ObstacleFit:
-    """One learner's model.
-
-    Attributes
-    ----------
-    mixture : GaussianMixture
-    collisions : float
-        Share of its samples with a link in the disc.
-    distance : float
-        Mean distance of its samples' tips to the point [m].
-    above : float
-        Share of its samples that pass above the disc.
-    """
-
-    mixture: GaussianMixture
-    collisions: float
-    distance: float
-    above: float
-
-
-@dataclass(frozen=True)
-class ObstacleResult:
-    """Outcome.
-
-    Attributes
-    ----------
-    arm : PlanarArm
-    task : PlanarTask
-    expert : Tensor (n_samples, n_links)
-        The training data.
-    expert_collisions, expert_distance, expert_above : float
-        As of a fit.
-    fits : dict
-        By learner.
-    """
-
-    arm: PlanarArm
-    task: PlanarTask
-    expert: Tensor
-    expert_collisions: float
-    expert_distance: float
-    expert_above: float
-    fits: dict[str, ObstacleFit]
-
-
-def fit_obstacle(
-    config: ObstacleConfig, seed: int = 0, progress: Callable[[str, ObstacleFit], None] | None = None
-) -> ObstacleResult:
-    """Draw the expert's samples and fit both models.
-
-    Parameters
-    ----------
-    config : ObstacleConfig
-    seed : int
-        Of data and learners.
-    progress : callable, optional
-        Called after each fit with learner and fit.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    arm = PlanarArm(n_links=config.n_links)
-    task = point_task((config.goal_x, 0.0), (config.disc_x, 0.0, config.disc_radius))
-    data = Expert(arm, task, ExpertConfig()).draw(config.n_samples, generator)
-    fits = {}
-    for learner in LEARNERS:
-        mixture = _fit(config, learner, data, generator)
-        fits[learner] = ObstacleFit(mixture, *_judged(mixture.sample(config.n_samples, generator), arm, task))
-        if progress is not None:
-            progress(learner, fits[learner])
-    return ObstacleResult(arm, task, data, *_judged(data, arm, task), fits)
-
-
-def _fit(config: ObstacleConfig, learner: str, data: Tensor, generator: torch.Generator) -> GaussianMixture:
-    if learner == "EM":
-        em_config = EMConfig(n_components=config.n_components)
-        return EM(em_config).fit(data, generator=generator).mixture_of_experts.as_mixture()
-    eim_config = EIMConfig(
-        n_components=config.n_components,
-        n_iterations=config.n_iterations,
-        initial_starts=1,
-        reference_factors=(2.0, 5.0, 10.0, 20.0, 40.0, 80.0),  # a manifold wants many more than the model has
+    ratios: tuple[str, ...] = option(
+        ("residual",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
     )
-    return EIM(eim_config).fit(data, generator=generator).mixture_of_experts.as_mixture()
 
 
-def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> tuple[float, float, float]:
-    """Share of collisions, mean distance to the goal [m], share above the disc."""
+def obstacle_arm(config: ObstacleConfig) -> tuple[PlanarArm, PlanarTask]:
+    """The robot, its point and the disc."""
+    disc = (config.disc_x, 0.0, config.disc_radius)
+    return PlanarArm(n_links=config.n_links), point_task((config.goal_x, 0.0), disc)
+
+
+def _cells(config: ObstacleConfig) -> list[Cell]:
+    methods = [(EXPERT, "none"), ("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
+    return [{"method": method, "estimator": ratio} for method, ratio in methods]
+
+
+def _measure(config: ObstacleConfig, cell: Cell, seed: int) -> Outcome:
+    data = _data(config, seed)
+    ratio, seconds, sample = str(cell["estimator"]), 0.0, data
+    if cell["method"] != EXPERT:
+        generator = torch.Generator().manual_seed(1_000_003 * seed + 1)  # not that of the data
+        mixture, seconds = timed(lambda: _mixture(config, ratio, data, generator))
+        sample = mixture.sample(config.n_samples, generator)
+    drawn = ((sample[:N_DRAWN] * 1e4).round() / 1e4).tolist()
+    return Outcome(seconds, {**_judged(sample, *obstacle_arm(config)), "samples": drawn})
+
+
+EXPERIMENT = Experiment(
+    "obstacle",
+    "one Gaussian by EM and EIM for a planar robot that reaches around a disc (thesis figure 1.1)",
+    ObstacleConfig,
+    _cells,
+    _measure,
+    {"n_components": "--components"},
+)
+
+
+@lru_cache(maxsize=1)  # all cells of a seed share it
+def _data(config: ObstacleConfig, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return Expert(*obstacle_arm(config), ExpertConfig()).draw(config.n_samples, generator)
+
+
+def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.Generator) -> GaussianMixture:
+    """By EIM, or by EM where there is no density ratio."""
+    if ratio == "none":
+        model = completed(EM(EMConfig(n_components=config.n_components)).fit(data, generator=generator))
+    else:
+        eim_config = EIMConfig(
+            n_components=config.n_components,
+            n_iterations=config.n_iterations,
+            initial_starts=1,
+            ratio=ratio,
+            reference_factors=(2.0, 5.0, 10.0, 20.0, 40.0, 80.0),  # a manifold wants many more than the model has
+        )
+        model = completed(EIM(eim_config).fit(data, generator=generator))
+    assert isinstance(model, GaussianMixture)
+    return model
+
+
+def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> dict[str, float]:
+    """Share of configurations that collide, mean distance to the goal [m], share that passes above the disc."""
     points = arm.points(q)
-    collisions = (task.clearance(points) <= 0.0).double().mean()
-    above = (passing_side(points, task.obstacles[0, :2]) > 0).double().mean()
-    return float(collisions), float(task.distance(points[:, -1]).mean()), float(above)
+    return {
+        "collisions": float((task.clearance(points) <= 0.0).double().mean()),
+        "distance": float(task.distance(points[:, -1]).mean()),
+        "above": float((passing_side(points, task.obstacles[0, :2]) > 0).double().mean()),
+    }

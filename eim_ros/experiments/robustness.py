@@ -7,65 +7,43 @@ a random start EM's experts often end across several half waves, a local optimum
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
 from eim_ros.settings import Settings, option
 
-__all__ = ["RobustnessConfig", "RobustnessResult", "compare_robustness", "random_start", "sine_samples"]
+__all__ = ["AS_GOOD_AS", "EXPERIMENT", "OPTIMUM", "RobustnessConfig", "random_start", "sine_samples"]
 
 FREQUENCY = 2.5 * math.pi
 N_HALF_WAVES = 5
 AS_GOOD_AS = 0.25  # a run as good as this [nat] below the global optimum counts as having found it
+OPTIMUM = "EM from the half waves"  # the row of the best that linear experts can do, but for luck
+N_DRAWN = 400  # samples that a row keeps for the picture
 
 
 @dataclass(frozen=True)
 class RobustnessConfig(Settings):
-    """Settings of `compare_robustness`."""
+    """Settings of the experiment."""
 
     n_starts: int = option(20, "random starts, the same ones for both learners", minimum=1)
     n_samples: int = option(5000, "samples for training, and as many for testing", minimum=100)
     noise: float = option(0.1, "standard deviation of the noise", minimum=1e-3)
     n_components: int = option(N_HALF_WAVES, "experts", minimum=1)
     em_iterations: int = option(500, "iterations of EM at most", minimum=1)
-    n_iterations: int = option(700, "iterations of EIM", minimum=1)
+    n_iterations: int = option(700, "iterations of EIM", minimum=0)
     n_gating_contexts: int = option(1000, "contexts at which EIM takes the gating's rewards", minimum=1)
     n_gating_samples: int = option(
         5, "samples for each of them: a gating that follows the noise of few loses experts", minimum=1
     )
-    ratio: str = option("plug-in", "density ratio estimator of EIM", choices=("plug-in", "residual", "network"))
-
-
-@dataclass(frozen=True)
-class RobustnessResult:
-    """Outcome of the runs.
-
-    Attributes
-    ----------
-    em, eim : tuple of float
-        Mean log-likelihood [nat] of the test samples, one entry per start.
-    optimum : float
-        That of EM from the true half waves: the best that linear experts can do, but for luck.
-    data : tuple of Tensor
-        Contexts and samples of the test set.
-    models : dict
-        By learner, the fitted models.
-    """
-
-    em: tuple[float, ...]
-    eim: tuple[float, ...]
-    optimum: float
-    data: tuple[Tensor, Tensor]
-    models: dict[str, tuple[MixtureOfExperts, ...]]
-
-    def share_at_optimum(self, values: tuple[float, ...]) -> float:
-        """Share of the runs that are no more than `AS_GOOD_AS` below the global optimum."""
-        return sum(value >= self.optimum - AS_GOOD_AS for value in values) / len(values)
+    ratios: tuple[str, ...] = option(
+        ("plug-in",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
+    )
 
 
 def sine_samples(n_samples: int, noise: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -99,55 +77,84 @@ def random_start(context: Tensor, sample: Tensor, n_components: int, generator: 
     return MixtureOfExperts(SoftmaxGating(normal(n_components, 1), normal(n_components)), experts)
 
 
-def compare_robustness(
-    config: RobustnessConfig, seed: int = 0, progress: Callable[[int, float, float], None] | None = None
-) -> RobustnessResult:
-    """Run both learners from the same random starts.
+def _cells(config: RobustnessConfig) -> list[Cell]:
+    methods = [("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
+    cells: list[Cell] = [{"method": OPTIMUM, "estimator": "none", "start": 0}]
+    for start in range(config.n_starts):
+        cells += [{"method": method, "estimator": ratio, "start": start} for method, ratio in methods]
+    return cells
 
-    Parameters
-    ----------
-    config : RobustnessConfig
-    seed : int
-        Of data, starts and learners.
-    progress : callable, optional
-        Called after each start with its number and the log-likelihoods of EM and EIM.
 
-    Returns
-    -------
-    RobustnessResult
-    """
+def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
+    train, test = _data(config, seed)
+    ratio = str(cell["estimator"])
+    generator = torch.Generator().manual_seed(1_000_003 * seed + int(cell["start"]))
+    if cell["method"] == OPTIMUM:
+        start = _half_waves(config.noise)
+    else:
+        start = random_start(*train, config.n_components, generator)
+    model, seconds = timed(lambda: _fitted(config, ratio, train, start, generator))
+    context = test[0][:N_DRAWN]
+    drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
+    figures = {
+        "log_likelihood": float(model.log_prob(*test).mean()),
+        "contexts": _rounded(context),
+        "samples": _rounded(drawn),
+        "components": component.tolist(),
+    }
+    return Outcome(seconds, figures)
+
+
+EXPERIMENT = Experiment(
+    "robustness",
+    "EM and EIM from random starts on a sine (thesis 6.2, figure 6.3)",
+    RobustnessConfig,
+    _cells,
+    _measure,
+    {"n_starts": "--starts", "n_components": "--experts"},
+)
+
+
+@lru_cache(maxsize=1)  # all starts of a seed share it
+def _data(config: RobustnessConfig, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Training and test data."""
     generator = torch.Generator().manual_seed(seed)
     train = sine_samples(config.n_samples, config.noise, generator)
-    test = sine_samples(config.n_samples, config.noise, generator)
-    em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
-    eim_config = EIMConfig(
-        n_components=config.n_components,
-        n_iterations=config.n_iterations,
-        ratio=config.ratio,
-        kl_bound=0.05,
-        entropy_loss_bound=0.005,  # slowly: an expert that is narrow before the gating has found its place is stuck
-        gating_kl_bound=0.1,
-        gating_entropy_loss_bound=0.01,
-        n_gating_contexts=config.n_gating_contexts,
-        n_gating_samples=config.n_gating_samples,
-        reference_factors=(3.0, 5.0),
-    )
-    em_models, eim_models = [], []
-    for number in range(config.n_starts):
-        generator.manual_seed(1_000_003 * seed + number)  # each start is the same whatever came before it
-        start = random_start(*train, config.n_components, generator)
-        em_models.append(EM(em_config).fit(train, start).mixture_of_experts)
-        eim_models.append(EIM(eim_config).fit(train, start, generator).mixture_of_experts)
-        if progress is not None:
-            progress(number, _log_likelihood(em_models[-1], test), _log_likelihood(eim_models[-1], test))
-    best = EM(replace(em_config, n_components=N_HALF_WAVES)).fit(train, _half_waves(config.noise)).mixture_of_experts
-    return RobustnessResult(
-        tuple(_log_likelihood(model, test) for model in em_models),
-        tuple(_log_likelihood(model, test) for model in eim_models),
-        _log_likelihood(best, test),
-        test,
-        {"EM": tuple(em_models), "EIM": tuple(eim_models)},
-    )
+    return train, sine_samples(config.n_samples, config.noise, generator)
+
+
+def _fitted(
+    config: RobustnessConfig,
+    ratio: str,
+    train: tuple[Tensor, Tensor],
+    start: MixtureOfExperts,
+    generator: torch.Generator,
+) -> MixtureOfExperts:
+    """By EIM, or by EM where there is no density ratio."""
+    if ratio == "none":
+        em_config = EMConfig(n_components=start.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
+        model = completed(EM(em_config).fit(train, start))
+    else:
+        eim_config = EIMConfig(
+            n_components=config.n_components,
+            n_iterations=config.n_iterations,
+            ratio=ratio,
+            kl_bound=0.05,
+            entropy_loss_bound=0.005,  # slowly: an expert that is narrow before the gating has found its place is stuck
+            gating_kl_bound=0.1,
+            gating_entropy_loss_bound=0.01,
+            n_gating_contexts=config.n_gating_contexts,
+            n_gating_samples=config.n_gating_samples,
+            reference_factors=(3.0, 5.0),
+        )
+        model = completed(EIM(eim_config).fit(train, start, generator))
+    assert isinstance(model, MixtureOfExperts)
+    return model
+
+
+def _rounded(values: Tensor) -> list[float]:
+    """Column of (n, 1) with four digits."""
+    return [round(value, 4) for value in values[:, 0].tolist()]
 
 
 def _half_waves(noise: float) -> MixtureOfExperts:
@@ -159,7 +166,3 @@ def _half_waves(noise: float) -> MixtureOfExperts:
     gating = SoftmaxGating((2.0 * sharpness * centre).unsqueeze(-1), -sharpness * centre.square())
     factors = torch.full((N_HALF_WAVES, 1, 1), 2.0 * noise, dtype=torch.float64)
     return MixtureOfExperts(gating, LinearExperts(slope.reshape(-1, 1, 1), (-slope * centre).unsqueeze(-1), factors))
-
-
-def _log_likelihood(model: MixtureOfExperts, data: tuple[Tensor, Tensor]) -> float:
-    return float(model.log_prob(*data).mean())

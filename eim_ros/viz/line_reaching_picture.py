@@ -2,59 +2,66 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from eim_ros.experiments.line_reaching import LEARNERS, LineFit, LineReachingResult
-from eim_ros.numerics import write_atomically
-from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, MUTED
+from eim_ros.experiments.line_reaching import EXPERT, LineReachingConfig, line_reaching_arm
+from eim_ros.experiments.table import ResultTable, Row, mean_and_error
+from eim_ros.planar import PlanarArm, PlanarTask
+from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.palette import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, method_label
 from eim_ros.viz.planar_arms import draw_arms, draw_task
 
-__all__ = ["draw_line_reaching"]
+__all__ = ["draw"]
 
-N_DRAWN = 60
 MOST_COLUMNS = 4
-COLOURS = dict(zip(LEARNERS, (GROUP_COLOURS[1], GROUP_COLOURS[0], GROUP_COLOURS[2]), strict=True))
 
 
-def draw_line_reaching(result: LineReachingResult, path: str | Path) -> None:
-    """Write a PNG: curves above, and below them a row for each learner with arms and histograms of some mixtures.
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: curves above, means over seeds; below them arms and histograms of some mixtures of the first seed.
 
     Parameters
     ----------
-    result : LineReachingResult
-    path : path
-        Of the PNG.
+    table : ResultTable
+        Of the experiment line-reaching.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
     """
-    learners = [name for name in LEARNERS if any(learner == name for learner, _ in result.fits)]
-    counts = sorted({count for _, count in result.fits})
+    arm, task = line_reaching_arm(LineReachingConfig.from_mapping(table.settings))
+    rows = [row for row in table.rows if row["method"] != EXPERT]
+    methods = list(dict.fromkeys((row["method"], row["estimator"]) for row in rows))
+    counts = sorted({row["n_components"] for row in rows})
     shown = _some(counts)
-    figure = Figure(figsize=(3.4 * len(shown) + 1.0, 3.4 + 3.1 * len(learners)), dpi=90, layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(3.4, 3.1 * len(learners)))[:, 0]
+    figure = new_figure(3.4 * len(shown) + 1.0, 3.4 + 3.1 * len(methods), dpi=90)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(3.4, 3.1 * len(methods)))[:, 0]
     left, right = above.subplots(1, 2)
-    _draw_curves(left, result, learners, counts, "distance", "mean distance to the line [m]")
+    _draw_curves(left, table, methods, counts, "distance", "mean distance to the line [m]")
     left.set_yscale("log")
     left.legend(frameon=False, fontsize=9)
-    _draw_curves(right, result, learners, counts, "coverage", "coverage of the line")
+    _draw_curves(right, table, methods, counts, "coverage", "coverage of the line [share]")
     right.set_ylim(0.0, 1.0)
-    panels = below.subplots(len(learners), 2 * len(shown), squeeze=False, width_ratios=(2.6, 1.0) * len(shown))
-    for row, learner in zip(panels, learners, strict=True):
+    panels = below.subplots(len(methods), 2 * len(shown), squeeze=False, width_ratios=(2.6, 1.0) * len(shown))
+    for line, (method, ratio) in zip(panels, methods, strict=True):
         for column, count in enumerate(shown):
-            arms, bars = row[2 * column : 2 * column + 2]
-            fit = result.fits[learner, count]
-            _draw_samples(arms, result, fit, COLOURS[learner])
-            _draw_histogram(bars, result, fit, COLOURS[learner])
-            arms.set_title(f"{learner}, {count}: {fit.distance:.2f} m", fontsize=9, color=INK)
-            bars.set_title(f"{fit.coverage:.2f}", fontsize=9, color=MUTED)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+            arms, bars = line[2 * column : 2 * column + 2]
+            row = table.where(method=method, estimator=ratio, n_components=count)[0]
+            expert = table.where(method=EXPERT, seed=row["seed"])[0]
+            _draw_samples(arms, arm, task, row, METHOD_COLOURS[method])
+            _draw_histogram(bars, arm, task, row["histogram"], expert["histogram"], METHOD_COLOURS[method])
+            arms.set_title(f"{method_label(method, ratio)}, {count}: {row['distance']:.2f} m", fontsize=8, color=INK)
+            bars.set_title(f"{row['coverage']:.2f}", fontsize=9, color=MUTED)
+    below.supxlabel(
+        "arms: 60 samples, axes in metres; green: the line; bars: tips within .1 m of it, outline: test data; "
+        "above them the coverage",
+        fontsize=8,
+        color=MUTED,
+    )
+    return [write_figure(figure, folder / "line_reaching.png")]
 
 
 def _some(counts: list[int]) -> list[int]:
@@ -64,34 +71,41 @@ def _some(counts: list[int]) -> list[int]:
 
 
 def _draw_curves(
-    axes: Axes, result: LineReachingResult, learners: list[str], counts: list[int], name: str, label: str
+    axes: Axes, table: ResultTable, methods: list[tuple[str, str]], counts: list[int], name: str, label: str
 ) -> None:
-    for learner in learners:
-        values = [getattr(result.fits[learner, count], name) for count in counts]
-        axes.plot(counts, values, marker="o", markersize=4, color=COLOURS[learner], label=learner)
+    for method, ratio in methods:
+        rows = [table.where(method=method, estimator=ratio, n_components=count) for count in counts]
+        values = [mean_and_error(some, name)[0] for some in rows]
+        axes.plot(
+            counts,
+            values,
+            marker="o",
+            markersize=4,
+            color=METHOD_COLOURS[method],
+            linestyle=RATIO_LINES[ratio],
+            label=method_label(method, ratio),
+        )
     axes.set_xlabel("components", fontsize=9)
     axes.set_ylabel(label, fontsize=9)
     axes.grid(color=FAINT, linewidth=0.5)
 
 
-def _draw_samples(axes: Axes, result: LineReachingResult, fit: LineFit, colour: str) -> None:
-    draw_task(axes, result.task)
-    drawn = fit.mixture.sample(N_DRAWN, torch.Generator().manual_seed(0))
-    draw_arms(axes, result.arm, drawn, colour, 0.3)
-    reach = result.arm.reach
-    axes.set_xlim(-0.25 * reach, 1.0 * reach)
-    axes.set_ylim(-1.0 * reach, 1.0 * reach)
+def _draw_samples(axes: Axes, arm: PlanarArm, task: PlanarTask, row: Row, colour: str) -> None:
+    draw_task(axes, task)
+    draw_arms(axes, arm, torch.tensor(row["samples"], dtype=torch.float64), colour, 0.3)
+    axes.set_xlim(-0.25 * arm.reach, 1.0 * arm.reach)
+    axes.set_ylim(-1.0 * arm.reach, 1.0 * arm.reach)
 
 
-def _draw_histogram(axes: Axes, result: LineReachingResult, fit: LineFit, colour: str) -> None:
+def _draw_histogram(
+    axes: Axes, arm: PlanarArm, task: PlanarTask, found: list[float], expected: list[float], colour: str
+) -> None:
     """Along the line, as high as the robot's panel: bars of the model, outline of the test data."""
-    n_bins = len(result.histogram)
-    low, high = float(result.task.start[1]), float(result.task.end[1])
-    height = (high - low) / n_bins
-    centres = [low + height * (index + 0.5) for index in range(n_bins)]
-    axes.barh(centres, fit.histogram.tolist(), height=height, color=colour, alpha=0.6, linewidth=0.0)
-    axes.step(result.histogram.tolist(), centres, where="mid", color=INK, linewidth=0.8)
-    reach = result.arm.reach
-    axes.set_ylim(-1.0 * reach, 1.0 * reach)
-    axes.set_xlim(0.0, 3.0 * float(result.histogram.max()))
+    low, high = float(task.start[1]), float(task.end[1])
+    height = (high - low) / len(found)
+    centres = [low + height * (index + 0.5) for index in range(len(found))]
+    axes.barh(centres, found, height=height, color=colour, alpha=0.6, linewidth=0.0)
+    axes.step(expected, centres, where="mid", color=INK, linewidth=0.8)
+    axes.set_ylim(-1.0 * arm.reach, 1.0 * arm.reach)
+    axes.set_xlim(0.0, 3.0 * max(expected))
     axes.axis("off")

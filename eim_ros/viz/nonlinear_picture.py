@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
-from eim_ros.experiments.nonlinear import TARGETS, NonlinearResult
-from eim_ros.numerics import write_atomically
-from eim_ros.viz.palette import GROUP_COLOURS, INK, MUTED
+from eim_ros.experiments.nonlinear import N_DRAWN, TARGETS
+from eim_ros.experiments.table import ResultTable, Row
+from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.palette import INK, METHOD_COLOURS, MUTED, method_label
 
-__all__ = ["draw_nonlinear"]
+__all__ = ["draw"]
 
-Conditional: TypeAlias = Callable[[Tensor], GaussianMixture]
-
-N_CONTEXTS, N_HEIGHTS = 300, 300
+CONTEXTS = torch.linspace(-1.0, 1.0, N_DRAWN, dtype=torch.float64).unsqueeze(-1)
+N_HEIGHTS = 300
 LIMIT = {"sine": 1.6, "modes": 2.2, "spread": 6.0}  # of the sample's axis
 FORMULAS = {
     "sine": r"$\mathcal{N}(\sin 2.5\pi y,\ .1^2)$",
@@ -32,42 +26,49 @@ FORMULAS = {
 }
 
 
-def draw_nonlinear(result: NonlinearResult, path: str | Path) -> None:
-    """Write a PNG: a column per target; the target itself, EIM's expert and EM's.
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: a column per target; the target itself, EIM's expert and EM's, of the first seed.
 
     Parameters
     ----------
-    result : NonlinearResult
-    path : path
-        Of the PNG.
+    table : ResultTable
+        Of the experiment nonlinear.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
     """
-    figure = Figure(figsize=(11, 8.2), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    rows = figure.subplots(3, len(result.fits), sharex=True, squeeze=False)
-    for column, (name, fits) in enumerate(result.fits.items()):
-        models: dict[str, Conditional] = {"target": TARGETS[name], "EIM": fits.eim, "EM": fits.em}
-        for row, (label, model) in enumerate(models.items()):
-            axes = rows[row][column]
-            _draw_density(axes, model, LIMIT[name], INK if label == "target" else GROUP_COLOURS[row - 1])
-            if label == "target":
-                axes.set_title(f"{name}: {FORMULAS[name]}", fontsize=10, color=INK)
-            else:
-                value, error = fits.kl[label]
-                text = f"KL(model || target) {value:.3f} ± {error:.3f} nat\n{fits.near[label]:.1%} near a mode"
-                axes.text(0.02, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, color=MUTED)
-            if column == 0:
-                axes.set_ylabel(f"{label}\nx", fontsize=9)
-        rows[-1][column].set_xlabel("context y", fontsize=9)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+    rows = table.where(seed=min(table.values("seed")))
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    methods = sorted({(row["method"], row["estimator"]) for row in rows})
+    figure = new_figure(11, 2.8 * (1 + len(methods)))
+    panels = figure.subplots(1 + len(methods), len(targets), sharex=True, squeeze=False)
+    for column, name in enumerate(targets):
+        _draw_density(panels[0][column], TARGETS[name](CONTEXTS), LIMIT[name], INK)
+        panels[0][column].set_title(f"{name}: {FORMULAS[name]}", fontsize=10, color=INK)
+        for axes, (method, ratio) in zip(panels[1:, column], methods, strict=True):
+            row = table.where(target=name, method=method, estimator=ratio)[0]
+            _draw_density(axes, _expert(row), LIMIT[name], METHOD_COLOURS[method])
+            text = f"KL(model || target) {row['kl']:.3f} ± {row['kl_error']:.3f} nat\n{row['near']:.1%} near a mode"
+            axes.text(0.02, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, color=MUTED)
+        panels[-1][column].set_xlabel("context y", fontsize=9)
+    for axes, label in zip(panels[:, 0], ["target", *(method_label(*method) for method in methods)], strict=True):
+        axes.set_ylabel(f"{label}\nx", fontsize=9)
+    figure.supxlabel("shade: density, relative to the highest at the same context", fontsize=8, color=MUTED)
+    return [write_figure(figure, folder / "nonlinear.png")]
 
 
-def _draw_density(axes: Axes, model: Conditional, limit: float, colour: str) -> None:
-    """Shade each context's density, relative to its own highest value, so that wide ones can be seen too."""
-    context = torch.linspace(-1.0, 1.0, N_CONTEXTS, dtype=torch.float64).unsqueeze(-1)
+def _expert(row: Row) -> GaussianMixture:
+    """The one expert of a row at all its contexts."""
+    mean, deviation = (torch.tensor(row[name], dtype=torch.float64) for name in ("mean", "deviation"))
+    return GaussianMixture(torch.zeros(N_DRAWN, 1).double(), mean[:, None, None], deviation[:, None, None, None])
+
+
+def _draw_density(axes: Axes, model: GaussianMixture, limit: float, colour: str) -> None:
+    """Shade the density at all contexts, relative to its own highest value, so that wide ones can be seen too."""
     height = torch.linspace(-limit, limit, N_HEIGHTS, dtype=torch.float64)
-    density = model(context).log_prob(height[:, None, None].expand(-1, N_CONTEXTS, 1)).exp()
+    density = model.log_prob(height[:, None, None].expand(-1, N_DRAWN, 1)).exp()
     shades = LinearSegmentedColormap.from_list("shades", ["white", colour])
     shaded = (density / density.amax(0)).sqrt().numpy()
     axes.imshow(shaded, origin="lower", extent=(-1.0, 1.0, -limit, limit), aspect="auto", cmap=shades)

@@ -2,49 +2,44 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from eim_ros.experiments.obstacle import LEARNERS, ObstacleResult
-from eim_ros.numerics import write_atomically
-from eim_ros.viz.palette import GROUP_COLOURS, INK, NO_GROUP_COLOUR
+from eim_ros.experiments.obstacle import ObstacleConfig, obstacle_arm
+from eim_ros.experiments.table import ResultTable
+from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.palette import INK, METHOD_COLOURS, method_label
 from eim_ros.viz.planar_arms import draw_arms, draw_task
 
-__all__ = ["draw_obstacle"]
-
-N_DRAWN = 60
+__all__ = ["draw"]
 
 
-def draw_obstacle(result: ObstacleResult, path: str | Path) -> None:
-    """Write a PNG: a panel for the expert and one for each learner.
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: a panel for the expert and one for each method, of the first seed.
 
     Parameters
     ----------
-    result : ObstacleResult
-    path : path
-        Of the PNG.
+    table : ResultTable
+        Of the experiment obstacle.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
     """
-    figure = Figure(figsize=(12, 4.4), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 3, sharex=True, sharey=True)
-    generator = torch.Generator().manual_seed(0)
-    rows = [("expert", result.expert[:N_DRAWN], result.expert_collisions, result.expert_distance, NO_GROUP_COLOUR)]
-    for learner, colour in zip(LEARNERS, GROUP_COLOURS[1::-1], strict=True):
-        fit = result.fits[learner]
-        drawn = fit.mixture.sample(N_DRAWN, generator)
-        rows.append((learner, drawn, fit.collisions, fit.distance, colour))
-    reach = result.arm.reach
-    for axes, (name, drawn, collisions, distance, colour) in zip(panels, rows, strict=True):
-        draw_task(axes, result.task)
-        draw_arms(axes, result.arm, drawn, colour)
-        title = f"{name}: {collisions:.1%} collide, {distance:.2f} m off"
-        axes.set_title(title, fontsize=10, color=INK)
-        axes.set_xlim(-0.35 * reach, 1.0 * reach)
-        axes.set_ylim(-0.65 * reach, 0.65 * reach)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+    arm, task = obstacle_arm(ObstacleConfig.from_mapping(table.settings))
+    rows = table.where(seed=min(table.values("seed")))
+    figure = new_figure(4.0 * len(rows), 4.6)
+    panels = figure.subplots(1, len(rows), sharex=True, sharey=True)
+    for axes, row in zip(panels, rows, strict=True):
+        draw_task(axes, task)
+        draw_arms(axes, arm, torch.tensor(row["samples"], dtype=torch.float64), METHOD_COLOURS[row["method"]])
+        label = method_label(row["method"], row["estimator"])
+        axes.set_title(f"{label}: {row['collisions']:.1%} collide, {row['distance']:.2f} m off", fontsize=9, color=INK)
+        axes.set_xlim(-0.35 * arm.reach, 1.0 * arm.reach)
+        axes.set_ylim(-0.65 * arm.reach, 0.65 * arm.reach)
+        axes.set_xlabel("x [m]", fontsize=8)
+    panels[0].set_ylabel("y [m]", fontsize=8)
+    figure.supxlabel("arms: 60 samples; black: tips and base; green: the point to reach; red: the disc", fontsize=8)
+    return [write_figure(figure, folder / "obstacle.png")]

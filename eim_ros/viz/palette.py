@@ -4,12 +4,49 @@ from __future__ import annotations
 
 from matplotlib.colors import to_rgb
 
-__all__ = ["AXIS_COLOURS", "FAINT", "GROUP_COLOURS", "INK", "LIMITS", "MUTED", "NO_GROUP_COLOUR", "mixed"]
+__all__ = [
+    "AXIS_COLOURS",
+    "FAINT",
+    "GROUP_COLOURS",
+    "INK",
+    "LIMITS",
+    "METHOD_COLOURS",
+    "MUTED",
+    "NO_GROUP_COLOUR",
+    "RATIO_LINES",
+    "RATIO_NAMES",
+    "method_label",
+    "mixed",
+]
 
 GROUP_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 NO_GROUP_COLOUR = "#8A8F98"
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
 INK, MUTED, FAINT, LIMITS = "#1B1F27", "#5B626E", "#C9CDD4", "#ECEEF2"
+
+# A method has one colour in every picture, an estimator of the density ratio one kind of line.
+METHOD_COLOURS = {
+    "expert": NO_GROUP_COLOUR,
+    "EM": "#E69F00",
+    "EIM": "#0072B2",
+    "EIM + tip": "#009E73",
+    "VIPS": "#1B1F27",
+    "GAN": "#CC79A7",
+    "f-GAN": "#D55E00",
+    "WGAN": "#56B4E9",
+    "WGAN-GP": "#8F8F00",
+    "b-GAN": "#8A5A2B",
+    "EIM-KL": "#00A6A6",
+    "EIM-US": "#7A5195",
+    "EIM-US-KL": "#BC5090",
+}
+RATIO_LINES = {"network": "-", "plug-in": "--", "residual": ":", "known": "-.", "none": "-"}
+RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network"}
+
+
+def method_label(method: str, ratio: str) -> str:
+    """Name of a method with its estimator of the density ratio, as legends and titles have it."""
+    return f"{method} ({RATIO_NAMES[ratio]})" if ratio in RATIO_NAMES else method
 
 
 def mixed(colour: str, other: str, share: float) -> tuple[float, float, float]:

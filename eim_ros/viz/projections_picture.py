@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 
@@ -10,40 +9,41 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from eim_ros.distributions import Gaussian
-from eim_ros.experiments.projections import Isotropic, MeanField, Projections, TwoModes
-from eim_ros.numerics import write_atomically
-from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
+from eim_ros.experiments.projections import Isotropic, MeanField, TwoModes, projections_of
+from eim_ros.experiments.table import ResultTable
+from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, LIMITS, METHOD_COLOURS, MUTED
 
-__all__ = ["draw_projections"]
+__all__ = ["draw"]
 
 FloatArray = npt.NDArray[np.float64]
 
-I_COLOUR, M_COLOUR, TRAP_COLOUR = GROUP_COLOURS[0], GROUP_COLOURS[1], GROUP_COLOURS[3]
+I_COLOUR, M_COLOUR, TRAP_COLOUR = METHOD_COLOURS["EIM"], METHOD_COLOURS["EM"], GROUP_COLOURS[3]
 N_SHOWN = 30  # half sweeps of the coordinate ascent
 
 
-def draw_projections(result: Projections, path: str | Path) -> None:
-    """Write a PNG with a panel for each target.
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG with a panel for each target, of the first seed.
 
     Parameters
     ----------
-    result : Projections
-    path : path
-        Of the PNG.
+    table : ResultTable
+        Of the experiment projections.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
     """
-    figure = Figure(figsize=(14, 4.8), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    found = projections_of(table.where(seed=min(table.values("seed"))))
+    figure = new_figure(14, 4.8)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.5, 1.0, 1.0))
-    _draw_two_modes(left, result.two_modes)
-    _draw_isotropic(middle, result.isotropic)
-    _draw_mean_field(right, result.mean_field)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+    _draw_two_modes(left, found.two_modes)
+    _draw_isotropic(middle, found.isotropic)
+    _draw_mean_field(right, found.mean_field)
+    return [write_figure(figure, folder / "projections.png")]
 
 
 def _draw_two_modes(axes: Axes, found: TwoModes) -> None:

@@ -2,78 +2,82 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-import torch
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from eim_ros.distributions import MixtureOfExperts
-from eim_ros.experiments.robustness import RobustnessResult
-from eim_ros.numerics import write_atomically
-from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, MUTED
+from eim_ros.experiments.robustness import AS_GOOD_AS, OPTIMUM
+from eim_ros.experiments.table import ResultTable, Row
+from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, METHOD_COLOURS, MUTED, method_label
 
-__all__ = ["draw_robustness"]
-
-N_DRAWN = 1500
+__all__ = ["draw"]
 
 
-def draw_robustness(result: RobustnessResult, path: str | Path) -> None:
-    """Write a PNG: each start's log-likelihood under both learners, and the median fit of each.
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: each start's log-likelihood under all methods, and the median fit of each.
 
     Parameters
     ----------
-    result : RobustnessResult
-    path : path
-        Of the PNG.
+    table : ResultTable
+        Of the experiment robustness.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
     """
-    figure = Figure(figsize=(13, 4.2), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1.1, 1.0, 1.0))
-    _draw_values(left, result)
-    for axes, name, values in ((middle, "EM", result.em), (right, "EIM", result.eim)):
-        median = sorted(range(len(values)), key=lambda index: values[index])[len(values) // 2]
-        _draw_fit(axes, result, result.models[name][median])
-        axes.set_title(f"{name}: samples of its median run, {values[median]:.2f} nat", fontsize=10, color=INK)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+    methods = [
+        key for key in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows) if key[0] != OPTIMUM
+    ]
+    figure = new_figure(4.6 + 4.2 * len(methods), 4.4)
+    left, *others = figure.subplots(1, 1 + len(methods), width_ratios=(1.1, *[1.0] * len(methods)))
+    _draw_values(left, table, methods)
+    for axes, (method, ratio) in zip(others, methods, strict=True):
+        rows = sorted(table.where(method=method, estimator=ratio), key=lambda row: float(row["log_likelihood"]))
+        median = rows[len(rows) // 2]
+        _draw_fit(axes, table.where(method=OPTIMUM, seed=median["seed"])[0], median)
+        label = f"{method_label(method, ratio)}, median run: {median['log_likelihood']:.2f} nat"
+        axes.set_title(label, fontsize=9, color=INK)
+    return [write_figure(figure, folder / "robustness.png")]
 
 
-def _draw_values(axes: Axes, result: RobustnessResult) -> None:
-    for position, (name, values) in enumerate((("EM", result.em), ("EIM", result.eim))):
-        colour = GROUP_COLOURS[position]
-        spread = torch.linspace(-0.25, 0.25, len(values)).tolist()
-        axes.scatter([position + shift for shift in spread], values, s=16, color=colour, alpha=0.8, linewidths=0.0)
-        mean = sum(values) / len(values)
-        axes.hlines(mean, position - 0.35, position + 0.35, color=colour, linewidth=2.5)
-        share = round(100.0 * result.share_at_optimum(values))
+def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]]) -> None:
+    optimum = {row["seed"]: float(row["log_likelihood"]) for row in table.where(method=OPTIMUM)}
+    low = high = np.mean(list(optimum.values()))
+    for position, (method, ratio) in enumerate(methods):
+        rows = table.where(method=method, estimator=ratio)
+        values = np.array([row["log_likelihood"] for row in rows])
+        low, high = min(low, values.min()), max(high, values.max())
+        colour = METHOD_COLOURS[method]
+        spread = np.linspace(-0.25, 0.25, len(values))
+        axes.scatter(position + spread, values, s=16, color=colour, alpha=0.8, linewidths=0.0)
+        axes.hlines(values.mean(), position - 0.35, position + 0.35, color=colour, linewidth=2.5)
+        reached = np.mean([row["log_likelihood"] >= optimum[row["seed"]] - AS_GOOD_AS for row in rows])
         axes.annotate(
-            f"mean {mean:.2f}\n{share} % at the optimum",
+            f"mean {values.mean():.2f}\n{reached:.0%} at\nthe optimum",
             (position, 0.02),
             xycoords=("data", "axes fraction"),
             ha="center",
-            fontsize=9,
+            fontsize=8,
             color=MUTED,
         )
-        axes.text(position, 1.02, name, transform=axes.get_xaxis_transform(), ha="center", color=INK)
-    axes.axhline(result.optimum, color=FAINT, linewidth=1.0, zorder=0)
-    axes.set_xlim(-0.6, 1.6)
+        name = method_label(method, ratio).replace(" (", "\n(")
+        axes.text(position, 1.02, name, transform=axes.get_xaxis_transform(), ha="center", fontsize=9, color=INK)
+    axes.axhline(float(np.mean(list(optimum.values()))), color=FAINT, linewidth=1.0, zorder=0)
+    axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks([])
-    low, high = min(*result.em, *result.eim), max(*result.em, *result.eim, result.optimum)
-    axes.set_ylim(low - 0.3 * (high - low), high + 0.05 * (high - low))
+    axes.set_ylim(low - 0.35 * (high - low), high + 0.05 * (high - low))
     axes.set_ylabel("log-likelihood per test sample [nat]", fontsize=9)
-    axes.set_xlabel("one dot per random start, bar: mean, grey line: EM from the true half waves", fontsize=8)
+    axes.set_xlabel(f"dot: a random start; bar: their mean; grey line: {OPTIMUM}", fontsize=8)
 
 
-def _draw_fit(axes: Axes, result: RobustnessResult, model: MixtureOfExperts) -> None:
-    context, sample = (part[:N_DRAWN] for part in result.data)
-    drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
-    axes.scatter(context[:, 0], sample[:, 0], s=3, color=FAINT, linewidths=0.0)
-    colours = [GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in component.tolist()]
-    axes.scatter(context[:, 0], drawn[:, 0], s=3, c=colours, linewidths=0.0)
+def _draw_fit(axes: Axes, best: Row, row: Row) -> None:
+    """Samples of a fit in the colours of its experts, over those of the best one in grey."""
+    axes.scatter(best["contexts"], best["samples"], s=4, color=FAINT, linewidths=0.0, label=OPTIMUM)
+    colours = [GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in row["components"]]
+    axes.scatter(row["contexts"], row["samples"], s=4, c=colours, linewidths=0.0)
     axes.set_ylim(-2.0, 2.0)
-    axes.set_xlabel("context y", fontsize=9)
+    axes.set_xlabel(f"context y; a colour per expert; grey: {OPTIMUM}", fontsize=8)
     axes.set_ylabel("x", fontsize=9)

@@ -1,20 +1,25 @@
-"""`eim experiment`: each experiment runs, prints its table and draws its picture."""
+"""`eim experiment`: each experiment runs, prints its table, writes its rows and draws its figures."""
 
 import json
 
 import pytest
 
+from eim_ros.cli.experiment import EXPERIMENTS
 from eim_ros.cli.main import main
+from eim_ros.experiments.table import ResultTable
 
 SMALL = {
-    "gmmvi": ["--targets", "german-credit-shaped", "--algorithms", "samtron", "--seeds", "1", "--budget", "0.01"],
+    "adversarial": [
+        *("--dims", "2", "--components", "2", "--methods", "EIM", "GAN", "--n-samples", "200", "--n-iterations", "1"),
+        *("--n-steps", "1", "--n-test-samples", "100"),
+    ],
     "line-reaching": [
         *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
         *("--line-x", "2.0", "--line-height", "1.0"),
     ],
     "nonlinear": [
         *("--n-samples", "100", "--n-iterations", "1", "--em-iterations", "1", "--start-iterations", "1"),
-        *("--ratio", "plug-in", "--parameter-layers", "4", "--targets", "spread"),
+        *("--ratios", "plug-in", "--parameter-layers", "4", "--targets", "spread"),
     ],
     "obstacle": [
         *("--n-samples", "150", "--n-iterations", "1", "--n-links", "3", "--goal-x", "2.0", "--disc-x", "1.0"),
@@ -25,14 +30,26 @@ SMALL = {
 }
 
 
+def test_every_experiment_is_tried():
+    assert SMALL.keys() == EXPERIMENTS.keys()
+
+
 @pytest.mark.parametrize("name", SMALL)
-def test_experiment_ends_with_a_picture_and_its_figures(name, tmp_path, capsys):
-    path = tmp_path / "new" / f"{name.replace('-', '_')}.png"
-    assert main(["experiment", name, "--output", str(path.parent), "--json", *SMALL[name]]) == 0
-    *_, said, figures = capsys.readouterr().out.splitlines()
-    assert said == f"picture: {path}"
-    assert json.loads(figures)["picture"] == str(path)
-    assert path.read_bytes().startswith(b"\x89PNG")
+def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(name, tmp_path, capsys):
+    command = ["experiment", name, "--quick", "--output", str(tmp_path / "new"), "--json", *SMALL[name]]
+    assert main(command) == 0
+    first = capsys.readouterr()
+    figures = json.loads(first.out.splitlines()[-1])
+    table = ResultTable.read(tmp_path / "new" / name / "table.csv")
+    assert figures["table"] == str(tmp_path / "new" / name / "table.csv")
+    assert figures["rows"] == len(table.rows) > 0
+    for path in figures["figures"]:
+        assert f"figure: {path}" in first.out
+        with open(path, "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+    assert f"{len(table.rows)}/{len(table.rows)}" in first.err
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr() == (first.out, "")  # drawn from the table: nothing is random
 
 
 def test_unknown_experiment_is_refused_in_one_line(capsys):
@@ -44,3 +61,10 @@ def test_unknown_experiment_is_refused_in_one_line(capsys):
 def test_bad_setting_is_refused_before_the_work(tmp_path, capsys):
     assert main(["experiment", "robustness", "--output", str(tmp_path), "--starts", "0"]) == 2
     assert "n_starts must be at least 1" in capsys.readouterr().err
+
+
+def test_processes_and_a_scheduler_exclude_each_other(tmp_path, capsys):
+    command = ["experiment", "all", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:9", "--output", str(tmp_path)]
+    assert main(command) == 2
+    assert "give one of them" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from eim_ros.experiments.line_reaching import LEARNERS, LineReachingConfig, coverage, fit_line_reaching
+from eim_ros.experiments.line_reaching import EXPERIMENT, LEARNERS, LineReachingConfig, coverage, fit_line_reaching
 
 SMALL = LineReachingConfig(n_components=(1, 2), n_samples=1000, n_links=4, line_x=2.0, line_height=3.0, n_iterations=15)
 
@@ -49,6 +49,24 @@ def test_coverage_is_the_overlap_of_histograms():
     assert coverage(one, one) == 1.0
     assert coverage(one, other) == 0.25
     assert coverage(one, torch.zeros(3)) == 0.0
+
+
+def test_row_of_the_table_has_the_figures_of_the_fit(result):
+    for cell in EXPERIMENT.cells(SMALL):
+        if cell["n_components"] != 2:
+            continue
+        figures = EXPERIMENT.measure(SMALL, cell, 1).figures
+        fit = result.fits[cell["method"], 2]
+        assert figures["distance"] == fit.distance
+        assert figures["coverage"] == fit.coverage
+        assert len(figures["samples"]) == 60
+
+
+def test_row_of_the_expert_is_that_of_the_test_data(result):
+    (cell,) = [cell for cell in EXPERIMENT.cells(SMALL) if cell["method"] == "expert"]
+    figures = EXPERIMENT.measure(SMALL, cell, 1).figures
+    assert figures["distance"] == pytest.approx(float(result.task.distance(result.arm.tip(result.test)).mean()))
+    assert sum(figures["histogram"]) == pytest.approx(1.0, abs=1e-4)  # rounded
 
 
 def test_seed_alone_decides():

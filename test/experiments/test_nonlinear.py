@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from eim_ros.experiments.nonlinear import TARGETS, NonlinearConfig, fit_nonlinear
+from eim_ros.experiments.nonlinear import EXPERIMENT, TARGETS, NonlinearConfig
 
 CONFIG = NonlinearConfig(
-    n_samples=100, n_iterations=2, em_iterations=1, start_iterations=1, ratio="plug-in", parameter_layers=(4,)
+    n_samples=100, n_iterations=2, em_iterations=1, start_iterations=1, ratios=("plug-in",), parameter_layers=(4,)
 )
 FEW = dataclasses.replace(CONFIG, targets=("modes",), n_iterations=1)
 
@@ -26,20 +26,20 @@ def test_density_is_that_of_the_thesis(name):
     torch.testing.assert_close(found, torch.from_numpy(expected).log(), rtol=1e-10, atol=1e-10)
 
 
-def test_fits_are_reported_for_every_target_and_learner():
-    seen = []
-    result = fit_nonlinear(CONFIG, seed=1, progress=lambda name, fits: seen.append(name))
-    assert seen == list(TARGETS) == list(result.fits)
-    for name, fits in result.fits.items():
-        assert result.data[name][0].shape == result.data[name][1].shape == (100, 1)
-        for learner in ("EM", "EIM"):
-            value, error = fits.kl[learner]
-            assert math.isfinite(value) and error > 0.0
-            assert 0.0 <= fits.near[learner] <= 1.0
-            assert 0.5 <= fits.on_one_mode[learner] <= 1.0
-    assert result.fits["sine"].on_one_mode == {"EM": 1.0, "EIM": 1.0}  # there is but one
+def test_figures_are_reported_for_every_target_and_learner():
+    cells = EXPERIMENT.cells(CONFIG)
+    assert [(cell["target"], cell["method"]) for cell in cells] == [(t, m) for t in TARGETS for m in ("EM", "EIM")]
+    for cell in cells:
+        figures = EXPERIMENT.measure(CONFIG, cell, 1).figures
+        assert math.isfinite(figures["kl"]) and figures["kl_error"] > 0.0
+        assert 0.0 <= figures["near"] <= 1.0
+        assert 0.5 <= figures["on_one_mode"] <= 1.0
+        assert cell["target"] != "sine" or figures["on_one_mode"] == 1.0  # there is but one
+        assert len(figures["mean"]) == len(figures["deviation"]) == 201
+        assert min(figures["deviation"]) > 0.0
 
 
 def test_seed_alone_decides():
-    first, second = (fit_nonlinear(FEW, seed=2) for _ in range(2))
-    assert [fits.kl for fits in first.fits.values()] == [fits.kl for fits in second.fits.values()]
+    for cell in EXPERIMENT.cells(FEW):
+        first, second = (EXPERIMENT.measure(FEW, cell, 2) for _ in range(2))
+        assert first.figures == second.figures

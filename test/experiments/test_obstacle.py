@@ -2,27 +2,27 @@
 
 import pytest
 
-from eim_ros.experiments.obstacle import ObstacleConfig, fit_obstacle
+from eim_ros.experiments.obstacle import EXPERIMENT, ObstacleConfig
 
 
 @pytest.fixture(scope="module")
 def result():
     config = ObstacleConfig(n_samples=1500, n_links=5, goal_x=3.5, disc_x=1.75, disc_radius=1.0, n_iterations=40)
-    return fit_obstacle(config, seed=1)
+    return {cell["method"]: EXPERIMENT.measure(config, cell, 1).figures for cell in EXPERIMENT.cells(config)}
 
 
 def test_expert_passes_on_both_sides_and_touches_nothing(result):
-    assert result.expert_collisions == 0.0
-    assert result.expert_distance < 0.05
-    assert 0.4 < result.expert_above < 0.6  # by symmetry one half; eight standard errors
+    assert result["expert"]["collisions"] == 0.0
+    assert result["expert"]["distance"] < 0.05
+    assert 0.4 < result["expert"]["above"] < 0.6  # by symmetry one half; eight standard errors
 
 
 def test_em_collides_and_eim_does_not(result):
-    assert result.fits["EM"].collisions > 0.5
-    assert result.fits["EIM"].collisions < 0.05
-    assert result.fits["EIM"].distance < 0.2 * result.fits["EM"].distance
+    assert result["EM"]["collisions"] > 0.5
+    assert result["EIM"]["collisions"] < 0.05
+    assert result["EIM"]["distance"] < 0.2 * result["EM"]["distance"]
 
 
 def test_eim_takes_one_way_and_em_both(result):
-    assert result.fits["EIM"].above in (pytest.approx(0.0, abs=0.01), pytest.approx(1.0, abs=0.01))
-    assert 0.3 < result.fits["EM"].above < 0.7
+    assert result["EIM"]["above"] in (pytest.approx(0.0, abs=0.01), pytest.approx(1.0, abs=0.01))
+    assert 0.3 < result["EM"]["above"] < 0.7

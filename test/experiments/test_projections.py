@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from eim_ros.distributions import Gaussian
-from eim_ros.experiments.projections import Fact, Projections, ProjectionsConfig, project_all
+from eim_ros.experiments.projections import (
+    EXPERIMENT,
+    Fact,
+    Projections,
+    ProjectionsConfig,
+    project_all,
+    projections_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +98,14 @@ def test_divergences_that_are_quoted_for_the_broad_gaussians_end_at_14(found):
     assert kl(float(found.two_modes.moments.scale_tril)) == pytest.approx(2.511945, abs=1e-6)
     assert kl(2.579705) == pytest.approx(2.240527, abs=1e-6)
     assert kl(2.579705) < min(kl(2.5785), kl(2.581))  # a minimum in the deviation, by parts in 1e6
+
+
+def test_rows_hold_what_was_found():
+    config = ProjectionsConfig(n_iterations=3, n_samples=200, n_sweeps=3)
+    found = project_all(config, seed=2)
+    rows = [{**cell, **EXPERIMENT.measure(config, cell, 2).figures} for cell in EXPERIMENT.cells(config)]
+    again = projections_of(rows)
+    assert again.facts == found.facts
+    assert torch.equal(again.mean_field.path, found.mean_field.path)
+    assert torch.equal(again.two_modes.target.means, found.two_modes.target.means)
+    assert torch.equal(again.isotropic.m_projection.scale_tril, found.isotropic.m_projection.scale_tril)

@@ -1,0 +1,131 @@
+"""Mixture density network (Bishop 1994): from a context to a Gaussian mixture, by gradients of the likelihood.
+
+Without contexts it is a Gaussian mixture whose parameters follow the gradient, where EM has closed forms.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from eim_ros.distributions import GaussianMixture
+from eim_ros.numerics.threads import torch_threads
+from eim_ros.settings import Settings, option
+
+__all__ = ["MixtureDensityConfig", "MixtureDensityNetwork", "fit_mixture_density"]
+
+
+@dataclass(frozen=True)
+class MixtureDensityConfig(Settings):
+    """Settings of `fit_mixture_density`."""
+
+    n_steps: int = option(5000, "steps of Adam", minimum=0)
+    batch_size: int = option(500, "pairs of a step", minimum=1)
+    learning_rate: float = option(1e-3, "step size", minimum=0.0)
+    hidden_layers: tuple[int, ...] = option((50, 50), "widths of the layers, one at least", minimum=1)
+
+
+class MixtureDensityNetwork(nn.Module):
+    """Starts as a given mixture, whatever the context: what a network adds to its parameters begins with zero.
+
+    Parameters
+    ----------
+    start : GaussianMixture
+        Of no batch.
+    context : Tensor (n_samples, n_context)
+        Contexts of the data, by which inputs are standardised.
+    hidden_layers : tuple of int
+    generator : torch.Generator
+        Of the first weights.
+    """
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(
+        self, start: GaussianMixture, context: Tensor, hidden_layers: tuple[int, ...], generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        k, d = start.n_components, start.n_dims
+        diagonal = torch.diagonal(start.scale_trils, dim1=-2, dim2=-1)
+        raw = start.scale_trils.tril(-1) + torch.diag_embed(diagonal.log())
+        self._sizes = (k, k * d, k * d * d)
+        flat = torch.cat([start.log_weights.flatten(), start.means.flatten(), raw.flatten()])
+        self.bias = nn.Parameter(flat.to(torch.float32))
+        self.n_components, self.n_dims = k, d
+        self.register_buffer("center", context.mean(0).to(torch.float32))
+        self.register_buffer(
+            "scale", context.sub(context.mean(0)).square().mean(0).sqrt().clamp_min(1e-12).to(torch.float32)
+        )
+        self.network = _network(context.shape[1], hidden_layers, len(flat), generator)
+
+    def forward(self, context: Tensor) -> GaussianMixture:
+        """Mixtures at contexts (n, n_context), a batch (n,)."""
+        raw = self.bias.expand(len(context), -1)
+        if self.network is not None:
+            raw = raw + self.network((context.to(torch.float32) - self.center) / self.scale)
+        logits, means, factors = raw.split(self._sizes, -1)
+        factors = factors.reshape(-1, self.n_components, self.n_dims, self.n_dims)
+        diagonal = torch.diagonal(factors, dim1=-2, dim2=-1).exp()
+        scale_trils = factors.tril(-1) + torch.diag_embed(diagonal)
+        return GaussianMixture(logits, means.reshape(-1, self.n_components, self.n_dims), scale_trils)
+
+    def without_context(self) -> GaussianMixture:
+        """The one mixture of data without contexts, in float64."""
+        batch = self(self.center.new_zeros(1, 0))
+        tensors = {name: value[0].detach().to(torch.float64) for name, value in batch.tensors().items()}
+        return GaussianMixture.from_tensors(tensors)
+
+
+@torch_threads()
+def fit_mixture_density(
+    config: MixtureDensityConfig,
+    context: Tensor,
+    sample: Tensor,
+    start: GaussianMixture,
+    generator: torch.Generator,
+) -> MixtureDensityNetwork:
+    """Follow the gradient of the likelihood.
+
+    Parameters
+    ----------
+    config : MixtureDensityConfig
+    context : Tensor (n_samples, n_context)
+        n_context may be 0.
+    sample : Tensor (n_samples, n_dims)
+    start : GaussianMixture
+    generator : torch.Generator
+        All randomness.
+    """
+    model = MixtureDensityNetwork(start, context, config.hidden_layers, generator)
+    optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
+    target = sample.to(torch.float32)
+    for _ in range(config.n_steps):
+        rows = torch.randint(len(sample), (config.batch_size,), generator=generator)
+        optimiser.zero_grad()
+        loss = -model(context[rows]).log_prob(target[rows]).mean()
+        loss.backward()
+        optimiser.step()
+    return model
+
+
+def _network(
+    n_inputs: int, hidden_layers: tuple[int, ...], n_outputs: int, generator: torch.Generator
+) -> nn.Sequential | None:
+    """Layers with Glorot's weights, of which the last starts at zero; none without inputs."""
+    if n_inputs == 0:
+        return None
+    layers: list[nn.Module] = []
+    for width, hidden in itertools.pairwise((n_inputs, *hidden_layers)):
+        layer: nn.Linear = nn.utils.skip_init(nn.Linear, width, hidden)
+        bound = (6.0 / (width + hidden)) ** 0.5
+        with torch.no_grad():
+            layer.weight.copy_((2.0 * torch.rand(hidden, width, generator=generator) - 1.0) * bound)
+            layer.bias.zero_()
+        layers += [layer, nn.SiLU()]
+    last: nn.Linear = nn.utils.skip_init(nn.Linear, hidden_layers[-1], n_outputs, bias=False)
+    nn.init.zeros_(last.weight)
+    return nn.Sequential(*layers, last)

@@ -1,0 +1,89 @@
+"""Two ways to learn the weights of a mixture by gradients through its samples (thesis 2.4.3).
+
+Gumbel-softmax (Jang et al. 2017): z = argmax(logits + Gumbel noise) has the mixture's weights; its gradient is that of
+the softmax at some temperature ("straight through": samples are those of the mixture itself, the gradient is biased).
+
+Mutual information (InfoGAN, Chen et al. 2016): samples tell the weights nothing; the term
+I(x, z) = H(z) - E_q(x)[H(z|x)] does. Densities are tractable here, so that it is an average over samples and no bound.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from eim_ros.experiments.baselines.mixture_parameters import MixtureParameters
+
+__all__ = ["GumbelSoftmax", "MutualInformation", "WeightLearning", "mutual_information"]
+
+
+class WeightLearning(Protocol):
+    """How samples are drawn and what is added to the generator's loss."""
+
+    def draw(self, model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
+        """Samples of the mixture (n_samples, n_dims)."""
+        ...
+
+    def loss(self, model: MixtureParameters, generator: torch.Generator) -> Tensor:
+        """A number to be minimised beside the generator's loss."""
+        ...
+
+
+class GumbelSoftmax:
+    """Straight-through samples of the component.
+
+    Parameters
+    ----------
+    temperature : float
+        Of the softmax that gives the gradient; low ones give less bias and more variance.
+    """
+
+    def __init__(self, temperature: float) -> None:
+        self.temperature = temperature
+
+    def draw(self, model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
+        uniform = torch.rand(n_samples, model.n_components, generator=generator).clamp_min(1e-30)
+        perturbed = torch.log_softmax(model.logits, -1) - (-uniform.log()).log()
+        soft = torch.softmax(perturbed / self.temperature, -1)
+        hard = torch.nn.functional.one_hot(perturbed.argmax(-1), model.n_components).to(soft)
+        chosen = hard + soft - soft.detach()
+        return (chosen.unsqueeze(-1) * model.draw(n_samples, generator)).sum(-2)
+
+    def loss(self, model: MixtureParameters, generator: torch.Generator) -> Tensor:
+        return model.logits.new_zeros(())
+
+
+class MutualInformation:
+    """Components drawn by the present weights, which learn from the mutual information alone.
+
+    Parameters
+    ----------
+    weight : float
+        Of the mutual information.
+    n_samples : int
+        Of each component, for its estimate.
+    """
+
+    def __init__(self, weight: float, n_samples: int) -> None:
+        self.weight = weight
+        self.n_samples = n_samples
+
+    def draw(self, model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
+        weights = torch.softmax(model.logits.detach(), -1)
+        chosen = torch.multinomial(weights, n_samples, replacement=True, generator=generator)
+        noise = torch.randn(n_samples, model.means.shape[-1], 1, generator=generator)
+        return model.means[chosen] + (model.scale_trils()[chosen] @ noise).squeeze(-1)
+
+    def loss(self, model: MixtureParameters, generator: torch.Generator) -> Tensor:
+        return -self.weight * mutual_information(model, self.n_samples, generator)
+
+
+def mutual_information(model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
+    """I(x, z) = H(z) - E_q(x)[H(z|x)] [nat], by samples of every component; differentiable."""
+    mixture = model.differentiable()
+    weights = mixture.log_weights.exp()
+    log_posterior = mixture.log_responsibilities(model.draw(n_samples, generator))
+    conditional = -(log_posterior.exp() * log_posterior).sum(-1).mean(0)
+    return -(weights * mixture.log_weights).sum() - (weights * conditional).sum()
