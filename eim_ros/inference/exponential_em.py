@@ -23,7 +23,7 @@ from eim_ros.distributions.exponential_family import ExponentialFamily, Exponent
 from eim_ros.distributions.standardisation import Standardisation
 from eim_ros.errors import DataError, DistributionError
 from eim_ros.inference.clustering import k_means
-from eim_ros.inference.run import Checkpoint, History, Outcome, run_loop
+from eim_ros.inference.run import Checkpoint, History, LoopResult, run_loop
 from eim_ros.inference.training_data import checked_data
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
@@ -87,7 +87,7 @@ class ExponentialEM:
         callbacks: Sequence[Callable[[ExponentialEMState, dict[str, float]], None]] = (),
         checkpoint: Checkpoint | None = None,
         resume: bool = False,
-    ) -> Outcome[ExponentialEMState]:
+    ) -> LoopResult[ExponentialEMState]:
         """Fit to samples.
 
         Parameters
@@ -102,7 +102,7 @@ class ExponentialEM:
 
         Returns
         -------
-        Outcome
+        LoopResult
             `state.model` is the mixture; where without a prior a component leaves the family's domain, the one before,
             and the status is NON_FINITE. The history holds, of each E-step, the mean `free_energy` [nat], which is the
             log-likelihood without truncation, and the `objective`, with the log prior in it.

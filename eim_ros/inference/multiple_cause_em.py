@@ -17,7 +17,7 @@ from torch import Tensor
 
 from eim_ros.distributions.multiple_causes import MultipleCauseModel, sparsest_states
 from eim_ros.errors import DataError, DistributionError
-from eim_ros.inference.run import Checkpoint, History, Outcome, run_loop
+from eim_ros.inference.run import Checkpoint, History, LoopResult, run_loop
 from eim_ros.inference.state_search import search_states
 from eim_ros.inference.training_data import checked_data
 from eim_ros.numerics.threads import torch_threads
@@ -90,7 +90,7 @@ class MultipleCauseEM:
         callbacks: Sequence[Callable[[MultipleCauseState[ModelT], dict[str, float]], None]] = (),
         checkpoint: Checkpoint | None = None,
         resume: bool = False,
-    ) -> Outcome[MultipleCauseState[ModelT]]:
+    ) -> LoopResult[MultipleCauseState[ModelT]]:
         """Fit to samples, on the CPU.
 
         Parameters
@@ -106,7 +106,7 @@ class MultipleCauseEM:
 
         Returns
         -------
-        Outcome
+        LoopResult
             `state.model` is the model. The history holds, of each E-step, the mean `free_energy` [nat] and the
             `joint_evaluations` per point.
 
