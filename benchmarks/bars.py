@@ -15,8 +15,10 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
+import itertools
 import platform
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -43,25 +45,26 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     args = parser.parse_args()
     seeds = range(args.seed, args.seed + args.n_seeds)
-    lines = [
+    head = (
         f"bars test, {N_IMAGES} images of {SIZE} x {SIZE}, {2 * SIZE} bars, seeds {seeds[0]} to {seeds[-1]}",
         f"torch {torch.__version__}, Python {platform.python_version()}, {processor()}",
-    ]
-    for name in args.models:
-        lines += _report(name, seeds, args.starts)
-    text = "\n".join(lines) + "\n"
-    print(text, end="")
+    )
+    lines = []
+    for line in itertools.chain(head, *(_report(name, seeds, args.starts) for name in args.models)):
+        print(line, flush=True)
+        lines.append(line)
     if args.output:
-        args.output.write_text(text, encoding="utf-8")
+        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _report(name: str, seeds: range, n_starts: int) -> list[str]:
+def _report(name: str, seeds: range, n_starts: int) -> Iterator[str]:
+    """Lines, each as soon as it is known."""
     truth, kind = MODELS[name]
-    lines = ["", name]
-    lines += [
-        f"{'seed':>4} {'starts':>7} {'found':>6} {'F':>9} {'from truth':>11} {'iterations':>11} {'least rise':>11}"
-    ]
-    lines[-1] += f" {'CPU [s]':>8}"
+    yield from ("", name)
+    yield (
+        f"{'seed':>4} {'starts':>7} {'found':>6} {'F':>9} {'from truth':>11} {'iterations':>11} {'least rise':>11} "
+        f"{'CPU [s]':>8}"
+    )
     complete = {1: 0, n_starts: 0}
     for seed in seeds:
         generator = torch.Generator().manual_seed(seed)
@@ -76,13 +79,12 @@ def _report(name: str, seeds: range, n_starts: int) -> list[str]:
             found = n_bars_found(result.state.model.weights, true.weights)
             complete[n] += found == 2 * SIZE
             values = result.history.column("free_energy")
-            lines.append(
+            yield (
                 f"{seed:4d} {n:7d} {found:6d} {values[-1]:9.3f} {best:11.3f} {len(values):11d} "
                 f"{np.diff(values).min():11.1e} {seconds:8.1f}"
             )
     for n, count in complete.items():
-        lines.append(f"all bars in {count} of {len(seeds)} seeds with {n} start{'s' if n > 1 else ''}")
-    return lines
+        yield f"all bars in {count} of {len(seeds)} seeds with {n} start{'s' if n > 1 else ''}"
 
 
 if __name__ == "__main__":
