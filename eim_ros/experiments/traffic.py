@@ -49,7 +49,7 @@ class TrafficConfig(Settings):
         0.01, "share of other vehicles' positions that counts as off the road", minimum=0.0, maximum=0.5
     )
     em_iterations: int = option(200, "iterations of EM at most", minimum=1)
-    n_iterations: int = option(100, "iterations of EIM", minimum=0)
+    n_iterations: int = option(300, "iterations of EIM", minimum=0)
     kl_bound: float = option(0.005, "largest KL of an expert's update", unit="nat", minimum=0.0)
     gating_kl_bound: float = option(0.005, "largest KL of the gating's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.01, "largest loss of entropy per update", unit="nat", minimum=0.0)

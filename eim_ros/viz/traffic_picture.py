@@ -64,6 +64,7 @@ def _draw_shares(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     level = 100.0 * mean_and_error(table.where(method=TEST_DATA), "off_road")[0]
     axes.axhline(level, color=MUTED, linewidth=1.0, label="vehicles of another set")
     axes.set_ylim(bottom=0.0)
+    axes.set_xticks(counts)
     axes.set_xlabel("number of components", fontsize=9)
     axes.set_ylabel("positions off the road [%]", fontsize=9)
     n_seeds = len(table.distinct("seed"))

@@ -11,13 +11,14 @@ from eim_ros.experiments.off_road import RoadMap
 from eim_ros.experiments.traffic import EXPERIMENT, NGSIM, SYNTHETIC, TEST_DATA, TrafficConfig, traffic_data
 
 SMALL = TrafficConfig(
-    n_components=(10,),
-    n_samples=1500,
+    n_components=(5,),
+    n_samples=1000,
     n_test=500,
-    n_iterations=60,
+    n_iterations=10,
     ratios=("plug-in",),
-    kl_bound=0.02,
-    gating_kl_bound=0.02,
+    kl_bound=0.05,
+    gating_kl_bound=0.05,
+    entropy_loss_bound=0.05,
 )
 
 
@@ -93,7 +94,7 @@ def test_vehicles_of_a_lane_do_not_overlap(tracks):
 
 def test_synthetic_data_have_the_sizes_asked_for_and_their_own_vehicles_on_the_road():
     data = traffic_data(SMALL, 0)
-    assert [part.shape for part in (*data.train, *data.test)] == [(1500, 2), (1500, 10), (500, 2), (500, 10)]
+    assert [part.shape for part in (*data.train, *data.test)] == [(1000, 2), (1000, 10), (500, 2), (500, 10)]
     assert data.off_road < 0.03
     assert not data.road.is_off(data.test[0].numpy()).all()
 
