@@ -29,6 +29,7 @@ EXPERIMENTS = {
     "obstacle": ("obstacle", "obstacle_picture"),
     "projections": ("projections", "projections_picture"),
     "robustness": ("robustness", "robustness_picture"),
+    "traffic": ("traffic", "traffic_picture"),
 }
 ALL = "all"
 FOLDER, QUICK_FOLDER = "experiments", "experiments/quick"

@@ -3,12 +3,14 @@
 from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.exponential_em import ExponentialEM, ExponentialEMConfig
 from eim_ros.inference.fitted_model import FittedModel
 from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.inference.multiple_cause_em import MultipleCauseEM, MultipleCauseEMConfig
 from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import PlugInRatio
 from eim_ros.inference.ratio_inputs import FeatureInputs, RatioInputs, StandardisedInputs
-from eim_ros.inference.run import Checkpoint, FitResult, History, State, run
+from eim_ros.inference.run import Checkpoint, FitResult, History, LoopResult, State, run, run_loop
 from eim_ros.inference.training_data import Pairs
 from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 
@@ -19,12 +21,17 @@ __all__ = [
     "DensityRatio",
     "EIMConfig",
     "EMConfig",
+    "ExponentialEM",
+    "ExponentialEMConfig",
     "FeatureInputs",
     "FitResult",
     "FittedModel",
     "History",
     "KnownDensityEIM",
     "KnownDensityEIMConfig",
+    "LoopResult",
+    "MultipleCauseEM",
+    "MultipleCauseEMConfig",
     "NetworkRatio",
     "Pairs",
     "PlugInRatio",
@@ -35,4 +42,5 @@ __all__ = [
     "TruncatedEM",
     "TruncatedEMConfig",
     "run",
+    "run_loop",
 ]

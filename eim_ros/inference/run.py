@@ -23,22 +23,30 @@ from eim_ros.numerics.status import Status
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 from eim_ros.numerics.threads import torch_threads
 
-__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "State", "run"]
+__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "LoopResult", "Model", "State", "run", "run_loop"]
 
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1
+
+
+class Model(Protocol):
+    """What is learnt, of whatever kind: the loop only looks at its parameters."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name."""
+        ...
 
 
 class State(Protocol):
     """What one iteration hands to the next."""
 
     @property
-    def model(self) -> MixtureOfExperts:
+    def model(self) -> Model:
         """The model that the next iteration starts from."""
         ...
 
     @property
-    def kept(self) -> MixtureOfExperts:
+    def kept(self) -> Model:
         """The model that the run returns should it end here: the best so far, or the last."""
         ...
 
@@ -50,7 +58,18 @@ class State(Protocol):
         ...
 
 
+class ExpertsState(State, Protocol):
+    """A state whose model is a mixture of experts."""
+
+    @property
+    def model(self) -> MixtureOfExperts: ...
+
+    @property
+    def kept(self) -> MixtureOfExperts: ...
+
+
 StateT = TypeVar("StateT", bound=State)
+ExpertsStateT = TypeVar("ExpertsStateT", bound=ExpertsState)
 
 
 class Algorithm(Protocol[StateT]):
@@ -84,8 +103,8 @@ class History:
 
 
 @dataclass(frozen=True)
-class FitResult(FittedModel, Generic[StateT]):
-    """Outcome of a run: the fitted model, and how it came about.
+class LoopResult(Generic[StateT]):
+    """Outcome of a run of any learner.
 
     Attributes
     ----------
@@ -94,12 +113,17 @@ class FitResult(FittedModel, Generic[StateT]):
         is minus infinity if the target is zero at samples of the model) or INTERRUPTED.
     history : History
     state : State
-        Final state, from which a run can go on.
+        Final state, from which a run can go on; `state.kept` is the model.
     """
 
     status: Status
     history: History
     state: StateT
+
+
+@dataclass(frozen=True)
+class FitResult(LoopResult[ExpertsStateT], FittedModel):
+    """Outcome of a run that learns a mixture of experts: the fitted model, and how it came about."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +160,32 @@ class Checkpoint:
         return tensors, History(tuple(document["history"])), int(document["iteration"])
 
 
-@torch_threads()
 def run(
+    algorithm: Algorithm[ExpertsStateT],
+    state: ExpertsStateT,
+    n_iterations: int,
+    *,
+    callbacks: Sequence[Callable[[ExpertsStateT, dict[str, float]], None]] = (),
+    checkpoint: Checkpoint | None = None,
+    resume: bool = False,
+    conditional: bool = True,
+    exhausted: Callable[[ExpertsStateT], bool] | None = None,
+) -> FitResult[ExpertsStateT]:
+    """`run_loop` for a mixture of experts; `conditional`, whether the data have contexts, decides `FitResult.model`."""
+    result = run_loop(
+        algorithm,
+        state,
+        n_iterations,
+        callbacks=callbacks,
+        checkpoint=checkpoint,
+        resume=resume,
+        exhausted=exhausted,
+    )
+    return FitResult(result.state.kept, result.status, result.history, result.state, conditional=conditional)
+
+
+@torch_threads()
+def run_loop(
     algorithm: Algorithm[StateT],
     state: StateT,
     n_iterations: int,
@@ -145,9 +193,8 @@ def run(
     callbacks: Sequence[Callable[[StateT, dict[str, float]], None]] = (),
     checkpoint: Checkpoint | None = None,
     resume: bool = False,
-    conditional: bool = True,
     exhausted: Callable[[StateT], bool] | None = None,
-) -> FitResult[StateT]:
+) -> LoopResult[StateT]:
     """Iterate to the end, with one thread of torch unless more are asked for, see `torch_threads`.
 
     Parameters
@@ -162,14 +209,12 @@ def run(
     checkpoint : Checkpoint, optional
     resume : bool
         Continue from the checkpoint's file.
-    conditional : bool
-        Whether the data have contexts; decides what `FitResult.model` is.
     exhausted : callable, optional
         Whether a state allows for no further iteration, such as for want of evaluations; a bound beside the iterations.
 
     Returns
     -------
-    FitResult
+    LoopResult
         With status NON_FINITE where the objective `elbo` of the last iteration is not finite. With status INTERRUPTED
         after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
     """
@@ -202,7 +247,7 @@ def run(
         status = Status.NON_FINITE
     if checkpoint is not None:
         checkpoint.save(complete, history, state.iteration)
-    return FitResult(state.kept, status, history, state, conditional=conditional)
+    return LoopResult(status, history, state)
 
 
 def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
@@ -210,5 +255,5 @@ def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
     return {} if checkpoint is None else {name: value.clone() for name, value in state.tensors().items()}
 
 
-def _finite(model: MixtureOfExperts) -> bool:
+def _finite(model: Model) -> bool:
     return all(bool(torch.isfinite(value).all()) for value in model.tensors().values())

@@ -27,6 +27,10 @@ SMALL = {
     ],
     "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
     "robustness": ["--starts", "2", "--n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
+    "traffic": [
+        *("--components", "2", "--n-samples", "200", "--n-test", "50", "--n-iterations", "1", "--em-iterations", "2"),
+        *("--hidden-layers", "4"),
+    ],
 }
 
 

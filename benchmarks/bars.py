@@ -1,0 +1,91 @@
+"""The bars test: how often truncated EM of binary sparse coding and of noisy-OR finds all bars, and at what cost.
+
+    python benchmarks/bars.py [--seed 0] [--n-seeds 10] [--starts 3] [--output benchmarks/results/bars.txt]
+
+1000 images of 5 x 5 pixels with 10 bars, 2 of them on average; as many causes as bars, default settings: 30 states per
+image of 1024, 30 suggestions per image and iteration. For each seed (of data, starts and search) the first start alone,
+and the best of several after 50 iterations. found: bars found; F: mean free energy [nat], and that of a run from the
+true parameters; least rise: of F from one iteration to the next, negative only by rounding; CPU seconds, one thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import itertools
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from _machine import processor
+
+from eim_ros.distributions import BinarySparseCoding, NoisyOr
+from eim_ros.experiments.bars import additive_bars, n_bars_found, noisy_or_bars
+from eim_ros.inference import MultipleCauseEM
+
+N_IMAGES, SIZE = 1000, 5
+MODELS = {
+    "binary sparse coding": (additive_bars, BinarySparseCoding),
+    "noisy-OR": (noisy_or_bars, NoisyOr),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--n-seeds", type=int, default=10)
+    parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    args = parser.parse_args()
+    seeds = range(args.seed, args.seed + args.n_seeds)
+    head = (
+        f"bars test, {N_IMAGES} images of {SIZE} x {SIZE}, {2 * SIZE} bars, seeds {seeds[0]} to {seeds[-1]}",
+        f"torch {torch.__version__}, Python {platform.python_version()}, {processor()}",
+    )
+    lines = []
+    for line in itertools.chain(head, *(_report(name, seeds, args.starts) for name in args.models)):
+        print(line, flush=True)
+        lines.append(line)
+    if args.output:
+        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _report(name: str, seeds: range, n_starts: int) -> Iterator[str]:
+    """Lines, each as soon as it is known."""
+    truth, kind = MODELS[name]
+    yield from ("", name)
+    yield (
+        f"{'seed':>4} {'starts':>7} {'found':>6} {'F':>9} {'from truth':>11} {'iterations':>11} {'least rise':>11} "
+        f"{'CPU [s]':>8}"
+    )
+    complete = {1: 0, n_starts: 0}
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        true = truth(SIZE)
+        sample, _ = true.sample(N_IMAGES, generator)
+        starts = [kind.start(sample, 2 * SIZE, generator) for _ in range(n_starts)]
+        best = MultipleCauseEM().fit(sample, true).history.column("free_energy")[-1]
+        for n in complete:
+            began = time.process_time()
+            result = MultipleCauseEM().fit(sample, starts[:n], torch.Generator().manual_seed(seed))
+            seconds = time.process_time() - began
+            found = n_bars_found(result.state.model.weights, true.weights)
+            complete[n] += found == 2 * SIZE
+            values = result.history.column("free_energy")
+            yield (
+                f"{seed:4d} {n:7d} {found:6d} {values[-1]:9.3f} {best:11.3f} {len(values):11d} "
+                f"{np.diff(values).min():11.1e} {seconds:8.1f}"
+            )
+    for n, count in complete.items():
+        yield f"all bars in {count} of {len(seeds)} seeds with {n} start{'s' if n > 1 else ''}"
+
+
+if __name__ == "__main__":
+    main()

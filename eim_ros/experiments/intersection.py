@@ -1,0 +1,172 @@
+"""A synthetic signalised intersection: made-up tracks of vehicles, where those of NGSIM are not at hand.
+
+A boulevard of two lanes each way, with a median strip, crosses a street of one lane each way. Vehicles drive at speeds
+of their own, stop at red lights and behind each other (Gipps 1981: never faster than allows for stopping behind the one
+ahead), go straight or turn, and change lanes. Nothing of this is measured traffic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.data.vehicle_tracks import VehicleTrack
+
+__all__ = ["synthetic_intersection"]
+
+Array = npt.NDArray[np.float64]
+
+PERIOD = 0.5  # [s] of the tracks
+REACH = 120.0  # [m] from the middle, where vehicles come and go
+LANES = {"boulevard": (4.0, 7.6), "street": (2.2,)}  # [m] right of the middle line; the median strip ends at 2.2
+CROSSING = {"boulevard": 9.0, "street": 14.0}  # [m] from the middle to the stop line, as seen from a road
+BOULEVARD_SHARE, LEAST_GAP, MEAN_GAP = 0.7, 2.5, 6.0  # of the vehicles; between two on a lane [s]
+CYCLE, GREEN, CLEARANCE = 60.0, {"boulevard": 32.0, "street": 20.0}, 4.0  # [s]
+SPEED, SPEED_SPREAD, TURN_SPEED = 13.0, 2.0, 6.0  # [m/s]
+ACCELERATION, BRAKING, HARD_BRAKING = 2.0, 3.0, 4.5  # [m/s^2]; the last one where a light turns red
+HEADWAY, STOP_AHEAD = 7.0, 1.0  # [m] from front to front in a queue; from the first front to the stop line
+RADIUS = {"right": 5.0, "left": 9.0}  # [m] of the turns
+TURN_SHARE = 0.3  # of the drivers who can turn in one way; of the street, half of them turn, each way alike
+WANDER, ERROR = 0.25, 0.2  # [m] standard deviations: of vehicles from the middle of the lane, of measured positions
+LANE_CHANGE_SHARE, LANE_CHANGE_LENGTH = 0.25, 40.0  # of straight drivers on the boulevard, [m]
+DIRECTIONS = {"boulevard": ((0.0, 1.0), (0.0, -1.0)), "street": ((1.0, 0.0), (-1.0, 0.0))}
+LONGEST = 240.0  # [s] after which a vehicle is followed no more
+
+
+_Lane: TypeAlias = tuple[str, int, int]  # road, direction, number from the middle
+
+
+@dataclass(frozen=True)
+class _Drive:
+    """Way along a route [m] at each time step from the first one on."""
+
+    begin: int
+    way: list[float]
+
+    def ahead(self, step: int, stop: float) -> tuple[float, float] | None:
+        """Way and speed [m/s] at a time step, while this vehicle is in the lane before the crossing."""
+        index = step - self.begin
+        if index + 1 >= len(self.way) or self.way[index] > stop + HEADWAY:
+            return None
+        return self.way[index], (self.way[index + 1] - self.way[index]) / PERIOD
+
+
+@dataclass(frozen=True)
+class _Route:
+    """Path (n, 2) [m], the way along it (n,) [m], where its stop line and its turn (from, to) are [m], its road."""
+
+    path: Array
+    way: Array
+    stop: float
+    turn: tuple[float, float] | None
+    road: str
+
+
+def synthetic_intersection(n_vehicles: int, generator: np.random.Generator) -> list[VehicleTrack]:
+    """Tracks of so many vehicles, every half second.
+
+    Parameters
+    ----------
+    n_vehicles : int
+    generator : numpy.random.Generator
+    """
+    tracks = []
+    arrivals: dict[_Lane, int] = defaultdict(int)
+    leaders: dict[_Lane, _Drive] = {}
+    for vehicle in range(n_vehicles):
+        road = "boulevard" if generator.random() < BOULEVARD_SHARE else "street"
+        lane = (road, int(generator.integers(2)), int(generator.integers(len(LANES[road]))))
+        arrivals[lane] += math.ceil((LEAST_GAP + generator.exponential(MEAN_GAP)) / PERIOD)
+        route = _route(*lane, generator)
+        speed = SPEED + SPEED_SPREAD * float(generator.standard_normal())
+        drive = _drive(route, arrivals[lane], max(speed, TURN_SPEED), leaders.get(lane))
+        leaders[lane] = drive
+        times = PERIOD * np.arange(drive.begin, drive.begin + len(drive.way), dtype=np.float64)
+        exact = _positions(route, np.array(drive.way), WANDER * float(generator.standard_normal()))
+        tracks.append(VehicleTrack(vehicle, times, exact + ERROR * generator.standard_normal(exact.shape)))
+    return tracks
+
+
+def _route(road: str, direction: int, lane: int, generator: np.random.Generator) -> _Route:
+    """Way of a vehicle that comes in on a lane: straight on, or by a quarter of a circle into the other road."""
+    ahead = np.array(DIRECTIONS[road][direction])
+    right = np.array([ahead[1], -ahead[0]])
+    line = LANES[road][lane] * right
+    turn = _turn(road, lane, generator)
+    if turn is None:
+        along = np.arange(-REACH, REACH + 1.0)
+        path = line + along[:, None] * ahead
+        if road == "boulevard" and generator.random() < LANE_CHANGE_SHARE:
+            begin = generator.uniform(CROSSING[road], REACH - LANE_CHANGE_LENGTH)
+            share = np.clip((along - begin) / LANE_CHANGE_LENGTH, 0.0, 1.0)
+            other = LANES[road][1 - lane] - LANES[road][lane]
+            path = path + (0.5 - 0.5 * np.cos(np.pi * share))[:, None] * other * right
+        return _Route(path, along + REACH, REACH - CROSSING[road], None, road)
+    side, radius = (1.0 if turn == "right" else -1.0), RADIUS[turn]
+    into = LANES["street" if road == "boulevard" else "boulevard"][-1 if turn == "right" else 0]
+    corner = line - side * into * ahead
+    angle = np.linspace(0.0, 0.5 * np.pi, 10)[:, None]
+    arc = corner - radius * ahead + side * radius * right * (1.0 - np.cos(angle)) + radius * ahead * np.sin(angle)
+    before = float((corner - radius * ahead) @ ahead)
+    entry = line + np.arange(-REACH, before)[:, None] * ahead
+    leaving = arc[-1] + np.arange(1.0, REACH - radius)[:, None] * side * right
+    path = np.concatenate([entry, arc, leaving])
+    way = np.concatenate([[0.0], np.linalg.norm(np.diff(path, axis=0), axis=-1).cumsum()])
+    return _Route(path, way, REACH - CROSSING[road], (before + REACH, before + REACH + 0.5 * np.pi * radius), road)
+
+
+def _turn(road: str, lane: int, generator: np.random.Generator) -> str | None:
+    """To the left from inner lanes, to the right from outer ones."""
+    number = generator.random()
+    if road == "street":
+        return "right" if number < 0.25 else "left" if number < 0.5 else None
+    return ("left" if lane == 0 else "right") if number < TURN_SHARE else None
+
+
+def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _Drive:
+    """Drive along a route: as fast as the driver likes, the turn, the light and the vehicle ahead allow."""
+    way, velocity, path = 0.0, speed, []
+    for step in range(begin, begin + round(LONGEST / PERIOD)):
+        path.append(way)
+        wished = min(velocity + ACCELERATION * PERIOD, speed)
+        if route.turn is not None and way < route.turn[1]:
+            wished = min(wished, _safe_speed(max(route.turn[0] - way, 0.0), TURN_SPEED))
+        to_line = route.stop - way
+        if not _is_green(route.road, step * PERIOD) and to_line > velocity**2 / (2.0 * HARD_BRAKING):
+            wished = min(wished, _safe_speed(max(to_line - STOP_AHEAD, 0.0), 0.0))
+        if leader is not None and (ahead := leader.ahead(step, route.stop)) is not None:
+            wished = min(wished, _safe_speed(max(ahead[0] - way - HEADWAY, 0.0), ahead[1]))
+        velocity = max(wished, 0.0)
+        way += velocity * PERIOD
+        if way > route.way[-1]:
+            break
+    return _Drive(begin, path)
+
+
+def _safe_speed(gap: float, speed_there: float) -> float:
+    """Speed from which a driver who reacts one period late comes down to a speed after a gap [m] (Gipps 1981)."""
+    late = BRAKING * PERIOD
+    return math.sqrt(late**2 + 2.0 * BRAKING * gap + speed_there**2) - late
+
+
+def _is_green(road: str, time: float) -> bool:
+    """Whether a road has green light: first the boulevard, then, after a clearance, the street."""
+    within = time % CYCLE
+    if road == "boulevard":
+        return within < GREEN[road]
+    begin = GREEN["boulevard"] + CLEARANCE
+    return begin <= within < begin + GREEN[road]
+
+
+def _positions(route: _Route, way: Array, offset: float) -> Array:
+    """Points at ways along a route, beside its middle by an offset [m]."""
+    ahead = np.gradient(route.path, route.way, axis=0)
+    ahead /= np.linalg.norm(ahead, axis=-1, keepdims=True)
+    right = np.stack([ahead[:, 1], -ahead[:, 0]], -1)
+    path = route.path + offset * right
+    return np.stack([np.interp(way, route.way, column) for column in path.T], -1)
