@@ -137,7 +137,7 @@ class JsonProgress:
 
 def _entropy(state: State) -> float:
     """Mean entropy of linear experts [nat]; NaN of others, whose entropy depends on the context."""
-    experts = state.model.experts
+    experts = getattr(state.model, "experts", None)
     if not isinstance(experts, LinearExperts):
         return math.nan
     return float(Gaussian(experts.biases, experts.scale_trils).entropy().mean())
