@@ -40,12 +40,12 @@ class Places {
         return has_below(place, float(radius * radius), [](float square, float away) { return square + away * away; });
     }
 
-    // Whether a place differs by no more than a tolerance from this one in any joint, or by hardly more.
+    // Whether a place differs by no more than a tolerance from this one in any joint, or by hardly more; NaN does.
     bool has_duplicate(const double* place, double tolerance) const {
         double extent = 0.0;
         for (int j = 0; j < n_joints_; ++j) extent = std::max(extent, std::abs(place[j]));
-        return has_below(place, float(tolerance + 3e-7 * (extent + tolerance)),
-                         [](float most, float away) { return most >= std::abs(away) ? most : std::abs(away); });
+        const auto join = [](float most, float away) { return most >= away || most != most ? most : away; };
+        return has_below(place, float(tolerance + 3e-7 * (extent + tolerance)), join);
     }
 
    private:
@@ -59,18 +59,19 @@ class Places {
     template <class Join>
     bool has_below(const double* place, float limit, Join join) const {
         for (const float* of = values_.data(); of != values_.data() + values_.size(); of += n_joints_ * kBlock) {
-            float joined[kBlock] = {};
+            float worst[kBlock] = {};
             int n_below = 1;
             for (int j = 0; j < n_joints_ && n_below > 0; ++j) {
                 const float *values = of + j * kBlock, x = float(place[j]), turn = turn_[j];
                 if (turn == 0.0f) {
-                    for (int i = 0; i < kBlock; ++i) joined[i] = join(joined[i], values[i] - x);
+                    for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], std::abs(values[i] - x));
                 } else {
-                    for (int i = 0; i < kBlock; ++i) joined[i] = join(joined[i], wrapped(values[i] - x, turn, kByTurn));
+                    for (int i = 0; i < kBlock; ++i)
+                        worst[i] = join(worst[i], std::abs(wrapped(values[i] - x, turn, kByTurn)));
                 }
                 if (j % 3 != 2 && j + 1 < n_joints_) continue;  // a few joints tell most blocks apart
                 n_below = 0;
-                for (int i = 0; i < kBlock; ++i) n_below += joined[i] <= limit;  // nowhere is infinite or NaN
+                for (int i = 0; i < kBlock; ++i) n_below += worst[i] <= limit;  // nowhere is infinite or NaN
             }
             if (n_below > 0) return true;
         }
