@@ -40,11 +40,11 @@ class Places {
         return has_below(place, float(radius * radius), [](float square, float away) { return square + away * away; });
     }
 
-    // Whether a place differs by no more than a tolerance from this one in any joint, or by hardly more; NaN does.
+    // Whether a place differs by no more than a tolerance from this one in any joint, or by hardly more. NaN is far.
     bool has_duplicate(const double* place, double tolerance) const {
         double extent = 0.0;
         for (int j = 0; j < n_joints_; ++j) extent = std::max(extent, std::abs(place[j]));
-        const auto join = [](float most, float away) { return most >= away || most != most ? most : away; };
+        const auto join = [](float most, float d) { return most >= std::abs(d) || most != most ? most : std::abs(d); };
         return has_below(place, float(tolerance + 3e-7 * (extent + tolerance)), join);
     }
 
@@ -64,10 +64,9 @@ class Places {
             for (int j = 0; j < n_joints_ && n_below > 0; ++j) {
                 const float *values = of + j * kBlock, x = float(place[j]), turn = turn_[j];
                 if (turn == 0.0f) {
-                    for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], std::abs(values[i] - x));
+                    for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], values[i] - x);
                 } else {
-                    for (int i = 0; i < kBlock; ++i)
-                        worst[i] = join(worst[i], std::abs(wrapped(values[i] - x, turn, kByTurn)));
+                    for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], wrapped(values[i] - x, turn, kByTurn));
                 }
                 if (j % 3 != 2 && j + 1 < n_joints_) continue;  // a few joints tell most blocks apart
                 n_below = 0;
