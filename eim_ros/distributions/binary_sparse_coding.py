@@ -130,8 +130,12 @@ class BinarySparseCoding:
             self.shared_prior,
         )
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Observations (n, n_dims) and the states that made them, (n, n_causes) of bool."""
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Observations (n, n_dims)."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also the states that made them, (n, n_causes) of bool."""
         uniform = torch.rand(n, len(self.prior), generator=generator, dtype=self.prior.dtype)
         states = uniform < self.prior
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.prior.dtype)

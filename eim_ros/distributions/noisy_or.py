@@ -121,8 +121,12 @@ class NoisyOr:
         prior = (occurrence / len(sample)).clamp(LEAST_PRIOR, 1.0 - LEAST_PRIOR)
         return type(self)(model.weights, model.leak, prior, self.n_updates)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Observations (n, n_dims) of 0 and 1, and the states that made them, (n, n_causes) of bool."""
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Observations (n, n_dims) of 0 and 1."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also the states that made them, (n, n_causes) of bool."""
         uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
         states = uniform[:, : len(self.prior)] < self.prior
         on, _ = self._log_probabilities(states.to(self.prior))

@@ -23,7 +23,7 @@ def problem(kind, n: int = 200, size: int = 3, seed: int = 0):
     """Images of six bars, their model, and a start."""
     generator = generator_of(seed)
     true = (additive_bars if kind is BinarySparseCoding else noisy_or_bars)(size)
-    sample, _ = true.sample(n, generator)
+    sample = true.sample(n, generator)
     return sample, true, kind.start(sample, 2 * size, generator)
 
 
@@ -87,7 +87,7 @@ def test_states_of_many_causes_are_told_apart(n_causes):
     weights = torch.randn(5, n_causes, generator=generator, dtype=torch.float64)
     scale = torch.tensor(1.0, dtype=torch.float64)
     model = BinarySparseCoding(weights, scale, scale.new_full((n_causes,), 0.05), 1e-6 * scale)
-    sample, _ = model.sample(20, generator)
+    sample = model.sample(20, generator)
     states = torch.eye(n_causes, dtype=torch.bool)[-4:].expand(20, -1, -1)
     found = search_states(model, sample, states, generator, n_variations=30, n_draws=10, n_rounds=5)
     assert all(len({tuple(state.tolist()) for state in kept}) == 4 for kept in found.states)
