@@ -11,7 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from eim_ros.distributions import Gaussian, LinearExperts
-from eim_ros.inference import ExpertsState
+from eim_ros.inference import State
 
 __all__ = ["JsonProgress", "ProgressBar", "SweepBar"]
 
@@ -42,7 +42,7 @@ class ProgressBar:
             mininterval=0.5 if sys.stderr.isatty() else 10.0,
         )
 
-    def __call__(self, state: ExpertsState, record: dict[str, float]) -> None:
+    def __call__(self, state: State, record: dict[str, float]) -> None:
         figures = {short: f"{record[name]:.3f}" for name, short in SHOWN.items() if name in record}
         self._bar.set_postfix(figures, refresh=False)
         self._bar.update(state.iteration - self._bar.n if self._unit == "it" else int(record[self._unit]))
@@ -112,7 +112,7 @@ class JsonProgress:
         """Tell of a phase: reading, preparing, fitting, writing."""
         self._tell({"phase": phase})
 
-    def __call__(self, state: ExpertsState, record: dict[str, float]) -> None:
+    def __call__(self, state: State, record: dict[str, float]) -> None:
         self._tell(
             {
                 "phase": "fitting",
@@ -135,7 +135,7 @@ class JsonProgress:
         print(json.dumps({"n_iterations": self._n_iterations, **figures}), file=sys.stderr, flush=True)
 
 
-def _entropy(state: ExpertsState) -> float:
+def _entropy(state: State) -> float:
     """Mean entropy of linear experts [nat]; NaN of others, whose entropy depends on the context."""
     experts = getattr(state.model, "experts", None)
     if not isinstance(experts, LinearExperts):

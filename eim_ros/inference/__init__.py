@@ -10,7 +10,7 @@ from eim_ros.inference.multiple_cause_em import MultipleCauseEM, MultipleCauseEM
 from eim_ros.inference.network_ratio import NetworkRatio
 from eim_ros.inference.plug_in_ratio import PlugInRatio
 from eim_ros.inference.ratio_inputs import FeatureInputs, RatioInputs, StandardisedInputs
-from eim_ros.inference.run import Checkpoint, ExpertsState, FitResult, History, LoopResult, State, run, run_loop
+from eim_ros.inference.run import Checkpoint, FitResult, History, LoopResult, State, run, run_loop
 from eim_ros.inference.training_data import Pairs
 from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 
@@ -21,7 +21,6 @@ __all__ = [
     "DensityRatio",
     "EIMConfig",
     "EMConfig",
-    "ExpertsState",
     "ExponentialEM",
     "ExponentialEMConfig",
     "FeatureInputs",

@@ -18,14 +18,14 @@ from eim_ros.inference.eim import EIM, EIMConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.ratio_inputs import RatioInputs
-from eim_ros.inference.run import Checkpoint, ExpertsState, FitResult
+from eim_ros.inference.run import Checkpoint, FitResult, State
 from eim_ros.inference.target_density import Target
 from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 
 __all__ = ["Callback", "FitConfig", "RecordedFit", "algorithm_of"]
 
 FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig | KnownDensityEIMConfig
-Callback: TypeAlias = Callable[[ExpertsState, dict[str, float]], None]
+Callback: TypeAlias = Callable[[State, dict[str, float]], None]
 
 
 def algorithm_of(config: FitConfig) -> str:

@@ -26,7 +26,6 @@ from eim_ros.numerics.threads import torch_threads
 __all__ = [
     "Algorithm",
     "Checkpoint",
-    "ExpertsState",
     "FitResult",
     "History",
     "LoopResult",

@@ -96,11 +96,12 @@ def test_states_of_many_causes_are_told_apart(n_causes):
 
 @KINDS
 def test_bars_are_found_and_the_free_energy_never_falls(kind):
-    sample, true, start = problem(kind, n=500, size=4, seed=3)
-    starts = [start, kind.start(sample, 8, generator_of(4)), kind.start(sample, 8, generator_of(5))]
+    size = 4 if kind is BinarySparseCoding else 3  # noisy-OR costs more
+    sample, true, start = problem(kind, n=400, size=size, seed=3)
+    starts = [start, *(kind.start(sample, 2 * size, generator_of(seed)) for seed in (4, 5))]
     result = MultipleCauseEM(MultipleCauseEMConfig(n_states=15, trial_iterations=20)).fit(sample, starts)
     assert result.status is Status.CONVERGED
-    assert n_bars_found(result.state.model.weights, true.weights) == 8
+    assert n_bars_found(result.state.model.weights, true.weights) == 2 * size
     values = result.history.column("free_energy")
     assert np.diff(values).min() > -1e-10
     reached = MultipleCauseEM(MultipleCauseEMConfig(n_states=15)).fit(sample, true).history.column("free_energy")[-1]
