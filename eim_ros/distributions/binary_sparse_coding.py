@@ -81,6 +81,7 @@ class BinarySparseCoding:
         active : float
             About how many causes an observation has.
         """
+        sample = torch.as_tensor(sample, dtype=torch.float64)
         if n_causes < 1 or n_causes > len(sample):
             raise DataError(f"{n_causes} causes need at least as many samples, got {len(sample)}", n_causes)
         variance = sample.var(0, correction=0).mean()

@@ -75,6 +75,7 @@ class NoisyOr:
         active : float
             About how many causes an observation has.
         """
+        sample = torch.as_tensor(sample, dtype=torch.float64)
         if n_causes < 1 or n_causes > len(sample):
             raise DataError(f"{n_causes} causes need at least as many samples, got {len(sample)}", n_causes)
         chosen = torch.randperm(len(sample), generator=generator)[:n_causes]

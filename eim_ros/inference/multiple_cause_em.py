@@ -126,7 +126,7 @@ class MultipleCauseEM:
         data = checked_data(sample)
         if data.conditional:
             raise DataError("a model of causes takes samples alone, a matrix (n, d), got a pair with contexts")
-        starts = list(initial) if isinstance(initial, Sequence) else [initial]
+        starts = [_in_double(start) for start in (initial if isinstance(initial, Sequence) else [initial])]
         for start in starts:
             if start.n_dims != data.sample.shape[1]:
                 sizes = (start.n_dims, data.sample.shape[1])
@@ -142,6 +142,12 @@ class MultipleCauseEM:
             checkpoint=checkpoint,
             resume=resume,
         )
+
+
+def _in_double(model: ModelT) -> ModelT:
+    """The model in the precision of the data."""
+    tensors = model.tensors().items()
+    return model.from_tensors({name: value.double() if value.is_floating_point() else value for name, value in tensors})
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,17 @@ def test_one_cause_and_one_sample_are_no_special_cases(kind):
         assert np.diff(result.history.column("free_energy")).min() > -1e-10
 
 
+@KINDS
+def test_whole_numbers_and_single_precision_are_taken(kind):
+    sample, _, _ = problem(NoisyOr)
+    whole = sample.to(torch.uint8)
+    start = kind.start(whole, 6, generator_of(1))
+    single = kind.from_tensors({n: v.float() if v.is_floating_point() else v for n, v in start.tensors().items()})
+    expected = MultipleCauseEM(n_iterations=3).fit(sample, start).history.column("free_energy")
+    found = MultipleCauseEM(n_iterations=3).fit(whole.numpy(), single).history.column("free_energy")
+    np.testing.assert_allclose(found, expected, rtol=1e-4)  # the start is rounded to single precision
+
+
 def test_noise_does_not_vanish_where_causes_explain_all():
     sample = torch.eye(4).double().repeat(5, 1)
     result = MultipleCauseEM(config(n_iterations=100, n_states=16)).fit(
