@@ -69,7 +69,7 @@ def _report(name: str, seeds: range, n_starts: int) -> Iterator[str]:
     for seed in seeds:
         generator = torch.Generator().manual_seed(seed)
         true = truth(SIZE)
-        sample, _ = true.sample(N_IMAGES, generator)
+        sample = true.sample(N_IMAGES, generator)
         starts = [kind.start(sample, 2 * SIZE, generator) for _ in range(n_starts)]
         best = MultipleCauseEM().fit(sample, true).history.column("free_energy")[-1]
         for n in complete:

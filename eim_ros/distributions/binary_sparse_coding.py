@@ -81,6 +81,7 @@ class BinarySparseCoding:
         active : float
             About how many causes an observation has.
         """
+        sample = torch.as_tensor(sample, dtype=torch.float64)
         if n_causes < 1 or n_causes > len(sample):
             raise DataError(f"{n_causes} causes need at least as many samples, got {len(sample)}", n_causes)
         variance = sample.var(0, correction=0).mean()
@@ -130,8 +131,12 @@ class BinarySparseCoding:
             self.shared_prior,
         )
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Observations (n, n_dims) and the states that made them, (n, n_causes) of bool."""
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Observations (n, n_dims)."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also the states that made them, (n, n_causes) of bool."""
         uniform = torch.rand(n, len(self.prior), generator=generator, dtype=self.prior.dtype)
         states = uniform < self.prior
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.prior.dtype)

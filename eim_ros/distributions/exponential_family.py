@@ -93,8 +93,12 @@ class ExponentialMixture:
         """p(k | x), (n, n_components)."""
         return torch.softmax(self.log_joint(sample), -1)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Samples (n, n_dims) and the components that they are of, (n,)."""
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Samples (n, n_dims)."""
+        return self.sample_with_components(n, generator)[0]
+
+    def sample_with_components(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also which component each sample is of, (n,) of int64."""
         component = torch.multinomial(self.log_weights.exp(), n, replacement=True, generator=generator)
         return self.family.sample(self.natural[component], generator), component
 

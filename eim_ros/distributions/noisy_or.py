@@ -75,6 +75,7 @@ class NoisyOr:
         active : float
             About how many causes an observation has.
         """
+        sample = torch.as_tensor(sample, dtype=torch.float64)
         if n_causes < 1 or n_causes > len(sample):
             raise DataError(f"{n_causes} causes need at least as many samples, got {len(sample)}", n_causes)
         chosen = torch.randperm(len(sample), generator=generator)[:n_causes]
@@ -121,8 +122,12 @@ class NoisyOr:
         prior = (occurrence / len(sample)).clamp(LEAST_PRIOR, 1.0 - LEAST_PRIOR)
         return type(self)(model.weights, model.leak, prior, self.n_updates)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Observations (n, n_dims) of 0 and 1, and the states that made them, (n, n_causes) of bool."""
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Observations (n, n_dims) of 0 and 1."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also the states that made them, (n, n_causes) of bool."""
         uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
         states = uniform[:, : len(self.prior)] < self.prior
         on, _ = self._log_probabilities(states.to(self.prior))

@@ -118,7 +118,7 @@ def _measure(config: TrafficConfig, cell: Cell, seed: int) -> Outcome:
         )
     generator = torch.Generator().manual_seed(1_000_003 * seed + count)
     model, seconds = timed(lambda: _fitted(config, ratio, count, data.train, generator))
-    sample, _ = model.sample(context, torch.Generator().manual_seed(seed))
+    sample = model.sample(context, torch.Generator().manual_seed(seed))
     points, trajectories = _off_road(data.road, sample)
     figures = {
         "off_road": points,

@@ -23,6 +23,7 @@ from eim_ros.distributions.exponential_family import ExponentialFamily, Exponent
 from eim_ros.distributions.standardisation import Standardisation
 from eim_ros.errors import DataError, DistributionError
 from eim_ros.inference.clustering import k_means
+from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.run import Checkpoint, History, LoopResult, run_loop
 from eim_ros.inference.training_data import checked_data
 from eim_ros.numerics.threads import torch_threads
@@ -71,11 +72,18 @@ class ExponentialEM:
     family : ExponentialFamily
         `PoissonFamily`, `CategoricalFamily` or one's own.
     config : ExponentialEMConfig
+    seed : int
+        Of all randomness, unless `fit` is given a generator.
+    settings
+        Settings by keyword, in place of those of `config`.
     """
 
-    def __init__(self, family: ExponentialFamily, config: ExponentialEMConfig | None = None) -> None:
+    def __init__(
+        self, family: ExponentialFamily, config: ExponentialEMConfig | None = None, *, seed: int = 0, **settings: Any
+    ) -> None:
         self.family = family
-        self.config = config or ExponentialEMConfig()
+        self.config = configuration(ExponentialEMConfig, config, settings)
+        self.seed = checked_seed(seed)
 
     @torch_threads()
     def fit(
@@ -96,7 +104,7 @@ class ExponentialEM:
         initial : ExponentialMixture, optional
             Start, with any number of components; k-means on the standardised statistics otherwise.
         generator : torch.Generator, optional
-            Randomness of the start; seed 0 if missing.
+            Randomness of the start; the learner's seed if missing.
         callbacks, checkpoint, resume
             See `run_loop`.
 
@@ -120,7 +128,7 @@ class ExponentialEM:
             raise DataError("a mixture of an exponential family takes samples alone, a matrix (n, d), got a pair")
         statistics, log_base = self.family.statistics(data.sample), self.family.log_base(data.sample)
         if initial is None:
-            initial = self._start(statistics, generator or torch.Generator().manual_seed(0))
+            initial = self._start(statistics, generator_from(generator, self.seed))
         elif initial.natural.shape[1] != statistics.shape[1]:
             sizes = (initial.natural.shape[1], statistics.shape[1])
             raise DistributionError(f"the start has {sizes[0]} statistics, but the data have {sizes[1]}", sizes)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from eim_ros.distributions.multiple_causes import MultipleCauseModel, sparsest_states
 from eim_ros.errors import DataError, DistributionError
+from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.run import Checkpoint, History, LoopResult, run_loop
 from eim_ros.inference.state_search import search_states
 from eim_ros.inference.training_data import checked_data
@@ -75,10 +76,15 @@ class MultipleCauseEM:
     Parameters
     ----------
     config : MultipleCauseEMConfig
+    seed : int
+        Of all randomness, unless `fit` is given a generator.
+    settings
+        Settings by keyword, in place of those of `config`.
     """
 
-    def __init__(self, config: MultipleCauseEMConfig | None = None) -> None:
-        self.config = config or MultipleCauseEMConfig()
+    def __init__(self, config: MultipleCauseEMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
+        self.config = configuration(MultipleCauseEMConfig, config, settings)
+        self.seed = checked_seed(seed)
 
     @torch_threads()
     def fit(
@@ -100,7 +106,7 @@ class MultipleCauseEM:
             Start; `BinarySparseCoding.start` and `NoisyOr.start` make one of the samples. Of several, the one whose
             free energy is the highest after `trial_iterations` is gone on with.
         generator : torch.Generator, optional
-            Randomness of the suggestions; seed 0 if missing.
+            Randomness of the suggestions; the learner's seed if missing.
         callbacks, checkpoint, resume
             See `run_loop`.
 
@@ -120,13 +126,13 @@ class MultipleCauseEM:
         data = checked_data(sample)
         if data.conditional:
             raise DataError("a model of causes takes samples alone, a matrix (n, d), got a pair with contexts")
-        starts = list(initial) if isinstance(initial, Sequence) else [initial]
+        starts = [_in_double(start) for start in (initial if isinstance(initial, Sequence) else [initial])]
         for start in starts:
             if start.n_dims != data.sample.shape[1]:
                 sizes = (start.n_dims, data.sample.shape[1])
                 raise DistributionError(f"the start has {sizes[0]} dimensions, but the data have {sizes[1]}", sizes)
             start.check(data.sample)
-        seed = int(torch.randint(2**62, (1,), generator=generator)) if generator else 0
+        seed = int(torch.randint(2**62, (1,), generator=generator_from(generator, self.seed)))
         fitting = _Fitting[ModelT](self.config, data.sample)
         return run_loop(
             fitting,
@@ -136,6 +142,12 @@ class MultipleCauseEM:
             checkpoint=checkpoint,
             resume=resume,
         )
+
+
+def _in_double(model: ModelT) -> ModelT:
+    """The model in the precision of the data."""
+    tensors = model.tensors().items()
+    return model.from_tensors({name: value.double() if value.is_floating_point() else value for name, value in tensors})
 
 
 @dataclass(frozen=True)

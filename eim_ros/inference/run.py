@@ -23,7 +23,17 @@ from eim_ros.numerics.status import Status
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 from eim_ros.numerics.threads import torch_threads
 
-__all__ = ["Algorithm", "Checkpoint", "FitResult", "History", "LoopResult", "Model", "State", "run", "run_loop"]
+__all__ = [
+    "Algorithm",
+    "Checkpoint",
+    "FitResult",
+    "History",
+    "LoopResult",
+    "Model",
+    "State",
+    "run",
+    "run_loop",
+]
 
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1

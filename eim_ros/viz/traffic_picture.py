@@ -15,6 +15,7 @@ from eim_ros.viz.palette import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, 
 __all__ = ["draw"]
 
 N_TRAJECTORIES = 150  # in a panel
+MARKERS = {"network": "o", "plug-in": "s", "residual": "^", "none": "o"}
 MARGIN = 15.0  # [m] beyond the road that is shown
 
 
@@ -60,7 +61,9 @@ def _draw_shares(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
         mean, error = 100.0 * np.array(shares).T
         colour, name = METHOD_COLOURS[method], method_label(method, ratio)
         axes.errorbar(counts, mean, np.nan_to_num(error), color=colour, capsize=2, linestyle="none")
-        axes.plot(counts, mean, color=colour, linestyle=RATIO_LINES[ratio], marker="o", markersize=4, label=name)
+        axes.plot(
+            counts, mean, color=colour, linestyle=RATIO_LINES[ratio], marker=MARKERS[ratio], markersize=4, label=name
+        )
     level = 100.0 * mean_and_error(table.where(method=TEST_DATA), "off_road")[0]
     axes.axhline(level, color=MUTED, linewidth=1.0, label="vehicles of another set")
     axes.set_ylim(bottom=0.0)

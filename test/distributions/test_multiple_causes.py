@@ -39,7 +39,7 @@ def expected_log_joint(model, sample, states, shares) -> float:
 def posterior_problem(model, n: int = 60, n_states: int = 5):
     """Samples, some states of each, and a posterior that is not the model's."""
     generator = generator_of(2)
-    sample, _ = model.sample(n, generator)
+    sample = model.sample(n, generator)
     states = all_states(len(model.prior))[torch.stack([torch.randperm(8, generator=generator) for _ in range(n)])]
     shares = torch.rand(n, n_states, generator=generator, dtype=torch.float64)
     return sample, states[:, :n_states], shares / shares.sum(-1, keepdim=True)
@@ -77,7 +77,7 @@ def test_noisy_or_sums_to_one():
 
 @MODELS
 def test_samples_have_the_moments_of_the_model(model):
-    sample, states = model.sample(20000, generator_of(4))
+    sample, states = model.sample_with_states(20000, generator_of(4))
     error = 5 * 0.5 / math.sqrt(20000)  # five standard deviations of a mean of bits at most
     torch.testing.assert_close(states.double().mean(0), model.prior, rtol=0.0, atol=error)
     combinations = all_states(3).double()
