@@ -115,9 +115,7 @@ class PlanarRobot:
         """Tip minus the nearest goal, (n_samples, 2)."""
         if len(self.goals) == 1:
             return tip - self.goals
-        nearest = (tip.square().sum(-1, keepdim=True) - 2.0 * tip @ self.goals.T + self.goals.square().sum(-1)).argmin(
-            -1
-        )
+        nearest = (self.goals.square().sum(-1) - 2.0 * tip @ self.goals.T).argmin(-1)
         return tip - self.goals[nearest]
 
     def _log_prob(self, x: Tensor, error: Tensor) -> Tensor:
