@@ -20,7 +20,7 @@ EXTRAS = {
     "bags": ["rosbags>=0.10"],
     "viz": ["matplotlib>=3.6"],
     "sklearn": ["scikit-learn>=1.6"],
-    "experiments": ["distributed", "joblib>=1.3", "matplotlib>=3.6", "scikit-learn>=1.6", "torch>=2"],
+    "experiments": ["distributed>=2025.5", "joblib>=1.3", "matplotlib>=3.6", "scikit-learn>=1.6", "torch>=2"],
 }
 
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.distributions.native._quadratic_forms")

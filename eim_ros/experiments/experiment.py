@@ -19,9 +19,11 @@ from eim_ros.kinematics.shipped import share_path
 from eim_ros.numerics import Status
 from eim_ros.settings import Settings, read_yaml
 
-__all__ = ["Cell", "Experiment", "Outcome", "Preset", "completed", "timed"]
+__all__ = ["RATIOS", "Cell", "Experiment", "Outcome", "Preset", "completed", "timed"]
 
 Cell: TypeAlias = Mapping[str, int | float | str]
+
+RATIOS = ("residual", "network", "plug-in")  # EIM's estimators from samples, its default first
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 ResultT = TypeVar("ResultT")

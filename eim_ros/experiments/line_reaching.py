@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
-from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
+from eim_ros.experiments.experiment import RATIOS, Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, FeatureInputs
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, line_task
 from eim_ros.settings import Settings, option
@@ -51,9 +51,7 @@ class LineReachingConfig(Settings):
     n_iterations: int = option(100, "iterations of EIM", minimum=1)
     em_iterations: int = option(100, "iterations of EM at most", minimum=1)
     learners: tuple[str, ...] = option(LEARNERS, "learners to run", choices=LEARNERS)
-    ratios: tuple[str, ...] = option(
-        ("residual",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
-    )
+    ratios: tuple[str, ...] = option(RATIOS, "density ratio estimators of EIM", choices=RATIOS)
 
 
 @dataclass(frozen=True)
@@ -133,6 +131,8 @@ def _cells(config: LineReachingConfig) -> list[Cell]:
     for count in config.n_components:
         for learner in config.learners:
             ratios = ("none",) if learner == "EM" else config.ratios
+            if learner == "EIM + tip":  # a plug-in density does not look at it
+                ratios = tuple(ratio for ratio in ratios if ratio != "plug-in")
             cells += [{"method": learner, "estimator": ratio, "n_components": count} for ratio in ratios]
     return cells
 

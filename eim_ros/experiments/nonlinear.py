@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
+from eim_ros.experiments.experiment import RATIOS, Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
 from eim_ros.settings import Settings, option
 
@@ -66,9 +66,7 @@ class NonlinearConfig(Settings):
     start_iterations: int = option(10, "iterations of EM at most for EIM's start", minimum=1)
     kl_bound: float = option(0.01, "largest KL of an update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.05, "largest loss of entropy per update", unit="nat", minimum=0.0)
-    ratios: tuple[str, ...] = option(
-        ("residual",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
-    )
+    ratios: tuple[str, ...] = option(RATIOS, "density ratio estimators of EIM", choices=RATIOS)
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     parameter_layers: tuple[int, ...] = option((50, 50), "widths of the expert's layers", minimum=1)
     parameter_l2: float = option(1e-3, "weight of the sum of the expert's squared weights", minimum=0.0)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
-from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
+from eim_ros.experiments.experiment import RATIOS, Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, passing_side, point_task
 from eim_ros.settings import Settings, option
@@ -36,9 +36,7 @@ class ObstacleConfig(Settings):
     disc_radius: float = option(2.0, "radius of the disc", unit="m", minimum=1e-3)
     n_components: int = option(1, "components of the models", minimum=1)
     n_iterations: int = option(100, "iterations of EIM", minimum=1)
-    ratios: tuple[str, ...] = option(
-        ("residual",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
-    )
+    ratios: tuple[str, ...] = option(RATIOS, "density ratio estimators of EIM", choices=RATIOS)
 
 
 def obstacle_arm(config: ObstacleConfig) -> tuple[PlanarArm, PlanarTask]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
-from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
+from eim_ros.experiments.experiment import RATIOS, Cell, Experiment, Outcome, completed, timed
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
 from eim_ros.settings import Settings, option
 
@@ -41,9 +41,7 @@ class RobustnessConfig(Settings):
     n_gating_samples: int = option(
         5, "samples for each of them: a gating that follows the noise of few loses experts", minimum=1
     )
-    ratios: tuple[str, ...] = option(
-        ("plug-in",), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
-    )
+    ratios: tuple[str, ...] = option(("network", "plug-in"), "density ratio estimators of EIM", choices=RATIOS)
 
 
 def sine_samples(n_samples: int, noise: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,8 @@ from eim_ros.experiments.obstacle import EXPERIMENT, ObstacleConfig
 
 @pytest.fixture(scope="module")
 def result():
-    config = ObstacleConfig(n_samples=1500, n_links=5, goal_x=3.5, disc_x=1.75, disc_radius=1.0, n_iterations=40)
+    robot = {"n_links": 5, "goal_x": 3.5, "disc_x": 1.75, "disc_radius": 1.0}
+    config = ObstacleConfig(n_samples=1500, n_iterations=40, ratios=("residual",), **robot)
     return {cell["method"]: EXPERIMENT.measure(config, cell, 1).figures for cell in EXPERIMENT.cells(config)}
 
 

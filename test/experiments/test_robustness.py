@@ -5,7 +5,7 @@ import torch
 
 from eim_ros.experiments.robustness import EXPERIMENT, OPTIMUM, RobustnessConfig, random_start, sine_samples
 
-CONFIG = RobustnessConfig(n_starts=2, n_samples=500, n_iterations=0, em_iterations=50)
+CONFIG = RobustnessConfig(n_starts=2, n_samples=500, n_iterations=0, em_iterations=50, ratios=("plug-in",))
 
 
 def figures(method, start, config=CONFIG, seed=0):
