@@ -7,13 +7,13 @@ The bound, its E-step and its M-step are those of EIM; only the log ratio differ
 With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as ever, which is the objective divided by T: the
 same steps as with phi = log p - T log q_old and the KL weighted by T.
 
-Where the GMMVI family of algorithms fits in, should it be wanted: an iteration is one call each of `update_gating` and
-`update_experts`, and each of the family's choices replaces one thing that these are made of.
+It is for mixtures of experts, and for starts from samples. Without contexts, `eim_ros.inference.variational.GMMVI` has
+the whole family of algorithms of which this is one. In the names of its seven modules:
 
-- Samples (new ones, or reused with importance weights): drawn in `update_experts` and `update_gating`.
-- Natural gradient, first or zero order (Stein, MORE): `fit_to_gradients` and `fit_to_values`, chosen by `surrogate`.
-- Component update (trust region, or a plain step): `project_experts`; step sizes: `kl_bound`, here constant.
-- Weight update: `project_categorical`; step size: `gating_kl_bound`.
+- Samples: of each component, new ones for each of `update_gating` and `update_experts`.
+- Natural gradient: by regression on gradients or values (`fit_to_gradients`, `fit_to_values`), chosen by `surrogate`.
+- Component update: trust region, with a bound on the loss of entropy too (`project_experts`); step size: fixed.
+- Weight update: trust region (`project_categorical`, `project_gating`); step size: fixed.
 - Adding and deleting components: `Adaptation`, before each step.
 """
 

@@ -1,0 +1,155 @@
+"""Variational inference by SAMTRON: CPU time beside PyPI's gmmvi at equal evaluations, and what long runs reach.
+
+    python benchmarks/variational.py [--peer PYTHON] [--seeds 3] [--skip-quality] [--output FILE]
+
+One thread. Speed: both begin at the same start with the settings that were published, on the same target, and stop at
+the same number of evaluations of it; the first three iterations, in which TensorFlow traces its graphs, count for
+neither. gmmvi needs an interpreter that has it (pip install gmmvi in an environment of its own brings TensorFlow): give
+it by --peer; without, its columns are empty. Quality: -ELBO from 20000 fresh samples, modes found, and for the planar
+robot the share of its samples at each goal beside the exact one. "kinematic": from `kinematic_start`, smaller steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from _machine import load_average, processor, versions
+
+from eim_ros.cli.choices import TARGETS
+from eim_ros.distributions import GaussianMixture
+from eim_ros.inference.variational import GMMVI, GMMVIConfig
+from eim_ros.targets import kinematic_start
+from eim_ros.targets.metrics import modes_found
+
+WORKER = Path(__file__).with_name("_gmmvi_worker.py")
+N_TRACED = 3
+SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # evaluations
+QUALITY = {"gmm20": 6_000_000, "stm20": 12_000_000, "breast-cancer": 6_000_000, "planar4": 12_000_000}
+KINEMATIC = {"first_component_step": 0.05, "largest_component_step": 0.05, "add_every": 5, "n_samples": 50}
+N_KINEMATIC, KINEMATIC_BUDGET = 900, 6_000_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", metavar="PYTHON", help="interpreter that has gmmvi")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--skip-quality", action="store_true")
+    parser.add_argument("--skip-speed", action="store_true")
+    parser.add_argument("--output", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    lines: list[str] = []
+
+    def tell(*new: str) -> None:
+        lines.extend(new)
+        print("\n".join(new), flush=True)
+        if args.output:
+            args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    tell(
+        f"SAMTRON, one thread, CPU seconds; {versions(['torch', 'numpy'])}; {processor()}",
+        f"load average when it began: {load_average()}",
+        "",
+    )
+    if not args.skip_speed:
+        tell(
+            f"{'target':>14} {'seed':>4} {'evaluations':>12} {'ELBO':>9} {'s':>7} {'gmmvi ELBO':>11} {'gmmvi s':>8} "
+            f"{'times faster':>13}"
+        )
+        for name, budget in SPEED.items():
+            for seed in range(args.seeds):
+                tell(_speed(name, budget, seed, args.peer))
+        tell("")
+    if not args.skip_quality:
+        tell(f"{'target':>20} {'seed':>4} {'evaluations':>12} {'-ELBO':>9} {'s':>7} {'components':>11}  found")
+        for name, budget in QUALITY.items():
+            for seed in range(args.seeds):
+                tell(_quality(name, budget, seed))
+        for seed in range(args.seeds):
+            tell(_quality("planar4", KINEMATIC_BUDGET, seed, kinematic=True))
+
+
+def _fitted(
+    target: Any, name: str, budget: int, generator: torch.Generator, start: GaussianMixture, **settings: Any
+) -> tuple[Any, float]:
+    values = {"n_iterations": 10**9, **TARGETS[name].settings, **settings, "max_evaluations": budget}
+    began = time.process_time()
+    result = GMMVI(target, GMMVIConfig.named("SAMTRON", **values)).fit(start, generator)
+    return result, time.process_time() - began
+
+
+def _elbo(target: Any, model: GaussianMixture) -> tuple[float, torch.Tensor]:
+    sample = model.sample(20_000, torch.Generator().manual_seed(7))
+    return float((target.log_prob(sample) - model.log_prob(sample)).mean()), sample
+
+
+def _speed(name: str, budget: int, seed: int, peer: str | None) -> str:
+    generator = torch.Generator().manual_seed(seed)
+    target = TARGETS[name].make(generator)
+    start = target.start.mixture(generator, TARGETS[name].settings.get("n_components"))
+    result, _ = _fitted(target, name, budget, generator, start)
+    records = result.history.records[N_TRACED:]
+    seconds = sum(record["cpu_seconds"] for record in records)
+    evaluations = sum(record["evaluations"] for record in records)
+    line = f"{name:>14} {seed:>4} {evaluations:>12.0f} {_elbo(target, result.model)[0]:>9.3f} {seconds:>7.2f}"
+    if peer is None:
+        return line
+    theirs = _peer(peer, target, start, name, budget, seed)
+    ratio = theirs["seconds"] / theirs["evaluations"] / (seconds / evaluations)
+    return f"{line} {theirs['elbo']:>11.3f} {theirs['seconds']:>8.2f} {ratio:>13.1f}"
+
+
+def _peer(peer: str, target: Any, start: GaussianMixture, name: str, budget: int, seed: int) -> dict[str, float]:
+    settings = {"delete_after": 100, "first_component_step": 0.1, "first_weight_step": 0.1, **TARGETS[name].settings}
+    problem = {
+        "weights": start.log_weights.exp(),
+        "means": start.means,
+        "covariances": start.scale_trils @ start.scale_trils.mT,
+    }
+    if hasattr(target, "scale_trils"):
+        problem |= {"target_means": target.means, "target_covariances": target.scale_trils @ target.scale_trils.mT}
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder, "problem.npz"), **{key: value.numpy() for key, value in problem.items()})
+        described = json.dumps({**settings, "name": name, "budget": budget, "seed": seed})
+        Path(folder, "settings.json").write_text(described, encoding="utf-8")
+        command = [peer, str(WORKER), str(Path(folder, "problem.npz")), str(Path(folder, "settings.json"))]
+        outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        sys.exit(f"{peer} could not run gmmvi: {outcome.stderr[-500:]}")
+    theirs: dict[str, float] = json.loads(outcome.stdout.splitlines()[-1])
+    return theirs
+
+
+def _quality(name: str, budget: int, seed: int, *, kinematic: bool = False) -> str:
+    generator = torch.Generator().manual_seed(seed)
+    target = TARGETS[name].make(generator)
+    settings = TARGETS[name].settings
+    start = target.start.mixture(generator, settings.get("n_components"))
+    if kinematic:
+        start, settings = kinematic_start(target, N_KINEMATIC, generator).mixture, KINEMATIC
+    result, seconds = _fitted(target, name, budget, generator, start, **settings)
+    elbo, sample = _elbo(target, result.model)
+    found = ""
+    if hasattr(target, "goal_shares"):
+        found = "goals " + " ".join(f"{float(share):.3f}" for share in target.goal_shares(sample))
+    elif getattr(target, "modes", None) is not None:
+        n_modes = modes_found(result.model.means, target.modes, target.mode_radius, result.model.log_weights)
+        found = f"{n_modes} of {len(target.modes)} modes"
+    label = f"{name} kinematic" if kinematic else name
+    return (
+        f"{label:>20} {seed:>4} {result.state.evaluations:>12} {-elbo:>9.3f} {seconds:>7.1f} "
+        f"{result.model.n_components:>11}  {found}"
+    )
+
+
+if __name__ == "__main__":
+    main()
