@@ -34,7 +34,10 @@ WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
 SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # evaluations
 QUALITY = {"gmm20": 6_000_000, "stm20": 12_000_000, "breast-cancer": 6_000_000, "planar4": 12_000_000}
-KINEMATIC = {"first_component_step": 0.05, "largest_component_step": 0.05, "add_every": 5, "n_samples": 50}
+KINEMATIC = {
+    "natural_gradient": "regression", "first_component_step": 0.05, "largest_component_step": 0.05, "add_every": 5,
+    "n_samples": 50,
+}  # fmt: skip
 N_KINEMATIC, KINEMATIC_BUDGET = 900, 6_000_000
 
 
