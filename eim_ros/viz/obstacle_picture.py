@@ -41,5 +41,5 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         axes.set_ylim(-0.65 * arm.reach, 0.65 * arm.reach)
         axes.set_xlabel("x [m]", fontsize=8)
     panels[0].set_ylabel("y [m]", fontsize=8)
-    figure.supxlabel("arms: 60 samples; black: tips and base; green: the point to reach; red: the disc", fontsize=8)
+    figure.supxlabel("arms: 60 samples; black: tips and base; green: the point to reach; orange: the disc", fontsize=8)
     return [write_figure(figure, folder / "obstacle.png")]
