@@ -1,7 +1,7 @@
 """`eim experiment NAME`: run an experiment, print its table, draw its figures; `eim experiment all` runs every one.
 
 Results are rows of DIR/NAME/table.csv. A run that was killed goes on where it was: only missing rows are computed.
-Figures are drawn from the table alone.
+Figures are drawn from the table alone. Each takes --seeds, --random-seed, --quick, --jobs, --output and --json.
 """
 
 from __future__ import annotations
