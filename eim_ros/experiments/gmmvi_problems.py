@@ -32,10 +32,10 @@ class Problem:
     n_evaluations : int
         Evaluations of the target that a long run makes.
     settings : mapping
-        Of `GMMVIConfig`. Its `first_weight_step` is the bound of a trust region; where `n_components` is missing, the
-        target suggests it.
-    fixed_steps : mapping
-        In their place for algorithms whose components' step sizes do not adapt: they must be small from the first.
+        Of `GMMVIConfig`. Step sizes are bounds of trust regions; the target suggests `n_components` where it is missing.
+    small_steps : mapping
+        Step sizes that are factors, not bounds of trust regions: they must be small from the first. That of the
+        components is for all such updates, that of the weights for algorithms whose steps do not adapt.
     published : mapping of str to float
         The paper's -ELBO [nat] by algorithm, where the target is the paper's.
     """
@@ -43,7 +43,7 @@ class Problem:
     make: Callable[[torch.Generator], Target]
     n_evaluations: int
     settings: Mapping[str, Any] = field(default_factory=dict)
-    fixed_steps: Mapping[str, Any] = field(default_factory=dict)
+    small_steps: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)
 
     def config(self, word: str, n_evaluations: int, **others: Any) -> GMMVIConfig:
@@ -59,10 +59,12 @@ class Problem:
             Replace those of the problem.
         """
         algorithm, values = GMMVIConfig.named(word), dict(self.settings)
-        if algorithm.weight_update == "direct":  # its step size is a factor
+        if algorithm.weight_update != "trust-region":
             values.pop("first_weight_step", None)
+        if algorithm.component_update != "trust-region":
+            values["first_component_step"] = self.small_steps.get("first_component_step")
         if algorithm.component_step_size == "fixed":
-            values |= self.fixed_steps
+            values |= self.small_steps
         return GMMVIConfig.named(
             word, **{"n_iterations": UNBOUNDED, **values, **others, "max_evaluations": n_evaluations}
         )
