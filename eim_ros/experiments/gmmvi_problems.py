@@ -32,7 +32,7 @@ class Problem:
     n_evaluations : int
         Evaluations of the target that a long run makes.
     settings : mapping
-        Of `GMMVIConfig`. Step sizes are bounds of trust regions; the target suggests `n_components` where it is missing.
+        Of `GMMVIConfig`. Step sizes are bounds of trust regions; where `n_components` is missing, the target tells.
     small_steps : mapping
         Step sizes that are factors, not bounds of trust regions: they must be small from the first. That of the
         components is for all such updates, that of the weights for algorithms whose steps do not adapt.
