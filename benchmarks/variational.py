@@ -24,16 +24,16 @@ import numpy as np
 import torch
 from _machine import load_average, processor, versions
 
-from eim_ros.cli.choices import TARGETS
 from eim_ros.distributions import GaussianMixture
-from eim_ros.inference.variational import GMMVI, GMMVIConfig
+from eim_ros.experiments.gmmvi_problems import PROBLEMS
+from eim_ros.inference.variational import GMMVI
 from eim_ros.targets import kinematic_start
-from eim_ros.targets.metrics import modes_found
+from eim_ros.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
 SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # evaluations
-QUALITY = {"gmm20": 6_000_000, "stm20": 12_000_000, "breast-cancer": 6_000_000, "planar4": 12_000_000}
+QUALITY = ("gmm20", "stm20", "breast-cancer", "planar4")
 KINEMATIC = {
     "natural_gradient": "regression", "first_component_step": 0.05, "largest_component_step": 0.05, "add_every": 5,
     "n_samples": 50,
@@ -74,9 +74,9 @@ def main() -> None:
         tell("")
     if not args.skip_quality:
         tell(f"{'target':>20} {'seed':>4} {'evaluations':>12} {'-ELBO':>9} {'s':>7} {'components':>11}  found")
-        for name, budget in QUALITY.items():
+        for name in QUALITY:
             for seed in range(args.seeds):
-                tell(_quality(name, budget, seed))
+                tell(_quality(name, PROBLEMS[name].n_evaluations, seed))
         for seed in range(args.seeds):
             tell(_quality("planar4", KINEMATIC_BUDGET, seed, kinematic=True))
 
@@ -84,26 +84,25 @@ def main() -> None:
 def _fitted(
     target: Any, name: str, budget: int, generator: torch.Generator, start: GaussianMixture, **settings: Any
 ) -> tuple[Any, float]:
-    values = {"n_iterations": 10**9, **TARGETS[name].settings, **settings, "max_evaluations": budget}
+    config = PROBLEMS[name].config("SAMTRON", budget, **settings)
     began = time.process_time()
-    result = GMMVI(target, GMMVIConfig.named("SAMTRON", **values)).fit(start, generator)
+    result = GMMVI(target, config).fit(start, generator)
     return result, time.process_time() - began
 
 
-def _elbo(target: Any, model: GaussianMixture) -> tuple[float, torch.Tensor]:
-    sample = model.sample(20_000, torch.Generator().manual_seed(7))
-    return float((target.log_prob(sample) - model.log_prob(sample)).mean()), sample
+def _scores(target: Any, model: GaussianMixture) -> MixtureScores:
+    return mixture_scores(target, model, 20_000, torch.Generator().manual_seed(7))
 
 
 def _speed(name: str, budget: int, seed: int, peer: str | None) -> str:
     generator = torch.Generator().manual_seed(seed)
-    target = TARGETS[name].make(generator)
-    start = target.start.mixture(generator, TARGETS[name].settings.get("n_components"))
+    target = PROBLEMS[name].make(generator)
+    start = target.start.mixture(generator, PROBLEMS[name].settings.get("n_components"))
     result, _ = _fitted(target, name, budget, generator, start)
     records = result.history.records[N_TRACED:]
     seconds = sum(record["cpu_seconds"] for record in records)
     evaluations = sum(record["evaluations"] for record in records)
-    line = f"{name:>14} {seed:>4} {evaluations:>12.0f} {_elbo(target, result.model)[0]:>9.3f} {seconds:>7.2f}"
+    line = f"{name:>14} {seed:>4} {evaluations:>12.0f} {_scores(target, result.model).elbo.value:>9.3f} {seconds:>7.2f}"
     if peer is None:
         return line
     theirs = _peer(peer, target, start, name, budget, seed)
@@ -112,7 +111,7 @@ def _speed(name: str, budget: int, seed: int, peer: str | None) -> str:
 
 
 def _peer(peer: str, target: Any, start: GaussianMixture, name: str, budget: int, seed: int) -> dict[str, float]:
-    settings = {"delete_after": 100, "first_component_step": 0.1, "first_weight_step": 0.1, **TARGETS[name].settings}
+    settings = {"delete_after": 100, "first_component_step": 0.1, "first_weight_step": 0.1, **PROBLEMS[name].settings}
     problem = {
         "weights": start.log_weights.exp(),
         "means": start.means,
@@ -134,22 +133,21 @@ def _peer(peer: str, target: Any, start: GaussianMixture, name: str, budget: int
 
 def _quality(name: str, budget: int, seed: int, *, kinematic: bool = False) -> str:
     generator = torch.Generator().manual_seed(seed)
-    target = TARGETS[name].make(generator)
-    settings = TARGETS[name].settings
-    start = target.start.mixture(generator, settings.get("n_components"))
+    target = PROBLEMS[name].make(generator)
+    settings: dict[str, Any] = {}
+    start = target.start.mixture(generator, PROBLEMS[name].settings.get("n_components"))
     if kinematic:
         start, settings = kinematic_start(target, N_KINEMATIC, generator).mixture, KINEMATIC
     result, seconds = _fitted(target, name, budget, generator, start, **settings)
-    elbo, sample = _elbo(target, result.model)
+    scores = _scores(target, result.model)
     found = ""
-    if hasattr(target, "goal_shares"):
-        found = "goals " + " ".join(f"{float(share):.3f}" for share in target.goal_shares(sample))
-    elif getattr(target, "modes", None) is not None:
-        n_modes = modes_found(result.model.means, target.modes, target.mode_radius, result.model.log_weights)
-        found = f"{n_modes} of {len(target.modes)} modes"
+    if scores.goal_shares is not None:
+        found = "goals " + " ".join(f"{share:.3f}" for share in scores.goal_shares)
+    elif scores.n_found is not None:
+        found = f"{scores.n_found} of {scores.n_modes} modes"
     label = f"{name} kinematic" if kinematic else name
     return (
-        f"{label:>20} {seed:>4} {result.state.evaluations:>12} {-elbo:>9.3f} {seconds:>7.1f} "
+        f"{label:>20} {seed:>4} {result.state.evaluations:>12} {-scores.elbo.value:>9.3f} {seconds:>7.1f} "
         f"{result.model.n_components:>11}  {found}"
     )
 

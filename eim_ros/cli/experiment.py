@@ -24,6 +24,7 @@ __all__ = ["add_parser", "run"]
 # A module of eim_ros.experiments with EXPERIMENT, and one of eim_ros.viz with draw(table, folder) -> paths.
 EXPERIMENTS = {
     "adversarial": ("adversarial", "adversarial_picture"),
+    "gmmvi": ("gmmvi", "gmmvi_picture"),
     "line-reaching": ("line_reaching", "line_reaching_picture"),
     "nonlinear": ("nonlinear", "nonlinear_picture"),
     "obstacle": ("obstacle", "obstacle_picture"),

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from eim_ros.cli.choices import TARGETS
 from eim_ros.cli.output_file import check_output
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
@@ -26,15 +25,15 @@ from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.distributions import GaussianMixture
 from eim_ros.distributions.serialization import save_model
 from eim_ros.errors import ConfigurationError, ModelFileError
+from eim_ros.experiments.gmmvi_problems import PROBLEMS
 from eim_ros.inference import Checkpoint
 from eim_ros.inference.variational import ALGORITHMS, GMMVI, GMMVIConfig
 from eim_ros.numerics import Status
 from eim_ros.targets import kinematic_start
-from eim_ros.targets.metrics import mean_log_ratio, modes_found
+from eim_ros.targets.scores import mixture_scores
 
 __all__ = ["add_parser", "run"]
 
-LEAST_SHARE = 0.01  # of the samples at a goal that counts as found
 BOUNDS = ("n_iterations", "max_evaluations")  # in which a resumed run may differ
 
 
@@ -48,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=f"Algorithms: {names}.",
     )
     add = parser.add_argument
-    add("--target", choices=tuple(TARGETS), required=True, help="density to fit")
+    add("--target", choices=tuple(PROBLEMS), required=True, help="density to fit")
     add("--algorithm", default="samtron", metavar="WORD", help="seven letters (default %(default)s)")
     add("--budget", type=count, default=500_000, metavar="N", help="evaluations of the target (default %(default)s)")
     add("--start", choices=("published", "kinematic"), default="published", help="first model (default %(default)s)")
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output)
     checkpoint = _checkpoint(args, config)
     generator = torch.Generator().manual_seed(args.random_seed)
-    target = TARGETS[args.target].make(generator)
+    target = PROBLEMS[args.target].make(generator)
     initial, n_before = _start(args, target, config, generator)
     started = time.process_time()
     with ProgressBar(args.budget, args.target, enabled=not args.quiet, unit="evaluations") as progress:
@@ -111,8 +110,7 @@ def _config(args: argparse.Namespace) -> GMMVIConfig:
     given = given_settings(args)
     if "max_evaluations" in given:
         raise ConfigurationError("give --budget in place of --max-evaluations", given["max_evaluations"])
-    settings = {"n_iterations": 10**9, **TARGETS[args.target].settings, **given, "max_evaluations": args.budget}
-    return GMMVIConfig.named(args.algorithm, **settings)
+    return PROBLEMS[args.target].config(args.algorithm, args.budget, **given)
 
 
 def _checkpoint(args: argparse.Namespace, config: GMMVIConfig) -> Checkpoint | None:
@@ -141,15 +139,15 @@ def _start(
 
 def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torch.Generator) -> dict[str, Any]:
     """ELBO from fresh samples, and which modes or goals are found, where the target tells of them."""
-    sample = model.sample(n_samples, generator)
-    elbo = mean_log_ratio(target.log_prob(sample) - model.log_prob(sample))
-    scores: dict[str, Any] = {"elbo": _finite(elbo.value), "elbo_standard_error": _finite(elbo.standard_error)}
-    if getattr(target, "modes", None) is not None:
-        scores["modes_found"] = modes_found(model.means, target.modes, target.mode_radius, model.log_weights)
-    elif hasattr(target, "goal_shares"):
-        shares = target.goal_shares(sample)
-        scores["modes_found"] = int((shares >= LEAST_SHARE).sum())
-        scores["goal_shares"] = [round(float(share), 4) for share in shares]
+    found = mixture_scores(target, model, n_samples, generator)
+    scores: dict[str, Any] = {
+        "elbo": _finite(found.elbo.value),
+        "elbo_standard_error": _finite(found.elbo.standard_error),
+    }
+    if found.n_found is not None:
+        scores["modes_found"] = found.n_found
+    if found.goal_shares is not None:
+        scores["goal_shares"] = [round(share, 4) for share in found.goal_shares]
     return scores
 
 

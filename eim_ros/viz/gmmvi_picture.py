@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from eim_ros.experiments.gmmvi import GMMVIRun
 from eim_ros.experiments.gmmvi_problems import PROBLEMS
-from eim_ros.numerics import write_atomically
+from eim_ros.experiments.table import ResultTable, Row
+from eim_ros.viz.figure_file import new_figure, write_figure
 from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
 
-__all__ = ["draw_gmmvi"]
+__all__ = ["draw"]
+
+SHOWN = 20.0  # [nat] above the best of a panel; what is worse is a triangle at its top
 
 
-def draw_gmmvi(runs: Sequence[GMMVIRun], path: str | Path) -> None:
+def draw(table: ResultTable, folder: Path) -> list[Path]:
     """Write a PNG: a dot for each run, a line for the paper's mean; the lower the better.
+
+    Runs far above the best of their panel are triangles at its top, with the figure of the best of them.
 
     Parameters
     ----------
-    runs : sequence of GMMVIRun
-        At least one.
-    path : path
-        Of the PNG.
+    table : ResultTable
+        Of the experiment gmmvi.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
     """
-    targets = list(dict.fromkeys(run.target for run in runs))
-    figure = Figure(figsize=(3.4 * len(targets), 3.6), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    targets = table.distinct("target")
+    figure = new_figure(3.4 * len(targets), 3.6)
     for axes, name in zip(figure.subplots(1, len(targets), squeeze=False)[0], targets, strict=True):
-        _draw_target(axes, name, [run for run in runs if run.target == name])
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+        _draw_target(axes, name, table.where(target=name))
+    return [write_figure(figure, folder / "gmmvi.png")]
 
 
-def _draw_target(axes: Axes, name: str, runs: list[GMMVIRun]) -> None:
-    algorithms = list(dict.fromkeys(run.algorithm for run in runs))
+def _draw_target(axes: Axes, name: str, rows: list[Row]) -> None:
+    algorithms = list(dict.fromkeys(row["method"] for row in rows))
+    paper = {word: value for word, value in PROBLEMS[name].published.items() if word in algorithms}
+    top = min([-row["elbo"] for row in rows] + list(paper.values())) + SHOWN
     for place, algorithm in enumerate(algorithms):
-        values = [-run.elbo for run in runs if run.algorithm == algorithm]
-        axes.scatter([place] * len(values), values, s=22, color=GROUP_COLOURS[place % len(GROUP_COLOURS)], zorder=3)
-        published = PROBLEMS[name].published.get(algorithm)
-        if published is not None:
-            axes.plot([place - 0.3, place + 0.3], [published, published], color=MUTED, linewidth=1.5, zorder=2)
+        values = [-row["elbo"] for row in rows if row["method"] == algorithm]
+        shown = [value for value in values if value <= top]
+        colour = GROUP_COLOURS[place % len(GROUP_COLOURS)]
+        axes.scatter([place] * len(shown), shown, s=22, color=colour, zorder=3)
+        if len(shown) < len(values):
+            least = min(value for value in values if value > top)
+            axes.plot([place], [0.97], "^", color=colour, markersize=5, transform=axes.get_xaxis_transform())
+            axes.text(
+                place, 0.94, f"{least:.3g}", ha="center", va="top", fontsize=7, transform=axes.get_xaxis_transform()
+            )
+        if algorithm in paper:
+            axes.plot([place - 0.3, place + 0.3], [paper[algorithm]] * 2, color=MUTED, linewidth=1.5, zorder=2)
+    axes.margins(y=0.15)
     axes.set_xticks(range(len(algorithms)), algorithms, fontsize=7, rotation=20)
     axes.set_xlim(-0.6, len(algorithms) - 0.4)
     axes.set_title(f"{name}: -ELBO [nat], line: the paper's", fontsize=8, color=INK)

@@ -13,6 +13,10 @@ SMALL = {
         *("--dims", "2", "--components", "2", "--methods", "EIM", "GAN", "--n-samples", "200", "--n-iterations", "1"),
         *("--n-steps", "1", "--n-test-samples", "100"),
     ],
+    "gmmvi": [
+        *("--targets", "gmm20", "planar4", "breast-cancer", "--algorithms", "samtron", "SEPYFUX"),
+        *("--budget", "0.001", "--n-test-samples", "100"),
+    ],
     "line-reaching": [
         *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
         *("--line-x", "2.0", "--line-height", "1.0"),

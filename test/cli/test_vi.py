@@ -11,6 +11,7 @@ from cli.command import Command
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.distributions import GaussianMixture
 from eim_ros.distributions.serialization import load_model
+from eim_ros.experiments.gmmvi import EXPERIMENT, GMMVIExperimentConfig
 from eim_ros.inference.variational import GMMVIConfig
 
 QUICK = ["--target", "banana", "--components", "4", "--n-samples", "20", "--quiet"]
@@ -40,6 +41,16 @@ def test_modes_and_goals_are_counted(eim: Command, tmp_path: Path) -> None:
     assert reached.json["modes_found"] == 4
     assert sum(reached.json["goal_shares"]) == pytest.approx(1.0, abs=1e-3)
     assert reached.json["elbo"] > -20.0
+
+
+def test_a_row_of_the_experiment_is_what_the_command_finds(eim: Command, tmp_path: Path) -> None:
+    settings = GMMVIExperimentConfig(targets=("gmm20",), algorithms=("SEPYFUX",), budget=0.001, n_test_samples=100)
+    row = EXPERIMENT.measure(settings, EXPERIMENT.cells(settings)[0], 3).figures
+    command = ["--target", "gmm20", "--algorithm", "sepyfux", "--budget", 6000, "--seed", 3, "--elbo-samples", 100]
+    found = eim("vi", *command, "--quiet", "--json", "--output", tmp_path / "m.safetensors").json
+    assert found["evaluations"] == row["evaluations"]
+    assert (found["elbo"], found["elbo_standard_error"]) == (row["elbo"], row["elbo_error"])
+    assert (found["modes_found"], found["n_components"]) == (row["found"], row["components"])
 
 
 def test_resumed_run_takes_a_greater_budget_and_equals_the_whole_one(
