@@ -102,7 +102,7 @@ class AdaptiveComponents:
         log p~(x)/T - max{log q(x), max_candidates log q - Delta}
 
     where Delta takes the values of `DELTAS` in turn. Its covariance is isotropic, of an entropy drawn between the
-    components' mean and that of the start.
+    components' mean, by their weights, and that of the start.
 
     A component is deleted when over the last `delete_after` iterations, and those over which its reward is smoothed
     before, neither its weight nor the weight that its reward deserves was above 1e-6, and its reward, smoothed by a
@@ -180,7 +180,8 @@ class AdaptiveComponents:
         floor = log_model.max() - DELTAS[mixture.n_additions % len(DELTAS)]
         mean = sample[(log_target / self.temperature - torch.maximum(log_model, floor)).argmax()]
         share = torch.rand((), generator=generator, dtype=mean.dtype, device=mean.device)
-        entropy = share * components.entropy().mean() + (1.0 - share) * first_entropy
+        mean_entropy = mixture.log_weights.exp() @ components.entropy()
+        entropy = share * mean_entropy + (1.0 - share) * first_entropy
         variance = (2.0 * entropy / components.n_dims - 1.0 - math.log(2.0 * math.pi)).exp()
         log_weight = mixture.log_weights.new_tensor([math.log(FIRST_WEIGHT)])
         return Mixture(

@@ -8,6 +8,7 @@ import torch
 from distributions.random_models import generator_of, normal
 from inference.toys import normal_mixture, without_times
 from inference.variational.problems import three_modes, wide_start
+from torch.distributions import MultivariateNormal, kl_divergence
 
 from eim_ros.distributions import GaussianMixture
 from eim_ros.errors import ConfigurationError, DistributionError, ModelFileError
@@ -85,7 +86,9 @@ def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
     assert torch.equal(model.scale_trils[0], torch.diag(model.scale_trils[0].diagonal()))
     torch.testing.assert_close(model.covariance.diagonal(), torch.tensor([0.19, 0.19]).double(), rtol=0.1, atol=0.0)
     torch.testing.assert_close(model.means, target.means, rtol=0.0, atol=0.1)
-    assert elbo_of(model, target) == pytest.approx(-0.830365603, abs=0.05)
+    fitted, true = (MultivariateNormal(one.means[0], scale_tril=one.scale_trils[0]) for one in (model, target))
+    lost = -0.830365603 + float(kl_divergence(fitted, true))
+    assert -1e-9 < lost < 0.02  # exact: 0 at best, and the noise of the steps costs .0001 to .0185 for eight seeds
 
 
 @pytest.mark.parametrize("word", ["SEMTRUX", "ZEMTRUX", "SEMIRUX", "SEMYRUX", "SEPTRON", "SAMTRON"])
@@ -106,13 +109,14 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     result = GMMVI(target, config).fit(wide_start(5, scale=1.0), generator_of(0))
     first, last = result.history.records[0], result.history.records[-1]
     assert 0.3 < first["outside"] < 0.7
-    assert last.get("outside", 0.0) < 0.03
+    # The penalty keeps components inside, but steps are noisy: twelve runs ended with 0 to .020 outside.
+    assert last.get("outside", 0.0) < 0.02
     assert "elbo" not in first  # minus infinity, which a history does not keep
     for record in result.history.records:
         bound = target.log_normaliser + 3.0 * record["elbo_standard_error"]
         assert record.get("elbo", -math.inf) < bound
         assert record.get("elbo_inside", -math.inf) < bound
-    assert last.get("elbo_inside", last.get("elbo")) > target.log_normaliser - 0.25
+    assert last.get("elbo_inside", last.get("elbo")) > target.log_normaliser - 0.15  # .03 to .12 in twelve runs
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
 

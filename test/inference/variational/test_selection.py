@@ -124,10 +124,22 @@ def test_component_is_added_where_the_rule_says():
         )
         assert torch.equal(grown.components.means[-1], candidates[best])
         assert float(grown.log_weights[-1]) == pytest.approx(math.log(1e-29), abs=1e-9)
-        entropies = sorted([float(mixture.components.entropy().mean()), 5.0])
+        entropies = sorted([float(mixture.log_weights.exp() @ mixture.components.entropy()), 5.0])
         assert entropies[0] < float(grown.components.entropy()[-1]) < entropies[1]
         assert grown.n_additions == n_before + 1
         assert bool(grown.records.rewards[:, -1].isnan().all())
+
+
+def test_new_component_is_as_wide_as_those_of_weight_not_as_those_just_added():
+    """Forty components of weight 1e-29 and a standard deviation of 1000 beside one of 1: a new one has 1."""
+    factors = torch.cat([torch.ones(1), torch.full((40,), 1000.0)]).double()[:, None, None] * torch.eye(2).double()
+    components = FullComponents(normal(generator_of(1), 41, 2), factors)
+    log_weights = torch.log_softmax(torch.cat([torch.zeros(1), torch.full((40,), math.log(1e-29))]).double(), -1)
+    sample = normal(generator_of(2), 50, 2)
+    reservoir = Reservoir(sample, -0.5 * sample.square().sum(-1), 50)
+    first_entropy = float(components.entropy()[0])
+    grown = ADAPTIVE(mixture_of(components, log_weights), reservoir, 2, first_entropy, generator_of(0))
+    torch.testing.assert_close(grown.components.scale_trils[-1], torch.eye(2).double(), rtol=1e-9, atol=1e-9)
 
 
 def test_nothing_is_added_in_between_at_the_bound_or_without_candidates():
