@@ -44,7 +44,7 @@ N_KINEMATIC, KINEMATIC_BUDGET = 900, 6_000_000
 QUALITY: dict[str, tuple[int, dict[str, Any]]] = {
     "gmm20": (800_000, {"n_samples": 100}),
     "breast-cancer": (1_000_000, {"n_samples": 50, "add_every": 10, "largest_component_step": 0.05}),
-    "stm20": (1_600_000, {"n_samples": 50, "add_every": 3, "n_components": 20}),
+    "stm20": (2_600_000, {"n_samples": 50, "add_every": 3, "n_components": 20}),
     "planar4": (PROBLEMS["planar4"].n_evaluations, {}),
 }
 
