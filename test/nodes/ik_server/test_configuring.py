@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -40,10 +40,11 @@ def caller(client: ClientNode) -> ClientNode:
 
 
 @pytest.fixture
-def describe(client: ClientNode) -> Callable[[], None]:
-    """Publishes the description, which ends the configuration."""
+def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
+    """Publishes the description, which ends the configuration; gone with the test, or later servers would hear it."""
     publisher = client.node.create_publisher(String, "/robot_description", LATCHED_QOS)
-    return lambda: publisher.publish(String(data=Robot.load("iiwa14").urdf))
+    yield lambda: publisher.publish(String(data=Robot.load("iiwa14").urdf))
+    client.node.destroy_publisher(publisher)
 
 
 @pytest.fixture(scope="module")
