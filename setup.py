@@ -3,6 +3,7 @@
 colcon builds by CMakeLists.txt, which reads the table of console scripts here.
 """
 
+import copy
 import itertools
 import os
 import platform
@@ -64,6 +65,15 @@ def compiled_modules() -> list[Pybind11Extension]:
     return extensions
 
 
+class BuildExtensions(build_ext):
+    """Builds modules side by side, each in a folder of its own: all instruction sets have the same source file."""
+
+    def build_extension(self, ext: Pybind11Extension) -> None:
+        alone = copy.copy(self)
+        alone.build_temp = os.path.join(self.build_temp, ext.name)
+        super(BuildExtensions, alone).build_extension(ext)
+
+
 def shared_files() -> list[tuple[str, list[str]]]:
     """Folders below share/eim_ros and the files of each, as `data_files` wants them."""
     folders = [Path(top) for top in SHARED]
@@ -88,7 +98,7 @@ setup(
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in COMPILED}},
     ext_modules=compiled_modules(),
-    cmdclass={"build_ext": build_ext},
+    cmdclass={"build_ext": BuildExtensions},
     options={"build_ext": {"parallel": os.cpu_count()}},  # modules side by side: each is one source
     data_files=shared_files(),
     install_requires=REQUIRES,
