@@ -7,6 +7,7 @@ scikit-learn, and for conditional models, see `EM`, `TruncatedEM` and `EIM`, whi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ __all__ = ["EIMMixture", "EMMixture", "TruncatedEMMixture"]
 FloatArray = npt.NDArray[np.float64]
 
 
-class _Mixture(DensityMixin, BaseEstimator):
+class _Mixture(DensityMixin, BaseEstimator, ABC):
     """What the estimators share: all but `_learner`, which a subclass has.
 
     Attributes
@@ -97,8 +98,9 @@ class _Mixture(DensityMixin, BaseEstimator):
         """Akaike information criterion of the samples; the lower, the better."""
         return -2.0 * len(self._checked(X)) * self.score(X) + 2.0 * self._n_parameters()
 
+    @abstractmethod
     def _learner(self, seed: int) -> EM | TruncatedEM | EIM:
-        raise NotImplementedError
+        """The learner by this estimator's parameters."""
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

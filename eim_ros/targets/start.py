@@ -22,7 +22,7 @@ class MixtureStart:
     n_components : int
         As in the published experiment.
     mean_scale : Tensor (n_dims,)
-        Standard deviations of the means; component adaptation draws its own candidates from there too.
+        Standard deviations of the means.
     variance : Tensor (n_dims,)
         Diagonal of each covariance.
     centre : Tensor (n_dims,), optional

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.inference.variational.component_records import ComponentRecords
-from eim_ros.inference.variational.components import Components
+from eim_ros.inference.variational.components import Components, mixture_log_prob
 from eim_ros.inference.variational.sample_database import Reservoir
 from eim_ros.inference.variational.weight_update import normalised
 
@@ -20,7 +20,6 @@ DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat]
 FIRST_WEIGHT = 1e-29
 LEAST_WEIGHT = 1e-6
 LEAST_GAIN = 0.4  # of what it lacks to the best reward, a component has to make up for this share
-CHUNK_ELEMENTS = 262_144  # densities of candidates at a time: they stay in cache
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,7 @@ class Mixture:
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Log density [nat], (n_samples,)."""
-        densities, step = self.components.densities(), max(1, CHUNK_ELEMENTS // self.components.n_components)
-        parts = [torch.logsumexp(densities.log_prob(rows).add_(self.log_weights), -1) for rows in sample.split(step)]
-        return torch.cat(parts) if parts else sample[:, 0]
+        return mixture_log_prob(self.components, self.log_weights, sample)
 
 
 class ComponentAdaptation(Protocol):

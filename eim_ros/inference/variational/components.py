@@ -12,14 +12,24 @@ in `diagonal_components.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["Components", "Densities", "NaturalGradient", "Spectrum", "padded_noise"]
+__all__ = [
+    "Components",
+    "Densities",
+    "NaturalGradient",
+    "Spectrum",
+    "log_densities",
+    "mixture_log_prob",
+    "padded_noise",
+]
 
+CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
 ComponentsT = TypeVar("ComponentsT", bound="Components")
 
 
@@ -187,3 +197,20 @@ def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> t
     if bool((counts == largest).all()):
         return noise, None
     return noise, torch.arange(largest, device=means.device) < counts.unsqueeze(-1)
+
+
+def log_densities(components: Components, sample: Tensor) -> Tensor:
+    """Log densities [nat] under all components, (n_samples, n_components), of samples (n_samples, n_dims)."""
+    return torch.cat(list(_log_density_chunks(components, sample)))
+
+
+def mixture_log_prob(components: Components, log_weights: Tensor, sample: Tensor) -> Tensor:
+    """Log density [nat] of the mixture, (n_samples,), of samples (n_samples, n_dims); weights (n_components,)."""
+    parts = [torch.logsumexp(part + log_weights, -1) for part in _log_density_chunks(components, sample)]
+    return torch.cat(parts)
+
+
+def _log_density_chunks(components: Components, sample: Tensor) -> Iterator[Tensor]:
+    densities = components.densities()
+    for rows in sample.split(max(1, CHUNK_ELEMENTS // components.n_components)):
+        yield densities.log_prob(rows)

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from eim_ros.inference.target_density import with_floor
-from eim_ros.inference.variational.components import Components
+from eim_ros.inference.variational.components import CHUNK_ELEMENTS, Components
 from eim_ros.inference.variational.sample_database import Selection
 
 __all__ = ["ImportanceWeights", "LogRatio", "log_ratio"]
 
-CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
 CHUNK_PRODUCTS = 1_048_576  # numbers of which moments are taken at a time
 LEAST_LOG_DENSITY = -300.0  # relative to a sample's greatest one; where exp underflows it is slow
 LEAST_LOG_WEIGHT = -200.0  # a component whose weights are all below it is weighed once more, in logs

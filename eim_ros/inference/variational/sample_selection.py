@@ -13,12 +13,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.components import Components
+from eim_ros.inference.variational.components import Components, log_densities, mixture_log_prob
 from eim_ros.inference.variational.sample_database import Evaluated, SampleDatabase, Selection
 
 __all__ = ["ComponentSamples", "Evaluate", "MixtureSamples", "SampleSelection"]
-
-CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
 
 
 class Evaluate(Protocol):
@@ -83,7 +81,7 @@ class MixtureSamples:
     ) -> Selection:
         n_new, reused = self.n_samples, database.recent
         if len(reused):
-            log_prob = torch.logsumexp(log_densities(components, reused.sample) + log_weights, -1)
+            log_prob = mixture_log_prob(components, log_weights, reused.sample)
             weights = torch.softmax(log_prob - _log_background(database, reused.sample), 0)
             n_new = max(1, self.n_samples - math.floor(1.0 / float(weights.square().sum())))
         drawn = torch.multinomial(log_weights.exp(), n_new, replacement=True, generator=generator)
@@ -129,13 +127,6 @@ class ComponentSamples:
         return _selected(components, counts, database, evaluate, generator)
 
 
-def log_densities(components: Components, sample: Tensor) -> Tensor:
-    """Log densities [nat] under all components, (n_samples, n_components)."""
-    step = max(1, CHUNK_ELEMENTS // components.n_components)
-    densities = components.densities()
-    return torch.cat([densities.log_prob(rows) for rows in sample.split(step)])
-
-
 def _selected(
     components: Components,
     counts: Tensor,
@@ -154,7 +145,4 @@ def _log_background(database: SampleDatabase, sample: Tensor) -> Tensor:
     """Log density of the mixture that the reused samples are from, (n_samples,), at any samples."""
     counts = torch.bincount(database.origin, minlength=database.earlier.n_components)
     log_fractions = (counts / len(database.origin)).log()
-    step = max(1, CHUNK_ELEMENTS // database.earlier.n_components)
-    densities = database.earlier.densities()
-    parts = [torch.logsumexp(densities.log_prob(rows) + log_fractions, -1) for rows in sample.split(step)]
-    return torch.cat(parts)
+    return mixture_log_prob(database.earlier, log_fractions, sample)
