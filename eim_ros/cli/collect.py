@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from eim_ros.cli.output_file import check_output
 from eim_ros.cli.robot_flags import add_robot_flags, robot_from
@@ -11,6 +10,7 @@ from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import save_data_set
 from eim_ros.ik.training.collect import collect
 from eim_ros.kinematics import CONTEXT_KINDS
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             "context": args.context,
             "joint_names": list(robot.joint_names),
         }
-        print(json.dumps(answer))
+        print(to_json(answer))
     else:
         chain = f"{robot.base_link} to {robot.tip_link}, {robot.dof} joints"
         print(f"wrote {len(data_set)} pairs of {robot.name} ({chain}) to {args.output}")

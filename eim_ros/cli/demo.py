@@ -7,7 +7,6 @@ ROS 2 node with the last one; asks it for configurations that reach a pose; draw
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import random
@@ -31,6 +30,7 @@ from eim_ros.ik.samples import to_mapping
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.numerics import Status
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     draw_solutions(robot, positions, pose, picture, experts=experts)
     print(f"4. The arm in {len(positions)} of its ways to reach the position: {picture}")
     if args.json:
-        print(json.dumps({"training": table, "request": summary, "picture": str(picture)}))
+        print(to_json({"training": table, "request": summary, "picture": str(picture)}))
     return 0 if summary["valid"] == args.n else 1
 
 

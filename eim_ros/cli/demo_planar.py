@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -32,6 +31,7 @@ from eim_ros.errors import ServiceError
 from eim_ros.experiments.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
 from eim_ros.kinematics import Robot
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.numerics.strict_json import to_json
 from eim_ros.planar import folded
 from eim_ros.planar.motions import Motion, reaching_motion
 
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     draw_planar_demo(result, samples, table, picture)
     print(f"6. Samples of EM and EIM: {picture}")
     if args.json:
-        print(json.dumps({"executed": table, "n_motions": len(motions), "picture": str(picture)}))
+        print(to_json({"executed": table, "n_motions": len(motions), "picture": str(picture)}))
     return 0
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from eim_ros.cli.whole_numbers import random_seed
 from eim_ros.data import load_data_set
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.training.evaluate import evaluate
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     figures = evaluate(IKModel.load(args.model), load_data_set(args.data), args.random_seed)
     if args.json:
-        print(json.dumps(figures))
+        print(to_json(figures))
     else:
         units = {"position": "m", "orientation": "rad", "prob": "nat"}
         for name, value in figures.items():

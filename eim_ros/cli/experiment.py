@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.errors import ConfigurationError
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     workers = _workers(args)
     results = [_run(name, args, workers) for name in args.names]
     if args.json:
-        print(json.dumps(results[0] if len(results) == 1 else results))
+        print(to_json(results[0] if len(results) == 1 else results))
     return 0
 
 

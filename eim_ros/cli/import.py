@@ -6,7 +6,6 @@ Bags are folders or files of rosbag2 (MCAP or sqlite3), whole or cut off.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from typing import Any
 
@@ -24,6 +23,7 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.ik.model import describe_robot
 from eim_ros.ik.training.pairs import pair_data_set
 from eim_ros.kinematics import CONTEXT_KINDS
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     save_data_set(args.output, data_set)
     what = TASKS[args.task]
     if args.json:
-        print(json.dumps(_answer(args, data_set, reports)))
+        print(to_json(_answer(args, data_set, reports)))
         return 0
     for report in reports:
         print("\n".join(lines(report, what)))

@@ -7,7 +7,6 @@ Both take --json, and sample takes --random-seed.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import secrets
 from typing import Any
@@ -21,6 +20,7 @@ from eim_ros.cli.whole_numbers import count, random_seed_or_fresh
 from eim_ros.data import DataSet, load_data_set, save_data_set
 from eim_ros.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.motion import Demonstrations, MotionDistribution, MotionPrior, MotionSamples, ViaPoint
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -86,7 +86,7 @@ def _sample(args: argparse.Namespace, prior: MotionPrior) -> int:
     if args.output:
         save_data_set(args.output, _data_set(prior, samples, args.context, duration, seed))
     if args.json:
-        print(json.dumps(_sampled(prior, given, samples, duration, seed)))
+        print(to_json(_sampled(prior, given, samples, duration, seed)))
     else:
         _print_samples(prior, given, samples, duration)
     return 0
@@ -110,7 +110,7 @@ def _score(args: argparse.Namespace, prior: MotionPrior) -> int:
     scores = prior.score(positions, motions.context)
     if args.json:
         names = ("log_prob", "quantile", "residual")
-        print(json.dumps({"n": len(motions), **{name: getattr(scores, name).tolist() for name in names}}))
+        print(to_json({"n": len(motions), **{name: getattr(scores, name).tolist() for name in names}}))
         return 0
     print(f"{'motion':>6} {'log density [nat]':>18} {'quantile':>9} {'residual':>10}")
     for index, row in enumerate(zip(scores.log_prob, scores.quantile, scores.residual, strict=True)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from types import TracebackType
@@ -12,6 +11,7 @@ from tqdm import tqdm
 
 from eim_ros.distributions import Gaussian, LinearExperts
 from eim_ros.inference import State
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["JsonProgress", "ProgressBar", "SweepBar"]
 
@@ -117,9 +117,9 @@ class JsonProgress:
             {
                 "phase": "fitting",
                 "iteration": state.iteration,
-                "ratio_kl": _finite(record.get("ratio_kl", math.nan)),
-                "update_kl": _finite(record.get("expert_kl", math.nan)),
-                "entropy": _finite(_entropy(state)),
+                "ratio_kl": record.get("ratio_kl", math.nan),
+                "update_kl": record.get("expert_kl", math.nan),
+                "entropy": _entropy(state),
             }
         )
 
@@ -132,7 +132,7 @@ class JsonProgress:
         pass
 
     def _tell(self, figures: dict[str, object]) -> None:
-        print(json.dumps({"n_iterations": self._n_iterations, **figures}), file=sys.stderr, flush=True)
+        print(to_json({"n_iterations": self._n_iterations, **figures}), file=sys.stderr, flush=True)
 
 
 def _entropy(state: State) -> float:
@@ -141,7 +141,3 @@ def _entropy(state: State) -> float:
     if not isinstance(experts, LinearExperts):
         return math.nan
     return float(Gaussian(experts.biases, experts.scale_trils).entropy().mean())
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -6,9 +6,9 @@ Bags of `demo_recorder` are whole after each flush and seldom need it; those of 
 from __future__ import annotations
 
 import argparse
-import json
 
 from eim_ros.bags.reader import recover_bag
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     done = {bag: recover_bag(bag) for bag in args.bags}
     if args.json:
-        print(json.dumps({"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}))
+        print(to_json({"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}))
         return 0
     for bag, steps in done.items():
         print(f"{bag}: {'; '.join(steps) or 'is whole'}")

@@ -7,7 +7,6 @@ no server.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
+from eim_ros.numerics.strict_json import to_json
 
 if TYPE_CHECKING:
     from eim_ros.nodes.ik_server.client import SampleIKClient
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     except (EimError, ImportError) as error:
         return _fail(error, 2)
     if args.json:
-        print(json.dumps(to_mapping(samples)))
+        print(to_json(to_mapping(samples)))
     elif len(samples):
         print_configurations(samples, args.samples)
     if samples.error_code != ErrorCode.SUCCESS:

@@ -6,7 +6,6 @@ Exit code 0 with at least one valid configuration, 1 if none was found, 2 on bad
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 import numpy as np
@@ -20,6 +19,7 @@ from eim_ros.errors import ConfigurationError, JointStateError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.samples import to_mapping
 from eim_ros.kinematics import Robot, pose_from
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         posture=posture,
     )
     if args.json:
-        print(json.dumps(to_mapping(samples)))
+        print(to_json(to_mapping(samples)))
     else:
         print_configurations(samples, args.samples)
     if samples.error_code != ErrorCode.SUCCESS:

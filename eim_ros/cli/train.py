@@ -7,7 +7,6 @@ beside the output; --resume continues it, bitwise, after Ctrl-C or a crash.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import threading
 from pathlib import Path
@@ -31,6 +30,7 @@ from eim_ros.inference.recorded_fit import FitConfig
 from eim_ros.kinematics import Robot
 from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
 from eim_ros.numerics import Status
+from eim_ros.numerics.strict_json import to_json
 from eim_ros.settings import read_yaml
 
 __all__ = ["add_parser", "run"]
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     record = outcome.model.training
     if args.json:
         last = outcome.result.history.records[-1] if outcome.result.history.records else {}
-        print(json.dumps({"output": args.output, **record, "last": last}))
+        print(to_json({"output": args.output, **record, "last": last}))
     else:
         print(
             f"wrote {args.output}: {record['status']} after {iterations} iterations, {record['cpu_seconds']} s of CPU"

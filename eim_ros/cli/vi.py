@@ -29,6 +29,7 @@ from eim_ros.experiments.gmmvi_problems import PROBLEMS
 from eim_ros.inference import Checkpoint
 from eim_ros.inference.variational import ALGORITHMS, GMMVI, GMMVIConfig
 from eim_ros.numerics import Status
+from eim_ros.numerics.strict_json import to_json
 from eim_ros.targets import kinematic_start
 from eim_ros.targets.scores import mixture_scores
 
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     if args.json:
-        print(json.dumps({"output": args.output, **figures}))
+        print(to_json({"output": args.output, **figures}))
     else:
         print(f"wrote {args.output}: {_told(figures)}")
     return 0 if result.status is not Status.NON_FINITE else 1

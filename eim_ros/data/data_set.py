@@ -1,4 +1,7 @@
-"""Pairs of contexts and samples as one NumPy archive (.npz, no pickled objects), with a JSON description inside."""
+"""Pairs of contexts and samples as one NumPy archive (.npz, no pickled objects), with a JSON description inside.
+
+The comment of the archive holds the checksum of the file.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,14 @@ import numpy.typing as npt
 
 from eim_ros.errors import DataError
 from eim_ros.numerics.atomic_file import write_atomically
+from eim_ros.numerics.checksum import BLANK, checksum_problem, sealed
+from eim_ros.numerics.file_format import described_format
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["DataSet", "load_data_set", "save_data_set"]
 
 SCHEMA = 1
+CHECKSUM_MARK = b"eim_ros sha256 "
 UNREADABLE = (  # what zipfile, zlib and NumPy raise on files of another format and on damaged ones
     ValueError,
     TypeError,
@@ -67,10 +74,12 @@ class DataSet:
 
 def save_data_set(path: str | Path, data_set: DataSet) -> None:
     """Write atomically, compressed."""
-    header = json.dumps({"schema_version": SCHEMA, **data_set.description}, sort_keys=True)
+    header = to_json({"schema_version": SCHEMA, **data_set.description}, sort_keys=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, context=data_set.context, sample=data_set.sample, description=np.array(header))
-    write_atomically(path, buffer.getvalue())
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = CHECKSUM_MARK + BLANK.encode()
+    write_atomically(path, sealed(buffer.getvalue(), CHECKSUM_MARK))
 
 
 def load_data_set(path: str | Path) -> DataSet:
@@ -79,6 +88,10 @@ def load_data_set(path: str | Path) -> DataSet:
         content = Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
+    found = described_format(content)
+    if found and not found.endswith((".npz)", "archive")):
+        cure = "expected one of eim collect or eim import"
+        raise DataError(f"{path} is no .npz data set, it is {found}; {cure}", str(path))
     try:
         context, sample, header = _columns(content)
         description = json.loads(str(header))
@@ -86,6 +99,8 @@ def load_data_set(path: str | Path) -> DataSet:
         raise DataError(f"{path} is truncated or no .npz data set: {error}", str(path)) from error
     if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
         raise DataError(f"{path} has another schema version; collect it again with this version", str(path))
+    if problem := checksum_problem(content, CHECKSUM_MARK):
+        raise DataError(f"{path} {problem}", str(path))
     try:
         return DataSet(context, sample, description)
     except DataError as error:
@@ -93,11 +108,20 @@ def load_data_set(path: str | Path) -> DataSet:
 
 
 def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
+    if not content.startswith(b"PK"):  # which NumPy would take for a pickle
+        raise ValueError("it is no archive")
     archive = np.load(io.BytesIO(content), allow_pickle=False)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError("it holds a single array")
     missing = [name for name in ("context", "description", "sample") if name not in archive.files]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")
-    context, sample = (np.asarray(archive[name], dtype=np.float64) for name in ("context", "sample"))
-    return context, sample, archive["description"]
+    context, sample, header = (_column(archive, name) for name in ("context", "sample", "description"))
+    return np.asarray(context, dtype=np.float64), np.asarray(sample, dtype=np.float64), header
+
+
+def _column(archive: Any, name: str) -> Any:
+    try:
+        return archive[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(f"{name} holds Python objects, which are never unpickled") from error

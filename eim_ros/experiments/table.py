@@ -24,6 +24,7 @@ import torch
 from eim_ros import __version__
 from eim_ros.errors import ConfigurationError, DataError
 from eim_ros.numerics import write_atomically
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["LAST_COLUMNS", "Header", "ResultTable", "Row", "Value", "mean_and_error", "versions"]
 
@@ -116,7 +117,7 @@ class ResultTable:
         names = [name for name in names if name not in LAST_COLUMNS] + [n for n in LAST_COLUMNS if n in names]
         header = {"schema": SCHEMA, **vars(self.header)}
         buffer = io.StringIO()
-        buffer.write(f"# {json.dumps(header)}\n")
+        buffer.write(f"# {to_json(header)}\n")
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(names)
         writer.writerows([_text(row.get(name)) for name in names] for row in self.rows)

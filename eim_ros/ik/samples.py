@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.proposal import Proposal
+from eim_ros.numerics.strict_json import finite
 from eim_ros.solver import NO_EXPERT
 
 __all__ = ["NO_EXPERT", "GivenDensity", "Samples", "to_mapping"]
 
 TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
-NOTHING = np.array(None, dtype=object)  # null of JSON
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +108,14 @@ class Samples:
 
 def to_mapping(samples: Samples) -> dict[str, Any]:
     """JSON-compatible, under the field names of the service's response: rows as lists, None for what is not finite."""
-    columns = {
-        name: getattr(samples, name) for name in ("positions", "log_prob", "position_error", "orientation_error")
-    }
+    columns = ("positions", "log_prob", "position_error", "orientation_error")
     return {
         "error_code": int(samples.error_code),
         "message": samples.message,
         "joint_names": list(samples.joint_names),
         "n": len(samples),
-        **{name: np.where(np.isfinite(column), column, NOTHING).tolist() for name, column in columns.items()},
+        **{name: finite(getattr(samples, name)) for name in columns},
         "valid": samples.valid.tolist(),
         "expert": samples.expert.tolist(),
-        "elapsed": samples.elapsed,
+        "elapsed": finite(samples.elapsed),
     }

@@ -1,12 +1,12 @@
-"""Tensors and a JSON document in one file: safetensors whose metadata holds the JSON. Never pickle.
+"""Tensors and a JSON document in one file: safetensors whose metadata holds the JSON, and the file's checksum in it.
 
-A file is read as tensors of torch or as arrays of NumPy, which need no torch.
+A file is read as tensors of torch or as arrays of NumPy, which need no torch. Never pickle.
 """
 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,17 @@ import safetensors
 
 from eim_ros.errors import ModelFileError
 from eim_ros.numerics.atomic_file import write_atomically
+from eim_ros.numerics.checksum import BLANK, checksum_problem, sealed
+from eim_ros.numerics.file_format import METADATA_KEY, described_format
+from eim_ros.numerics.strict_json import to_json
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["read_array_file", "read_tensor_file", "write_tensor_file"]
 
-METADATA_KEY = "eim_ros"
-PICKLE_MAGIC = (b"\x80", b"PK\x03\x04")  # a bare pickle, and the zip archive torch.save writes
-SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, which may begin with \x80, and it
+CHECKSUM_KEY = "file_sha256"  # of the document, while it is in the file
+CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # in the header, where the document is a string
 
 
 def write_tensor_file(
@@ -47,8 +49,9 @@ def write_tensor_file(
     content = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
-    header = json.dumps({**document, "kind": kind, "schema_version": schema}, sort_keys=True)
-    write_atomically(path, safetensors.torch.save(content, metadata={METADATA_KEY: header}))
+    header = to_json({**document, "kind": kind, "schema_version": schema, CHECKSUM_KEY: BLANK}, sort_keys=True)
+    whole = safetensors.torch.save(content, metadata={METADATA_KEY: header})
+    write_atomically(path, sealed(whole, CHECKSUM_MARK))
 
 
 def read_tensor_file(
@@ -71,37 +74,39 @@ def read_tensor_file(
     Raises
     ------
     ModelFileError
-        Missing, a pickle, truncated or damaged, of another kind or schema version.
+        Missing, of another format, truncated or damaged, of another kind or schema version.
     """
-    return _read(path, "pt", kind, schema)
+    import safetensors.torch  # here, as above
+
+    return _read(path, safetensors.torch.load, kind, schema)
 
 
 def read_array_file(
     path: str | Path, *, kind: str | tuple[str, ...], schema: int
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """As `read_tensor_file`, without torch; numbers of a type that NumPy lacks, such as bfloat16, are refused."""
-    return _read(path, "np", kind, schema)
+    import safetensors.numpy
+
+    return _read(path, safetensors.numpy.load, kind, schema)
 
 
 def _read(
-    path: str | Path, framework: str, kind: str | tuple[str, ...], schema: int
+    path: str | Path, decoded: Callable[[bytes], dict[str, Any]], kind: str | tuple[str, ...], schema: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
-        with open(path, "rb") as file:
-            start = file.read(9)
+        content = Path(path).read_bytes()
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror}", str(path)) from error
-    if start.startswith(PICKLE_MAGIC) and not SAFETENSORS_START.match(start):
-        raise ModelFileError(f"{path} is a pickle; only safetensors files are loaded, for safety", str(path))
     try:
-        with safetensors.safe_open(str(path), framework=framework) as file:
-            header = (file.metadata() or {}).get(METADATA_KEY)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        tensors = decoded(content)
     except safetensors.SafetensorError as error:
-        raise ModelFileError(f"{path} is truncated or no safetensors file: {error}", str(path)) from error
-    except (AttributeError, TypeError) as error:  # as safetensors says that NumPy has no such type
+        raise ModelFileError(_other_format(path, content, error), str(path)) from error
+    except (AttributeError, KeyError, TypeError) as error:  # as safetensors says that NumPy has no such type
         raise ModelFileError(f"{path} holds numbers of a type that cannot be read: {error}", str(path)) from error
-    document = _document(path, header)
+    document = _document(path, content)
+    if problem := checksum_problem(content, CHECKSUM_MARK):
+        raise ModelFileError(f"{path} {problem}", str(path))
+    document.pop(CHECKSUM_KEY, None)
     kinds = (kind,) if isinstance(kind, str) else kind
     if document.get("kind") not in kinds:
         expected = " or ".join(repr(name) for name in kinds)
@@ -115,11 +120,22 @@ def _read(
     return tensors, document
 
 
-def _document(path: str | Path, header: str | None) -> dict[str, Any]:
-    if header is None:
+def _other_format(path: str | Path, content: bytes, error: Exception) -> str:
+    found = described_format(content)
+    if "pickle" in found:
+        return f"{path} is {found}; only safetensors files are loaded, for safety"
+    if not found or "safetensors" in found:
+        return f"{path} is truncated or no safetensors file: {error}"
+    return f"{path} is no safetensors file, it is {found}; expected a model of eim train"
+
+
+def _document(path: str | Path, content: bytes) -> dict[str, Any]:
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # which safetensors has read before
+    text = header.get("__metadata__", {}).get(METADATA_KEY)
+    if text is None:
         raise ModelFileError(f"{path} was not written by eim_ros: its safetensors header lacks {METADATA_KEY!r}")
     try:
-        document = json.loads(header)
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         raise ModelFileError(f"{path} has a damaged header: {error}", str(path)) from error
     if not isinstance(document, dict):

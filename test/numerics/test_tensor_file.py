@@ -8,6 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ModelFileError
 from eim_ros.numerics import read_array_file, read_tensor_file, write_tensor_file
 
@@ -33,7 +34,7 @@ def read(path):
 def test_tensors_and_document_come_back(tmp_path):
     document = {"names": ["x", "y"], "nested": {"value": 0.1}, "text": '\u00e9\n"{}'}
     tensors, found = read(write(tmp_path / "file", document=document))
-    assert {name: found[name] for name in document} == document
+    assert found == {**document, "kind": "example", "schema_version": 1}
     assert tensors.keys() == TENSORS.keys()
     for name, value in TENSORS.items():
         assert tensors[name].dtype == value.dtype
@@ -146,6 +147,26 @@ def test_other_schema_is_refused_with_both_versions(tmp_path):
     with pytest.raises(ModelFileError, match="schema version 2, this program reads 1") as caught:
         read(write(tmp_path / "file", schema=2))
     assert caught.value.value == 2
+
+
+def test_file_without_a_checksum_is_refused_with_the_cure(tmp_path):
+    header = '{"kind": "example", "schema_version": 1}'
+    safetensors.torch.save_file({"a": torch.zeros(2)}, tmp_path / "file", {"eim_ros": header})
+    with pytest.raises(ModelFileError, match="has no checksum: .*make it again with this version"):
+        read(tmp_path / "file")
+
+
+def test_data_set_is_told_as_such(tmp_path):
+    save_data_set(tmp_path / "file", DataSet(np.zeros((2, 1)), np.zeros((2, 1))))
+    with pytest.raises(ModelFileError, match=r"no safetensors file, it is a data set \(.npz\); expected a model"):
+        read(tmp_path / "file")
+
+
+def test_numbers_that_are_not_finite_are_null_in_the_document(tmp_path):
+    document = {"elbo": float("-inf"), "figures": np.array([1.0, np.nan])}
+    assert (
+        read(write(tmp_path / "file", document=document))[1].items() >= {"elbo": None, "figures": [1.0, None]}.items()
+    )
 
 
 def test_document_cannot_disguise_kind_or_schema(tmp_path):

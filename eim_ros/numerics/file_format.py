@@ -1,0 +1,59 @@
+"""What a file is, told by its first bytes, for those who expected another: no content is decoded for it.
+
+A file of another format is refused with what it is, not with what its reader stumbled over.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+
+__all__ = ["METADATA_KEY", "described_format"]
+
+METADATA_KEY = "eim_ros"
+"""Under which the header of our safetensors files holds the JSON document."""
+
+SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, which may begin with \x80, and it
+STARTS = {
+    b"\x93NUMPY": "a single array (.npy)",
+    b"\x89MCAP": "a bag (MCAP)",
+    b"SQLite format 3": "a bag or database (sqlite3)",
+    b"<": "XML, such as a robot description",
+    b"\x89PNG": "a picture",
+}
+PICKLE_PROTOCOLS = range(2, 256)  # of older ones the first byte is a letter
+COLUMNS = {"context.npy", "sample.npy", "description.npy"}
+
+
+def described_format(content: bytes) -> str:
+    """Such as "a data set (.npz)", "a pickle"; empty if unknown. Truncated files are what they began to be."""
+    if SAFETENSORS_START.match(content):
+        return _tensors(content)
+    if content.startswith(b"PK\x03\x04"):
+        return _archive(content)
+    if len(content) > 1 and content[0] == 0x80 and content[1] in PICKLE_PROTOCOLS:
+        return "a pickle"
+    return next((name for start, name in STARTS.items() if content.startswith(start)), "")
+
+
+def _tensors(content: bytes) -> str:
+    length = int.from_bytes(content[:8], "little")
+    try:
+        kind = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][METADATA_KEY])["kind"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "a safetensors file"
+    return f"the file of a {str(kind).replace('_', ' ')} (.safetensors)"
+
+
+def _archive(content: bytes) -> str:
+    try:
+        names = set(zipfile.ZipFile(io.BytesIO(content)).namelist())
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        return "a truncated archive"
+    if names >= COLUMNS:
+        return "a data set (.npz)"
+    if any(name.endswith(".pkl") for name in names):
+        return "a pickle of PyTorch"
+    return "an archive of arrays (.npz)" if any(name.endswith(".npy") for name in names) else "a zip archive"
