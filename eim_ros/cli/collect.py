@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from eim_ros.cli.output_file import check_output
-from eim_ros.cli.robot_flags import add_robot_flags, robot_from
+from eim_ros.cli.robot_flags import add_robot_flags, robot_file, robot_from
 from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import save_data_set
 from eim_ros.ik.training.collect import collect
 from eim_ros.kinematics import CONTEXT_KINDS
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
@@ -47,8 +47,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
+    check_outputs({"--output": args.output}, {"--robot": robot_file(args)})
     robot = robot_from(args)
-    check_output(args.output)
     data_set = collect(robot, args.samples, args.context, args.random_seed, args.solutions_per_pose)
     save_data_set(args.output, data_set)
     if args.json:

@@ -28,8 +28,9 @@ from eim_ros.errors import ServiceError
 from eim_ros.ik import IKModel, Training, collect, evaluate
 from eim_ros.ik.samples import to_mapping
 from eim_ros.ik.selection import distinct_rows
-from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics import Robot, context_from_pose, robot_path
 from eim_ros.numerics import Status
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
@@ -71,9 +72,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     use_threads(args)
-    robot = Robot.load(args.robot)
     folder = Path(args.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    check_outputs({"--output": folder / "train.npz"}, {"--robot": robot_path(args.robot)})
+    robot = Robot.load(args.robot)
     print(
         f"1. {args.samples} forward kinematics samples of {robot.name}, {robot.dof} joints, by seed {args.random_seed}"
     )

@@ -31,6 +31,7 @@ from eim_ros.errors import ServiceError
 from eim_ros.experiments.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
 from eim_ros.kinematics import Robot
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 from eim_ros.planar import folded
 from eim_ros.planar.motions import Motion, reaching_motion
@@ -65,11 +66,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
+    folder = Path(args.output)
+    check_outputs({"--output": folder / "motions.npz"})
     from eim_ros.nodes.demonstrator.client import PlanarClient  # here: `eim --help` must not need ROS
 
     use_threads(args)
-    folder = Path(args.output)
-    folder.mkdir(parents=True, exist_ok=True)
     domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")

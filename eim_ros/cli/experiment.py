@@ -11,12 +11,12 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from eim_ros.cli.output_file import check_output
 from eim_ros.cli.progress import SweepBar
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.errors import ConfigurationError
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
@@ -91,7 +91,8 @@ def _run(name: str, args: argparse.Namespace, workers: Any) -> dict[str, Any]:
     preset = experiment.preset(args.quick)
     settings = type(preset.settings).from_mapping({**preset.settings.to_mapping(), **given_settings(args)})
     folder = Path(args.output or (QUICK_FOLDER if args.quick else FOLDER)) / name
-    check_output(folder / TABLE_NAME)
+    given = {f"--{key}": value for key, value in settings.to_mapping().items() if isinstance(value, str)}
+    check_outputs({"--output": folder / TABLE_NAME}, given)
     seeds = range(args.random_seed, args.random_seed + (args.seeds or preset.n_seeds))
     picture = importlib.import_module(f"eim_ros.viz.{EXPERIMENTS[name][1]}")  # what is missing shows before the work
     with SweepBar(name, enabled=not args.quiet) as bar:

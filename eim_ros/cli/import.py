@@ -14,8 +14,7 @@ from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.pair_import import PairForm, import_pairs
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
-from eim_ros.cli.output_file import check_output
-from eim_ros.cli.robot_flags import add_robot_flags, given_robot
+from eim_ros.cli.robot_flags import add_robot_flags, given_robot, robot_file
 from eim_ros.cli.whole_numbers import count
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.data.resampling import METHODS
@@ -23,6 +22,7 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.ik.model import describe_robot
 from eim_ros.ik.training.pairs import pair_data_set
 from eim_ros.kinematics import CONTEXT_KINDS
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
@@ -84,7 +84,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    check_output(args.output)
+    check_outputs({"--output": args.output}, {"--robot": robot_file(args), **{f"BAG {bag}": bag for bag in args.bags}})
     selection = _selection(args)
     data_set, reports = _pairs(args, selection) if args.task == "ik" else _motions(args, selection)
     save_data_set(args.output, data_set)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from eim_ros.cli.output_file import check_output
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, random_seed_or_fresh
 from eim_ros.data import DataSet, load_data_set, save_data_set
 from eim_ros.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.motion import Demonstrations, MotionDistribution, MotionPrior, MotionSamples, ViaPoint
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
@@ -68,16 +68,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     use_threads(args)
-    return int(args.job(args, MotionPrior.load(args.model)))
+    return int(args.job(args))
 
 
-def _sample(args: argparse.Namespace, prior: MotionPrior) -> int:
+def _sample(args: argparse.Namespace) -> int:
     if args.points is not None and args.points < 2:
         raise ConfigurationError(f"--points must be at least 2, got {args.points}", args.points)
     if not (math.isfinite(args.duration) and args.duration >= 0.0):
         raise ConfigurationError(f"--duration must be a positive number of seconds, got {args.duration}", args.duration)
-    if args.output:
-        check_output(args.output)
+    check_outputs({"--output": args.output}, {"--model": args.model})
+    prior = MotionPrior.load(args.model)
     n_points = args.points or prior.representation.n_points
     duration = args.duration or prior.mean_duration
     given = prior.condition(args.context, [_via_point(words) for words in args.via])
@@ -92,7 +92,8 @@ def _sample(args: argparse.Namespace, prior: MotionPrior) -> int:
     return 0
 
 
-def _score(args: argparse.Namespace, prior: MotionPrior) -> int:
+def _score(args: argparse.Namespace) -> int:
+    prior = MotionPrior.load(args.model)
     motions = Demonstrations.from_data_set(load_data_set(args.data))
     if set(motions.joint_names) != set(prior.joint_names):
         raise JointStateError(

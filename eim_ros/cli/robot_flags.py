@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
+from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, robot_path
 
-__all__ = ["add_robot_flags", "given_robot", "robot_from"]
+__all__ = ["add_robot_flags", "given_robot", "robot_file", "robot_from"]
 
 
 def add_robot_flags(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
@@ -19,6 +20,11 @@ def add_robot_flags(parser: argparse.ArgumentParser, *, default: str | None = No
     )
     parser.add_argument("--base", metavar="LINK", help="base link (default: the root)")
     parser.add_argument("--tip", metavar="LINK", help="tip link (default: the only leaf)")
+
+
+def robot_file(args: argparse.Namespace) -> Path | None:
+    """The file of the robot that the flags name, where they name one."""
+    return robot_path(args.robot) if args.robot else None
 
 
 def robot_from(args: argparse.Namespace) -> Robot:

@@ -16,20 +16,21 @@ import torch
 
 from eim_ros.cli.assignments import assigned, split_assignments
 from eim_ros.cli.choices import ALGORITHMS, CONFIGS, TASKS, config_class, motion_config_class
-from eim_ros.cli.output_file import check_output
 from eim_ros.cli.progress import JsonProgress, ProgressBar
-from eim_ros.cli.robot_flags import add_robot_flags, given_robot
+from eim_ros.cli.robot_flags import add_robot_flags, given_robot, robot_file
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, load_data_set
 from eim_ros.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik import IKModel
+from eim_ros.ik.model import model_path
 from eim_ros.ik.training.train import Training, TrainingRun
 from eim_ros.inference.recorded_fit import FitConfig
 from eim_ros.kinematics import Robot
 from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
 from eim_ros.numerics import Status
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 from eim_ros.settings import read_yaml
 
@@ -80,14 +81,14 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args)
     if args.end_with_stdin:
         threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
+    checkpoint = None if args.no_checkpoint else Path(f"{args.output}.checkpoint")
+    check_outputs({"--output": args.output, "the checkpoint": checkpoint}, _inputs(args))
     if args.progress == "json":
         JsonProgress(0).enter("reading")
     robot = given_robot(args)
     data_set = load_data_set(args.data)
     config = _config(args)
     device = _device(args.device)
-    check_output(args.output)
-    checkpoint = None if args.no_checkpoint else Path(f"{args.output}.checkpoint")
     if args.resume and (checkpoint is None or not checkpoint.exists()):
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
     with _progress(args, config) as progress:
@@ -117,6 +118,16 @@ def run(args: argparse.Namespace) -> int:
             f"wrote {args.output}: {record['status']} after {iterations} iterations, {record['cpu_seconds']} s of CPU"
         )
     return 0 if outcome.status is not Status.NON_FINITE else 1
+
+
+def _inputs(args: argparse.Namespace) -> dict[str, str | Path]:
+    models = {"--initial": args.initial, "--prior": args.prior}
+    return {
+        "--data": args.data,
+        "--config": args.config,
+        "--robot": robot_file(args),
+        **{flag: model_path(path) for flag, path in models.items() if path},
+    }
 
 
 def _trained(

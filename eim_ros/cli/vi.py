@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from eim_ros.cli.output_file import check_output
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
@@ -29,6 +28,7 @@ from eim_ros.experiments.gmmvi_problems import PROBLEMS
 from eim_ros.inference import Checkpoint
 from eim_ros.inference.variational import ALGORITHMS, GMMVI, GMMVIConfig
 from eim_ros.numerics import Status
+from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 from eim_ros.targets import kinematic_start
 from eim_ros.targets.scores import mixture_scores
@@ -70,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     use_threads(args)
     config = _config(args)
-    check_output(args.output)
     checkpoint = _checkpoint(args, config)
+    check_outputs({"--output": args.output, "--checkpoint": checkpoint and checkpoint.path})
     generator = torch.Generator().manual_seed(args.random_seed)
     target = PROBLEMS[args.target].make(generator)
     initial, n_before = _start(args, target, config, generator)

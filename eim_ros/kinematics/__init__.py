@@ -11,7 +11,7 @@ from eim_ros.kinematics.pose import (
 )
 from eim_ros.kinematics.robot import Refinement, Robot
 from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere
-from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, share_path
+from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, robot_path, share_path
 
 __all__ = [
     "CONTEXT_KINDS",
@@ -27,5 +27,6 @@ __all__ = [
     "pose_from",
     "pose_from_context",
     "quaternion_from_matrix",
+    "robot_path",
     "share_path",
 ]

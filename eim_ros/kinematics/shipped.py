@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eim_ros.errors import RobotError
 
-__all__ = ["SHIPPED_ROBOTS", "share_path", "shipped_urdf"]
+__all__ = ["SHIPPED_ROBOTS", "robot_path", "share_path", "shipped_urdf"]
 
 SHIPPED_ROBOTS = ("iiwa14", "panda", "planar3", "planar5", "planar10", "ur5")
 
@@ -40,3 +40,8 @@ def shipped_urdf(name: str) -> Path:
         return share_path(f"urdf/{name}.urdf")
     except FileNotFoundError as error:
         raise RobotError(str(error), name) from error
+
+
+def robot_path(name_or_path: str | Path) -> Path:
+    """Path of a robot's URDF, given as such or by the name of a shipped robot."""
+    return shipped_urdf(str(name_or_path)) if str(name_or_path) in SHIPPED_ROBOTS else Path(name_or_path)

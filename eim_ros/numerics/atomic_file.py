@@ -7,7 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
-__all__ = ["write_atomically"]
+__all__ = ["temporary_beside", "write_atomically"]
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -26,7 +26,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     if destination.exists() and not destination.is_file():
         destination.write_bytes(content)
         return
-    temporary = destination.with_name(f".{destination.name}.{secrets.token_hex(8)}")
+    temporary = temporary_beside(destination)
     kept = stat.S_IMODE(destination.stat().st_mode) if destination.exists() else None
     mode = 0o666 if kept is None else kept & 0o666  # the umask is taken off, as from any new file
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -46,3 +46,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def temporary_beside(destination: Path) -> Path:
+    """A new name, in the folder of a file and like its own, for what becomes that file."""
+    return destination.with_name(f".{destination.name}.{secrets.token_hex(8)}")

@@ -21,13 +21,14 @@ from eim_ros.data import save_data_set
 from eim_ros.errors import ConfigurationError, DataError
 from eim_ros.ik.model import UNIFORM_CONFIGURATIONS
 from eim_ros.ik.training.pairs import PairCollector
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, robot_path
 from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.robot_source import load_robot
 from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
+from eim_ros.numerics.output_file import check_outputs
 
 __all__ = ["FkCollector"]
 
@@ -119,6 +120,7 @@ class FkCollector(Node):
         if self._pairs is None:
             raise DataError("nothing was collected: start first", None)
         path = Path(request.path or self.settings.output).expanduser()
+        check_outputs({"path": path}, {"robot": self.settings.robot and robot_path(self.settings.robot)})
         about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
         if self._source == "sampling":
             about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.random_seed}

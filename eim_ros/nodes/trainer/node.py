@@ -17,11 +17,13 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 
+from eim_ros.kinematics import robot_path
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.trainer.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
+from eim_ros.numerics.output_file import check_outputs
 
 __all__ = ["Trainer"]
 
@@ -106,6 +108,8 @@ class Trainer(Node):
         began = time.monotonic()
         goal = goal_handle.request
         output = goal.output or self._fresh_name(goal.task or "ik", goal.algorithm or "eim")
+        robot = robot_path(goal.robot) if goal.robot else None
+        check_outputs({"output": output}, {"data": goal.data, "robot": robot})  # a process takes seconds to say so
         command = training_command(
             task=goal.task or "ik",
             data=goal.data,
