@@ -74,9 +74,7 @@ def test_output_that_is_an_input_is_refused(tmp_path: Path, way: str) -> None:
         output.hardlink_to(source)
     elif way == "linked folder":
         (tmp_path / "linked").symlink_to(tmp_path / "folder")
-    with pytest.raises(
-        ConfigurationError, match=r"--output .* would overwrite what --data .* reads: give another"
-    ):
+    with pytest.raises(ConfigurationError, match=r"--output .* would overwrite what --data .* reads: give another"):
         check_outputs({"--output": output}, {"--config": None, "--data": source})
     assert source.read_text() == "kept"
 

@@ -33,7 +33,7 @@ class ModelExchange:
     def __init__(self, node: Node, replace: Callable[[str], None]) -> None:
         self._node = node
         self._replace = replace
-        self._queue: RequestQueue[Exchange] = RequestQueue(self._load, n_threads=1, size=_MOST_WAITING)
+        self._queue: RequestQueue[Exchange] = RequestQueue(self._load, self._give_up, n_threads=1, size=_MOST_WAITING)
 
     def open(self) -> None:
         """Create the service."""
@@ -48,6 +48,10 @@ class ModelExchange:
         if not self._queue.offer(exchange):
             exchange.response.message = "other models are being loaded: try again later"
             send(exchange, self._node)
+
+    def _give_up(self, exchange: Exchange) -> None:
+        exchange.response.message = f"{self._node.get_name()} was ended before it was loaded"
+        send(exchange, self._node)
 
     def _load(self, exchange: Exchange) -> None:
         """On the loader's thread."""

@@ -1,4 +1,6 @@
-"""A bounded queue in front of worker threads: what does not fit is refused at once, never lost and never kept waiting.
+"""A bounded queue in front of worker threads: no job is forgotten.
+
+What does not fit is refused at once; what still waits when the queue is closed is given up, by who can answer it.
 
 A node's executor thread only offers jobs here, so it stays free to refuse further ones, to answer lifecycle calls and
 to publish diagnostics while the compiled work (which releases the interpreter lock) runs.
@@ -6,6 +8,7 @@ to publish diagnostics while the compiled work (which releases the interpreter l
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -24,14 +27,17 @@ class RequestQueue(Generic[Job]):
     ----------
     serve : callable
         Called with one job on a worker thread; must not raise.
+    give_up : callable
+        Called with each job that waits when the queue is closed, so that it is answered too; must not raise.
     n_threads : int
         Worker threads, at least 1.
     size : int
         Jobs that may wait, at least 1.
     """
 
-    def __init__(self, serve: Callable[[Job], None], n_threads: int, size: int) -> None:
+    def __init__(self, serve: Callable[[Job], None], give_up: Callable[[Job], None], n_threads: int, size: int) -> None:
         self._serve = serve
+        self._give_up = give_up
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._size = size
         self._lock = threading.Lock()
@@ -49,7 +55,7 @@ class RequestQueue(Generic[Job]):
             if self._closed or self._n_open >= self._size + len(self._threads):
                 return False
             self._n_open += 1
-        self._jobs.put(job)
+            self._jobs.put(job)  # within the lock: nothing comes behind what ends the workers
         return True
 
     @property
@@ -58,9 +64,12 @@ class RequestQueue(Generic[Job]):
         return self._n_open
 
     def close(self, timeout: float) -> bool:
-        """Drop what waits and join the workers; False when one is still busy after `timeout` [s]."""
+        """Give up what waits and join the workers; False when one is still busy after `timeout` [s]."""
         with self._lock:
-            self._closed = True
+            self._closed = True  # nothing is added any more
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._end(self._jobs.get_nowait(), self._give_up)
         for _ in self._threads:
             self._jobs.put(None)
         end = time.monotonic() + timeout
@@ -71,10 +80,15 @@ class RequestQueue(Generic[Job]):
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
-            if job is None or self._closed:
+            if job is None:
                 return
-            try:
-                self._serve(job)
-            finally:
-                with self._lock:
-                    self._n_open -= 1
+            self._end(job, self._give_up if self._closed else self._serve)
+
+    def _end(self, job: Job | None, way: Callable[[Job], None]) -> None:
+        if job is None:  # of an earlier `close`
+            return
+        try:
+            way(job)
+        finally:
+            with self._lock:
+                self._n_open -= 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.task import Future
@@ -22,6 +22,11 @@ __all__ = ["Transitions"]
 _MOST_WAITING = 10  # transitions that may wait for the one that is made
 
 
+class _Job(NamedTuple):
+    make: Callable[[], None]
+    give_up: Callable[[], None]
+
+
 class Transitions:
     """Takes `~/change_state` of a lifecycle node from the executor's thread.
 
@@ -33,8 +38,8 @@ class Transitions:
 
     def __init__(self, node: LifecycleNode) -> None:
         self._node = node
-        self._queue: RequestQueue[Callable[[], None]] = RequestQueue(
-            lambda make: make(), n_threads=1, size=_MOST_WAITING
+        self._queue: RequestQueue[_Job] = RequestQueue(
+            lambda job: job.make(), lambda job: job.give_up(), n_threads=1, size=_MOST_WAITING
         )
         service = node._service_change_state
         defer(service, partial(self._receive, service.callback))
@@ -42,7 +47,7 @@ class Transitions:
     def start(self) -> Future:
         """Configure and activate; the future will tell whether both succeeded."""
         started = Future()
-        self._queue.offer(partial(self._start, started))
+        self._queue.offer(_Job(partial(self._start, started), partial(started.set_result, False)))
         return started
 
     def close(self, timeout: float) -> bool:
@@ -62,8 +67,9 @@ class Transitions:
 
     def _receive(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
         """On the executor's thread: queue the wish; refused, as nothing has changed, where too many wait."""
-        if not self._queue.offer(partial(self._change, change, exchange)):
-            send(exchange, self._node)
+        refuse = partial(send, exchange, self._node)  # as it is: without success
+        if not self._queue.offer(_Job(partial(self._change, change, exchange), refuse)):
+            refuse()
 
     def _change(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
         """On the transitions' thread: make one, by rclpy's own handler."""

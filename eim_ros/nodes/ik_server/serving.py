@@ -1,10 +1,12 @@
 """The way of a request through `ik_server`: taken, queued, solved by a worker thread, its answer paced and counted.
 
 The executor's thread only takes requests, so it is always there; whatever does not fit is answered BUSY, unsolved.
+Each request is answered: those that wait or are being solved when the node ends are told so.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -48,8 +50,10 @@ class Serving:
         self._sampler = sampler
         self._counters = AnswerCounters()
         self._pacer = ResponsePacer(self._send)
+        self._solving: dict[int, Exchange] = {}  # by their identities
+        self._lock = threading.Lock()
         self._queue: RequestQueue[tuple[Prepare, Exchange]] = RequestQueue(
-            self._serve, n_threads=settings().threads, size=settings().queue_size
+            self._serve, self._give_up, n_threads=settings().threads, size=settings().queue_size
         )
         for name, (service_type, prepare) in CALLS.items():
             create_deferred_service(node, service_type, name, partial(self._receive, prepare), SERVICE_QOS)
@@ -59,8 +63,15 @@ class Serving:
         return {"requests open": str(self._queue.n_open), **self._counters.facts()}
 
     def stop(self, timeout: float) -> bool:
-        """Solve no more; False when a request is still being solved after `timeout` [s]."""
-        return self._queue.close(timeout)
+        """Solve no more, and answer all; False when a request is still being solved after `timeout` [s]."""
+        idle = self._queue.close(timeout)
+        with self._lock:
+            unsolved = [*self._solving.values()]
+            self._solving.clear()
+        for exchange in unsolved:
+            exchange.response = type(exchange.response)()  # the worker goes on with the other one
+            self._refuse_at_end(exchange)
+        return idle
 
     def send_rest(self) -> None:
         """Send what the pacer has held back."""
@@ -77,18 +88,33 @@ class Serving:
     def _serve(self, task: tuple[Prepare, Exchange]) -> None:
         """On a worker thread: answer, whatever happens."""
         prepare, exchange = task
+        response = exchange.response
+        with self._lock:
+            self._solving[id(exchange)] = exchange
         try:
-            self._solve(prepare, exchange)
+            self._solve(prepare, exchange, response)
         except RequestError as error:
-            refuse(exchange.response, error.code, str(error))
+            refuse(response, error.code, str(error))
         except Exception as error:
-            exchange.response = type(exchange.response)()  # it may have been half filled
-            refuse(exchange.response, ErrorCode.FAILURE, reason_of(error))
+            response = type(response)()  # it may have been half filled
+            refuse(response, ErrorCode.FAILURE, reason_of(error))
+        with self._lock:
+            if self._solving.pop(id(exchange), None) is None:  # the node has ended: it is answered
+                return
+        exchange.response = response
         self._pacer.post(exchange)
 
-    def _solve(self, prepare: Prepare, exchange: Exchange) -> None:
+    def _give_up(self, task: tuple[Prepare, Exchange]) -> None:
+        """A request that waited when the queue was closed."""
+        self._refuse_at_end(task[1])
+
+    def _refuse_at_end(self, exchange: Exchange) -> None:
+        refuse(exchange.response, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
+        self._pacer.post(exchange)
+
+    def _solve(self, prepare: Prepare, exchange: Exchange, response: Any) -> None:
         sampler = self._sampler()
-        prepared = prepare(exchange.request, exchange.response, sampler.robot, self._settings())
+        prepared = prepare(exchange.request, response, sampler.robot, self._settings())
         exchange.deadline = exchange.arrival + prepared.timeout
         waited = time.monotonic() - exchange.arrival
         if waited >= prepared.timeout:

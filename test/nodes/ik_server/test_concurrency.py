@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from nodes.client_node import ClientNode, request
+from nodes.diagnosis import status
 from nodes.server_process import ServerProcess
 
 from eim_ros.srv import SampleIK
@@ -48,6 +50,25 @@ def test_none_of_200_concurrent_requests_is_lost(
         assert codes[Response.SUCCESS] == N
     assert client.sample(server, request()).error_code == Response.SUCCESS
     assert server.stop() == 0, server.log
+
+
+def test_requests_that_wait_when_the_node_ends_are_answered(
+    start_server: Callable[..., ServerProcess], client: ClientNode
+) -> None:
+    """As is the one that is being solved, if it takes longer than the node may to end."""
+    server = start_server(max_samples=1_000_000)
+    service = client.client(server, SampleIK, "/ik_server/sample_ik")
+    futures = [service.call_async(request(n_samples=1_000_000, timeout=25.0)) for _ in range(20)]
+    while {item.key: item.value for item in status(client, server, "active").values}["requests open"] != "20":
+        assert not any(future.done() for future in futures), server.log
+    server.signal(signal.SIGINT)
+    for future in futures:
+        client.executor.spin_until_future_complete(future, 30.0)
+    assert all(future.done() for future in futures), server.log
+    answers = [future.result() for future in futures]
+    assert {answer.error_code for answer in answers} == {Response.FAILURE}
+    assert {answer.message for answer in answers} == {"ik_server was ended before this was solved"}
+    assert server.wait() == 0, server.log
 
 
 def test_node_answers_others_while_it_solves(start_server: Callable[..., ServerProcess], client: ClientNode) -> None:

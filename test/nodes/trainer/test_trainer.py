@@ -235,6 +235,22 @@ def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, motions: str,
         assert cause in result.message, result.message
 
 
+def test_output_that_cannot_or_must_not_be_written_is_told_before_a_training_begins(
+    trainer: TrainClient, motions: str, folder: Path
+) -> None:
+    before = Path(motions).read_bytes()
+    (folder / "linked").symlink_to(motions)
+    for output, cause in (
+        ("/dev/null/x", "cannot create folder"),
+        (folder / "linked", "would overwrite what data"),
+    ):
+        status, result = trainer.train(data=motions, settings=[*EM], output=str(output))
+        assert status == GoalStatus.STATUS_ABORTED
+        assert cause in result.message, result.message
+        assert not trainer.feedback  # which each process gives at least once
+    assert Path(motions).read_bytes() == before
+
+
 def test_node_that_is_ended_while_training_ends_the_training(
     start_server: Callable[..., ServerProcess], motions: str, tmp_path: Path, ros_environment: None
 ) -> None:
