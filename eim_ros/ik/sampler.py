@@ -72,13 +72,11 @@ class Sampler:
         return sampler
 
     @classmethod
-    def load(cls, model: str | Path, robot: Robot | None = None, device: str = "cpu") -> Sampler:
+    def load(cls, model: str | Path, robot: Robot | None = None) -> Sampler:
         """Read a model file; `ModelFileError` if it is damaged, of another schema, or for another robot.
 
-        Requests are served on the CPU, where one takes a fraction of a transfer to a GPU: any other device is refused.
+        Requests are served on the CPU, where one takes a fraction of a transfer to a GPU.
         """
-        if device != "cpu":
-            raise ConfigurationError(f"requests are served on the CPU; device must be 'cpu', got {device!r}", device)
         return cls(IKModel.load(model, robot))
 
     @property

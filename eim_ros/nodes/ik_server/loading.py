@@ -23,7 +23,7 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     Parameters
     ----------
     settings : IkServerSettings
-        Model file, robot, links and device.
+        Model file, robot and links.
     description : str
         URDF text, from the parameter or the topic; empty: `settings.robot`, else the robot stored in the model.
 
@@ -42,10 +42,10 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
         sampler = Sampler.of(load_robot(settings, description))
     else:
         path = settings.model or DEFAULT_MODEL
-        sampler = Sampler.load(path, device=settings.device)
+        sampler = Sampler.load(path)
         if is_given or settings.base_link or settings.tip_link:
             robot = _given_robot(settings, description, sampler.robot, path)
-            sampler = Sampler.load(path, robot=robot, device=settings.device)
+            sampler = Sampler.load(path, robot=robot)
     sampler.prepare()
     return sampler
 
@@ -55,7 +55,7 @@ def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
     return (settings.model or DEFAULT_MODEL) if sampler.n_experts else "no model"
 
 
-def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sampler:
+def load_replacement(path: str, present: Sampler) -> Sampler:
     """Another model of the same robot.
 
     Raises
@@ -65,7 +65,7 @@ def load_replacement(path: str, present: Sampler, device: str = "cpu") -> Sample
     """
     if not path:
         raise ModelFileError("the path of the model is empty", path)
-    sampler = Sampler.load(path, robot=present.robot, device=device)
+    sampler = Sampler.load(path, robot=present.robot)
     sampler.prepare()
     return sampler
 

@@ -167,7 +167,7 @@ class IkServer(LifecycleNode):
         present = self._loaded
         if present is None:
             raise ConfigurationError(f"{self.get_name()} is {self._state}: it must be configured first")
-        following = load_replacement(path, present, self.settings.device)
+        following = load_replacement(path, present)
         with self._exchange:
             if self._loaded is not present:
                 raise ConfigurationError(f"{self.get_name()} became {self._state} meanwhile")

@@ -39,7 +39,6 @@ class IkServerSettings(RobotSettings):
     queue_size: int = option(
         256, "Requests that may wait for a thread; further ones are answered BUSY, unsolved.", minimum=1, maximum=500
     )
-    device: str = option("cpu", "Torch device of the mixture, such as cpu or cuda.")
     autostart: bool = option(
         True, "Configure and activate at start; false leaves both to a lifecycle manager or 'ros2 lifecycle set'."
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from eim_ros.errors import EimError, ModelFileError
+from eim_ros.errors import ConfigurationError, EimError, ModelFileError
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.ik_server.loading import load_sampler, name_of_model
 from eim_ros.nodes.ik_server.settings import IkServerSettings
@@ -61,9 +61,9 @@ def test_unknown_robot_is_refused_with_its_name(model: Path) -> None:
         load_sampler(IkServerSettings(model=str(model), robot="no_such_robot"))
 
 
-def test_device_that_cannot_serve_is_refused_with_its_name(model: Path) -> None:
-    with pytest.raises(EimError, match="tpu"):
-        load_sampler(IkServerSettings(model=str(model), device="tpu"))
+def test_device_is_no_setting_since_requests_are_served_on_the_cpu() -> None:
+    with pytest.raises(ConfigurationError, match="unknown setting device"):
+        IkServerSettings.from_mapping({"device": "cuda"})
 
 
 @pytest.mark.parametrize("source", ["model", "name", "path", "description"])
