@@ -17,6 +17,7 @@ distribution truncated, as it is from 200 experts on, and once exact.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import platform
 import time
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from eim_ros.inference import (
     TruncatedEM,
     TruncatedEMConfig,
 )
+from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.eim import EIMState, _Fitting
 from eim_ros.inference.expert_contexts import draw_contexts
 from eim_ros.inference.m_step import update_experts, update_gating
@@ -156,7 +158,8 @@ def _iteration(
     inputs = StandardisedInputs.from_data(data.context, data.sample)
     ratio = density_ratio(config, inputs, reference, data, generator)
     fitting, pairs = _Fitting(config, inputs, data), Pairs(data.context, data.sample)
-    state, seconds = EIMState(model, model, ratio, generator, 0), {part: [] for part in PARTS}
+    state = EIMState(model, model, ratio, generator, 0, ComponentHistory.empty(model))
+    seconds: dict[str, list[float]] = {part: [] for part in PARTS}
     for iteration in range(N_ITERATIONS):  # what a step does, part by part
         clock = [time.process_time()]
         report = ratio.fit(pairs, model, iteration, generator)
@@ -168,7 +171,7 @@ def _iteration(
         kept = fitting._better(following, state, data.context)
         clock.append(time.process_time())
         model = following
-        state = EIMState(following, kept, ratio, generator, iteration + 1)
+        state = dataclasses.replace(state, model=following, kept=kept, iteration=iteration + 1)
         for part, begin, end in zip(PARTS, clock, clock[1:], strict=False):
             seconds[part].append(end - begin)
     return {part: float(np.median(values[1:])) for part, values in seconds.items()}, report.auxiliary_error

@@ -6,15 +6,17 @@ Demand: among candidates, pairs of a context and a sample, a component is missin
 
 and the new one is centred there. Delta decides what counts more: a large one leads far away from the model, a small one
 makes all that is far away equal, so that the target decides. It cycles from component to component. Candidates are the
-data, where there are any, samples that all components draw now, and samples that they drew at all times before: a
-model that has contracted to one mode draws nothing elsewhere.
+data, where there are any, and, if the target is known, samples that all components draw now, and samples that they drew
+at all times before: a model that has contracted to one mode draws nothing elsewhere.
 
+log p comes from the learner: exact where the density is known, else from a density ratio at the data (`RatioDemand`).
 What is useless, `ComponentHistory` tells.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,14 +28,16 @@ from eim_ros.distributions.standardisation import linear_parts
 from eim_ros.errors import ConfigurationError
 from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.expert_contexts import draw_contexts
-from eim_ros.inference.target_density import TargetDensity
 from eim_ros.inference.training_data import Pairs
 from eim_ros.settings import Settings, option
 
-__all__ = ["DELTAS", "Adaptation", "AdaptationConfig", "with_additions"]
+__all__ = ["DELTAS", "Adaptation", "AdaptationConfig", "LogTarget", "with_additions"]
 
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
 CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time: they stay in cache
+
+LogTarget = Callable[[Pairs], Tensor]
+"""log p(x|y) [nat], up to a constant, (n,), of n candidates."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,19 @@ class Adaptation:
     config : AdaptationConfig
     data : Pairs, optional
         Candidates that are given.
+    explores : bool
+        Whether samples of the model, of now and of before, are candidates as well.
+    deltas : tuple of float
+        What Delta is by turns [nat].
+    least_demand : float
+        Below it none is added [nat]; it takes a log p whose constant is known.
     """
 
     config: AdaptationConfig
     data: Pairs | None = None
+    explores: bool = True
+    deltas: tuple[float, ...] = DELTAS
+    least_demand: float = -math.inf
 
     def check(self, start: MixtureOfExperts) -> None:
         """Refuse, with `ConfigurationError`, a start whose number of components cannot change."""
@@ -90,7 +103,7 @@ class Adaptation:
         self,
         model: MixtureOfExperts,
         history: ComponentHistory,
-        target: TargetDensity,
+        log_target: LogTarget,
         context: Tensor,
         iteration: int,
         generator: torch.Generator,
@@ -102,10 +115,12 @@ class Adaptation:
         model : MixtureOfExperts
             Linear.
         history : ComponentHistory
-        target : TargetDensity
+        log_target : callable
+            log p(x|y) of candidates.
         context : Tensor (n_contexts, n_context)
             Contexts of the iteration.
         iteration : int
+            The one to come.
         generator : torch.Generator
 
         Returns
@@ -113,9 +128,9 @@ class Adaptation:
         model : MixtureOfExperts
         history : ComponentHistory
         record : dict
-            Numbers of components `added` and `deleted`, `n_components` after it, `evaluations` of the target.
+            Numbers of components `added` and `deleted`, `n_components` after it, and of `candidates` looked at.
         """
-        config, evaluations = self.config, 0
+        config, n_candidates = self.config, 0
         useless = history.useless(config.delete_after, config.least_weight)
         if bool(useless.any()):
             index = (~useless).nonzero().squeeze(-1)
@@ -123,12 +138,16 @@ class Adaptation:
         n_kept = model.n_components
         n_new = min(config.n_added, config.max_components - n_kept)
         if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
-            drawn = _drawn(model, context, config.n_candidates, generator)
+            drawn = _drawn(model, context, config.n_candidates, generator) if self.explores else None
             if iteration > 0:  # the start has had no chance yet
                 candidates = self._candidates(drawn, history, generator)
-                evaluations = len(candidates)
-                model = with_additions(model, target, candidates, n_new, history.n_added, config.first_weight)
-            history = history.remembered(drawn, generator).added(model.n_components - n_kept)
+                n_candidates = len(candidates)
+                deltas = [self.deltas[(history.n_added + index) % len(self.deltas)] for index in range(n_new)]
+                model = with_additions(
+                    model, candidates, log_target(candidates), deltas, config.first_weight, self.least_demand
+                )
+            history = history if drawn is None else history.remembered(drawn, generator)
+            history = history.added(model.n_components - n_kept)
         return (
             model,
             history,
@@ -136,7 +155,7 @@ class Adaptation:
                 "n_components": float(model.n_components),
                 "added": float(model.n_components - n_kept),
                 "deleted": float(useless.sum()),
-                "evaluations": float(evaluations),
+                "candidates": float(n_candidates),
             },
         )
 
@@ -147,21 +166,21 @@ class Adaptation:
         window = self.config.delete_after
         return history.followed(_log_weights(model, context), reward, window) if window > 0 else history
 
-    def _candidates(self, drawn: Pairs, history: ComponentHistory, generator: torch.Generator) -> Pairs:
-        candidates = drawn + history.drawn
+    def _candidates(self, drawn: Pairs | None, history: ComponentHistory, generator: torch.Generator) -> Pairs:
+        own = history.drawn if drawn is None else drawn + history.drawn
         if self.data is None:
-            return candidates
+            return own
         size = (self.config.n_candidates,)
-        return candidates + self.data[torch.randint(len(self.data), size, generator=generator, device=generator.device)]
+        return own + self.data[torch.randint(len(self.data), size, generator=generator, device=generator.device)]
 
 
 def with_additions(
     model: MixtureOfExperts,
-    target: TargetDensity,
     candidates: Pairs,
-    n_new: int,
-    n_before: int,
+    log_target: Tensor,
+    deltas: Sequence[float],
     first_weight: float,
+    least_demand: float = -math.inf,
 ) -> MixtureOfExperts:
     """A model with components added where the demand is greatest, one after the other.
 
@@ -172,13 +191,14 @@ def with_additions(
     ----------
     model : MixtureOfExperts
         Linear.
-    target : TargetDensity
     candidates : Pairs
-    n_new : int
-        How many are added.
-    n_before : int
-        How many have been added before: where the cycle of Delta stands.
+    log_target : Tensor (n_candidates,)
+        log p(x|y) [nat], up to a constant.
+    deltas : sequence of float
+        Delta of each new component [nat].
     first_weight : float
+    least_demand : float
+        Below it none is added [nat].
 
     Returns
     -------
@@ -186,15 +206,15 @@ def with_additions(
         The new components are the last ones. There are none if the target is finite at no candidate.
     """
     prepared = PreparedMixture(model, candidates.context, candidates.sample)
-    log_target = target.log_prob(candidates.context, candidates.sample)
     log_model = prepared.log_prob(candidates.context, candidates.sample)
     good = torch.isfinite(log_target) & torch.isfinite(log_model)
     candidates, log_target, log_model = candidates[good], log_target[good], log_model[good]
     if not len(candidates):
         return model
-    for number in range(n_before, n_before + n_new):
-        floor = log_model.max() - DELTAS[number % len(DELTAS)]
-        place = (log_target - torch.maximum(log_model, floor)).argmax(0, keepdim=True)
+    for delta in deltas:
+        demand, place = (log_target - torch.maximum(log_model, log_model.max() - delta)).max(0, keepdim=True)
+        if float(demand) < least_demand:
+            break
         new = _component_at(model, candidates[place], first_weight)
         model = _joined(model, new)
         density = new.experts.log_prob(candidates.context, candidates.sample)[:, 0]

@@ -5,12 +5,14 @@ Minimises E_p(y) KL(q(x|y) || p(x|y)) from samples of p alone. Each iteration
 1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old (the auxiliary distribution is q_old(z|x, y), eq.
 3.2); 2. gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within its family (4.2.1);
 3. experts: fit a quadratic surrogate of phi around each, then a trust-region I-projection in closed form (4.2.2);
-4. keep the new model if, under the same phi, it is closer to p than the best one so far.
+4. keep the new model if, under the same phi, it is closer to p than the best one so far;
+5. if the number of components adapts: delete those of no use, and add where held-out data exceed the model (7.1.4).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +22,16 @@ from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.distributions.prepared_mixture import PreparedMixture
+from eim_ros.errors import ConfigurationError
+from eim_ros.inference.component_adaptation import Adaptation, AdaptationConfig
+from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.neural_start import neural_start
 from eim_ros.inference.ratio_choice import data_density, density_ratio, smoothed
+from eim_ros.inference.ratio_demand import DELTA, RatioDemand
 from eim_ros.inference.ratio_inputs import RatioInputs, StandardisedInputs
 from eim_ros.inference.reference_density import best_fit, refined
 from eim_ros.inference.reference_start import closest_start
@@ -41,10 +47,13 @@ KEPT = "kept."  # prefix of the best model's tensors in a checkpoint
 
 
 @dataclass(frozen=True)
-class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig):
-    """Settings of `EIM`; those of the density ratio estimator, the M-step and the family of models are inherited."""
+class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig, AdaptationConfig):
+    """Settings of `EIM`.
 
-    n_components: int = option(50, "number of experts", minimum=1)
+    Those of the density ratio estimator, the M-step, the family of models and the number of components are inherited.
+    """
+
+    n_components: int = option(50, "number of experts, at the start if it adapts", minimum=1)
     n_iterations: int = option(40, "iterations", minimum=0)
     initial_starts: int = option(
         8, "k-means starts, of which EM continues the one with the highest held-out likelihood", minimum=1
@@ -56,6 +65,9 @@ class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig):
         choices=("structured", "unstructured"),
     )
     kl_term: bool = option(True, "KL(model || last model) in the objective; without it EIM-KL (thesis 6.1)")
+    least_demand: float = option(
+        1.0, "log p/q of data, at least, for a component to be added there", unit="nat", minimum=0.0
+    )
     n_selection_samples: int = option(
         1000, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
     )
@@ -75,6 +87,8 @@ class EIMState:
     generator : torch.Generator
         Advanced in place by each step.
     iteration : int
+    components : ComponentHistory
+        What decides on components to delete and to add.
     """
 
     model: MixtureOfExperts
@@ -82,10 +96,17 @@ class EIMState:
     ratio: DensityRatio
     generator: torch.Generator
     iteration: int
+    components: ComponentHistory
 
     def tensors(self) -> dict[str, Tensor]:
         kept = {f"{KEPT}{name}": value for name, value in self.kept.tensors().items()}
-        return {**self.model.tensors(), **kept, **self.ratio.tensors(), "generator": self.generator.get_state()}
+        return {
+            **self.model.tensors(),
+            **kept,
+            **self.ratio.tensors(),
+            **self.components.tensors(),
+            "generator": self.generator.get_state(),
+        }
 
 
 class EIM:
@@ -137,9 +158,13 @@ class EIM:
         Returns
         -------
         FitResult
+            Where the number of components adapts, its history holds `n_components` after each iteration, and how many
+            were `added` and `deleted` in it.
 
         Raises
         ------
+        ConfigurationError
+            A model with networks, or a M-step by gradients, whose number of components is to adapt.
         DataError
             Fewer points than experts, empty, mismatched or non-finite data.
         DistributionError
@@ -150,14 +175,16 @@ class EIM:
         given = None if initial is None else checked_start(initial, checked)
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
         first, start = self._first_and_start(given, shuffled, generator)
+        _check_adaptation(self.config, start)
         inputs = self.inputs or StandardisedInputs.from_data(shuffled.context, shuffled.sample)
-        reference = data_density(self.config, start.n_components, inputs, shuffled, generator, first)
+        most = max(start.n_components, self.config.max_components if self.config.add_every > 0 else 0)
+        reference = data_density(self.config, start.n_components, inputs, shuffled, generator, first, most)
         if given is None and reference is not None and self.config.is_linear:
             start = closest_start(start, reference, shuffled.context, generator)
         ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
         return run(
             _Fitting(self.config, inputs, shuffled),
-            EIMState(start, start, ratio, generator, 0),
+            EIMState(start, start, ratio, generator, 0, ComponentHistory.empty(start)),
             self.config.n_iterations,
             callbacks=callbacks,
             checkpoint=checkpoint,
@@ -203,26 +230,41 @@ class _Fitting:
 
     def step(self, state: EIMState) -> tuple[EIMState, dict[str, float]]:
         model, ratio, generator = state.model, state.ratio, state.generator
-        context = smoothed(self.inputs, self.data, state.iteration, generator).context
-        report = ratio.fit(Pairs(context, self.data.sample), model, state.iteration, generator)
-        record = report.record()
+        data = smoothed(self.inputs, self.data, state.iteration, generator)
+        report = ratio.fit(data, model, state.iteration, generator)
+        record, iteration = report.record(), state.iteration + 1
         if report.collapsed:
-            return dataclasses.replace(state, iteration=state.iteration + 1), record
-        following, update_record = self._updated(model, ratio, context, generator)
-        record |= update_record
-        kept = self._better(following, state, context)
-        record["kept"] = float(kept is following)
-        return dataclasses.replace(state, model=following, kept=kept, iteration=state.iteration + 1), record
+            return dataclasses.replace(state, iteration=iteration), record
+        following, update_record, reward = self._updated(model, ratio, data.context, generator)
+        kept = self._better(following, state, data.context)
+        record |= {**update_record, "kept": float(kept is following)}
+        components = state.components
+        if self.config.adapts:
+            following, components, adapted = self._adapted(state, following, reward, data)
+            record |= adapted
+        return EIMState(following, kept, ratio, generator, iteration, components), record
 
     def _updated(
         self, model: MixtureOfExperts, ratio: DensityRatio, context: Tensor, generator: torch.Generator
-    ) -> tuple[MixtureOfExperts, dict[str, float]]:
-        kl_weight = 1.0 if self.config.kl_term else 0.0
-        if self.config.update == "unstructured":
-            return update_by_gradients(self.config, model, ratio, context, generator, kl_weight)
-        gated, record, _ = update_gating(self.config, model, ratio, context, generator, kl_weight)
-        following, experts_record = update_experts(self.config, gated, ratio, context, generator, kl_weight)
-        return following, record | experts_record
+    ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
+        """The model after the M-step, its figures, and the old components' mean rewards, where they are known."""
+        config, kl_weight = self.config, 1.0 if self.config.kl_term else 0.0
+        if config.update == "unstructured":
+            unknown = context.new_full((model.n_components,), math.nan)
+            return *update_by_gradients(config, model, ratio, context, generator, kl_weight), unknown
+        gated, record, reward = update_gating(config, model, ratio, context, generator, kl_weight)
+        following, experts_record = update_experts(config, gated, ratio, context, generator, kl_weight)
+        return following, record | experts_record, reward
+
+    def _adapted(
+        self, state: EIMState, following: MixtureOfExperts, reward: Tensor, data: Pairs
+    ) -> tuple[MixtureOfExperts, ComponentHistory, dict[str, float]]:
+        """The new model with components deleted and added, by the present ratio; the best one is left as it is."""
+        held_out = data[self.config.held_out(len(data))]
+        adaptation = Adaptation(self.config, held_out, False, (DELTA,), self.config.least_demand)
+        components = adaptation.followed(state.components, state.model, data.context, reward)
+        demand = RatioDemand(state.ratio, state.model, self.config.n_training(len(data)))
+        return adaptation(following, components, demand, data.context, state.iteration + 1, state.generator)
 
     def restore(self, state: EIMState, tensors: dict[str, Tensor], iteration: int) -> EIMState:
         device = state.generator.device
@@ -230,9 +272,8 @@ class _Fitting:
         kept = {name.removeprefix(KEPT): value for name, value in tensors.items() if name.startswith(KEPT)}
         state.ratio.restore(tensors, model, iteration)
         state.generator.set_state(tensors["generator"])
-        return EIMState(
-            model, MixtureOfExperts.from_tensors(kept).to(device=device), state.ratio, state.generator, iteration
-        )
+        best, components = MixtureOfExperts.from_tensors(kept), ComponentHistory.from_tensors(tensors, device)
+        return EIMState(model, best.to(device=device), state.ratio, state.generator, iteration, components)
 
     def finished(self, history: History) -> bool:
         return False
@@ -255,3 +296,14 @@ class _Fitting:
             return float((new - old - state.ratio.log_ratio(chosen, sample)).mean())
 
         return following if divergence(following) <= divergence(state.kept) else state.kept
+
+
+def _check_adaptation(config: EIMConfig, start: MixtureOfExperts) -> None:
+    """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
+    Adaptation(config).check(start)
+    if config.adapts and config.update == "unstructured":
+        raise ConfigurationError(
+            "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
+            'add_every and delete_after to 0, or update to "structured"',
+            config.update,
+        )

@@ -214,7 +214,15 @@ class _Fitting:
         target, context = self.target.at(state.iteration), self._contexts(generator)
         model, components, record = state.model, state.components, {"evaluations": 0.0}
         if config.adapts:
-            model, components, record = self.adaptation(model, components, target, context, state.iteration, generator)
+            model, components, record = self.adaptation(
+                model,
+                components,
+                lambda places: target.log_prob(places.context, places.sample),
+                context,
+                state.iteration,
+                generator,
+            )
+            record["evaluations"] = record.pop("candidates")
         typical = model.experts(context[:1]).mean[0]
         prepared = config.prepared(model, context, typical)
         ratio = KnownRatio(target, prepared, config.temperature)

@@ -25,6 +25,7 @@ def data_density(
     data: Pairs,
     generator: torch.Generator,
     first: MixtureOfExperts | None = None,
+    most_components: int = 0,
 ) -> MixtureOfExperts | None:
     """Density fitted to the data for the estimator that the settings ask for; None if it needs none.
 
@@ -40,13 +41,15 @@ def data_density(
     generator : torch.Generator
     first : MixtureOfExperts, optional
         A candidate, fitted to the part of the data that is trained on.
+    most_components : int
+        To which the model may grow, if it does.
     """
     if config.ratio == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
         return None
     blurred = smoothed(inputs, data, 0, generator)
     training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
     candidate = first if blurred is data else None
-    reference = fit_reference(config, n_components, training, held_out, generator, candidate)
+    reference = fit_reference(config, n_components, training, held_out, generator, candidate, most_components)
     if config.ratio == "plug-in":  # no network has to be judged by data that the density has not seen
         reference = refined(reference, blurred, REFINEMENT)
     return reference

@@ -51,6 +51,7 @@ def fit_reference(
     held_out: Pairs,
     generator: torch.Generator,
     first: MixtureOfExperts | None = None,
+    most_components: int = 0,
 ) -> MixtureOfExperts:
     """Mixture with the highest likelihood of the held-out data.
 
@@ -64,6 +65,8 @@ def fit_reference(
     generator : torch.Generator
     first : MixtureOfExperts, optional
         A fit to the training data that takes part in the comparison, for its number of components.
+    most_components : int
+        To which the model may grow, if it does: up to so many are tried as well, each time twice as many.
 
     Returns
     -------
@@ -72,7 +75,7 @@ def fit_reference(
     best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
     misses = 0
-    sizes = _sizes(config, n_components, len(training))
+    sizes = _sizes(config, n_components, len(training), most_components)
     for size in [size for size in sizes if first is None or size != first.n_components]:
         fitted = best_fit(
             training,
@@ -145,7 +148,7 @@ def _best(fits: list[MixtureOfExperts], training: Pairs, held_out: Pairs) -> Mix
     return max(candidates, key=lambda model: likelihood(model, training))
 
 
-def _sizes(config: ReferenceConfig, n_components: int, n_samples: int) -> list[int]:
+def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_components: int = 0) -> list[int]:
     """Numbers of components to try, ascending: two samples for each component at least.
 
     A model of more components than the limit may have more than data can tell: smaller references are tried as well.
@@ -156,6 +159,8 @@ def _sizes(config: ReferenceConfig, n_components: int, n_samples: int) -> list[i
     while n_components > config.reference_limit and smaller > max(1, config.reference_limit // 4):
         smaller //= 2
         sizes.add(min(most, smaller))
+    while max(sizes) < min(most, most_components):
+        sizes.add(min(most, 2 * max(sizes)))
     return sorted(sizes)
 
 

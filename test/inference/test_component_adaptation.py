@@ -13,7 +13,6 @@ from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig, Pairs
 from eim_ros.inference.component_adaptation import DELTAS, with_additions
 from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.run import Checkpoint
-from eim_ros.inference.target_density import target_density
 from eim_ros.numerics import Status
 
 MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).double()
@@ -75,10 +74,9 @@ def test_experts_are_added_on_a_branch_that_has_none():
 
 
 def test_new_components_are_where_the_target_exceeds_the_model_and_not_all_at_one_place():
-    target = target_density(modes(), conditional=False)
     model = MixtureOfExperts.from_mixture(modes(1))
     sample, mode = modes().sample_with_components(400, generator_of(2))
-    grown = with_additions(model, target, Pairs(sample[:, :0], sample), 3, 0, 0.01)
+    grown = with_additions(model, Pairs(sample[:, :0], sample), modes().log_prob(sample), DELTAS[:3], 0.01)
     assert grown.n_components == 4
     nearest = (grown.experts.biases[1:].unsqueeze(1) - MODES).norm(dim=-1).argmin(-1)
     assert sorted(nearest.tolist()) == [1, 2, 3]
@@ -90,10 +88,11 @@ def test_delta_decides_between_far_away_and_likely():
     """Of two places without the model, the far one has the lower target: chosen where its distance counts."""
     model = MixtureOfExperts.from_mixture(normal_mixture([0.0, 0.0]))
     places = torch.tensor([[0.0, 0.0], [30.0, 0.0], [60.0, 0.0]]).double()
-    target = target_density(lambda x: -x[:, 0], conditional=False)
     chosen = {
-        delta: float(with_additions(model, target, Pairs(places[:, :0], places), 1, number, 0.01).experts.biases[-1, 0])
-        for number, delta in enumerate(DELTAS)
+        delta: float(
+            with_additions(model, Pairs(places[:, :0], places), -places[:, 0], [delta], 0.01).experts.biases[-1, 0]
+        )
+        for delta in DELTAS
     }
     assert chosen == {5000.0: 60.0, 1000.0: 60.0, 500.0: 60.0, 200.0: 30.0, 100.0: 30.0, 50.0: 30.0}
 
@@ -101,8 +100,16 @@ def test_delta_decides_between_far_away_and_likely():
 def test_target_that_is_finite_nowhere_adds_nothing():
     model = MixtureOfExperts.from_mixture(modes(2))
     sample = normal(generator_of(0), 20, 2)
-    nothing = target_density(lambda x: torch.full_like(x[:, 0], -math.inf), conditional=False)
-    assert with_additions(model, nothing, Pairs(sample[:, :0], sample), 2, 0, 0.01) is model
+    nothing = torch.full_like(sample[:, 0], -math.inf)
+    assert with_additions(model, Pairs(sample[:, :0], sample), nothing, DELTAS[:2], 0.01) is model
+
+
+def test_nothing_is_added_where_the_demand_is_too_low():
+    model = MixtureOfExperts.from_mixture(normal_mixture([0.0, 0.0]))
+    sample = normal(generator_of(0), 50, 2)
+    places, exceeded = Pairs(sample[:, :0], sample), normal_mixture([0.0, 0.0]).log_prob(sample) + 0.9
+    assert with_additions(model, places, exceeded, DELTAS[:2], 0.01, least_demand=1.0) is model
+    assert with_additions(model, places, exceeded, DELTAS[:2], 0.01, least_demand=0.8).n_components > 1
 
 
 @pytest.mark.parametrize(
