@@ -16,8 +16,13 @@ endif()
 
 rosidl_generate_interfaces(${PROJECT_NAME}
   action/Train.action
+  msg/BoundingVolume.msg
   msg/CollectorStatus.msg
+  msg/Constraints.msg
   msg/ErrorCodes.msg
+  msg/JointConstraint.msg
+  msg/OrientationConstraint.msg
+  msg/PositionConstraint.msg
   msg/PositionIKRequest.msg
   msg/RecorderStatus.msg
   msg/RobotState.msg

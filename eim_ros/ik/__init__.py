@@ -9,6 +9,7 @@ from eim_ros.deferred import deferred_names
 from eim_ros.ik.batch import sample_batch
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
+from eim_ros.ik.link_constraints import LinkOrientation, LinkPosition
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.path import JointPath, sample_path
 from eim_ros.ik.posture import Posture
@@ -33,6 +34,8 @@ __all__ = [
     "KinematicInputs",
     "KinematicTarget",
     "KnownKinematicsConfig",
+    "LinkOrientation",
+    "LinkPosition",
     "Posture",
     "SampleRequest",
     "Sampler",

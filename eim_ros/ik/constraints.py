@@ -1,4 +1,4 @@
-"""What a request asks of every configuration beside the pose: tolerances per axis, narrower limits, no collision."""
+"""What a request asks beside the pose: tolerances per axis, narrower limits, links in their places, no collision."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
+from eim_ros.ik.link_constraints import LinkCheck, LinkConstraint
 from eim_ros.kinematics import Robot, Shape
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
@@ -39,6 +40,8 @@ class Constraints:
         Whether the robot must not collide with itself, by the primitive collision shapes of its description.
     obstacles : sequence of Box, Sphere, Cylinder or Capsule
         What the moving links must not collide with, posed in the base frame.
+    links : sequence of LinkPosition or LinkOrientation
+        Where links of the chain must be.
     """
 
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -46,6 +49,7 @@ class Constraints:
     self_collision: bool = False
     obstacles: Sequence[Shape] = ()
     tolerances: npt.ArrayLike | None = None
+    links: Sequence[LinkConstraint] = ()
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
@@ -103,6 +107,7 @@ class Constraints:
         self.bounds(robot)
         checked_tolerances(self.tolerances)
         self.scene(robot)
+        self.link_check(robot)
 
     @property
     def slack(self) -> float:
@@ -120,6 +125,16 @@ class Constraints:
         if not self.self_collision and not self.obstacles:
             return None
         return collision_model(robot).scene(self.self_collision, self.obstacles)
+
+    def link_check(self, robot: Robot) -> LinkCheck | None:
+        """What checks where links are; None where they may be anywhere.
+
+        Raises
+        ------
+        ConstraintError
+            If the robot has no such link, or other joints move it.
+        """
+        return LinkCheck(robot, self.links) if self.links else None
 
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:

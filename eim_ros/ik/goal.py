@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.link_constraints import LinkCheck
 from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.request import SampleRequest
@@ -46,6 +47,7 @@ class Goal:
     bounds: FloatArray = field(init=False)
     task: Task = field(init=False, repr=False)
     _scene: CollisionScene | None = field(init=False, repr=False)
+    _links: LinkCheck | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         lower, upper = self.constraints.bounds(self.robot)
@@ -63,6 +65,7 @@ class Goal:
         )
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
+        object.__setattr__(self, "_links", self.constraints.link_check(self.robot))
 
     @classmethod
     def of(cls, robot: Robot, request: SampleRequest) -> Goal:
@@ -83,9 +86,9 @@ class Goal:
         return redundancy(self.bounds, self.position_only)
 
     @property
-    def can_collide(self) -> bool:
-        """Whether configurations are checked for collisions."""
-        return self._scene is not None
+    def is_checked(self) -> bool:
+        """Whether configurations that reach the pose are checked further: for collisions, or where links are."""
+        return self._scene is not None or self._links is not None
 
     @property
     def is_within_reach(self) -> bool:
@@ -97,6 +100,11 @@ class Goal:
     def n_colliding(self) -> int:
         """How many configurations were met that reach the pose, but collide."""
         return 0 if self._scene is None else self._scene.n_colliding
+
+    @property
+    def n_violating(self) -> int:
+        """How many configurations were met that reach the pose, but with a link where it must not be."""
+        return 0 if self._links is None else self._links.n_violating
 
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
         """Configurations moved onto the pose, and verified."""
@@ -132,15 +140,18 @@ class Goal:
         return moved.joined(pool).pick(rows), n_moved < len(valid)
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
-        """Configurations as they are, measured by forward kinematics, and checked for collisions."""
+        """Configurations as they are, measured by forward kinematics, and checked further."""
         errors, valid = self.robot.chain.verify(self.task, positions)
-        if self.can_collide:
+        if self.is_checked:
             reaching = np.flatnonzero(valid)
-            valid[reaching] = self.free(positions[reaching])
+            valid[reaching] = self.allowed(positions[reaching])
         return Pool(positions, errors[0], errors[1], valid, expert)
 
-    def free(self, positions: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which of the configurations (n, dof), which reach the pose, do not collide."""
-        if self._scene is None:
-            return np.ones(len(positions), dtype=np.bool_)
-        return ~self._scene.colliding(positions)
+    def allowed(self, positions: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which of the configurations (n, dof), which reach the pose, have their links in place and do not collide."""
+        found = np.ones(len(positions), dtype=np.bool_)
+        if self._links is not None:
+            found = self._links.satisfied(positions)
+        if self._scene is not None:
+            found[found] = ~self._scene.colliding(positions[found])
+        return found

@@ -143,7 +143,7 @@ class Sampler:
             out_of_time = is_cut_short = False
         if wanted.distinct and (wanted.posture is not None or not wanted.refine):
             pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
-        code, message = _outcome(pool, wanted, out_of_time or is_cut_short, goal.n_colliding)
+        code, message = _outcome(pool, wanted, out_of_time or is_cut_short, goal)
         message += "; not all were moved towards the posture" if is_cut_short else ""
         density = GivenDensity(self._proposal, contexts)
         log_prob: FloatArray | None = None
@@ -215,8 +215,8 @@ class Sampler:
         return context_from_pose(poses, self.context_kind)
 
 
-def _outcome(pool: Pool, wanted: SampleRequest, out_of_time: bool, n_colliding: int) -> tuple[ErrorCode, str]:
-    n, refine = wanted.n, wanted.refine
+def _outcome(pool: Pool, wanted: SampleRequest, out_of_time: bool, goal: Goal) -> tuple[ErrorCode, str]:
+    n, refine, n_colliding, n_violating = wanted.n, wanted.refine, goal.n_colliding, goal.n_violating
     n_valid = min(int(np.count_nonzero(pool.valid)), n)
     if out_of_time:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
@@ -228,10 +228,14 @@ def _outcome(pool: Pool, wanted: SampleRequest, out_of_time: bool, n_colliding: 
         found = "different configurations" if wanted.distinct else "configurations"
         rest = "" if n_valid == n or out_of_time else "; the search ended without more"
         rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
+        rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
         return code, f"{reason}{n_valid} of {n} {found} are valid{rest}"
     if n_colliding:
         code = code if out_of_time else ErrorCode.GOAL_IN_COLLISION
-        return code, f"{reason}all of the {n_colliding} configurations found that reach the pose collide"
+        rest = f", or have a link where it must not be ({n_violating} more)" if n_violating else ""
+        return code, f"{reason}all of the {n_colliding} configurations found that reach the pose collide{rest}"
+    if n_violating:
+        return code, f"{reason}all of the {n_violating} configurations found have a link where it must not be"
     best = pool.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
     return code, f"{reason}no valid configuration found; the best is off by {error}"

@@ -100,15 +100,15 @@ class Search:
             plan.seed = (plan.seed + ANOTHER_SEED) % 1.0
             n_seeded = found.n_seeded
             gained = n_new = n_seeded - n_before
-            if goal.can_collide:
-                free = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.free(found.rows[0][n_before:])])
-                found.keep(free)
-                gained = int(np.count_nonzero(free[:n_seeded])) - n_before
+            if goal.is_checked:
+                kept = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.allowed(found.rows[0][n_before:])])
+                found.keep(kept)
+                gained = int(np.count_nonzero(kept[:n_seeded])) - n_before
             elif plan.has_continued and self.distinct:  # what lies between known solutions tells nothing of others
                 gained = found.n_remote
             if can_continue and n_seeded >= plan.fewest_roots:
                 plan.has_continued, patience = True, min(patience, CONTINUED_SEEDS)
-                can_continue = not goal.can_collide and len(found) < MOST_CONTINUED
+                can_continue = not goal.is_checked and len(found) < MOST_CONTINUED
             fruitless = 0 if gained else fruitless + n_seeds
             yields = max(n_new / n_seeds, LEAST_YIELD)
             uniform_share = max(least_uniform, 0.5 if yields < HELPLESS else 0.0)

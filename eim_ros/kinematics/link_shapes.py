@@ -17,7 +17,7 @@ from eim_ros.errors import EimError, RobotError
 from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere, finite_numbers
 from eim_ros.kinematics.urdf import UrdfJoint, UrdfTree
 
-__all__ = ["link_placements", "link_shapes"]
+__all__ = ["link_placements", "link_shapes", "origin_transform"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,7 +39,10 @@ def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int,
         for joint in children.get(link, []):
             value = 0.0 if joint.name in chain else min(max(0.0, joint.lower), joint.upper)
             child = chain.index(joint.name) + 1 if joint.name in chain else body
-            found[joint.child] = child, pose @ _transform(joint.origin_xyz, joint.origin_rpy) @ _motion(joint, value)
+            found[joint.child] = (
+                child,
+                pose @ origin_transform(joint.origin_xyz, joint.origin_rpy) @ _motion(joint, value),
+            )
             open_links.append(joint.child)
     to_base = np.linalg.inv(found[base][1])
     return {link: (body, to_base @ pose) for link, (body, pose) in found.items()}
@@ -61,7 +64,7 @@ def _shape(collision: Element) -> Shape:
     origin, geometry = collision.find("origin"), collision.find("geometry")
     assert geometry is not None
     xyz, rpy = (_words("0 0 0" if origin is None else origin.get(key, "0 0 0"), 3) for key in ("xyz", "rpy"))
-    pose = _transform(xyz, rpy)
+    pose = origin_transform(xyz, rpy)
     solid = next(child for child in geometry if child.tag in ("box", "sphere", "cylinder", "capsule"))
     if solid.tag == "box":
         return Box(pose, _words(solid.get("size", ""), 3))
@@ -98,7 +101,7 @@ def _end_spheres(cylinder: Cylinder, shapes: list[Shape]) -> list[Sphere]:
     return found
 
 
-def _transform(xyz: npt.ArrayLike, rpy: npt.ArrayLike) -> FloatArray:
+def origin_transform(xyz: npt.ArrayLike, rpy: npt.ArrayLike) -> FloatArray:
     """Of an <origin>: rotations about the fixed axes x, y, z in this order."""
     import pinocchio  # deferred: a slow import
 

@@ -23,6 +23,7 @@ __all__ = [
     "pose_from",
     "pose_from_context",
     "quaternion_from_matrix",
+    "rotation_vectors",
     "rotations_from",
 ]
 
@@ -99,6 +100,14 @@ def rotations_from(vectors: FloatArray) -> FloatArray:
     across = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(-1, 3, 3)
     sine, versine = np.sin(angles)[:, None, None], (1.0 - np.cos(angles))[:, None, None]
     return np.asarray(np.eye(3) + sine * across + versine * (across @ across))
+
+
+def rotation_vectors(rotations: FloatArray) -> FloatArray:
+    """Rotation vectors (n, 3) [rad] of rotations (n, 3, 3), of lengths up to pi."""
+    quaternions = np.array([quaternion_from_matrix(rotation) for rotation in rotations]).reshape(-1, 4)
+    sines = np.linalg.norm(quaternions[:, :3], axis=1)  # of half the angle; its cosine is not negative
+    angles = 2.0 * np.arctan2(sines, quaternions[:, 3])
+    return np.asarray(quaternions[:, :3] * (angles / np.where(sines > 0.0, sines, 1.0))[:, None])
 
 
 def check_pose(transform: npt.ArrayLike) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics.pose import check_pose, pose_from
 
-__all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "finite_numbers"]
+__all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "finite_numbers", "inside"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -67,6 +67,21 @@ class Capsule:
 
 
 Shape: TypeAlias = Box | Sphere | Cylinder | Capsule
+
+
+def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
+    """Whether each point (n, 3) [m] is within a shape, its surface included."""
+    pose = np.asarray(shape.pose, dtype=np.float64)
+    local = (points - pose[:3, 3]) @ pose[:3, :3]
+    if isinstance(shape, Box):
+        return np.asarray((2.0 * np.abs(local) <= np.asarray(shape.size)).all(axis=1))
+    if isinstance(shape, Sphere):
+        return np.asarray(np.linalg.norm(local, axis=1) <= shape.radius)
+    beyond = np.maximum(np.abs(local[:, 2]) - 0.5 * shape.length, 0.0)
+    across = np.hypot(local[:, 0], local[:, 1])
+    if isinstance(shape, Cylinder):
+        return np.asarray((across <= shape.radius) & (beyond == 0.0))
+    return np.asarray(np.hypot(across, beyond) <= shape.radius)
 
 
 def _check(shape: Shape, *lengths: float) -> None:

@@ -30,8 +30,11 @@ class Oracle:
 
     def forward(self, q: np.ndarray) -> np.ndarray:
         """Pose (4, 4) of the tip in the base frame."""
-        pin.framesForwardKinematics(self.model, self.data, self.configuration(q))
-        return (self.data.oMf[self.base].inverse() * self.data.oMf[self.tip]).homogeneous
+        return self._pose(q, self.tip)
+
+    def link_pose(self, q: np.ndarray, link: str) -> np.ndarray:
+        """Pose (4, 4) of any link in the base frame."""
+        return self._pose(q, self.model.getFrameId(link, pin.FrameType.BODY))
 
     def jacobian(self, q: np.ndarray) -> np.ndarray:
         """Jacobian (6, dof), linear rows then angular, in the base frame."""
@@ -46,3 +49,7 @@ class Oracle:
         reached = self.forward(q)
         angle = np.linalg.norm(pin.log3(reached[:3, :3].T @ pose[:3, :3]))
         return float(np.linalg.norm(reached[:3, 3] - pose[:3, 3])), float(angle)
+
+    def _pose(self, q: np.ndarray, frame: int) -> np.ndarray:
+        pin.framesForwardKinematics(self.model, self.data, self.configuration(q))
+        return (self.data.oMf[self.base].inverse() * self.data.oMf[frame]).homogeneous

@@ -1,4 +1,4 @@
-"""The one place that imports our own types, so that a missing build is explained once."""
+"""The one place that imports our own types, so that a missing build is explained once, and MoveIt's where they are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ try:
     from eim_ros.msg import CollectorStatus, RecorderStatus, TaskStatus, ViaPoint
     from eim_ros.srv import (
         ConditionMotion,
+        GetPositionIK,
         LabelRecording,
         LoadModel,
         SampleIK,
@@ -25,9 +26,9 @@ except ImportError as error:
     ) from error
 
 try:
-    from moveit_msgs.srv import GetPositionIK
+    from moveit_msgs.srv import GetPositionIK as MoveItGetPositionIK
 except ImportError:
-    from eim_ros.srv import GetPositionIK
+    MoveItGetPositionIK = None
 
 __all__ = [
     "ERROR_NAMES",
@@ -36,6 +37,7 @@ __all__ = [
     "GetPositionIK",
     "LabelRecording",
     "LoadModel",
+    "MoveItGetPositionIK",
     "RecorderStatus",
     "SampleIK",
     "SampleIKBatch",

@@ -3,7 +3,8 @@
 ~/sample_ik        many configurations for one pose
 ~/sample_ik_batch  many configurations for each of several poses
 ~/sample_ik_path   one configuration for each pose of a path
-~/compute_ik       one configuration, the nearest to a state; the shape of MoveIt's GetPositionIK
+~/get_position_ik  one configuration, the nearest to a state; our type in the shape of MoveIt's GetPositionIK
+~/compute_ik       the same by MoveIt's own type, where moveit_msgs is installed
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from eim_ros.errors import ConfigurationError, RobotError
-from eim_ros.ik import Constraints, ErrorCode, Sampler, sample_path
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import ErrorCode, Sampler, sample_path
 from eim_ros.ik.batch import answer_batch
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common.flat_arrays import float64_bytes
-from eim_ros.nodes.common.interfaces import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
+from eim_ros.nodes.common.interfaces import GetPositionIK, MoveItGetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.ik_server.fields import (
     RequestError,
     check_frame,
@@ -31,21 +30,20 @@ from eim_ros.nodes.ik_server.fields import (
     configuration_of,
     constraints_for,
     count_of,
-    pose_of,
     poses_of,
     positive,
     random_seed_of,
     timeout_of,
 )
+from eim_ros.nodes.ik_server.nearest import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.requests import parse, parse_batch
-from eim_ros.nodes.ik_server.responses import fill, fill_batch
+from eim_ros.nodes.ik_server.responses import fill, fill_batch, fill_nearest, put_code
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 __all__ = ["CALLS", "Prepared", "outcome_of", "refuse"]
 
 PATH_SAMPLES = 48
 PATH_STEP = 0.3  # [rad] or [m]
-NEAREST_SAMPLES = 32  # solutions of which the nearest is returned
 
 
 @dataclass(frozen=True)
@@ -124,35 +122,31 @@ def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSe
 
 def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
     """Of `GetPositionIK`, ours or MoveIt's."""
-    wanted = request.ik_request
-    check_frame(wanted.pose_stamped.header.frame_id, robot, "pose_stamped.header.frame_id")
-    check_tip(wanted.ik_link_name, robot)
-    pose = pose_of(wanted.pose_stamped.pose, "pose_stamped")
-    near = configuration_of("robot_state", wanted.robot_state.joint_state, robot.joint_names, others_allowed=True)
-    timeout = timeout_of(wanted.timeout.sec + 1e-9 * wanted.timeout.nanosec, settings)
-    nearest = SampleRequest(
-        pose,
-        NEAREST_SAMPLES,
-        random_seed=0,
-        near=near,
-        distinct=False,  # an arm with fewer solutions than samples would be searched to the end
-        position_only=False,
-        position_tolerance=settings.default_position_tolerance,
-        orientation_tolerance=settings.default_orientation_tolerance,
-        constraints=Constraints(self_collision=bool(wanted.avoid_collisions) and _has_shapes(robot)),
-    )
+    state = request.ik_request.robot_state
+    wanted = parse_nearest(request.ik_request, robot, settings)
 
     def solve(sampler: Sampler, left: float) -> None:
-        found = sampler.answer(replace(nearest, timeout=left))
-        if not found.valid.any():
-            code = ErrorCode.NO_IK_SOLUTION if found.error_code == ErrorCode.SUCCESS else found.error_code
-            raise RequestError(code, found.message)
-        best = int(np.flatnonzero(found.valid)[0])
-        response.solution.joint_state.name = list(found.joint_names)
-        response.solution.joint_state.position = found.positions[best].tolist()
-        response.error_code.val = int(ErrorCode.SUCCESS)
+        fill_nearest(response, state, robot, _nearest(sampler, wanted, left), wanted.remark)
 
-    return Prepared(timeout, solve)
+    return Prepared(wanted.timeout, solve)
+
+
+def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> np.ndarray:
+    """The solution (dof,) of all alternatives that is nearest; `RequestError` where there is none."""
+    deadline = time.perf_counter() + left
+    solutions, failures = [], []
+    for n_done, alternative in enumerate(wanted.alternatives):
+        share = max(0.0, deadline - time.perf_counter()) / (len(wanted.alternatives) - n_done)
+        found = sampler.answer(replace(alternative, timeout=share))
+        if found.valid.any():
+            solutions.append(found.positions[int(np.flatnonzero(found.valid)[0])])
+        else:
+            code = ErrorCode.NO_IK_SOLUTION if found.error_code == ErrorCode.SUCCESS else found.error_code
+            failures.append((code, found.message))
+    if not solutions:
+        telling = (ErrorCode.TIMED_OUT, ErrorCode.GOAL_IN_COLLISION, ErrorCode.NO_IK_SOLUTION)
+        raise RequestError(*min(failures, key=lambda failure: telling.index(failure[0])))
+    return min(solutions, key=lambda q: wanted.cost(sampler.robot, q))
 
 
 @contextlib.contextmanager
@@ -164,35 +158,27 @@ def _refusing() -> Iterator[None]:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
 
 
-def _has_shapes(robot: Robot) -> bool:
-    """Whether the robot's description has shapes that can be checked for collisions."""
-    try:
-        return collision_model(robot).n_shapes > 0
-    except RobotError as error:
-        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"avoid_collisions: {error}", error.value) from error
-
-
 CALLS: dict[str, tuple[Any, Callable[[Any, Any, Robot, IkServerSettings], Prepared]]] = {
     "~/sample_ik": (SampleIK, prepare_samples),
     "~/sample_ik_batch": (SampleIKBatch, prepare_batch),
     "~/sample_ik_path": (SampleIKPath, prepare_path),
-    "~/compute_ik": (GetPositionIK, prepare_nearest),
+    "~/get_position_ik": (GetPositionIK, prepare_nearest),
 }
 """Type of each service, and what understands its requests."""
+if MoveItGetPositionIK is not None:
+    CALLS["~/compute_ik"] = (MoveItGetPositionIK, prepare_nearest)
 
 
 def refuse(response: Any, code: ErrorCode, message: str) -> None:
     """Make it an answer without a solution."""
-    if isinstance(response, GetPositionIK.Response):
-        response.error_code.val = int(code)
-        if hasattr(response.error_code, "message"):  # MoveIt's has none in older releases
-            response.error_code.message = message
+    if hasattr(response.error_code, "val"):
+        put_code(response, code, message)
         return
     response.error_code, response.message, response.n = int(code), message, 0
 
 
 def outcome_of(response: Any) -> tuple[int, str]:
     """Error code and message of an answer."""
-    if isinstance(response, GetPositionIK.Response):
+    if hasattr(response.error_code, "val"):
         return int(response.error_code.val), str(getattr(response.error_code, "message", ""))
     return int(response.error_code), str(response.message)

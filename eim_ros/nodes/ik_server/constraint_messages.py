@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from geometry_msgs.msg import Pose
 from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.errors import ConstraintError
@@ -12,7 +11,7 @@ from eim_ros.kinematics import Box, Capsule, Cylinder, Shape, Sphere
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
 
-__all__ = ["constraints_of", "fill_constraints"]
+__all__ = ["constraints_of", "fill_constraints", "shape_of"]
 
 
 def constraints_of(request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request) -> Constraints:
@@ -45,7 +44,10 @@ def constraints_of(request: SampleIK.Request | SampleIKBatch.Request | SampleIKP
         limits={joint: (low, high) for joint, low, high in zip(joints, lower, upper, strict=True)},
         fixed=dict(zip(fixed, values, strict=True)),
         self_collision=bool(request.avoid_self_collision),
-        obstacles=tuple(map(_shape, request.obstacles, request.obstacle_poses)),
+        obstacles=tuple(
+            shape_of(primitive, transform_of(pose), "an obstacle")
+            for primitive, pose in zip(request.obstacles, request.obstacle_poses, strict=True)
+        ),
         tolerances=list(request.tolerances) or None,
     )
 
@@ -64,13 +66,13 @@ def fill_constraints(request: SampleIK.Request, constraints: Constraints) -> Non
         request.tolerances = np.asarray(constraints.tolerances, dtype=np.float64).tolist()
 
 
-def _shape(primitive: SolidPrimitive, pose: Pose) -> Shape:
-    transform = transform_of(pose)
+def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Shape:
+    """A primitive at a pose (4, 4) in the base frame; `ConstraintError` tells `what` it is where it is none."""
     sizes = list(primitive.dimensions)
     expected = {SolidPrimitive.BOX: 3, SolidPrimitive.SPHERE: 1, SolidPrimitive.CYLINDER: 2}
     if len(sizes) != expected.get(primitive.type):
         raise ConstraintError(
-            f"an obstacle is of type {primitive.type} and has {len(sizes)} dimensions; expected BOX (3), SPHERE (1) "
+            f"{what} is of type {primitive.type} and has {len(sizes)} dimensions; expected BOX (3), SPHERE (1) "
             "or CYLINDER (2)",
             primitive.type,
         )

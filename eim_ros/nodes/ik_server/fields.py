@@ -124,17 +124,12 @@ def timeout_of(value: float, settings: IkServerSettings) -> float:
     return timeout
 
 
-def configuration_of(
-    field: str, state: JointState, joint_names: tuple[str, ...], others_allowed: bool = False
-) -> np.ndarray | None:
+def configuration_of(field: str, state: JointState, joint_names: tuple[str, ...]) -> np.ndarray | None:
     """Joint values (dof,) in the order of `joint_names`, matched by name; None for an empty state.
 
-    Joints of other names are refused, or left out. `field` is what a refusal calls the state.
+    Joints of other names are refused. `field` is what a refusal calls the state.
     """
     names, values = list(state.name), state.position
-    if others_allowed and len(names) == len(values):
-        chosen = [index for index, name in enumerate(names) if name in joint_names]
-        names, values = [names[index] for index in chosen], [values[index] for index in chosen]
     if not names and not len(values):
         return None
     problem = ""

@@ -26,6 +26,7 @@ from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.common.transitions import Transitions
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.loading import load_replacement, load_sampler, name_of_model
+from eim_ros.nodes.ik_server.nearest import check_groups
 from eim_ros.nodes.ik_server.serving import Serving
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
@@ -130,12 +131,14 @@ class IkServer(LifecycleNode):
         self._loaded = load_sampler(self.settings, self._urdf())
         self._model = name_of_model(self.settings, self._loaded)
         robot = self._loaded.robot
+        groups = check_groups(robot, self.settings)
         self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
         self._node_settings.tell("chain.tip_link", robot.tip_link, "Link that reaches the pose.")
         self._node_settings.tell("chain.joint_names", list(robot.joint_names), "Joints from base to tip.")
         self.get_logger().info(
             f"configured in {time.monotonic() - began:.1f} s: {self._model}, {self._loaded.n_experts} experts, "
             f"{self._loaded.context_kind} context, robot '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
+            f", groups: {', '.join(groups) or 'none'}"
         )
 
     def _enter(self, state: str) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from eim_ros.ik import ErrorCode, Samples
 from eim_ros.ik.request import SampleRequest
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.attachments import following_joints
 from eim_ros.nodes.common.flat_arrays import float64_bytes, uint32_bytes
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch
 
-__all__ = ["fill", "fill_batch"]
+__all__ = ["fill", "fill_batch", "fill_nearest", "put_code"]
 
 
 def fill(response: SampleIK.Response, wanted: SampleRequest, samples: Samples, deadline: float) -> None:
@@ -38,6 +41,43 @@ def fill_batch(
     response.n_per_pose = [len(samples) for samples in answers]
     response.error_codes = [int(samples.error_code) for samples in answers]
     _write(response, wanted, answers, deadline)
+
+
+def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark: str) -> None:
+    """Give a state back with the chain's joints at a solution (dof,), and those that follow them where they are named.
+
+    Parameters
+    ----------
+    response : GetPositionIK.Response
+        Ours or MoveIt's.
+    state : RobotState
+        That of the request: whatever it says beside the joints of the chain is the answer's, too.
+    robot : Robot
+    q : (dof,) array
+    remark : str
+        For the message.
+    """
+    solved = dict(zip(robot.joint_names, q.tolist(), strict=True))
+    followers = following_joints(robot)
+    given = dict(zip(state.joint_state.name, state.joint_state.position, strict=True))
+    for name in given.keys() & followers.keys():
+        mimic = followers[name]
+        given[name] = mimic.multiplier * solved[mimic.joint] + mimic.offset
+    joints = {**given, **solved}
+    solution = response.solution
+    solution.joint_state.header = state.joint_state.header
+    solution.joint_state.name, solution.joint_state.position = list(joints), list(joints.values())
+    for field in ("multi_dof_joint_state", "attached_collision_objects", "is_diff"):
+        if hasattr(state, field):  # the first two are MoveIt's alone
+            setattr(solution, field, getattr(state, field))
+    put_code(response, ErrorCode.SUCCESS, remark)
+
+
+def put_code(response: Any, code: ErrorCode, message: str) -> None:
+    """Set error code and message of a `GetPositionIK.Response`, ours or MoveIt's."""
+    response.error_code.val = int(code)
+    if hasattr(response.error_code, "message"):  # MoveIt's has none in older releases
+        response.error_code.message = message
 
 
 def _write(

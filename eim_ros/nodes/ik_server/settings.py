@@ -39,6 +39,14 @@ class IkServerSettings(RobotSettings):
     queue_size: int = option(
         256, "Requests that may wait for a thread; further ones are answered BUSY, unsolved.", minimum=1, maximum=500
     )
+    groups: str = option(
+        "",
+        "MoveIt's planning groups that are this chain, by which get_position_ik and compute_ik may be asked: names, "
+        "separated by commas, each NAME or NAME=LINK, a link that is fixed to the tip.",
+    )
+    robot_description_semantic: str = option(
+        "", "SRDF text, of which the groups that are this chain are served beside those of the parameter groups."
+    )
     autostart: bool = option(
         True, "Configure and activate at start; false leaves both to a lifecycle manager or 'ros2 lifecycle set'."
     )

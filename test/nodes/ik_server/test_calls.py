@@ -1,4 +1,4 @@
-"""Paths, single solutions and orders over DDS: answered, verified, and refused with the reason."""
+"""Paths, batches and orders over DDS: answered, verified, and refused with the reason."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from geometry_msgs.msg import Pose
-from ik.arms import arm_of, sampler_of
 from nodes.client_node import FRAME, NODE, ClientNode, request
 from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
 
 from eim_ros.ik.ranking import limit_margin, manipulability
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import quaternion_from_matrix
-from eim_ros.nodes.common.interfaces import GetPositionIK
-from eim_ros.nodes.ik_server.calls import prepare_nearest
 from eim_ros.nodes.ik_server.client import joint_positions
-from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK, SampleIKBatch, SampleIKPath
 
 SUCCESS = SampleIK.Response.SUCCESS
@@ -69,14 +64,6 @@ def batch_request(poses: np.ndarray, **fields: object) -> SampleIKBatch.Request:
     result.header.frame_id = FRAME
     for name, value in fields.items():
         setattr(result, name, value)
-    return result
-
-
-def nearest_request(robot: Robot, pose: np.ndarray) -> GetPositionIK.Request:
-    result = GetPositionIK.Request()
-    result.ik_request.pose_stamped.header.frame_id = FRAME
-    result.ik_request.pose_stamped.pose = message_of(pose)
-    result.ik_request.timeout.sec = 10
     return result
 
 
@@ -201,79 +188,6 @@ def test_bad_paths_are_refused(
     answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted)
     assert answer.error_code == code
     assert reason in answer.message
-
-
-def test_single_solution_is_the_one_near_the_given_state(
-    client: ClientNode, server: ServerProcess, robot: Robot
-) -> None:
-    q = line(robot, 2)
-    wanted = nearest_request(robot, robot.forward(q[1]))
-    wanted.ik_request.robot_state.joint_state = state_of(robot, q[1] + 0.05, "gripper")
-    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", wanted)
-    assert answer.error_code.val == SUCCESS, answer.error_code.message
-    assert answer.solution.joint_state.name == list(robot.joint_names)
-    solution = np.array(answer.solution.joint_state.position)
-    distance, angle = robot.pose_errors(solution, robot.forward(q[1]))
-    assert distance[0] <= 1e-6
-    assert angle[0] <= 1e-6
-    assert np.linalg.norm(solution - (q[1] + 0.05)) <= np.linalg.norm(q[1] - (q[1] + 0.05)) + 1e-6
-
-
-def test_single_solution_out_of_reach_or_of_another_frame_is_refused(
-    client: ClientNode, server: ServerProcess, robot: Robot
-) -> None:
-    far = robot.forward(line(robot, 2)[0])
-    far[0, 3] = 9.0
-    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", nearest_request(robot, far))
-    assert answer.error_code.val == SampleIK.Response.NO_IK_SOLUTION
-    assert not answer.solution.joint_state.name
-    elsewhere = nearest_request(robot, robot.forward(line(robot, 2)[0]))
-    elsewhere.ik_request.pose_stamped.header.frame_id = "map"
-    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", elsewhere)
-    assert answer.error_code.val == SampleIK.Response.FRAME_TRANSFORM_FAILURE
-
-
-def test_single_solution_avoids_collisions_where_asked_to(
-    client: ClientNode, server: ServerProcess, robot: Robot
-) -> None:
-    """A state in which the wrist is in the base, and so it is in all others that reach its pose."""
-    scene = collision_model(robot).scene(True)
-    q = robot.sample_configurations(5000, np.random.default_rng(0))
-    state = q[np.flatnonzero(scene.colliding(q))[0]]
-    wanted = nearest_request(robot, robot.forward(state))
-    wanted.ik_request.robot_state.joint_state = state_of(robot, state)
-    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", wanted)
-    assert np.abs(np.array(answer.solution.joint_state.position) - state).max() < 1e-3
-    wanted.ik_request.avoid_collisions = True
-    answer = client.call(server, GetPositionIK, f"{NODE}/compute_ik", wanted)
-    assert answer.error_code.val == SampleIK.Response.GOAL_IN_COLLISION
-    assert "collide" in answer.error_code.message
-
-
-def nearest_to(name: str, q: np.ndarray) -> np.ndarray:
-    """Solution of the pose of a configuration near to it, without collisions where that can be told."""
-    arm, response = arm_of(name), GetPositionIK.Response()
-    wanted = nearest_request(arm, arm.forward(q))
-    wanted.ik_request.pose_stamped.header.frame_id = arm.base_link
-    wanted.ik_request.robot_state.joint_state = state_of(arm, q)
-    wanted.ik_request.avoid_collisions = True
-    prepare_nearest(wanted, response, arm, IkServerSettings()).solve(sampler_of(name, "pose"), 20.0)
-    return np.array(response.solution.joint_state.position)
-
-
-def test_nearest_state_that_collides_is_passed_over_for_one_that_does_not() -> None:
-    scene = collision_model(arm_of("planar10")).scene(True)
-    states = arm_of("planar10").sample_configurations(20, np.random.default_rng(0))
-    crossed = states[np.flatnonzero(scene.colliding(states))[0]]
-    found = nearest_to("planar10", crossed)
-    assert not scene.colliding(found[None])[0]
-    np.testing.assert_allclose(arm_of("planar10").forward(found), arm_of("planar10").forward(crossed), atol=2e-6)
-
-
-def test_robot_without_shapes_is_not_refused_when_collisions_are_to_be_avoided() -> None:
-    q = np.array([0.3, 0.4, 0.8, 0.2, 0.7, 0.1])
-    assert collision_model(arm_of("six_joints")).n_shapes == 0
-    np.testing.assert_allclose(nearest_to("six_joints", q), q, atol=1e-3)
 
 
 def test_preferred_posture_is_obeyed(client: ClientNode, server: ServerProcess, robot: Robot) -> None:

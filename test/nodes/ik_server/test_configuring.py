@@ -66,7 +66,7 @@ def refusal(caller: ClientNode, server: ServerProcess) -> str:
 def test_requests_are_refused_at_once_while_the_node_configures(caller: ClientNode, waiting: ServerProcess) -> None:
     until_it_configures(caller, waiting)
     assert refusal(caller, waiting) == "ik_server is configuring, not active yet"
-    nearest = caller.call(waiting, GetPositionIK, f"{NODE}/compute_ik", GetPositionIK.Request())
+    nearest = caller.call(waiting, GetPositionIK, f"{NODE}/get_position_ik", GetPositionIK.Request())
     assert nearest.error_code.val == Response.FAILURE
     loaded = caller.call(waiting, LoadModel, f"{NODE}/load_model", LoadModel.Request(path="model"))
     assert (loaded.success, "is configuring" in loaded.message) == (False, True)

@@ -1,0 +1,383 @@
+"""Each field of a `PositionIKRequest` is obeyed by the solution, or refused by its name with MoveIt's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped, Vector3
+from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampler, sampler_without_shapes
+from scipy.spatial.transform import Rotation
+from shape_msgs.msg import SolidPrimitive
+
+from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.kinematics.attachments import fixed_links, link_poses
+from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
+from eim_ros.nodes.ik_server.calls import prepare_nearest
+from eim_ros.nodes.ik_server.fields import RequestError
+from eim_ros.nodes.ik_server.nearest import parse_nearest
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.srv import GetPositionIK
+
+SETTINGS = IkServerSettings(groups=GROUPS)
+ROBOT = sampler().robot
+Q = np.array([0.4, 0.6, -0.3, 1.2, 0.5, -0.9, 0.2])
+POSE = ROBOT.forward(Q)
+WHOLE = {**dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True)), "finger": 0.02, "mirror": 0.02, "lid": 9.0}
+TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding of the tests' arithmetic
+
+
+def solve(request: GetPositionIK.Request, by: Sampler | None = None) -> GetPositionIK.Response:
+    response = GetPositionIK.Response()
+    used = by or sampler()
+    prepare_nearest(request, response, used.robot, SETTINGS).solve(used, 20.0)
+    return response
+
+
+def solution(request: GetPositionIK.Request) -> np.ndarray:
+    state = solve(request).solution.joint_state
+    values = dict(zip(state.name, state.position, strict=True))
+    return np.array([values[name] for name in ROBOT.joint_names])
+
+
+def assert_reached(q: np.ndarray, pose: np.ndarray) -> None:
+    assert max(error[0] for error in ROBOT.pose_errors(q, pose)) <= TOLERANCE
+
+
+def refusal(request: GetPositionIK.Request) -> RequestError:
+    with pytest.raises(RequestError) as caught:
+        solve(request)
+    return caught.value
+
+
+def limited(name: str, value: float, below: float = 0.01, above: float = 0.01) -> JointConstraint:
+    return JointConstraint(joint_name=name, position=value, tolerance_below=below, tolerance_above=above)
+
+
+def within(link: str, centre: np.ndarray, radius: float, frame: str = "") -> PositionConstraint:
+    result = PositionConstraint(link_name=link)
+    result.header.frame_id = frame
+    result.constraint_region.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[radius])]
+    place = np.eye(4)
+    place[:3, 3] = centre
+    result.constraint_region.primitive_poses = [pose_message_of(place)]
+    return result
+
+
+def turned(link: str, rotation: np.ndarray, tolerances: tuple[float, ...], frame: str = "") -> OrientationConstraint:
+    result = OrientationConstraint(link_name=link)
+    result.header.frame_id = frame
+    turn = result.orientation
+    turn.x, turn.y, turn.z, turn.w = Rotation.from_matrix(rotation).as_quat().tolist()
+    for axis, tolerance in zip("xyz", tolerances, strict=True):
+        setattr(result, f"absolute_{axis}_axis_tolerance", tolerance)
+    return result
+
+
+# Pose, link and group
+
+
+def test_empty_frame_is_the_base_and_an_empty_link_the_tip() -> None:
+    assert_reached(solution(request_for(POSE)), POSE)
+
+
+@pytest.mark.parametrize("frame", ["base", "world"])
+def test_pose_is_taken_in_its_frame(frame: str) -> None:
+    request = request_for(np.linalg.inv(fixed_links(ROBOT, "base")[frame]) @ POSE)
+    request.ik_request.pose_stamped.header.frame_id = frame
+    assert_reached(solution(request), POSE)
+
+
+@pytest.mark.parametrize(
+    ("group", "link", "reaching"),
+    [("arm", "", "flange"), ("manipulator", "", "tool"), ("", "tool", "tool"), ("manipulator", "flange", "flange")],
+)
+def test_link_that_reaches_the_pose_is_the_one_named_or_the_groups_tip(group: str, link: str, reaching: str) -> None:
+    request = request_for(POSE @ fixed_links(ROBOT, "flange")[reaching])
+    request.ik_request.group_name, request.ik_request.ik_link_name = group, link
+    assert_reached(solution(request), POSE)
+
+
+def test_one_pose_in_the_vector_is_used_instead_of_the_single_one() -> None:
+    other = ROBOT.forward(Q + 0.3)
+    request = request_for(other)
+    request.ik_request.ik_link_name = "nose"  # ignored as well
+    request.ik_request.pose_stamped_vector = [
+        PoseStamped(pose=pose_message_of(POSE @ fixed_links(ROBOT, "flange")["tool"]))
+    ]
+    request.ik_request.ik_link_names = ["tool"]
+    assert_reached(solution(request), POSE)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "reason"),
+    [
+        (lambda r: setattr(r, "group_name", "leg"), "INVALID_GROUP_NAME", "'leg'; the groups of this server: arm, man"),
+        (lambda r: setattr(r, "ik_link_name", "l6"), "INVALID_LINK_NAME", "ik_link_name is 'l6', expected 'flange'"),
+        (lambda r: setattr(r.pose_stamped.header, "frame_id", "map"), "FRAME_TRANSFORM_FAILURE", "pose_stamped is in"),
+        (lambda r: setattr(r.pose_stamped.header, "frame_id", "tool"), "FRAME_TRANSFORM_FAILURE", "frame 'tool'"),
+        (lambda r: setattr(r, "pose_stamped_vector", [PoseStamped()] * 2), "INVALID_LINK_NAME", "has 2 poses"),
+        (lambda r: setattr(r, "ik_link_names", ["flange", "tool"]), "INVALID_LINK_NAME", "ik_link_names 2 names"),
+        (lambda r: setattr(r.pose_stamped.pose.orientation, "w", 7.0), "INVALID_GOAL_CONSTRAINTS", "pose_stamped: "),
+        (lambda r: setattr(r.timeout, "sec", -1), "INVALID_GOAL_CONSTRAINTS", "timeout is -1"),
+        (lambda r: setattr(r.timeout, "sec", 31), "INVALID_GOAL_CONSTRAINTS", "at most 30.0 s"),
+        (lambda r: r.robot_state.joint_state.name.append("j1"), "INVALID_ROBOT_STATE", "1 names and 0 positions"),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused_by_name(change: Callable, code: str, reason: str) -> None:
+    request = request_for(POSE)
+    change(request.ik_request)
+    error = refusal(request)
+    assert error.code.name == code
+    assert reason in str(error)
+
+
+def test_pose_out_of_reach_has_no_solution() -> None:
+    far = POSE.copy()
+    far[0, 3] = 9.0
+    assert refusal(request_for(far)).code == ErrorCode.NO_IK_SOLUTION
+
+
+@pytest.mark.parametrize(
+    ("sec", "nanosec", "expected"), [(0, 0, SETTINGS.default_timeout), (0, 250_000_000, 0.25), (2, 500_000_000, 2.5)]
+)
+def test_timeout_of_zero_is_the_default_and_fractions_count(sec: int, nanosec: int, expected: float) -> None:
+    request = request_for(POSE)
+    request.ik_request.timeout.sec, request.ik_request.timeout.nanosec = sec, nanosec
+    assert parse_nearest(request.ik_request, ROBOT, SETTINGS).timeout == expected
+
+
+def test_time_that_is_up_is_told() -> None:
+    far = POSE.copy()
+    far[:3, 3] = 0.0  # within reach by its distance, so that it is searched for
+    prepared = prepare_nearest(request_for(far), GetPositionIK.Response(), ROBOT, SETTINGS)
+    with pytest.raises(RequestError) as caught:
+        prepared.solve(sampler(), 0.0)
+    assert caught.value.code == ErrorCode.TIMED_OUT
+
+
+# State
+
+
+def test_solution_is_near_to_a_whole_state_and_gives_all_its_joints_back() -> None:
+    request = request_for(POSE, **WHOLE)
+    state = solve(request).solution.joint_state
+    assert list(state.name) == list(WHOLE)
+    values = dict(zip(state.name, state.position, strict=True))
+    q = np.array([values[name] for name in ROBOT.joint_names])
+    assert_reached(q, POSE)
+    assert np.linalg.norm(q - (Q + 0.05)) <= np.linalg.norm(np.full(7, 0.05)) + 1e-6
+    assert (values["finger"], values["mirror"]) == (0.02, 0.02)
+    assert values["lid"] == -2.0 * values["j2"] + 0.1  # follows a joint of the chain
+
+
+@pytest.mark.parametrize("is_diff", [False, True])
+def test_partial_state_draws_the_solution_to_the_joints_that_it_names(is_diff: bool) -> None:
+    for wanted, nearest in ((-0.2, -0.2), (0.1, 0.1), (1.0, 0.3024)):  # the last is as far as the arm can go
+        request = request_for(POSE, j3=wanted, finger=0.03)
+        request.ik_request.robot_state.is_diff = is_diff
+        answer = solve(request).solution
+        values = dict(zip(answer.joint_state.name, answer.joint_state.position, strict=True))
+        assert abs(values["j3"] - nearest) < 1e-3
+        assert set(values) == {*ROBOT.joint_names, "finger"}
+        assert answer.is_diff == is_diff
+        assert_reached(np.array([values[name] for name in ROBOT.joint_names]), POSE)
+
+
+def test_state_of_other_joints_alone_is_given_back() -> None:
+    answer = solve(request_for(POSE, finger=0.01)).solution.joint_state
+    assert list(answer.name) == ["finger", *ROBOT.joint_names]
+    assert answer.position[0] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "reason"),
+    [
+        (["j1", "j1"], [0.0, 0.0], "twice"),
+        (["j1"], [np.nan], "not finite for j1"),
+        (["j1"], [0.0, 1.0], "1 names and 2"),
+    ],
+)
+def test_malformed_states_are_refused(names: list[str], values: list[float], reason: str) -> None:
+    request = request_for(POSE)
+    request.ik_request.robot_state.joint_state.name = names
+    request.ik_request.robot_state.joint_state.position = values
+    error = refusal(request)
+    assert error.code == ErrorCode.INVALID_ROBOT_STATE
+    assert f"robot_state.joint_state {reason}" in str(error).replace("names a joint ", "").replace("is ", "").replace(
+        "has ", ""
+    )
+
+
+def test_collisions_that_cannot_be_checked_are_told_in_the_message() -> None:
+    request = request_for(POSE)
+    request.ik_request.avoid_collisions = True
+    assert solve(request).error_code.message == ""
+    unchecked = solve(request, sampler_without_shapes())
+    assert unchecked.error_code.val == ErrorCode.SUCCESS
+    assert "avoid_collisions: nothing was checked" in unchecked.error_code.message
+
+
+# Fields that only MoveIt's messages have
+
+
+def as_moveit(request: GetPositionIK.Request, **more: Any) -> SimpleNamespace:
+    """The same request with fields of MoveIt's messages: those of the state, or of the constraints."""
+    wanted = request.ik_request
+    fields = {name: getattr(wanted, name) for name in wanted.get_fields_and_field_types()}
+    state = SimpleNamespace(
+        joint_state=wanted.robot_state.joint_state, is_diff=wanted.robot_state.is_diff, multi_dof_joint_state="pose",
+        attached_collision_objects=more.pop("attached_collision_objects", []),
+    )  # fmt: skip
+    names = ("joint_constraints", "position_constraints", "orientation_constraints")
+    constraints = SimpleNamespace(**{name: getattr(wanted.constraints, name) for name in names}, **more)
+    return SimpleNamespace(**{**fields, "robot_state": state, "constraints": constraints})
+
+
+def test_attached_objects_are_refused_only_where_they_would_have_to_be_checked() -> None:
+    request = request_for(POSE)
+    parse_nearest(as_moveit(request, attached_collision_objects=["box"]), ROBOT, SETTINGS)
+    request.ik_request.avoid_collisions = True
+    with pytest.raises(RequestError, match="attached_collision_objects cannot be checked") as caught:
+        parse_nearest(as_moveit(request, attached_collision_objects=["box"]), ROBOT, SETTINGS)
+    assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
+
+
+def test_visibility_constraints_and_meshes_are_refused() -> None:
+    request = request_for(POSE)
+    with pytest.raises(RequestError, match="visibility_constraints are not supported"):
+        parse_nearest(as_moveit(request, visibility_constraints=["cone"]), ROBOT, SETTINGS)
+    region = SimpleNamespace(primitives=[], primitive_poses=[], meshes=["mesh"], mesh_poses=["pose"])
+    constraint = SimpleNamespace(
+        link_name="l4",
+        constraint_region=region,
+        target_point_offset=Vector3(),
+        header=request.ik_request.pose_stamped.header,
+    )
+    message = as_moveit(request)
+    message.constraints.position_constraints = [constraint]
+    with pytest.raises(RequestError, match="of link 'l4' has a mesh"):
+        parse_nearest(message, ROBOT, SETTINGS)
+
+
+# Constraints
+
+
+def test_joint_constraint_holds_as_narrow_as_it_is() -> None:
+    for value in (-0.25, 0.28):
+        request = request_for(POSE, **WHOLE)
+        request.ik_request.constraints.joint_constraints = [limited("j3", value)]
+        q = solution(request)
+        assert abs(q[2] - value) <= 0.01 + 1e-12
+        assert_reached(q, POSE)
+
+
+@pytest.mark.parametrize("value", [3.1, -3.2, 3.1 + 4.0 * np.pi])
+def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None:
+    """On either side of half a turn, whichever the state is near to."""
+    for side in (3.0, -3.08):
+        q = np.array([side, *Q[1:]])
+        request = request_for(ROBOT.forward(q), **dict(zip(ROBOT.joint_names, q.tolist(), strict=True)))
+        request.ik_request.constraints.joint_constraints = [limited("j1", value, 0.2, 0.2)]
+        found = solution(request)
+        np.testing.assert_allclose(found, q, atol=1e-4)
+
+
+def test_several_constraints_of_a_joint_all_hold_and_a_follower_limits_its_source() -> None:
+    request = request_for(POSE, **WHOLE)
+    # lid = -2 j2 + .1, so j2 is from .55 to .75
+    request.ik_request.constraints.joint_constraints = [limited("j2", 0.5, 9.0, 0.2), limited("lid", -1.2, 0.2, 0.2)]
+    q = solution(request)
+    assert 0.55 <= q[1] <= 0.7
+
+
+def test_constraint_of_a_joint_that_the_chain_does_not_move_is_compared_with_the_state() -> None:
+    request = request_for(POSE, **WHOLE)
+    request.ik_request.constraints.joint_constraints = [limited("finger", 0.02)]
+    assert_reached(solution(request), POSE)
+    request.ik_request.constraints.joint_constraints = [limited("finger", 0.04)]
+    error = refusal(request)
+    assert error.code == ErrorCode.NO_IK_SOLUTION
+    assert "'finger' is to be from 0.03 to 0.05, and is at 0.02" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "reason"),
+    [
+        ([limited("nose", 0.0)], "'nose' is neither a joint of this chain nor in robot_state"),
+        ([limited("j2", 3.0)], "outside of its limits -2.1 to 2.1"),
+        ([limited("j2", 0.0), limited("j2", 1.0)], "those of 'j2' exclude each other"),
+        ([limited("j2", 0.0, -0.1)], "tolerances of at least 0"),
+        ([limited("j2", np.nan)], "expected a finite position"),
+    ],
+)
+def test_joint_constraints_that_cannot_be_obeyed_are_refused(constraints: list, reason: str) -> None:
+    request = request_for(POSE)
+    request.ik_request.constraints.joint_constraints = constraints
+    error = refusal(request)
+    assert error.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
+    assert reason in str(error)
+
+
+@pytest.mark.parametrize("frame", ["", "world"])
+def test_point_of_a_link_is_kept_in_its_region(frame: str) -> None:
+    others = [q for q in sampler().sample(POSE, 50, 0, timeout=20.0).positions if abs(q[2] - Q[2]) > 1.0]
+    elbow = (link_poses(ROBOT, "l5")(others[0][None])[0] @ [0.0, 0.1, -0.2, 1.0])[:3]
+    to_frame = np.linalg.inv(fixed_links(ROBOT, "base")[frame or "base"])
+    request = request_for(POSE, **WHOLE)
+    constraint = within("l5", (to_frame @ [*elbow, 1.0])[:3], 0.03, frame)
+    constraint.target_point_offset = Vector3(x=0.0, y=0.1, z=-0.2)
+    request.ik_request.constraints.position_constraints = [constraint]
+    q = solution(request)
+    assert_reached(q, POSE)
+    assert np.linalg.norm((link_poses(ROBOT, "l5")(q[None])[0] @ [0.0, 0.1, -0.2, 1.0])[:3] - elbow) <= 0.03
+
+
+@pytest.mark.parametrize("kind", ["XYZ_EULER_ANGLES", "ROTATION_VECTOR"])
+def test_link_is_turned_no_farther_than_allowed(kind: str) -> None:
+    others = [q for q in sampler().sample(POSE, 50, 0, timeout=20.0).positions if abs(q[2] - Q[2]) > 1.0]
+    wanted = link_poses(ROBOT, "l4")(others[0][None])[0][:3, :3]
+    in_base = fixed_links(ROBOT, "base")["world"][:3, :3]
+    request = request_for(POSE, **WHOLE)
+    constraint = turned("l4", in_base.T @ wanted, (0.2, 0.3, 0.1), "world")
+    constraint.parameterization = getattr(OrientationConstraint, kind)
+    request.ik_request.constraints.orientation_constraints = [constraint]
+    q = solution(request)
+    assert_reached(q, POSE)
+    turn = Rotation.from_matrix(wanted.T @ link_poses(ROBOT, "l4")(q[None])[0][:3, :3])
+    vector = in_base.T @ wanted @ turn.as_rotvec()  # along the axes of the constraint's frame
+    assert (np.abs(turn.as_euler("XYZ") if kind == "XYZ_EULER_ANGLES" else vector) <= (0.2, 0.3, 0.1)).all()
+
+
+def no_quaternion() -> OrientationConstraint:
+    result = turned("l4", np.eye(3), (1.0, 1.0, 1.0))
+    result.orientation.w = 0.0
+    return result
+
+
+@pytest.mark.parametrize(
+    ("position", "orientation", "code", "reason"),
+    [
+        (within("nose", np.zeros(3), 1.0), None, "INVALID_LINK_NAME", "no link 'nose'"),
+        (within("left_finger", np.zeros(3), 1.0), None, "INVALID_LINK_NAME", "moved by joint 'finger'"),
+        (within("l4", np.zeros(3), 1.0, "map"), None, "FRAME_TRANSFORM_FAILURE", "position_constraints: that of link"),
+        (within("l4", np.zeros(3), -1.0), None, "INVALID_GOAL_CONSTRAINTS", "size of a sphere"),
+        (PositionConstraint(link_name="l4"), None, "INVALID_GOAL_CONSTRAINTS", "has no shape"),
+        (None, turned("l4", np.eye(3), (1.0, -1.0, 1.0)), "INVALID_GOAL_CONSTRAINTS", "numbers of at least 0"),
+        (None, turned("l4", np.eye(3), (1.0, 1.0, 1.0), "map"), "FRAME_TRANSFORM_FAILURE", "orientation_constraints: "),
+        (None, no_quaternion(), "INVALID_GOAL_CONSTRAINTS", "quaternion is zero"),
+        (within("flange", np.zeros(3), 0.01), None, "NO_IK_SOLUTION", "have a link where it must not be"),
+    ],
+)  # fmt: skip
+def test_constraints_of_links_that_cannot_be_obeyed_are_refused(
+    position: PositionConstraint | None, orientation: OrientationConstraint | None, code: str, reason: str
+) -> None:
+    request = request_for(POSE)
+    request.ik_request.constraints.position_constraints = [position] if position else []
+    request.ik_request.constraints.orientation_constraints = [orientation] if orientation else []
+    error = refusal(request)
+    assert error.code.name == code
+    assert reason in str(error)
