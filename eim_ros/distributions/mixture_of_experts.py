@@ -136,7 +136,7 @@ class MixtureOfExperts:
             cumulative = self.gating(rows).exp().cumsum(-1)
             drawn.append(torch.searchsorted(cumulative, share * cumulative[:, -1:], right=True).squeeze(-1))
         component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding
-        return self.experts.select(component, context).sample(generator=generator), component
+        return self.experts.sample(component, context, generator), component
 
     def marginal_entropy(self, context: Tensor) -> Tensor:
         """H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), normalised by log n_components to [0, 1].

@@ -111,6 +111,10 @@ class NeuralExperts:
         local = self.local(padded)
         return Gaussian(local.mean[component, rank], local.scale_tril[component, rank])
 
+    def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims)."""
+        return self.select(component, context).sample(generator=generator)
+
     def take(self, index: Tensor) -> NeuralExperts:
         """Some of the experts, by their numbers (n,) of int64, in that order."""
         return NeuralExperts(self.base.take(index), self.network.take(index))

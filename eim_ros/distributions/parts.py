@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from eim_ros.distributions.gaussian import Gaussian
@@ -62,6 +63,10 @@ class Experts(Protocol):
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
         """Distribution of one expert per context: component (n_samples,) of int64, batch (n_samples,)."""
+        ...
+
+    def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims)."""
         ...
 
     def take(self, index: Tensor) -> Experts:

@@ -113,7 +113,7 @@ class RatioConfig(ReferenceConfig, AuxiliaryConfig):
         "passes without a gain on held-out pairs, over all iterations, after which the best weights return",
         minimum=1,
     )
-    validation_share: float = option(0.1, "share of the pairs held out", minimum=0.0, maximum=0.5)
+    validation_share: float = option(0.1, "share of the pairs held out; 0: no early stopping", minimum=0.0, maximum=0.5)
     evidence: float = option(
         2.0,
         "a residual network is used where it lowers the held-out loss by so many standard errors",

@@ -3,7 +3,8 @@
 phi = network, or phi = plug-in + network: the network's last layer starts at zero. It is trained by an objective of the
 Bregman family, the binary cross entropy by default, and early stopping on held-out pairs runs across iterations: a
 learner goes on from where it was, weights and Adam's moments alike; the network that phi is taken from is the learner
-at its lowest held-out loss; where the learner finds nothing better for some epochs, it goes back to that one.
+at its lowest held-out loss; where the learner finds nothing better for some epochs, it goes back to that one. With
+nothing held out there is no early stopping: the network is what the learner has become.
 
 The plug-in density does not change from iteration to iteration and neither does what it misses, log p - log p_hat: on
 top of it the network learns a fixed function. Where this does not lower the held-out loss by more than its standard
@@ -13,6 +14,7 @@ error, it has learnt noise, and the plug-in ratio is used without it.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -61,7 +63,7 @@ class NetworkRatio:
         self.base = base
         self.network = ratio_network(inputs.n_inputs, config.hidden_layers, config.dropout, generator).to(device)
         self.learner = copy.deepcopy(self.network)
-        self.optimiser = torch.optim.Adam(self.learner.parameters(), lr=config.learning_rate)
+        self.optimiser = torch.optim.Adam(self.learner.parameters(), lr=config.learning_rate, fused=True)
         self._moments = copy.deepcopy(self.optimiser.state_dict())  # those that belong to the network
         self._objective = OBJECTIVES[config.objective]
         self._iteration = 0
@@ -73,10 +75,11 @@ class NetworkRatio:
         self._adapt(model, iteration, data)
         drawn, component = model.sample_with_components(data.context, generator)
         positive, negative = self._prepared(data), self._prepared(Pairs(data.context, drawn))
-        training, rows = slice(0, self.config.n_training(len(data))), self.config.held_out(len(data))
-        held_out = positive[rows], negative[rows]
+        n_training, rows = self.config.n_training(len(data)), self.config.held_out(len(data))
+        training, held_out = slice(0, n_training), (positive[rows], negative[rows])
+        judges = held_out if n_training < len(data) else None
         resting = self._idle >= TRIALS and iteration % REST != 0
-        rejected = not resting and self._train(positive[training], negative[training], held_out, generator)
+        rejected = not resting and self._train(positive[training], negative[training], judges, generator)
         self._idle = 0 if self.base is None or self._helps(*held_out) else self._idle + 1
         phi_p, phi_q = (self._phi(part) if self._used else part.base for part in held_out)
         error = 0.0
@@ -149,34 +152,47 @@ class NetworkRatio:
         self.network.eval()
         return self.network(inputs).squeeze(-1)  # type: ignore[no-any-return]
 
-    def _phi(self, part: _Prepared) -> Tensor:
+    def _phi(self, part: _Prepared, network: nn.Module | None = None) -> Tensor:
+        network = network or self.network
+        network.eval()
         with torch.no_grad():
-            return part.base + self._output(part.inputs)
+            return part.base + torch.cat([network(rows).squeeze(-1) for rows in part.inputs.split(CHUNK_ROWS)])
 
     def _train(
         self,
         positive: _Prepared,
         negative: _Prepared,
-        held_out: tuple[_Prepared, _Prepared],
+        held_out: tuple[_Prepared, _Prepared] | None,
         generator: torch.Generator,
     ) -> bool:
-        """Some epochs of the learner, which becomes the network where it is better; whether a batch was rejected."""
-        best = self._loss(self.network, *held_out)
+        """Some epochs of the learner; whether a batch was rejected.
+
+        It becomes the network where it is better on held-out pairs, and at the end where there are none.
+        """
+        best = self._loss(self.network, *held_out) if held_out else math.inf
         for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):
             if not self._epoch(positive, negative, generator):
                 self._go_back()
                 return True
+            if held_out is None:
+                continue
             loss = self._loss(self.learner, *held_out)
             self._stale = 0 if loss < best else self._stale + 1
             if self._stale == 0:
                 best = loss
-                self.network.load_state_dict(self.learner.state_dict())
-                self._moments = copy.deepcopy(self.optimiser.state_dict())
+                self._keep()
             if self._stale >= self.config.patience:
                 self._go_back()
                 break
+        if held_out is None:
+            self._keep()
         self._trained = True
         return False
+
+    def _keep(self) -> None:
+        """Make the network what the learner is."""
+        self.network.load_state_dict(self.learner.state_dict())
+        self._moments = copy.deepcopy(self.optimiser.state_dict())
 
     def _go_back(self) -> None:
         """Make the learner what it was when it was best, weights and moments alike."""
@@ -185,10 +201,7 @@ class NetworkRatio:
         self._stale = 0
 
     def _loss(self, network: nn.Module, positive: _Prepared, negative: _Prepared) -> float:
-        network.eval()
-        with torch.no_grad():
-            phi = [part.base + network(part.inputs).squeeze(-1) for part in (positive, negative)]
-        loss_p, loss_q = self._objective(*phi)
+        loss_p, loss_q = self._objective(self._phi(positive, network), self._phi(negative, network))
         return 0.5 * float(loss_p.mean() + loss_q.mean())
 
     def _epoch(self, positive: _Prepared, negative: _Prepared, generator: torch.Generator) -> bool:

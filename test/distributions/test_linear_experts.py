@@ -47,6 +47,15 @@ def test_selected_experts_are_rows_of_all_experts():
     assert torch.equal(selected.scale_tril, experts.scale_trils[component])
 
 
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_samples_drawn_expert_by_expert_are_those_drawn_one_by_one(n_context):
+    experts = random_experts(0, 3, 2, n_context)
+    context, component = normal(generator_of(1), 200, n_context), torch.arange(200) % 2  # the third draws none
+    drawn = experts.sample(component, context, generator_of(4))
+    one_by_one = experts.select(component, context).sample(generator=generator_of(4))
+    assert torch.allclose(drawn, one_by_one, rtol=0.0, atol=1e-13)
+
+
 def test_without_context_an_expert_is_a_component():
     experts, sample = random_experts(11, 4, 3, 0), normal(generator_of(12), 6, 3)
     context = torch.zeros(6, 0, dtype=torch.float64)

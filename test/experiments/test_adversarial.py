@@ -33,7 +33,7 @@ def test_weights_are_learnt_both_ways_where_there_are_several():
 
 def test_known_ratio_is_for_eim_itself():
     known = [cell["method"] for cell in EXPERIMENT.cells(SMALL) if cell["estimator"] == "known"]
-    assert known == ["EIM", "VIPS"] * 2
+    assert sorted(known) == ["EIM", "EIM", "VIPS", "VIPS"]
 
 
 @pytest.mark.parametrize("cell", EXPERIMENT.cells(SMALL), ids=lambda cell: "-".join(map(str, cell.values())))

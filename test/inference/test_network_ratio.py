@@ -64,6 +64,14 @@ def test_network_that_says_nothing_is_reported_as_collapsed(constant):
     assert ratio.fit(data, MODEL, 0, generator_of(6)).collapsed
 
 
+def test_without_held_out_pairs_the_network_is_the_learner_even_where_it_became_worse():
+    data = samples(500, MODEL)
+    ratio = network(data, learning_rate=0.3, validation_share=0.0)  # there is nothing to learn but noise
+    report = ratio.fit(data, MODEL, 0, generator_of(6))
+    assert report.loss > math.log(2.0)  # the start had log 2
+    assert torch.equal(ratio.network[-1].weight, ratio.learner[-1].weight)
+
+
 def test_ratio_beyond_the_range_of_the_sigmoid_keeps_its_gradient():
     """Two Gaussians 20 deviations apart: phi reaches 200, where log(sigmoid + tiny) would have lost its gradient."""
     near, far = gaussian(0.0, 0.0, 1.0), gaussian(20.0, 0.0, 1.0)

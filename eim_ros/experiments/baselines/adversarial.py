@@ -77,13 +77,12 @@ def fit_adversarially(
     deviation, mean = torch.std_mean(data, 0)
     standardised = ((data - mean) / deviation).to(torch.float32)
     shift, scale = mean.to(torch.float32), deviation.to(torch.float32)
-    of_discriminator = torch.optim.Adam(discriminator.parameters(), lr=config.learning_rate, betas=BETAS)
-    of_model = torch.optim.Adam(model.parameters(), lr=config.generator_rate, betas=BETAS)
+    of_discriminator = torch.optim.Adam(discriminator.parameters(), lr=config.learning_rate, betas=BETAS, fused=True)
+    of_model = torch.optim.Adam(model.parameters(), lr=config.generator_rate, betas=BETAS, fused=True)
 
     def drawn() -> Tensor:
         return (weights.draw(model, config.batch_size, generator) - shift) / scale
 
-    mixture = model.mixture()
     for step in range(config.n_steps):
         for _ in range(game.n_discriminator_steps):
             real = standardised[torch.randint(len(data), (config.batch_size,), generator=generator)]
@@ -91,16 +90,21 @@ def fit_adversarially(
                 fake = drawn()
             loss = _discriminator_loss(game, discriminator, real, fake, generator)
             if not _step(of_discriminator, loss):
-                return AdversarialFit(mixture, step)
+                return AdversarialFit(model.mixture(), step)
             if game.weight_limit > 0.0:
                 with torch.no_grad():
                     for parameter in discriminator.parameters():
                         parameter.clamp_(-game.weight_limit, game.weight_limit)
         score = discriminator(drawn()).squeeze(-1)
-        if not _step(of_model, game.generator_loss(score) + weights.loss(model, generator)) or not model.finite():
-            return AdversarialFit(mixture, step)
-        mixture = model.mixture()
-    return AdversarialFit(mixture, config.n_steps)
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        if not _step(of_model, game.generator_loss(score) + weights.loss(model, generator)):
+            return AdversarialFit(model.mixture(), step)
+        if not model.finite():
+            with torch.no_grad():
+                for parameter, value in zip(model.parameters(), before, strict=True):
+                    parameter.copy_(value)
+            return AdversarialFit(model.mixture(), step)
+    return AdversarialFit(model.mixture(), config.n_steps)
 
 
 def _discriminator_loss(
@@ -117,11 +121,10 @@ def _discriminator_loss(
 
 
 def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
-    """One step; False, and none, if the loss or a gradient is not finite."""
+    """One step; False, and none, if the loss is not finite, as it is after a gradient that was not."""
+    if not bool(torch.isfinite(loss)):
+        return False
     optimiser.zero_grad()
     loss.backward()
-    gradients = [p.grad for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
-    if not bool(torch.isfinite(torch.stack([loss.detach(), *(g.square().sum() for g in gradients)])).all()):
-        return False
     optimiser.step()
     return True

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from eim_ros.distributions import GaussianMixture
+from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
 
@@ -73,11 +73,20 @@ class MixtureDensityNetwork(nn.Module):
         scale_trils = factors.tril(-1) + torch.diag_embed(diagonal)
         return GaussianMixture(logits, means.reshape(-1, self.n_components, self.n_dims), scale_trils)
 
+    def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
+        """Log densities [nat] (n,) of samples (n, n_dims) at contexts (n, n_context), in float32."""
+        if self.network is not None:
+            return self(context).log_prob(sample)
+        return MixtureOfExperts.from_mixture(self._shared()).log_prob(context, sample)  # one mixture, not n copies
+
     def without_context(self) -> GaussianMixture:
         """The one mixture of data without contexts, in float64."""
+        with torch.no_grad():
+            return self._shared().to(dtype=torch.float64)
+
+    def _shared(self) -> GaussianMixture:
         batch = self(self.center.new_zeros(1, 0))
-        tensors = {name: value[0].detach().to(torch.float64) for name, value in batch.tensors().items()}
-        return GaussianMixture.from_tensors(tensors)
+        return GaussianMixture.from_tensors({name: value[0] for name, value in batch.tensors().items()})
 
 
 @torch_threads()
@@ -101,12 +110,12 @@ def fit_mixture_density(
         All randomness.
     """
     model = MixtureDensityNetwork(start, context, config.hidden_layers, generator)
-    optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
-    target = sample.to(torch.float32)
+    optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
+    given, target = context.to(torch.float32), sample.to(torch.float32)
     for _ in range(config.n_steps):
         rows = torch.randint(len(sample), (config.batch_size,), generator=generator)
         optimiser.zero_grad()
-        loss = -model(context[rows]).log_prob(target[rows]).mean()
+        loss = -model.log_prob(given[rows], target[rows]).mean()
         loss.backward()
         optimiser.step()
     return model

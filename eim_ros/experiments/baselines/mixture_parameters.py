@@ -41,13 +41,20 @@ class MixtureParameters(nn.Module):
         return GaussianMixture(self.logits, self.means, self.scale_trils())
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """Samples of every component, (n_samples, n_components, n_dims), through which gradients flow."""
-        noise = torch.randn(n_samples, *self.means.shape, generator=generator)
-        return self.means + torch.einsum("kij,nkj->nki", self.scale_trils(), noise)
+        """Samples of every component, (n_samples, n_components, n_dims), through which gradients flow.
+
+        Those in one row come of the same noise: whoever takes one of each row has independent samples, and all of them
+        are one matrix product.
+        """
+        k, d = self.means.shape
+        noise = torch.randn(n_samples, d, generator=generator)
+        return self.means + (noise @ self.scale_trils().reshape(k * d, d).T).reshape(n_samples, k, d)
 
     def finite(self) -> bool:
-        """Whether all parameters are, and the factors they stand for."""
-        return all(bool(torch.isfinite(value).all()) for value in (*self.parameters(), self.scale_trils()))
+        """Whether all parameters are, and the factors they stand for are not singular."""
+        diagonal = self.log_diagonal.detach().exp()
+        sums = torch.stack([value.detach().sum() for value in self.parameters()] + [diagonal.sum()])
+        return bool(torch.isfinite(sums).all() and (diagonal > 0.0).all())
 
     def mixture(self) -> GaussianMixture:
         """A copy of the present mixture in float64."""

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from eim_ros.distributions import MixtureOfExperts
 from eim_ros.experiments.baselines.mixture_parameters import MixtureParameters
 
 __all__ = ["GumbelSoftmax", "MutualInformation", "WeightLearning", "mutual_information"]
@@ -73,8 +74,8 @@ class MutualInformation:
     def draw(self, model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
         weights = torch.softmax(model.logits.detach(), -1)
         chosen = torch.multinomial(weights, n_samples, replacement=True, generator=generator)
-        noise = torch.randn(n_samples, model.means.shape[-1], 1, generator=generator)
-        return model.means[chosen] + (model.scale_trils()[chosen] @ noise).squeeze(-1)
+        index = chosen[:, None, None].expand(-1, 1, model.means.shape[-1])
+        return model.draw(n_samples, generator).gather(1, index).squeeze(1)
 
     def loss(self, model: MixtureParameters, generator: torch.Generator) -> Tensor:
         return -self.weight * mutual_information(model, self.n_samples, generator)
@@ -84,6 +85,8 @@ def mutual_information(model: MixtureParameters, n_samples: int, generator: torc
     """I(x, z) = H(z) - E_q(x)[H(z|x)] [nat], by samples of every component; differentiable."""
     mixture = model.differentiable()
     weights = mixture.log_weights.exp()
-    log_posterior = mixture.log_responsibilities(model.draw(n_samples, generator))
+    sample = model.draw(n_samples, generator).flatten(0, 1)
+    posterior = MixtureOfExperts.from_mixture(mixture).log_responsibilities(sample[:, :0], sample)
+    log_posterior = posterior.reshape(n_samples, model.n_components, model.n_components)
     conditional = -(log_posterior.exp() * log_posterior).sum(-1).mean(0)
     return -(weights * mixture.log_weights).sum() - (weights * conditional).sum()
