@@ -24,14 +24,17 @@ ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-i
 VERDICTS = {True: "yes", False: "**no**", None: "not told"}
 OPENING = """# The thesis' claims beside our measurements
 
-What the thesis ([Becker 2019](#sources)) says of EIM, and what this package measured. Made by `{command}` from the result tables in
-[`{tables}`]({link}) alone: nothing is fitted, running it again changes nothing. *Classifier* is the thesis' estimator of the density
-ratio, a network that tells data from samples of the model; *plug-in* is a density fitted to the data by EM, over the model's own. Both
-are always shown. A quick setting is smaller than the thesis' in every respect; what it shows need not hold in the full one.
+What the thesis ([Becker 2019](#sources)) says of EIM, and what this package measured. Made by `{command}` from the
+result tables in [`{tables}`]({link}) alone: nothing is fitted, running it again changes nothing.
+
+*Classifier* is the thesis' estimator of the density ratio, a network that tells data from samples of the model;
+*plug-in* is a density fitted to the data by EM, over the model's own. Both are always shown. QUICK settings are smaller
+than the thesis': what they show need not hold for FULL ones.
 """
 SOURCES = """## Sources
 
-P. Becker, *Expected Information Maximization: Using the I-Projection for Mixture Density Estimation*, Master's thesis, TU Darmstadt, 2019.
+P. Becker, *Expected Information Maximization: Using the I-Projection for Mixture Density Estimation*, Master's thesis,
+TU Darmstadt, 2019.
 """
 
 
@@ -71,12 +74,15 @@ def complete_seeds(experiment: Experiment[Any], table: ResultTable, path: Path) 
         The table, that of a path, is of another experiment or has settings that this version does not know.
     """
     if table.header.experiment != experiment.name:
-        raise ConfigurationError(f"{path} holds results of {table.header.experiment}, not of {experiment.name}", str(path))
+        raise ConfigurationError(
+            f"{path} holds results of {table.header.experiment}, not of {experiment.name}", str(path)
+        )
     try:
         cells = experiment.cells(experiment.settings_type.from_mapping(table.settings))
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"{path} holds results of another version ({error}): run `eim experiment {experiment.name}` again", str(path)
+            f"{path} holds results of another version ({error}): run `eim experiment {experiment.name}` again",
+            str(path),
         ) from error
     names = list(cells[0])
     wanted = {tuple(cell[name] for name in names) for cell in cells}
@@ -144,7 +150,9 @@ def _section(one: Section, tables: str) -> str:
         lines += ["| the thesis says | estimator | we measured | agrees |", "|---|---|---|---|"]
         lines += [line for claim in one.claims for line in _lines(claim, table)]
     else:
-        text = experiment.report or (lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0])))
+        text = experiment.report or (
+            lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
+        )
         lines += ["```", *text(table), "```"]
     for path in one.figures:
         lines += ["", f"![{experiment.name}]({path})"]
@@ -159,8 +167,8 @@ def _provenance(one: Section, table: ResultTable) -> str:
     apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
-        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of CPU.{left_out}"
-        f"{apart} Versions: {versions}."
+        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of CPU."
+        f"{left_out}{apart} Versions: {versions}."
     )
 
 

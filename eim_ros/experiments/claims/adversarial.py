@@ -82,7 +82,11 @@ def _variants(table: ResultTable, estimator: str) -> dict[tuple[int, int], dict[
 
 
 CLAIMS = (
-    Claim("6.1, figure 6.1", "EIM's KL(model \\|\\| target) is below that of every adversarial method.", _below_adversarial),
+    Claim(
+        "6.1, figure 6.1",
+        "EIM's KL(model \\|\\| target) is below that of every adversarial method.",
+        _below_adversarial,
+    ),
     Claim("6.1, figure 6.2", "EIM is better than all its variants.", _best_of_variants),
     Claim("6.1, figure 6.2d", "Without the structure, the KL term does not matter.", _kl_term_without_structure),
     Claim("6.1, figure 6.2", "VIPS, which knows the density, is better than EIM.", _behind_vips),

@@ -35,8 +35,8 @@ def _ignores_a_mode(table: ResultTable, estimator: str) -> Finding | None:
     near, on_one = (min(row[name] for row in rows) for name in ("near", "on_one_mode"))
     em_near, _ = mean_and_error(of_em, "near")
     return Finding(
-        f"within three deviations of a mode {near:.1%} of the samples (EM {em_near:.1%}), closest to one and the same mode "
-        f"{on_one:.1%} (worst run)",
+        f"within three deviations of a mode {near:.1%} of the samples (EM {em_near:.1%}), closest to one and the same "
+        f"mode {on_one:.1%} (worst run)",
         near >= LEAST_NEAR and on_one >= LEAST_ON_ONE,
     )
 

@@ -27,7 +27,9 @@ def _keeps_to_one_way(table: ResultTable, estimator: str) -> Finding | None:
     if not rows:
         return None
     shares = [max(row["above"], 1.0 - row["above"]) for row in rows]
-    return Finding(f"share of samples on one side of the disc: {min(shares):.1%} (least of the seeds)", min(shares) > 0.95)
+    return Finding(
+        f"share of samples on one side of the disc: {min(shares):.1%} (least of the seeds)", min(shares) > 0.95
+    )
 
 
 CLAIMS = (
