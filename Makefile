@@ -1,11 +1,12 @@
 # make demo   sets everything up and runs the main job: train, serve, request, draw (make demo SEED=3)
 # make demo-planar  a planar robot that reaches a line: demonstrate, record, train, sample, execute
 # make test   lint and tests
+# make report docs/report from the committed result tables of eim experiment
 # make bench  benchmarks (make bench BENCH=refinement)
 # make lint   style, types and layers only
 # make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
 
-.PHONY: demo demo-planar test bench lint setup help
+.PHONY: demo demo-planar test report bench lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -35,6 +36,9 @@ lint: setup
 
 test: lint
 	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+report: setup
+	$(BIN)/eim report $(ARGS)
 
 bench:
 	@scripts/setup.sh bench

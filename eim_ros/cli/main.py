@@ -26,6 +26,7 @@ VERBS = {
     "motion": "motions from a motion prior, and how likely motions are",
     "request": "configurations for a pose, from the running service",
     "experiment": "run an experiment, print its table, draw its figures",
+    "report": "result tables of experiments beside what the thesis says",
     "demo": "the whole circle: collect, train, serve, request, draw",
     "demo-planar": "a planar robot: demonstrate, record, train, sample, execute",
 }

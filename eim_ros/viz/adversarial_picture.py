@@ -18,8 +18,8 @@ __all__ = ["draw"]
 
 TITLES = {
     "none": "one Gaussian",
-    "gumbel": "mixtures; adversarial weights by Gumbel-softmax",
-    "mutual-information": "mixtures; adversarial weights by mutual information",
+    "gumbel": "mixtures; adversarial weights\nby Gumbel-softmax",
+    "mutual-information": "mixtures; adversarial weights\nby mutual information",
 }
 MARKERS = {"network": "o", "plug-in": "D", "residual": "s", "known": "P"}
 LINEAR_BELOW = 1e-3  # [nat]: the axis is linear there, as estimates of zero may be negative
@@ -73,7 +73,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
 
 
 def _draw(path: Path, panels: list[tuple[str, list[Row]]], series: list[_Series]) -> Path:
-    figure = new_figure(1.2 + 4.8 * len(panels), 5.0)
+    figure = new_figure(1.2 + 3.4 * len(panels), 4.6)
     for axes, (title, rows) in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
         _draw_panel(axes, rows, series)
         axes.set_title(title, fontsize=10, color=INK)
@@ -81,7 +81,13 @@ def _draw(path: Path, panels: list[tuple[str, list[Row]]], series: list[_Series]
     handles = [Line2D([], [], linestyle="", label=one.label, **one.style) for one in series]  # type: ignore[arg-type]
     note = f"d: dimensions, k: components; small: a seed, large: their mean; axis linear below {LINEAR_BELOW:g} nat"
     figure.legend(
-        handles=handles, title=note, title_fontsize=8, loc="outside lower center", ncols=6, fontsize=8, frameon=False
+        handles=handles,
+        title=note,
+        title_fontsize=8,
+        loc="outside lower center",
+        ncols=min(4, len(series)),
+        fontsize=8,
+        frameon=False,
     )
     return write_figure(figure, path)
 

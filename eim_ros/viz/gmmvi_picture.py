@@ -8,11 +8,13 @@ from matplotlib.axes import Axes
 
 from eim_ros.experiments.gmmvi_problems import PROBLEMS
 from eim_ros.experiments.table import ResultTable, Row
-from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.figure_file import write_figure
 from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
+from eim_ros.viz.panels import panel_figure
 
 __all__ = ["draw"]
 
+COLOURS = (*GROUP_COLOURS[2:], INK)  # without those of EIM and EM
 SHOWN = 20.0  # [nat] above the best of a panel; what is worse is a triangle at its top
 
 
@@ -32,9 +34,14 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     list of Path
     """
     targets = table.distinct("target")
-    figure = new_figure(3.4 * len(targets), 3.6)
-    for axes, name in zip(figure.subplots(1, len(targets), squeeze=False)[0], targets, strict=True):
+    figure, panels = panel_figure(len(targets), 4.2, 3.2)
+    for axes, name in zip(panels, targets, strict=True):
         _draw_target(axes, name, table.where(target=name))
+    figure.supxlabel(
+        f"dot: a run; line: the paper's mean; triangle: runs over {SHOWN:g} nat above the best, with the least of them",
+        fontsize=9,
+        color=MUTED,
+    )
     return [write_figure(figure, folder / "gmmvi.png")]
 
 
@@ -45,21 +52,22 @@ def _draw_target(axes: Axes, name: str, rows: list[Row]) -> None:
     for place, algorithm in enumerate(algorithms):
         values = [-row["elbo"] for row in rows if row["method"] == algorithm]
         shown = [value for value in values if value <= top]
-        colour = GROUP_COLOURS[place % len(GROUP_COLOURS)]
+        colour = COLOURS[place % len(COLOURS)]
         axes.scatter([place] * len(shown), shown, s=22, color=colour, zorder=3)
         if len(shown) < len(values):
             least = min(value for value in values if value > top)
             axes.plot([place], [0.97], "^", color=colour, markersize=5, transform=axes.get_xaxis_transform())
             axes.text(
-                place, 0.94, f"{least:.3g}", ha="center", va="top", fontsize=7, transform=axes.get_xaxis_transform()
+                place, 0.94, f"{least:.3g}", ha="center", va="top", fontsize=8, transform=axes.get_xaxis_transform()
             )
         if algorithm in paper:
             axes.plot([place - 0.3, place + 0.3], [paper[algorithm]] * 2, color=MUTED, linewidth=1.5, zorder=2)
     axes.margins(y=0.15)
-    axes.set_xticks(range(len(algorithms)), algorithms, fontsize=7, rotation=20)
+    axes.set_xticks(range(len(algorithms)), algorithms)
     axes.set_xlim(-0.6, len(algorithms) - 0.4)
-    axes.set_title(f"{name}: -ELBO [nat], line: the paper's", fontsize=8, color=INK)
+    axes.set_title(name, fontsize=9, color=INK)
+    axes.set_ylabel("-ELBO [nat]", fontsize=9)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     for spine in axes.spines.values():
         spine.set_color(LIMITS)
-    axes.tick_params(labelsize=7, colors=MUTED, length=0)
+    axes.tick_params(labelsize=8, colors=MUTED, length=0)

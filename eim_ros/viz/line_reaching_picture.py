@@ -17,6 +17,7 @@ from eim_ros.viz.planar_arms import draw_arms, draw_task
 __all__ = ["draw"]
 
 MOST_COLUMNS = 4
+CURVES_HEIGHT, ROW_HEIGHT = 3.6, 2.4  # [inch]
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
@@ -37,14 +38,15 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     methods = list(dict.fromkeys((row["method"], row["estimator"]) for row in rows))
     counts = sorted({row["n_components"] for row in rows})
     shown = _some(counts)
-    figure = new_figure(3.4 * len(shown) + 1.0, 3.4 + 3.1 * len(methods), dpi=90)
-    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(3.4, 3.1 * len(methods)))[:, 0]
+    figure = new_figure(2.6 * len(shown) + 2.4, CURVES_HEIGHT + ROW_HEIGHT * len(methods), dpi=90)
+    heights = (CURVES_HEIGHT, ROW_HEIGHT * len(methods))
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
     left, right = above.subplots(1, 2)
     _draw_curves(left, table, methods, counts, "distance", "mean distance to the line [m]")
     left.set_yscale("log")
-    left.legend(frameon=False, fontsize=9)
     _draw_curves(right, table, methods, counts, "coverage", "coverage of the line [share]")
     right.set_ylim(0.0, 1.0)
+    above.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     panels = below.subplots(len(methods), 2 * len(shown), squeeze=False, width_ratios=(2.6, 1.0) * len(shown))
     for line, (method, ratio) in zip(panels, methods, strict=True):
         for column, count in enumerate(shown):
@@ -53,12 +55,14 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
             expert = table.where(method=EXPERT, seed=row["seed"])[0]
             _draw_samples(arms, arm, task, row, METHOD_COLOURS[method])
             _draw_histogram(bars, arm, task, row["histogram"], expert["histogram"], METHOD_COLOURS[method])
-            arms.set_title(f"{method_label(method, ratio)}, {count}: {row['distance']:.2f} m", fontsize=8, color=INK)
+            label = f"{method_label(method, ratio)}\n{count}: {row['distance']:.2f} m"
+            arms.set_title(label, fontsize=8, color=INK)
             bars.set_title(f"{row['coverage']:.2f}", fontsize=9, color=MUTED)
     below.supxlabel(
-        "arms: 60 samples, axes in metres; green: the line; bars: tips within .1 m of it, outline: test data; "
-        "above them the coverage",
-        fontsize=8,
+        "lines: 60 sampled arms, axes in metres; black dots: their tips, square: their base; green: the line; above: "
+        "method, components, mean distance\nbars: share of tips within .1 m along the line, outline: test data; above "
+        "them the coverage, the overlap of both",
+        fontsize=9,
         color=MUTED,
     )
     return [write_figure(figure, folder / "line_reaching.png")]
@@ -85,7 +89,8 @@ def _draw_curves(
             linestyle=RATIO_LINES[ratio],
             label=method_label(method, ratio),
         )
-    axes.set_xlabel("components", fontsize=9)
+    axes.set_xticks(counts)
+    axes.set_xlabel("number of components", fontsize=9)
     axes.set_ylabel(label, fontsize=9)
     axes.grid(color=FAINT, linewidth=0.5)
 

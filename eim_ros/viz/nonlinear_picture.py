@@ -17,7 +17,7 @@ from eim_ros.viz.palette import INK, METHOD_COLOURS, MUTED, method_label
 __all__ = ["draw"]
 
 CONTEXTS = torch.linspace(-1.0, 1.0, N_DRAWN, dtype=torch.float64).unsqueeze(-1)
-N_HEIGHTS = 300
+N_HEIGHTS = 150
 LIMIT = {"sine": 1.6, "modes": 2.2, "spread": 6.0}  # of the sample's axis
 FORMULAS = {
     "sine": r"$\mathcal{N}(\sin 2.5\pi y,\ .1^2)$",
@@ -42,7 +42,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     rows = table.where(seed=min(table.values("seed")))
     targets = list(dict.fromkeys(row["target"] for row in rows))
     methods = sorted({(row["method"], row["estimator"]) for row in rows})
-    figure = new_figure(11, 2.8 * (1 + len(methods)))
+    figure = new_figure(10, 2.1 * (1 + len(methods)), dpi=90)
     panels = figure.subplots(1 + len(methods), len(targets), sharex=True, squeeze=False)
     for column, name in enumerate(targets):
         _draw_density(panels[0][column], TARGETS[name](CONTEXTS), LIMIT[name], INK)
@@ -55,7 +55,11 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         panels[-1][column].set_xlabel("context y", fontsize=9)
     for axes, label in zip(panels[:, 0], ["target", *(method_label(*method) for method in methods)], strict=True):
         axes.set_ylabel(f"{label}\nx", fontsize=9)
-    figure.supxlabel("shade: density, relative to the highest at the same context", fontsize=8, color=MUTED)
+    figure.supxlabel(
+        "shade: density, relative to the highest at the same context; near: within three deviations",
+        fontsize=9,
+        color=MUTED,
+    )
     return [write_figure(figure, folder / "nonlinear.png")]
 
 
@@ -71,6 +75,8 @@ def _draw_density(axes: Axes, model: GaussianMixture, limit: float, colour: str)
     density = model.log_prob(height[:, None, None].expand(-1, N_DRAWN, 1)).exp()
     shades = LinearSegmentedColormap.from_list("shades", ["white", colour])
     shaded = (density / density.amax(0)).sqrt().numpy()
-    axes.imshow(shaded, origin="lower", extent=(-1.0, 1.0, -limit, limit), aspect="auto", cmap=shades)
+    axes.imshow(
+        shaded, origin="lower", extent=(-1.0, 1.0, -limit, limit), aspect="auto", cmap=shades, interpolation="nearest"
+    )
     axes.set_xticks([-1.0, -0.5, 0.0, 0.5, 1.0])
     axes.tick_params(labelsize=8)

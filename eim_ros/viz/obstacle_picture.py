@@ -8,8 +8,9 @@ import torch
 
 from eim_ros.experiments.obstacle import ObstacleConfig, obstacle_arm
 from eim_ros.experiments.table import ResultTable
-from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.figure_file import write_figure
 from eim_ros.viz.palette import INK, METHOD_COLOURS, method_label
+from eim_ros.viz.panels import panel_figure
 from eim_ros.viz.planar_arms import draw_arms, draw_task
 
 __all__ = ["draw"]
@@ -30,16 +31,20 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     """
     arm, task = obstacle_arm(ObstacleConfig.from_mapping(table.settings))
     rows = table.where(seed=min(table.values("seed")))
-    figure = new_figure(4.0 * len(rows), 4.6)
-    panels = figure.subplots(1, len(rows), sharex=True, sharey=True)
+    figure, panels = panel_figure(len(rows), 3.6, 3.3)
     for axes, row in zip(panels, rows, strict=True):
         draw_task(axes, task)
         draw_arms(axes, arm, torch.tensor(row["samples"], dtype=torch.float64), METHOD_COLOURS[row["method"]])
         label = method_label(row["method"], row["estimator"])
-        axes.set_title(f"{label}: {row['collisions']:.1%} collide, {row['distance']:.2f} m off", fontsize=9, color=INK)
+        figures = f"{row['collisions']:.1%} collide, {row['distance']:.2f} m off"
+        axes.set_title(f"{label}\n{figures}", fontsize=9, color=INK)
         axes.set_xlim(-0.35 * arm.reach, 1.0 * arm.reach)
-        axes.set_ylim(-0.65 * arm.reach, 0.65 * arm.reach)
+        axes.set_ylim(-0.55 * arm.reach, 0.55 * arm.reach)
         axes.set_xlabel("x [m]", fontsize=8)
-    panels[0].set_ylabel("y [m]", fontsize=8)
-    figure.supxlabel("arms: 60 samples; black: tips and base; green: the point to reach; orange: the disc", fontsize=8)
+        axes.set_ylabel("y [m]", fontsize=8)
+    figure.supxlabel(
+        "lines: 60 sampled arms; black dots: their tips, square: their base; green: the point to reach; red: the disc\n"
+        "off: mean distance of the tips to the point",
+        fontsize=9,
+    )
     return [write_figure(figure, folder / "obstacle.png")]

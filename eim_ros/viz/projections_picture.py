@@ -38,11 +38,16 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     list of Path
     """
     found = projections_of(table.where(seed=min(table.values("seed"))))
-    figure = new_figure(14, 4.8)
+    figure = new_figure(11, 4.2)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.5, 1.0, 1.0))
     _draw_two_modes(left, found.two_modes)
     _draw_isotropic(middle, found.isotropic)
     _draw_mean_field(right, found.mean_field)
+    figure.supxlabel(
+        "middle and right: ellipses at one and two deviations, of the target dark and light grey, of models thick and thin",
+        fontsize=9,
+        color=MUTED,
+    )
     return [write_figure(figure, folder / "projections.png")]
 
 
@@ -88,7 +93,7 @@ def _draw_mean_field(axes: Axes, found: MeanField) -> None:
     axes.set_ylim(-3.8, 3.2)
     axes.set_aspect("equal")
     axes.legend(loc="upper left", fontsize=8, frameon=False)
-    _finish(axes, "independent coordinates for correlation .9", "x$_1$", "x$_2$")
+    _finish(axes, "independent q, correlation .9", "x$_1$", "x$_2$")
 
 
 def _ellipse(model: Gaussian, radius: float) -> FloatArray:

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 
 from eim_ros.experiments.table import ResultTable, Row, mean_and_error
 from eim_ros.experiments.traffic import SYNTHETIC, TEST_DATA
-from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.figure_file import write_figure
 from eim_ros.viz.palette import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, method_label
+from eim_ros.viz.panels import panel_figure
 
 __all__ = ["draw"]
 
@@ -35,8 +36,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     methods = list(dict.fromkeys((r["method"], r["estimator"]) for r in table.rows if r["method"] != TEST_DATA))
     seed = table.distinct("seed")[0]
     truth = table.where(method=TEST_DATA, seed=seed)[0]
-    figure = new_figure(4.4 + 3.6 * (1 + len(methods)), 4.4)
-    left, first, *others = figure.subplots(1, 2 + len(methods), width_ratios=(1.2, *[1.0] * (1 + len(methods))))
+    figure, (left, first, *others) = panel_figure(2 + len(methods), 3.6, 3.8)
     name = f"{truth['data']}: not measured traffic" if truth["data"] == SYNTHETIC else str(truth["data"])
     figure.suptitle(f"Vehicles off the road, {name}", fontsize=10, color=INK)
     _draw_shares(left, table, methods)
@@ -48,6 +48,10 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         _draw_map(axes, truth, row, METHOD_COLOURS[method])
         label = f"{method_label(method, ratio)}, {count} components\n{float(row['off_road']):.1%} off the road"
         axes.set_title(label, fontsize=9, color=INK)
+    figure.supxlabel(
+        f"maps, of one seed: grey: road; lines: up to {N_TRAJECTORIES} trajectories; dots: the given positions",
+        fontsize=9,
+    )
     return [write_figure(figure, folder / "traffic.png")]
 
 
@@ -71,7 +75,8 @@ def _draw_shares(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     axes.set_xlabel("number of components", fontsize=9)
     axes.set_ylabel("positions off the road [%]", fontsize=9)
     n_seeds = len(table.distinct("seed"))
-    axes.set_title(f"mean of {n_seeds} seed{'s' if n_seeds > 1 else ''}, bars: standard error", fontsize=9, color=INK)
+    title = f"means of {n_seeds} seeds\nbars: standard error" if n_seeds > 1 else "one seed"
+    axes.set_title(title, fontsize=9, color=INK)
     axes.legend(fontsize=8, frameon=False)
 
 
@@ -91,5 +96,5 @@ def _draw_map(axes: Axes, truth: Row, row: Row, colour: str) -> None:
     axes.set_xlim(left - MARGIN, right + MARGIN)
     axes.set_ylim(y - MARGIN, y + cell * len(truth["road"]) + MARGIN)
     axes.set_aspect("equal")
-    axes.set_xlabel("x [m]; grey: road; dot: given position", fontsize=8)
+    axes.set_xlabel("x [m]", fontsize=9)
     axes.set_ylabel("y [m]", fontsize=9)

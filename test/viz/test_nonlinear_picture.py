@@ -20,7 +20,7 @@ def test_picture_shows_each_target_above_its_models(tmp_path):
     (path,) = draw(ResultTable(Header("nonlinear", {}, {}), rows), tmp_path)
     image = imread(path)[..., :3]
     height, width = image.shape[:2]
-    assert (height, width) == (840, 1100)
+    assert (height, width) == (567, 900)
     thirds = [image[i * height // 3 : (i + 1) * height // 3] for i in range(3)]
     blue = [float(((part[..., 2] - part[..., 0]) > 0.3).mean()) for part in thirds]
     orange = [float(((part[..., 0] - part[..., 2]) > 0.3).mean()) for part in thirds]

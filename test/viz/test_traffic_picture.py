@@ -34,9 +34,12 @@ def test_each_method_has_its_colour_on_its_map(tmp_path):
     (path,) = traffic_picture.draw(table(SYNTHETIC), tmp_path)
     image = imread(path)[..., :3]
     red, blue = image[..., 0], image[..., 2]
-    columns = np.linspace(0.27, 1.0, 5) * image.shape[1]  # behind the panel of shares
-    maps = [slice(int(a), int(b)) for a, b in zip(columns, columns[1:], strict=False)]
-    orange, bluish = ([float((sign * (red - blue) > 0.15)[:, part].mean()) for part in maps] for sign in (1, -1))
+    height, width = red.shape
+    maps = [  # in reading order, behind the panel of shares
+        (slice(row * height // 2, (row + 1) * height // 2), slice(column * width // 3, (column + 1) * width // 3))
+        for row, column in ((0, 1), (0, 2), (1, 0), (1, 1))
+    ]
+    orange, bluish = ([float((sign * (red - blue) > 0.15)[part].mean()) for part in maps] for sign in (1, -1))
     assert np.argmax(orange) == 1
     assert min(bluish[2:]) > 2.0 * max(bluish[:2])
 

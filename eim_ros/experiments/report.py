@@ -1,0 +1,189 @@
+"""The report: for each experiment what the thesis says, what a result table says, and with which estimator.
+
+Everything comes from tables, nothing is fitted. Only seeds whose rows are complete count. How much of the full settings
+a table is of stands before any figure of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.experiments.claims import Claim, Finding
+from eim_ros.experiments.claims.claim import ALWAYS_SHOWN
+from eim_ros.experiments.experiment import Experiment
+from eim_ros.experiments.summary import summary
+from eim_ros.experiments.table import ResultTable
+
+__all__ = ["Section", "complete_seeds", "report_text"]
+
+ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network", "known": "density known"}
+VERDICTS = {True: "yes", False: "**no**", None: "not told"}
+OPENING = """# The thesis' claims beside our measurements
+
+What the thesis ([Becker 2019](#sources)) says of EIM, and what this package measured. Made by `{command}` from the
+result tables in [`{tables}`]({link}) alone: nothing is fitted, running it again changes nothing.
+
+*Classifier* is the thesis' estimator of the density ratio, a network that tells data from samples of the model;
+*plug-in* is a density fitted to the data by EM, over the model's own. Both are always shown. QUICK settings are smaller
+than the thesis': what they show need not hold for FULL ones.
+"""
+SOURCES = """## Sources
+
+P. Becker, *Expected Information Maximization: Using the I-Projection for Mixture Density Estimation*, Master's thesis,
+TU Darmstadt, 2019.
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment in the report.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    claims : sequence of Claim
+        Of the thesis; empty where it says nothing.
+    table : ResultTable, optional
+        With the complete seeds alone; None where there is none.
+    n_left_out : int
+        Rows of other seeds.
+    link : str
+        From the report to the table.
+    figures : sequence of str
+        From the report to each.
+    """
+
+    experiment: Experiment[Any]
+    claims: Sequence[Claim]
+    table: ResultTable | None = None
+    n_left_out: int = 0
+    link: str = ""
+    figures: Sequence[str] = ()
+
+
+def complete_seeds(experiment: Experiment[Any], table: ResultTable, path: Path) -> ResultTable:
+    """The rows of those seeds that have all cells, and of no other.
+
+    Raises
+    ------
+    ConfigurationError
+        The table, that of a path, is of another experiment or has settings that this version does not know.
+    """
+    if table.header.experiment != experiment.name:
+        raise ConfigurationError(
+            f"{path} holds results of {table.header.experiment}, not of {experiment.name}", str(path)
+        )
+    try:
+        cells = experiment.cells(experiment.settings_type.from_mapping(table.settings))
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{path} holds results of another version ({error}): run `eim experiment {experiment.name}` again",
+            str(path),
+        ) from error
+    names = list(cells[0])
+    wanted = {tuple(cell[name] for name in names) for cell in cells}
+    found: dict[int, set[tuple[Any, ...]]] = {}
+    for row in table.rows:
+        found.setdefault(row["seed"], set()).add(tuple(row.get(name) for name in names))
+    return table.with_rows(row for row in table.rows if found[row["seed"]] >= wanted)
+
+
+def report_text(sections: Sequence[Section], tables: str, link: str, command: str) -> str:
+    """The report in Markdown.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+    tables : str
+        The folder of tables, as readers know it.
+    link : str
+        From the report to this folder.
+    command : str
+        That makes the report.
+    """
+    parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections)]
+    return "\n".join([*parts, *(_section(one, tables) for one in sections), SOURCES])
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    lines = [
+        "Claims that agree, of those that the rows can tell:",
+        "",
+        "| experiment | setting | seeds | classifier | plug-in | others |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in sections:
+        name = one.experiment.name
+        if one.table is None or not one.table.rows:
+            lines.append(f"| [{name}](#{name}) | **no table** | | | | |")
+            continue
+        kind, _ = _setting(one.experiment, one.table)
+        findings = [claim.findings(one.table) for claim in one.claims]
+        columns = [_score(findings, [estimator]) for estimator in ALWAYS_SHOWN]
+        others = _score(findings, [key for key in ESTIMATORS if key not in ALWAYS_SHOWN])
+        n_seeds = len(one.table.distinct("seed"))
+        lines.append(f"| [{name}](#{name}) | {kind} | {n_seeds} | {' | '.join(columns)} | {others} |")
+    return "\n".join([*lines, ""])
+
+
+def _score(findings: Sequence[Mapping[str, Finding]], estimators: Sequence[str]) -> str:
+    verdicts = [one[key].agrees for one in findings for key in estimators if key in one]
+    told = [verdict for verdict in verdicts if verdict is not None]
+    return f"{sum(told)} of {len(told)}" if told else ""
+
+
+def _section(one: Section, tables: str) -> str:
+    experiment, table = one.experiment, one.table
+    lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
+    if table is None or not table.rows:
+        unfinished = f" of a complete seed ({one.n_left_out} rows so far)" if one.n_left_out else ""
+        lines += [f"**No table{unfinished}.** `eim experiment {experiment.name} --output {tables}` makes it.", ""]
+        if one.claims:
+            lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
+        return "\n".join(lines)
+    lines += [_provenance(one, table), ""]
+    if one.claims:
+        lines += ["| the thesis says | estimator | we measured | agrees |", "|---|---|---|---|"]
+        lines += [line for claim in one.claims for line in _lines(claim, table)]
+    else:
+        text = experiment.report or (
+            lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
+        )
+        lines += ["```", *text(table), "```"]
+    for path in one.figures:
+        lines += ["", f"![{experiment.name}]({path})"]
+    return "\n".join([*lines, ""])
+
+
+def _provenance(one: Section, table: ResultTable) -> str:
+    kind, differences = _setting(one.experiment, table)
+    seeds = ", ".join(map(str, sorted(table.distinct("seed"))))
+    versions = ", ".join(f"{name} {version}" for name, version in table.header.versions.items())
+    left_out = f" {one.n_left_out} rows of unfinished seeds are left out." if one.n_left_out else ""
+    apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
+    minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
+    return (
+        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of CPU."
+        f"{left_out}{apart} Versions: {versions}."
+    )
+
+
+def _lines(claim: Claim, table: ResultTable) -> list[str]:
+    """Lines of the table for a claim, whose words stand in the first."""
+    lines = []
+    for number, (estimator, finding) in enumerate(claim.findings(table).items()):
+        words = f"{claim.text} ({claim.source})" if number == 0 else ""
+        lines.append(f"| {words} | {ESTIMATORS[estimator]} | {finding.measured} | {VERDICTS[finding.agrees]} |")
+    return lines
+
+
+def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
+    """Which preset a table is of, in capitals, and in what it differs from the full one."""
+    found = experiment.settings_type.from_mapping(table.settings).to_mapping()
+    full, quick = (experiment.preset(is_quick).settings.to_mapping() for is_quick in (False, True))
+    differences = [f"{name} {value} (full: {full[name]})" for name, value in found.items() if value != full[name]]
+    return "FULL" if found == full else "QUICK" if found == quick else "NEITHER FULL NOR QUICK", differences
