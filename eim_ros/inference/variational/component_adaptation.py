@@ -44,6 +44,15 @@ class Mixture:
         """Log density [nat], (n_samples,)."""
         return mixture_log_prob(self.components, self.log_weights, sample)
 
+    def take(self, index: Tensor) -> Mixture:
+        """Of some of the components, by their numbers (n,)."""
+        return Mixture(
+            normalised(self.log_weights[index]),
+            self.components.take(index),
+            self.records.take(index),
+            self.n_additions,
+        )
+
 
 class ComponentAdaptation(Protocol):
     """A rule for the number of components."""
@@ -138,13 +147,7 @@ class AdaptiveComponents:
         if self.delete_after > 0:
             useless = self.useless(mixture.records)
             if bool(useless.any()):
-                kept = (~useless).nonzero().flatten()
-                mixture = Mixture(
-                    normalised(mixture.log_weights[kept]),
-                    mixture.components.take(kept),
-                    mixture.records.take(kept),
-                    mixture.n_additions,
-                )
+                mixture = mixture.take((~useless).nonzero().flatten())
         due = self.add_every > 0 and iteration > 1 and iteration % self.add_every == 0
         if due and mixture.components.n_components < self.max_components:
             return self._with_addition(mixture, reservoir, first_entropy, generator)

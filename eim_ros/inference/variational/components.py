@@ -79,6 +79,10 @@ class Densities(Protocol):
         """Gradient of the log densities, averaged with shares (n_samples, n_components), (n_samples, n_dims)."""
         ...
 
+    def take(self, index: Tensor) -> Densities:
+        """Those of some components, by their numbers (n,)."""
+        ...
+
 
 class Components(Protocol):
     """Gaussian components with one kind of covariance; immutable."""
@@ -174,6 +178,10 @@ class Components(Protocol):
 
     def take(self: ComponentsT, index: Tensor) -> ComponentsT:
         """Some of the components, by their numbers (n,) or a mask (n_components,)."""
+        ...
+
+    def halves(self: ComponentsT, share: float) -> tuple[ComponentsT, ComponentsT]:
+        """Two for each, at mu +- sqrt(share) v, v the longest axis of Sigma; together of its mean and covariance."""
         ...
 
     def joined(self: ComponentsT, other: ComponentsT) -> ComponentsT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -90,6 +91,12 @@ class DiagonalComponents:
     def take(self, index: Tensor) -> DiagonalComponents:
         return DiagonalComponents(self.means[index], self.scales[index])
 
+    def halves(self, share: float) -> tuple[DiagonalComponents, DiagonalComponents]:
+        longest = torch.nn.functional.one_hot(self.scales.argmax(-1), self.n_dims).to(self.scales)
+        apart = math.sqrt(share) * longest * self.scales
+        scales = self.scales * (1.0 - share * longest).sqrt()
+        return DiagonalComponents(self.means + apart, scales), DiagonalComponents(self.means - apart, scales)
+
     def joined(self, other: DiagonalComponents) -> DiagonalComponents:
         return DiagonalComponents(torch.cat([self.means, other.means]), torch.cat([self.scales, other.scales]))
 
@@ -118,3 +125,8 @@ class _Densities:
         local = sample - self._center
         square, linear = (share @ self._coefficients).chunk(2, -1)
         return 2.0 * square * local + linear
+
+    def take(self, index: Tensor) -> _Densities:
+        some = copy(self)
+        some._coefficients, some._constant = self._coefficients[index], self._constant[index]
+        return some
