@@ -9,10 +9,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.variational.component_records import ComponentRecords
 from eim_ros.inference.variational.components import Components, mixture_log_prob
 from eim_ros.inference.variational.sample_database import Reservoir
-from eim_ros.inference.variational.weight_update import normalised
 
 __all__ = ["DELTAS", "AdaptiveComponents", "ComponentAdaptation", "FixedComponents", "Mixture"]
 
@@ -40,8 +40,13 @@ class Mixture:
     records: ComponentRecords
     n_additions: int = 0
 
+    @property
+    def model(self) -> MixtureOfExperts:
+        """As a distribution; a mixture without contexts as one with contexts of no columns."""
+        return self.components.model(self.log_weights)
+
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density [nat], (n_samples,)."""
+        """Log density [nat], (n_samples,), of rows (n_samples, width), given their contexts."""
         return mixture_log_prob(self.components, self.log_weights, sample)
 
 
@@ -140,8 +145,7 @@ class AdaptiveComponents:
             if bool(useless.any()):
                 kept = (~useless).nonzero().flatten()
                 mixture = Mixture(
-                    normalised(mixture.log_weights[kept]),
-                    mixture.components.take(kept),
+                    *mixture.components.without(mixture.log_weights, kept),
                     mixture.records.take(kept),
                     mixture.n_additions,
                 )
@@ -180,10 +184,8 @@ class AdaptiveComponents:
         mean_entropy = mixture.log_weights.exp() @ components.entropy()
         entropy = share * mean_entropy + (1.0 - share) * first_entropy
         variance = (2.0 * entropy / components.n_dims - 1.0 - math.log(2.0 * math.pi)).exp()
-        log_weight = mixture.log_weights.new_tensor([math.log(FIRST_WEIGHT)])
         return Mixture(
-            normalised(torch.cat([mixture.log_weights, log_weight])),
-            components.joined(components.isotropic(mean, variance)),
+            *components.with_addition(mixture.log_weights, mean, variance, math.log(FIRST_WEIGHT)),
             mixture.records.added(self.first_step, self.first_ridge),
             mixture.n_additions + 1,
         )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.constant_weights import ConstantWeights
 
 __all__ = ["DiagonalComponents"]
 
@@ -16,7 +17,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
-class DiagonalComponents:
+class DiagonalComponents(ConstantWeights):
     """See `Components`.
 
     Attributes
@@ -76,12 +77,12 @@ class DiagonalComponents:
         return NaturalGradient(-2.0 * coefficients, slope)
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        return Spectrum(gradient.curvature, gradient.slope)
+        return Spectrum(gradient.curvature, gradient.slope.unsqueeze(-1))
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[DiagonalComponents, Tensor]:
-        scales, step = self.scales * precision.rsqrt(), self.scales * shift
+        scales, step = self.scales * precision.rsqrt(), self.scales * shift.squeeze(-1)
         usable = torch.isfinite(scales) & (scales > 0.0) & torch.isfinite(step)
         moved = accepted & usable.all(-1)
         means = torch.where(moved.unsqueeze(-1), self.means + step, self.means)

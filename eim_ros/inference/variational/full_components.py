@@ -12,8 +12,9 @@ from eim_ros.distributions.gaussian import log_normaliser
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
 from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.constant_weights import ConstantWeights
 
-__all__ = ["FullComponents"]
+__all__ = ["FullComponents", "moved_by", "spectrum_of"]
 
 # Products of the coordinates pay from as many components on as there are dimensions, and as long as these are not many.
 FEW_COMPONENTS = 6
@@ -21,7 +22,7 @@ MANY_DIMS = 64
 
 
 @dataclass(frozen=True)
-class FullComponents:
+class FullComponents(ConstantWeights):
     """See `Components`.
 
     Attributes
@@ -96,22 +97,14 @@ class FullComponents:
         return NaturalGradient(-(half + half.mT), slope)
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        finite = torch.isfinite(gradient.curvature).all(-1).all(-1)
-        curvature = torch.where(finite[:, None, None], gradient.curvature, 0.0)
-        eigenvalues, basis = torch.linalg.eigh(curvature)
-        slope = (gradient.slope.unsqueeze(-2) @ basis).squeeze(-2)
-        return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), slope, basis)
+        return spectrum_of(gradient.curvature, gradient.slope.unsqueeze(-1))
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[FullComponents, Tensor]:
-        assert spectrum.basis is not None
-        stretched = self.scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
-        factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
-        step = (self.scale_trils @ (spectrum.basis @ shift.unsqueeze(-1))).squeeze(-1)
-        finite = torch.isfinite(step).all(-1) & torch.isfinite(factors).all(-1).all(-1)
-        moved = accepted & (info == 0) & finite
-        means = torch.where(moved.unsqueeze(-1), self.means + step, self.means)
+        factors, step, usable = moved_by(self.scale_trils, spectrum, precision, shift)
+        moved = accepted & usable
+        means = torch.where(moved.unsqueeze(-1), self.means + step.squeeze(-1), self.means)
         return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
 
     def take(self, index: Tensor) -> FullComponents:
@@ -126,6 +119,28 @@ class FullComponents:
 
     def tensors(self) -> dict[str, Tensor]:
         return {"means": self.means, "scale_trils": self.scale_trils}
+
+
+def spectrum_of(curvature: Tensor, slope: Tensor) -> Spectrum:
+    """Curvatures (n_components, n_dims, n_dims), and slopes (n_components, n_dims, n_features), along eigenvectors.
+
+    The eigenvalues of a curvature that is not finite are NaN.
+    """
+    finite = torch.isfinite(curvature).all(-1).all(-1)
+    eigenvalues, basis = torch.linalg.eigh(torch.where(finite[:, None, None], curvature, 0.0))
+    return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), basis.mT @ slope, basis)
+
+
+def moved_by(
+    scale_trils: Tensor, spectrum: Spectrum, precision: Tensor, shift: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """New Cholesky factors, steps (n_components, n_dims, n_features) of the means, and which of them are usable."""
+    assert spectrum.basis is not None
+    stretched = scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
+    factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
+    step = scale_trils @ (spectrum.basis @ shift)
+    finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factors).all(-1).all(-1)
+    return factors, step, (info == 0) & finite
 
 
 class _Forms:

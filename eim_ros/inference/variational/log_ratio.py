@@ -16,41 +16,14 @@ from torch import Tensor
 
 from eim_ros.inference.target_density import with_floor
 from eim_ros.inference.variational.components import CHUNK_ELEMENTS, Components
+from eim_ros.inference.variational.importance_weights import ImportanceWeights
 from eim_ros.inference.variational.sample_database import Selection
 
-__all__ = ["ImportanceWeights", "LogRatio", "log_ratio"]
+__all__ = ["LogRatio", "log_ratio"]
 
 CHUNK_PRODUCTS = 1_048_576  # numbers of which moments are taken at a time
 LEAST_LOG_DENSITY = -300.0  # relative to a sample's greatest one; where exp underflows it is slow
 LEAST_LOG_WEIGHT = -200.0  # a component whose weights are all below it is weighed once more, in logs
-
-
-@dataclass(frozen=True)
-class ImportanceWeights:
-    """Weights of all samples for every component.
-
-    Attributes
-    ----------
-    values : Tensor (n_samples, n_components)
-        N(x|o)/z(x), each column up to a factor.
-    total : Tensor (n_components,)
-        What a weighted sum is divided by to be a mean: the columns' sums, or what stands for the number of samples.
-    """
-
-    values: Tensor
-    total: Tensor
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
-        return self.values.T @ values / self.total.unsqueeze(-1)
-
-    def share(self, log_weights: Tensor) -> Tensor:
-        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
-        return self.values @ (log_weights.exp() / self.total)
-
-    def effective_samples(self) -> Tensor:
-        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
-        return self.values.sum(0).square() / self.values.square().sum(0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +32,7 @@ class LogRatio:
 
     Attributes
     ----------
-    sample : Tensor (n_samples, n_dims)
+    sample : Tensor (n_samples, width)
     value : Tensor (n_samples,)
         R [nat]; where the target is not finite, what `log_ratio` puts there.
     gradient : Tensor (n_samples, n_dims) or None
@@ -75,9 +48,9 @@ class LogRatio:
     finite: Tensor
     weights: ImportanceWeights
 
-    def reward(self) -> Tensor:
-        """E_o[R] [nat], (n_components,)."""
-        return self.weights.mean(self.value.unsqueeze(-1)).squeeze(-1)
+    def reward(self, components: Components) -> Tensor:
+        """E_o[R|y] [nat] by its coefficients of the components' features, (n_components, n_features), E_o[R] first."""
+        return components.reward(self.sample, self.value, self.weights)
 
     def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
         """Means of `components.products(x - offset, factor)` under every component, (n_components, n_products).
@@ -85,8 +58,8 @@ class LogRatio:
         Parameters
         ----------
         components : Components
-        offset : Tensor (n_dims,)
-        factor : Tensor (n_samples, n_dims)
+        offset : Tensor (width,)
+        factor : Tensor (n_samples, ...)
         """
         n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
         step = max(1, CHUNK_PRODUCTS // n_products)
@@ -156,7 +129,7 @@ def _evaluate(
     densities, weights = components.densities(), log_weights.exp()
     fractions = selection.counts / len(selection.sample)
     values = selection.sample.new_empty(len(selection.sample), components.n_components)
-    score = torch.empty_like(selection.sample)
+    score = selection.sample.new_empty(len(values), components.n_dims)
     log_model, log_background = torch.empty_like(values[:, 0]), torch.empty_like(values[:, 0])
     step = max(1, CHUNK_ELEMENTS // components.n_components)
     for start in range(0, len(values), step):

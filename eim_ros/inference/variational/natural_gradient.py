@@ -47,7 +47,7 @@ class Stein:
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         assert ratio.gradient is not None
-        offset = components.means.mean(0)
+        offset = components.center
         slope = ratio.weights.mean(ratio.gradient)
         return components.stein_gradient(offset, ratio.moment(components, offset, ratio.gradient), slope)
 
@@ -64,21 +64,21 @@ class Regression:
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         assert ratio.gradient is not None
-        offset = components.means.mean(0)
+        offset = components.center
         slope = ratio.weights.mean(ratio.gradient)
         local = ratio.sample - offset
         moment = ratio.moment(components, offset, ratio.gradient)
         fitted = components.regressed_gradient(
             offset, (moment, ratio.moment(components, offset, local)), ratio.weights.mean(local), slope
         )
-        enough = ratio.weights.effective_samples() >= ENOUGH * (components.n_dims + 1)
+        enough = ratio.weights.effective_samples() >= ENOUGH * (len(offset) + 1)
         if bool(enough.all()):
             return fitted
         plain = components.stein_gradient(offset, moment, slope)
         chosen = enough.reshape(-1, *[1] * (plain.curvature.dim() - 1))
         return NaturalGradient(
             torch.where(chosen, fitted.curvature, plain.curvature),
-            torch.where(enough.unsqueeze(-1), fitted.slope, plain.slope),
+            torch.where(enough.reshape(-1, *[1] * (plain.slope.dim() - 1)), fitted.slope, plain.slope),
         )
 
 
@@ -97,7 +97,7 @@ class More:
         n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
         weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
         weights = weights / ratio.weights.total.unsqueeze(-1)
-        n_features = components.quadratic_features(ratio.sample[:1]).shape[-1] + components.n_dims + 1
+        n_features = components.quadratic_features(ratio.sample[:1]).shape[-1] + ratio.sample.shape[-1] + 1
         step = max(1, CHUNK_ELEMENTS // (n_relevant * n_features))
         parts = [
             _regressed(
@@ -111,7 +111,7 @@ class More:
 def _regressed(
     components: Components, sample: Tensor, value: Tensor, weights: Tensor, ridge: Tensor
 ) -> NaturalGradient:
-    """Weighted ridge regression of values (k, n) at samples (k, n, n_dims), for k components at once."""
+    """Weighted ridge regression of values (k, n) at samples (k, n, width), for k components at once."""
     whitened = components.whiten(sample)
     features = torch.cat([components.quadratic_features(whitened), whitened, torch.ones_like(whitened[..., :1])], -1)
     weighted = features * weights.unsqueeze(-1)
@@ -124,6 +124,5 @@ def _regressed(
     factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))
     solution = torch.cholesky_solve(moment, factor).squeeze(-1)
     solution = torch.where((info == 0).unsqueeze(-1), solution, torch.nan)
-    return components.quadratic_gradient(
-        solution[:, : -components.n_dims - 1], solution[:, -components.n_dims - 1 : -1]
-    )
+    width = sample.shape[-1]
+    return components.quadratic_gradient(solution[:, : -width - 1], solution[:, -width - 1 : -1])
