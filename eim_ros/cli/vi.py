@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         rest = "" if checkpoint is None else f"; give --resume to continue from {checkpoint.path}"
         print(f"interrupted after {result.state.iteration} iterations{rest}")
         return 130
-    model = result.state.gaussian_mixture
+    model = result.state.model.as_mixture()
     figures = {
         "target": args.target,
         "algorithm": config.word,

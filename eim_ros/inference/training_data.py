@@ -15,7 +15,7 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.errors import DataError, DistributionError
 
-__all__ = ["Pairs", "checked_data", "checked_start", "data_or_contexts", "has_samples"]
+__all__ = ["Pairs", "checked_contexts", "checked_data", "checked_start", "data_or_contexts", "has_samples"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,16 @@ def checked_data(data: Any) -> Pairs:
                 f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
             )
     return Pairs(context, sample, conditional)
+
+
+def checked_contexts(context: Any) -> Tensor:
+    """Contexts (n, n_context) in float64; one of no columns where there are none. `DataError` says what is wrong."""
+    if context is None:
+        return torch.zeros(1, 0, dtype=torch.float64)
+    if _n_axes(context) != 2:
+        raise DataError(f"contexts must be a matrix (n, n_context), got shape {tuple(np.shape(context))}", context)
+    places = _as_tensor(context)
+    return checked_data((places, torch.zeros(len(places), 1, dtype=torch.float64))).context
 
 
 def has_samples(data: Any) -> bool:

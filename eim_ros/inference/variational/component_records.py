@@ -35,10 +35,10 @@ class ComponentRecords:
     log_weights: Tensor
 
     @classmethod
-    def first(cls, means: Tensor, window: int, step: float, ridge: float) -> ComponentRecords:
-        """Before the first iteration, for as many components as there are means."""
-        blank = means.new_full((window, len(means)), torch.nan)
-        one = means.new_ones(len(means))
+    def first(cls, like: Tensor, window: int, step: float, ridge: float) -> ComponentRecords:
+        """Before the first iteration, for as many components as a tensor has rows."""
+        blank = like.new_full((window, len(like)), torch.nan)
+        one = like.new_ones(len(like))
         return cls(step * one, torch.zeros_like(one), ridge * one, blank, blank)
 
     @property

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.component_adaptation import ComponentAdaptation, Mixture
-from eim_ros.inference.variational.sample_database import Reservoir
+from eim_ros.inference.variational.component_adaptation import Candidates, ComponentAdaptation, Mixture
 
 __all__ = ["SplitComponents"]
 
@@ -58,10 +57,18 @@ class SplitComponents:
     def n_candidates(self) -> int:
         return self.rule.n_candidates
 
+    def n_prior(self, n_components: int, iteration: int) -> int:
+        return self.rule.n_prior(n_components, iteration)
+
     def __call__(
-        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+        self,
+        mixture: Mixture,
+        candidates: Candidates,
+        iteration: int,
+        first_entropy: float,
+        generator: torch.Generator,
     ) -> Mixture:
-        mixture = self.rule(mixture, reservoir, iteration, first_entropy, generator)
+        mixture = self.rule(mixture, candidates, iteration, first_entropy, generator)
         if iteration % self.split_every:
             return mixture
         mixture = self._without_light(mixture)
@@ -79,19 +86,11 @@ class SplitComponents:
 
 def _split(mixture: Mixture, heavy: Tensor) -> Mixture:
     """With the components of these numbers (n,) in two; the rewards of the halves are not known yet."""
-    components, records = mixture.components, mixture.records
-    whole = torch.ones(components.n_components, dtype=torch.bool, device=heavy.device)
-    whole[heavy] = False
-    rest = whole.nonzero().flatten()
-    first, second = components.take(heavy).halves(MOVED)
-    log_weights = mixture.log_weights[torch.cat([rest, heavy, heavy])]
-    log_weights[len(rest) :] -= math.log(2.0)
-    records = records.take(torch.cat([rest, heavy, heavy]))
+    is_whole = torch.ones(mixture.components.n_components, dtype=torch.bool, device=heavy.device)
+    is_whole[heavy] = False
+    whole = is_whole.nonzero().flatten()
+    log_weights, components = mixture.components.with_halves(mixture.log_weights, whole, heavy, MOVED)
+    records = mixture.records.take(torch.cat([whole, heavy, heavy]))
     rewards = records.rewards.clone()
-    rewards[:, len(rest) :] = torch.nan
-    return replace(
-        mixture,
-        log_weights=log_weights,
-        components=components.take(rest).joined(first).joined(second),
-        records=replace(records, rewards=rewards),
-    )
+    rewards[:, len(whole) :] = torch.nan
+    return Mixture(log_weights, components, replace(records, rewards=rewards), mixture.n_additions + len(heavy))

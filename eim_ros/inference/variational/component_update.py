@@ -35,7 +35,7 @@ class ComponentStep:
     ----------
     precision : Tensor (n_components, n_dims)
         a, factor of the precision.
-    shift : Tensor (n_components, n_dims)
+    shift : Tensor (n_components, n_dims, n_features)
         m, of the mean.
     accepted : Tensor (n_components,) of bool
     """
@@ -46,7 +46,7 @@ class ComponentStep:
 
     def kl(self) -> Tensor:
         """KL(new, old) [nat], (n_components,)."""
-        return 0.5 * (1.0 / self.precision - 1.0 + self.precision.log() + self.shift.square()).sum(-1)
+        return _kl(self.precision, self.shift.square().sum(-1))
 
 
 class ComponentUpdate(Protocol):
@@ -64,7 +64,8 @@ class DirectUpdate:
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
         beta = step.unsqueeze(-1)
         precision = 1.0 + beta * spectrum.curvature
-        return ComponentStep(precision, beta * spectrum.slope / precision, (precision > 0.0).all(-1))
+        shift = (beta / precision).unsqueeze(-1) * spectrum.slope
+        return ComponentStep(precision, shift, (precision > 0.0).all(-1))
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class ImprovedBayesianUpdate:
         beta = step.unsqueeze(-1)
         scaled = beta * spectrum.curvature
         precision = 1.0 + scaled + 0.5 * scaled.square()
-        return ComponentStep(precision, beta * spectrum.slope, (precision > 0.0).all(-1))
+        return ComponentStep(precision, beta.unsqueeze(-1) * spectrum.slope, (precision > 0.0).all(-1))
 
 
 @dataclass(frozen=True)
@@ -84,23 +85,25 @@ class TrustRegionUpdate:
 
     The step size is the bound on KL(new, old) [nat]. One eigendecomposition gives the KL of every multiplier:
 
-        KL(eta) = 1/2 sum_j [1/a_j - 1 + log a_j + (gamma_j/(eta a_j))^2]
+        KL(eta) = 1/2 sum_j [1/a_j - 1 + log a_j + |gamma_j|^2/(eta a_j)^2]
     """
 
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
-        curvature, slope = spectrum.curvature, spectrum.slope
-
-        def at(eta: Tensor) -> ComponentStep:
-            multiplier = eta.unsqueeze(-1)
-            precision = 1.0 + curvature / multiplier
-            return ComponentStep(precision, slope / (multiplier * precision), (precision > 0.0).all(-1))
+        curvature, squared_slope = spectrum.curvature, spectrum.slope.square().sum(-1)
 
         def kl(eta: Tensor) -> Tensor:
-            trial = at(eta)
-            return torch.where(trial.accepted, trial.kl(), torch.inf)
+            multiplier = eta.unsqueeze(-1)
+            precision = 1.0 + curvature / multiplier
+            value = _kl(precision, squared_slope / (multiplier * precision).square())
+            return torch.where((precision > 0.0).all(-1), value, torch.inf)
 
         # a pole of the KL bounds the multiplier from below
         least = (-curvature.amin(-1)).clamp_min(1.0)
         eta, found = least_multiplier(kl, least.nan_to_num(1.0), step)
-        best = at(eta)
+        best = DirectUpdate()(spectrum, 1.0 / eta)
         return ComponentStep(best.precision, best.shift, best.accepted & found)
+
+
+def _kl(precision: Tensor, squared_shift: Tensor) -> Tensor:
+    """KL(new, old) [nat], (n_components,), of a and |m|^2 (n_components, n_dims)."""
+    return 0.5 * (1.0 / precision - 1.0 + precision.log() + squared_shift).sum(-1)

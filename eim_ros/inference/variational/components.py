@@ -1,4 +1,4 @@
-"""Components of a Gaussian mixture as one batch: what the rules of variational inference ask of them.
+"""Components of a mixture as one batch: what the rules of variational inference ask of them.
 
 All rules of an update are written in a component's own coordinates y = L^-1 (x - mu), in which it is N(0, I). There the
 natural gradient of E[R] has the curvature Gamma = -L' E[hessian R] L and the slope gamma = L' E[gradient R]. With Gamma
@@ -8,6 +8,10 @@ natural gradient of E[R] has the curvature Gamma = -L' E[hessian R] L and the sl
 
 Full covariances are in `full_components.py`; diagonal ones, whose curvature is a diagonal and whose U is the identity,
 in `diagonal_components.py`.
+
+Linear experts have means that are linear in features of the context, the first of which is 1: the slope is a matrix
+then, m is a row of one number per feature (`expert_components.py`), and samples are rows [x, y] of a sample and its
+context. A mixture without contexts has one feature.
 """
 
 from __future__ import annotations
@@ -19,10 +23,16 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from eim_ros.distributions import MixtureOfExperts
+from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.weight_update import WeightStep
+
 __all__ = [
     "Components",
     "Densities",
+    "LogDensities",
     "NaturalGradient",
+    "Snapshot",
     "Spectrum",
     "log_densities",
     "mixture_log_prob",
@@ -31,6 +41,7 @@ __all__ = [
 
 CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
 ComponentsT = TypeVar("ComponentsT", bound="Components")
+SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class NaturalGradient:
     ----------
     curvature : Tensor (n_components, n_dims, n_dims), of diagonal covariances (n_components, n_dims)
         Gamma, symmetric, of any sign.
-    slope : Tensor (n_components, n_dims)
+    slope : Tensor (n_components, n_dims), of linear experts (n_components, n_dims, n_features)
         gamma.
     """
 
@@ -57,7 +68,7 @@ class Spectrum:
     ----------
     curvature : Tensor (n_components, n_dims)
         lambda, the eigenvalues of Gamma.
-    slope : Tensor (n_components, n_dims)
+    slope : Tensor (n_components, n_dims, n_features)
         U' gamma.
     basis : Tensor (n_components, n_dims, n_dims) or None
         U; None for the identity.
@@ -68,12 +79,16 @@ class Spectrum:
     basis: Tensor | None = None
 
 
-class Densities(Protocol):
+class LogDensities(Protocol):
     """Log densities of all components, prepared for many samples."""
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density [nat] under every component, (n_samples, n_components), of samples (n_samples, n_dims)."""
+        """Log density [nat] under every component, (n_samples, n_components), of samples (n_samples, width)."""
         ...
+
+
+class Densities(LogDensities, Protocol):
+    """The same, with their scores."""
 
     def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
         """Gradient of the log densities, averaged with shares (n_samples, n_components), (n_samples, n_dims)."""
@@ -84,13 +99,35 @@ class Densities(Protocol):
         ...
 
 
-class Components(Protocol):
-    """Gaussian components with one kind of covariance; immutable."""
+class Snapshot(Protocol):
+    """Densities of components as they were when they drew samples that may be used again."""
 
     @property
-    def means(self) -> Tensor:
-        """Means, (n_components, n_dims)."""
+    def n_components(self) -> int: ...
+
+    def densities(self) -> LogDensities:
+        """The log densities, prepared."""
         ...
+
+    def take(self: SnapshotT, index: Tensor) -> SnapshotT:
+        """Some of the components, by their numbers (n,) in ascending order, of the densities that they have."""
+        ...
+
+    def joined(self: SnapshotT, other: SnapshotT) -> SnapshotT:
+        """Those of both, own ones first."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name."""
+        ...
+
+
+class Components(Protocol):
+    """Gaussian components of one kind; immutable.
+
+    Samples are rows of the width n_dims + n_context, the sample's coordinates first. Densities are those of rows
+    relative to the contexts' own, log q(o|y)/q(o) + log N(x|o, y), see `ContextGate`.
+    """
 
     @property
     def scale_trils(self) -> Tensor:
@@ -98,10 +135,22 @@ class Components(Protocol):
         ...
 
     @property
+    def center(self) -> Tensor:
+        """A typical row, (width,)."""
+        ...
+
+    @property
     def n_components(self) -> int: ...
 
     @property
     def n_dims(self) -> int: ...
+
+    @property
+    def n_context(self) -> int: ...
+
+    def model(self, log_weights: Tensor) -> MixtureOfExperts:
+        """The distribution that they make with these log weights."""
+        ...
 
     def entropy(self) -> Tensor:
         """Entropies [nat], (n_components,)."""
@@ -112,15 +161,15 @@ class Components(Protocol):
         ...
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """So many samples of each component, counts (n_components,): samples (n, n_dims) and components (n,)."""
+        """So many samples of each component, counts (n_components,): samples (n, width) and components (n,)."""
         ...
 
     def whiten(self, sample: Tensor) -> Tensor:
-        """Own coordinates y of samples (n_components, n_samples, n_dims), of the same shape."""
+        """Own coordinates y, and features u of contexts, of rows (n_components, n_samples, width), in that shape."""
         ...
 
     def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
-        """Products x_a g_b that a curvature needs, (n_samples, n_products), of rows (n_samples, n_dims)."""
+        """Products x_a g_b that a curvature needs, (n_samples, n_products), of rows (n_samples, ...)."""
         ...
 
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
@@ -128,7 +177,7 @@ class Components(Protocol):
 
         Parameters
         ----------
-        offset : Tensor (n_dims,)
+        offset : Tensor (width,)
             The samples' origin: their products are those of x - offset.
         moment : Tensor (n_components, n_products)
             Means of `products(x - offset, grad R)` under every component.
@@ -144,11 +193,11 @@ class Components(Protocol):
 
         Parameters
         ----------
-        offset : Tensor (n_dims,)
+        offset : Tensor (width,)
             The samples' origin.
         moments : pair of Tensor (n_components, n_products)
             Means of `products(x - offset, grad R)` and of `products(x - offset, x - offset)`.
-        mean : Tensor (n_components, n_dims)
+        mean : Tensor (n_components, width)
             Means of x - offset.
         slope : Tensor (n_components, n_dims)
             Means of grad R.
@@ -156,7 +205,7 @@ class Components(Protocol):
         ...
 
     def quadratic_features(self, whitened: Tensor) -> Tensor:
-        """Products y_a y_b, a <= b, that a quadratic function needs, (..., n_products), of y (..., n_dims)."""
+        """Products y_a y_b, a <= b, that a quadratic function needs, (..., n_products), of y (..., width)."""
         ...
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
@@ -177,19 +226,61 @@ class Components(Protocol):
         ...
 
     def take(self: ComponentsT, index: Tensor) -> ComponentsT:
-        """Some of the components, by their numbers (n,) or a mask (n_components,)."""
+        """Some of the components, by their numbers (n,), of the densities that they have."""
         ...
 
-    def halves(self: ComponentsT, share: float) -> tuple[ComponentsT, ComponentsT]:
-        """Two for each, at mu +- sqrt(share) v, v the longest axis of Sigma; together of its mean and covariance."""
+    def snapshot(self) -> Snapshot:
+        """The densities, to be remembered."""
         ...
 
-    def joined(self: ComponentsT, other: ComponentsT) -> ComponentsT:
-        """Those of both, own ones first."""
+    def at(self: ComponentsT, log_weights: Tensor, context: Tensor) -> tuple[Tensor, ComponentsT]:
+        """Log weights q(o), and components, at other contexts (n_contexts, n_context)."""
         ...
 
-    def isotropic(self: ComponentsT, mean: Tensor, variance: Tensor) -> ComponentsT:
-        """One component of the same kind, of mean (n_dims,) and covariance variance I."""
+    def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
+        """Log weights at the contexts, (n_contexts, n_components); the given ones of a mixture without contexts."""
+        ...
+
+    def reward(self, sample: Tensor, value: Tensor, weights: ImportanceWeights) -> Tensor:
+        """Rewards E_o[R|y] as functions of the component's features of the context, (n_components, n_features).
+
+        Parameters
+        ----------
+        sample : Tensor (n_samples, width)
+        value : Tensor (n_samples,)
+            R [nat].
+        weights : ImportanceWeights
+        """
+        ...
+
+    def reward_at_contexts(self, reward: Tensor) -> Tensor:
+        """Values of rewards (n_components, n_features) at the contexts, (n_contexts, n_components)."""
+        ...
+
+    def reweighted(
+        self: ComponentsT, log_weights: Tensor, reward: Tensor, step: WeightStep
+    ) -> tuple[Tensor, ComponentsT]:
+        """Log weights and components after a step of the weights along rewards (n_components, n_features)."""
+        ...
+
+    def without(self: ComponentsT, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, ComponentsT]:
+        """Log weights and components if there were only those of these numbers (n,)."""
+        ...
+
+    def with_addition(
+        self: ComponentsT, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
+    ) -> tuple[Tensor, ComponentsT]:
+        """Log weights and components with one more, the last, around a row (width,) with covariance variance I."""
+        ...
+
+    def with_halves(
+        self: ComponentsT, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, ComponentsT]:
+        """Log weights and components if those of the numbers `heavy` were split in two, after those of `whole`.
+
+        The halves are at mu +- sqrt(share) v with v the longest axis of Sigma, and together of its mean and covariance;
+        all first ones come before all second ones.
+        """
         ...
 
     def tensors(self) -> dict[str, Tensor]:
@@ -207,18 +298,18 @@ def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> t
     return noise, torch.arange(largest, device=means.device) < counts.unsqueeze(-1)
 
 
-def log_densities(components: Components, sample: Tensor) -> Tensor:
-    """Log densities [nat] under all components, (n_samples, n_components), of samples (n_samples, n_dims)."""
+def log_densities(components: Components | Snapshot, sample: Tensor) -> Tensor:
+    """Log densities [nat] under all components, (n_samples, n_components), of samples (n_samples, width)."""
     return torch.cat(list(_log_density_chunks(components, sample)))
 
 
-def mixture_log_prob(components: Components, log_weights: Tensor, sample: Tensor) -> Tensor:
-    """Log density [nat] of the mixture, (n_samples,), of samples (n_samples, n_dims); weights (n_components,)."""
+def mixture_log_prob(components: Components | Snapshot, log_weights: Tensor, sample: Tensor) -> Tensor:
+    """Log density [nat] of the mixture, (n_samples,), of samples (n_samples, width); weights (n_components,)."""
     parts = [torch.logsumexp(part + log_weights, -1) for part in _log_density_chunks(components, sample)]
     return torch.cat(parts)
 
 
-def _log_density_chunks(components: Components, sample: Tensor) -> Iterator[Tensor]:
+def _log_density_chunks(components: Components | Snapshot, sample: Tensor) -> Iterator[Tensor]:
     densities = components.densities()
     for rows in sample.split(max(1, CHUNK_ELEMENTS // components.n_components)):
         yield densities.log_prob(rows)

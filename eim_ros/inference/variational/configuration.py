@@ -58,7 +58,9 @@ class GMMVIConfig(Settings):
     weight_update: str = option("trust-region", "update of the weights", choices=("direct", "trust-region"))
     weight_step_size: str = option("adaptive", "step size of the weights", choices=("fixed", "decaying", "adaptive"))
 
-    covariance: str = option("full", "kind of covariance", choices=("full", "diagonal"))
+    covariance: str = option(
+        "full", "kind of covariance; diagonal is for mixtures without contexts", choices=("full", "diagonal")
+    )
     temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
     n_components: int = option(
         0, "components of the start, where none is given; 0: as many as the target suggests, or 10", minimum=0
@@ -76,6 +78,9 @@ class GMMVIConfig(Settings):
         0, "stop when the ELBO rises by no more than its noise from so many iterations to the next; 0: never", minimum=0
     )
 
+    n_contexts: int = option(
+        0, "contexts that an iteration looks at, drawn anew from those that are given; 0: all", minimum=0
+    )
     n_samples: int = option(
         100, "effective number of samples that is desired for each component, or for the mixture", minimum=1
     )
@@ -118,7 +123,10 @@ class GMMVIConfig(Settings):
         minimum=0,
     )
     n_candidates: int = option(
-        20_000, "samples of earlier iterations that are remembered, and looked at for an addition", minimum=1
+        20_000, "samples of earlier iterations that are remembered, and looked at for an addition", minimum=0
+    )
+    n_prior_candidates: int = option(
+        0, "samples of the start that are evaluated and looked at, too, for each addition", minimum=0
     )
 
     @classmethod

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.constant_weights import ConstantWeights
 
 __all__ = ["DiagonalComponents"]
 
@@ -17,7 +18,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
-class DiagonalComponents:
+class DiagonalComponents(ConstantWeights):
     """See `Components`.
 
     Attributes
@@ -77,12 +78,12 @@ class DiagonalComponents:
         return NaturalGradient(-2.0 * coefficients, slope)
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        return Spectrum(gradient.curvature, gradient.slope)
+        return Spectrum(gradient.curvature, gradient.slope.unsqueeze(-1))
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[DiagonalComponents, Tensor]:
-        scales, step = self.scales * precision.rsqrt(), self.scales * shift
+        scales, step = self.scales * precision.rsqrt(), self.scales * shift.squeeze(-1)
         usable = torch.isfinite(scales) & (scales > 0.0) & torch.isfinite(step)
         moved = accepted & usable.all(-1)
         means = torch.where(moved.unsqueeze(-1), self.means + step, self.means)
@@ -91,11 +92,16 @@ class DiagonalComponents:
     def take(self, index: Tensor) -> DiagonalComponents:
         return DiagonalComponents(self.means[index], self.scales[index])
 
-    def halves(self, share: float) -> tuple[DiagonalComponents, DiagonalComponents]:
-        longest = torch.nn.functional.one_hot(self.scales.argmax(-1), self.n_dims).to(self.scales)
-        apart = math.sqrt(share) * longest * self.scales
-        scales = self.scales * (1.0 - share * longest).sqrt()
-        return DiagonalComponents(self.means + apart, scales), DiagonalComponents(self.means - apart, scales)
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, DiagonalComponents]:
+        means, scales, half = self.means[heavy], self.scales[heavy], log_weights[heavy] - math.log(2.0)
+        longest = torch.nn.functional.one_hot(scales.argmax(-1), self.n_dims).to(scales)
+        apart, scales = math.sqrt(share) * longest * scales, scales * (1.0 - share * longest).sqrt()
+        return torch.cat([log_weights[whole], half, half]), DiagonalComponents(
+            torch.cat([self.means[whole], means + apart, means - apart]),
+            torch.cat([self.scales[whole], scales, scales]),
+        )
 
     def joined(self, other: DiagonalComponents) -> DiagonalComponents:
         return DiagonalComponents(torch.cat([self.means, other.means]), torch.cat([self.scales, other.scales]))

@@ -14,8 +14,9 @@ from eim_ros.distributions.gaussian import log_normaliser
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
 from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.constant_weights import ConstantWeights
 
-__all__ = ["FullComponents"]
+__all__ = ["FullComponents", "moved_by", "spectrum_of"]
 
 # Products of the coordinates pay from as many components on as there are dimensions, and as long as these are not many.
 FEW_COMPONENTS = 6
@@ -23,7 +24,7 @@ MANY_DIMS = 64
 
 
 @dataclass(frozen=True)
-class FullComponents:
+class FullComponents(ConstantWeights):
     """See `Components`.
 
     Attributes
@@ -98,33 +99,28 @@ class FullComponents:
         return NaturalGradient(-(half + half.mT), slope)
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        finite = torch.isfinite(gradient.curvature).all(-1).all(-1)
-        curvature = torch.where(finite[:, None, None], gradient.curvature, 0.0)
-        eigenvalues, basis = torch.linalg.eigh(curvature)
-        slope = (gradient.slope.unsqueeze(-2) @ basis).squeeze(-2)
-        return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), slope, basis)
+        return spectrum_of(gradient.curvature, gradient.slope.unsqueeze(-1))
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[FullComponents, Tensor]:
-        assert spectrum.basis is not None
-        stretched = self.scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
-        factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
-        step = (self.scale_trils @ (spectrum.basis @ shift.unsqueeze(-1))).squeeze(-1)
-        finite = torch.isfinite(step).all(-1) & torch.isfinite(factors).all(-1).all(-1)
-        moved = accepted & (info == 0) & finite
-        means = torch.where(moved.unsqueeze(-1), self.means + step, self.means)
+        factors, step, usable = moved_by(self.scale_trils, spectrum, precision, shift)
+        moved = accepted & usable
+        means = torch.where(moved.unsqueeze(-1), self.means + step.squeeze(-1), self.means)
         return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
 
     def take(self, index: Tensor) -> FullComponents:
         return FullComponents(self.means[index], self.scale_trils[index])
 
-    def halves(self, share: float) -> tuple[FullComponents, FullComponents]:
-        variances, axes = torch.linalg.eigh(self.scale_trils @ self.scale_trils.mT)
-        apart = math.sqrt(share) * variances[:, -1:].sqrt() * axes[:, :, -1]
-        variances = torch.cat([variances[:, :-1], (1.0 - share) * variances[:, -1:]], -1)
-        factors = torch.linalg.cholesky((axes * variances.unsqueeze(-2)) @ axes.mT)
-        return FullComponents(self.means + apart, factors), FullComponents(self.means - apart, factors)
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, FullComponents]:
+        apart, factors = halved(self.scale_trils[heavy], share)
+        means, rest = self.means[heavy], self.take(whole)
+        half = log_weights[heavy] - math.log(2.0)
+        return torch.cat([log_weights[whole], half, half]), FullComponents(
+            torch.cat([rest.means, means + apart, means - apart]), torch.cat([rest.scale_trils, factors, factors])
+        )
 
     def joined(self, other: FullComponents) -> FullComponents:
         return FullComponents(torch.cat([self.means, other.means]), torch.cat([self.scale_trils, other.scale_trils]))
@@ -135,6 +131,36 @@ class FullComponents:
 
     def tensors(self) -> dict[str, Tensor]:
         return {"means": self.means, "scale_trils": self.scale_trils}
+
+
+def spectrum_of(curvature: Tensor, slope: Tensor) -> Spectrum:
+    """Curvatures (n_components, n_dims, n_dims), and slopes (n_components, n_dims, n_features), along eigenvectors.
+
+    The eigenvalues of a curvature that is not finite are NaN.
+    """
+    finite = torch.isfinite(curvature).all(-1).all(-1)
+    eigenvalues, basis = torch.linalg.eigh(torch.where(finite[:, None, None], curvature, 0.0))
+    return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), basis.mT @ slope, basis)
+
+
+def moved_by(
+    scale_trils: Tensor, spectrum: Spectrum, precision: Tensor, shift: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """New Cholesky factors, steps (n_components, n_dims, n_features) of the means, and which of them are usable."""
+    assert spectrum.basis is not None
+    stretched = scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
+    factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
+    step = scale_trils @ (spectrum.basis @ shift)
+    finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factors).all(-1).all(-1)
+    return factors, step, (info == 0) & finite
+
+
+def halved(scale_trils: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """How far the halves of components are from their means, (n_components, n_dims), and their Cholesky factors."""
+    variances, axes = torch.linalg.eigh(scale_trils @ scale_trils.mT)
+    apart = math.sqrt(share) * variances[:, -1:].sqrt() * axes[:, :, -1]
+    variances = torch.cat([variances[:, :-1], (1.0 - share) * variances[:, -1:]], -1)
+    return apart, torch.linalg.cholesky((axes * variances.unsqueeze(-2)) @ axes.mT)
 
 
 class _Forms:

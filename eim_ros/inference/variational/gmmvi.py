@@ -3,6 +3,9 @@
 The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps of its components and of its
 weights, all of them independent of each other. Seven modules decide how (Arenz et al. 2023, "A unified perspective on
 natural gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
+
+With contexts y the model is a mixture of linear experts with a softmax gating, q(x|y), and its ELBO is the mean over
+the contexts: the same modules, for components whose means are linear in the context (`ExpertComponents`).
 """
 
 from __future__ import annotations
@@ -13,18 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.errors import ConfigurationError, DistributionError
+from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.distributions.standardisation import linear_parts
+from eim_ros.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.run import Checkpoint, FitResult, run
 from eim_ros.inference.target_density import Target, TargetDensity, target_density
+from eim_ros.inference.training_data import checked_contexts
 from eim_ros.inference.variational.component_adaptation import Mixture
 from eim_ros.inference.variational.component_records import ComponentRecords
-from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.configuration import GMMVIConfig
-from eim_ros.inference.variational.diagonal_components import DiagonalComponents
-from eim_ros.inference.variational.full_components import FullComponents
 from eim_ros.inference.variational.iteration import GMMVIState, Iteration
+from eim_ros.inference.variational.kinds import components_of
 from eim_ros.inference.variational.modules import Modules
 from eim_ros.inference.variational.sample_database import SampleDatabase
 from eim_ros.numerics.threads import torch_threads
@@ -36,12 +39,13 @@ N_COMPONENTS = 10  # where neither settings nor target tell
 
 
 class GMMVI:
-    """Variational inference with a Gaussian mixture.
+    """Variational inference with a Gaussian mixture, or with a mixture of linear experts.
 
     Parameters
     ----------
-    target : GaussianMixture, object with `log_prob`, or callable
-        Log density, which need not be normalised, of samples (n, n_dims). Where it has no method `score`, it is
+    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
+        Log density, which need not be normalised, of samples (n, n_dims), or of contexts (n, n_context) and samples
+        where `fit` is given contexts. Where it has no method `score`, it is
         differentiated automatically if gradients are needed. One with a method `minibatch(generator)` is replaced by
         what that returns, in each iteration anew; one with a method `at(iteration)` is annealed, see `target_density`.
     config : GMMVIConfig, optional
@@ -70,9 +74,10 @@ class GMMVI:
     @torch_threads()
     def fit(
         self,
-        initial: GaussianMixture | None = None,
+        initial: GaussianMixture | MixtureOfExperts | None = None,
         generator: torch.Generator | None = None,
         *,
+        context: Any = None,
         callbacks: Sequence[Callable[[GMMVIState, dict[str, float]], None]] = (),
         checkpoint: Checkpoint | None = None,
         resume: bool = False,
@@ -81,12 +86,15 @@ class GMMVI:
 
         Parameters
         ----------
-        initial : GaussianMixture, optional
+        initial : GaussianMixture or MixtureOfExperts, optional
             Start; otherwise what the target suggests, `target.start.mixture(generator, n_components)`, or
             `random_start` by the settings for a target that tells its `n_dims`. Of full covariances the variances are
-            taken where diagonal ones are asked for.
+            taken where diagonal ones are asked for. With contexts a mixture is one whose experts and gating do not
+            depend on them.
         generator : torch.Generator, optional
             All randomness; the learner's seed if missing. Its device is where the fit runs.
+        context : array (n, n_context), optional
+            Contexts, each equally likely: what is fitted is a mixture of experts. Of the data, or those that matter.
         callbacks, checkpoint, resume
             See `run`.
 
@@ -104,16 +112,21 @@ class GMMVI:
         ------
         ConfigurationError
             A bound on evaluations that allows for no iteration.
+        ConfigurationError
+            Diagonal covariances for experts.
+        DataError
+            Contexts that are no matrix of finite numbers, or of other columns than the start.
         DistributionError
-            A start that is no mixture or of other dimensions than the target; a target of another shape than (n,), that
-            is NaN or plus infinity at samples of the start or finite at none of them, or that cannot be differentiated
-            though gradients are needed.
+            A start that is no mixture or of other dimensions than the target, or whose experts are not linear; a target
+            of another shape than (n,), that is NaN or plus infinity at samples of the start or finite at none of them,
+            or that cannot be differentiated though gradients are needed.
         """
         generator = generator_from(generator, self.seed)
-        start = self._start(initial, generator)
-        target = target_density(self.target, conditional=False, device=generator.device)
-        algorithm = Iteration(self.config, self.modules, target)
-        state = self._first_state(start, generator)
+        places = checked_contexts(context).to(generator.device)
+        start = self._start(initial, generator, places.shape[1])
+        target = target_density(self.target, conditional=context is not None, device=generator.device)
+        algorithm = Iteration(self.config, self.modules, target, places, start)
+        state = self._first_state(start, places, generator)
         if algorithm.exhausted(state):
             needed = self.modules.samples.n_new(start.n_components)
             raise ConfigurationError(
@@ -121,7 +134,7 @@ class GMMVI:
                 "lower n_samples or n_components",
                 self.config.max_evaluations,
             )
-        _check(target, start, differentiable=self.modules.natural_gradient.needs_gradient)
+        _check(target, start, places, differentiable=self.modules.natural_gradient.needs_gradient)
         return run(
             algorithm,
             state,
@@ -129,11 +142,13 @@ class GMMVI:
             callbacks=callbacks,
             checkpoint=checkpoint,
             resume=resume,
-            conditional=False,
+            conditional=context is not None,
             exhausted=algorithm.exhausted,
         )
 
-    def _start(self, initial: GaussianMixture | None, generator: torch.Generator) -> GaussianMixture:
+    def _start(
+        self, initial: GaussianMixture | MixtureOfExperts | None, generator: torch.Generator, n_context: int
+    ) -> MixtureOfExperts:
         n_dims = getattr(self.target, "n_dims", None)
         if initial is None:
             config, suggested = self.config, getattr(self.target, "start", None)
@@ -141,29 +156,33 @@ class GMMVI:
                 initial = suggested.mixture(generator, config.n_components or None)
             elif n_dims is not None:
                 n_components = config.n_components or N_COMPONENTS
-                return random_start(n_dims, n_components, config.start_spread, config.start_scale, generator)
+                initial = random_start(n_dims, n_components, config.start_spread, config.start_scale, generator)
             else:
                 raise DistributionError("a start is needed: the target does not tell its n_dims", self.target)
         if n_dims is not None and initial.n_dims != n_dims:
             raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target {n_dims}", n_dims)
-        return MixtureOfExperts.from_mixture(initial).to(dtype=torch.float64, device=generator.device).as_mixture()
+        model = initial if isinstance(initial, MixtureOfExperts) else MixtureOfExperts.from_mixture(initial)
+        model = model.to(dtype=torch.float64, device=generator.device)
+        if model.n_context == n_context:
+            return model
+        if isinstance(initial, MixtureOfExperts):
+            raise DataError(f"the start has {model.n_context} context columns, but {n_context} are given", n_context)
+        return _independent_of(model, n_context)
 
-    def _first_state(self, start: GaussianMixture, generator: torch.Generator) -> GMMVIState:
-        modules, means = self.modules, start.means
-        components: Components = FullComponents(means, start.scale_trils)
-        if self.config.covariance == "diagonal":
-            components = DiagonalComponents(means, start.scale_trils.square().sum(-1).sqrt())
+    def _first_state(self, start: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> GMMVIState:
+        modules = self.modules
+        log_weights, components = components_of(start, context, self.config.covariance)
         records = ComponentRecords.first(
-            means, modules.adaptation.window, modules.component_step_size.first, self.config.first_ridge
+            log_weights, modules.adaptation.window, modules.component_step_size.first, self.config.first_ridge
         )
         database = SampleDatabase.empty(
             components, modules.adaptation.n_candidates, with_gradient=modules.natural_gradient.needs_gradient
         )
         return GMMVIState(
-            Mixture(start.log_weights, components, records),
+            Mixture(log_weights, components, records),
             database,
-            means.new_full((1,), modules.weight_step_size.first),
-            means.new_full((2,), torch.nan),
+            log_weights.new_full((1,), modules.weight_step_size.first),
+            log_weights.new_full((2,), torch.nan),
             float(components.entropy().mean()),
             evaluations=0,
             last_evaluations=0,
@@ -198,13 +217,21 @@ def random_start(
     return GaussianMixture(noise.new_zeros(n_components), spreads * noise, torch.diag_embed(scales))
 
 
-def _check(target: TargetDensity, start: GaussianMixture, *, differentiable: bool) -> None:
+def _independent_of(model: MixtureOfExperts, n_context: int) -> MixtureOfExperts:
+    """A mixture as experts and a gating that do not depend on their contexts."""
+    gating, experts = linear_parts(model)
+    weights = experts.biases.new_zeros(*experts.biases.shape, n_context)
+    return MixtureOfExperts(
+        SoftmaxGating(weights[:, 0], gating.biases), LinearExperts(weights, experts.biases, experts.scale_trils)
+    )
+
+
+def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
     """Refuse a target that says nothing about the start, or has no gradient where one is needed."""
-    fixed = torch.Generator(device=start.means.device).manual_seed(0)  # the fit's own generator is left alone
-    drawn = torch.multinomial(start.log_weights.exp(), N_CHECKED, replacement=True, generator=fixed)
-    noise = torch.randn(N_CHECKED, start.n_dims, 1, generator=fixed, dtype=torch.float64, device=fixed.device)
-    sample = start.means[drawn] + (start.scale_trils[drawn] @ noise).squeeze(-1)
-    log_prob = target.log_prob(sample[:, :0], sample)
+    fixed = torch.Generator(device=start.device).manual_seed(0)  # the fit's own generator is left alone
+    context = context[torch.randint(len(context), (N_CHECKED,), generator=fixed, device=fixed.device)]
+    sample = start.sample(context, fixed)
+    log_prob = target.log_prob(context, sample)
     wrong = log_prob.isnan() | (log_prob == torch.inf)
     if bool(wrong.any()):
         raise DistributionError(
@@ -218,4 +245,4 @@ def _check(target: TargetDensity, start: GaussianMixture, *, differentiable: boo
             "with the target's support"
         )
     if differentiable:
-        target.gradient(sample[:1, :0], sample[:1])
+        target.gradient(context[:1], sample[:1])

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["ImportanceWeights", "WeightBlock"]
+__all__ = ["ImportanceWeights", "WeightBlock", "column_sums"]
+
+CHUNK_VALUES = 1_048_576  # numbers that are weighed at a time
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,16 @@ class ImportanceWeights:
 
     def sums(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
         """Weighted sums over the samples, (n_components, n_values), of what the function says of some (n, n_values)."""
-        sums = self.total.new_zeros(len(self.total), n_values)
+        sums, step = self.total.new_zeros(len(self.total), n_values), max(1, CHUNK_VALUES // n_values)
         for block in self.blocks:
-            if block.columns is None:
-                sums.addmm_(block.values.T, function(block.rows))
-            else:
-                sums.index_add_(0, block.columns, block.values.T @ function(block.rows))
+            for start, values in zip(
+                range(block.rows.start, block.rows.stop, step), block.values.split(step), strict=True
+            ):
+                part = function(slice(start, start + len(values)))
+                if block.columns is None:
+                    sums.addmm_(values.T, part)
+                else:
+                    sums.index_add_(0, block.columns, values.T @ part)
         return sums
 
     def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
@@ -87,13 +93,9 @@ class ImportanceWeights:
             share[block.rows] += block.values @ (scaled if block.columns is None else scaled[block.columns])
         return share
 
-    def column_sums(self, power: int = 1) -> Tensor:
-        """Sums of the weights, or of their powers, of every component, (n_components,)."""
-        return column_sums(self.blocks, self.total, power)
-
     def effective_samples(self) -> Tensor:
         """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
-        return self.column_sums().square() / self.column_sums(2)
+        return column_sums(self.blocks, self.total).square() / column_sums(self.blocks, self.total, 2)
 
 
 def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -> Tensor:

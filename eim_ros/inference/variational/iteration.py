@@ -2,6 +2,7 @@
 
     R(x) = log p~(x)/T - log q(x),    E_q[log p~] + T H(q) = T E_q[R]
 
+For mixtures of experts these are log densities given the context, and means over the contexts too (`ExpertComponents`).
 All of an iteration's rules use the same samples and the densities of the same mixture. A target that is not finite
 everywhere, such as one with hard bounds, has no gradients there: components that reach there follow the values of R
 instead, in which being there costs.
@@ -15,16 +16,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
+from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import History
 from eim_ros.inference.target_density import TargetDensity, restricted_elbo
-from eim_ros.inference.variational.component_adaptation import Mixture
+from eim_ros.inference.variational.component_adaptation import Candidates, Mixture
 from eim_ros.inference.variational.component_records import ComponentRecords
 from eim_ros.inference.variational.components import Components, NaturalGradient
 from eim_ros.inference.variational.configuration import GMMVIConfig
-from eim_ros.inference.variational.diagonal_components import DiagonalComponents
-from eim_ros.inference.variational.full_components import FullComponents
+from eim_ros.inference.variational.kinds import restored
 from eim_ros.inference.variational.log_ratio import LogRatio, log_ratio
 from eim_ros.inference.variational.modules import Modules
 from eim_ros.inference.variational.natural_gradient import More
@@ -66,14 +66,8 @@ class GMMVIState:
     generator: torch.Generator
 
     @property
-    def gaussian_mixture(self) -> GaussianMixture:
-        """The mixture itself."""
-        components = self.mixture.components
-        return GaussianMixture(self.mixture.log_weights, components.means, components.scale_trils)
-
-    @property
     def model(self) -> MixtureOfExperts:
-        return MixtureOfExperts.from_mixture(self.gaussian_mixture)
+        return self.mixture.model
 
     @property
     def kept(self) -> MixtureOfExperts:
@@ -103,16 +97,18 @@ class GMMVIState:
 
 @dataclass(frozen=True)
 class Iteration:
-    """Inference for one target, as an `Algorithm`."""
+    """Inference for one target, as an `Algorithm`; with contexts (n, n_context), of no columns for a mixture."""
 
     config: GMMVIConfig
     modules: Modules
     target: TargetDensity
+    context: Tensor
+    start: MixtureOfExperts
 
     def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
         config, modules, generator = self.config, self.modules, state.generator
         mixture = state.mixture
-        components, log_weights = mixture.components, mixture.log_weights
+        log_weights, components = mixture.components.at(mixture.log_weights, self._contexts(generator))
         database = state.database.trimmed(modules.samples.n_reused(components.n_components))
         target = self.target.at(state.iteration).drawn(generator)
         selection = modules.samples(
@@ -127,7 +123,8 @@ class Iteration:
             self_normalised=config.self_normalised,
             own_samples=config.own_samples,
         )
-        reward = ratio.reward()
+        rewards = ratio.reward(components)
+        reward = rewards[:, 0]
         records = mixture.records.followed(log_weights + reward, log_weights)
         figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
 
@@ -142,20 +139,24 @@ class Iteration:
         n_updates = torch.full_like(state.weight_step, float(state.iteration))
         weight_step = modules.weight_step_size(state.weight_step, n_updates, elbo.diff())
         if components.n_components > 1 and bool(torch.isfinite(reward).all()):
-            log_weights = modules.weight_update(log_weights, reward, weight_step[0])
+            here = components.log_weights_at_contexts(log_weights), components.reward_at_contexts(rewards)
+            change = modules.weight_update(*here, weight_step[0])
+            log_weights, updated = updated.reweighted(log_weights, rewards, change)
 
         n_recent = modules.samples.n_reused(components.n_components)
         database = database.remembered(selection, components, n_recent, generator)
+        prior = self._from_start(target, components.n_components, state.iteration + 1, generator)
+        n_evaluations = len(selection.component) + (0 if prior is None else len(prior))
         new = modules.adaptation(
             dataclasses.replace(mixture, log_weights=log_weights, components=updated, records=records),
-            database.reservoir,
+            Candidates(database.reservoir, prior),
             state.iteration + 1,
             state.first_entropy,
             generator,
         )
         n_added = new.n_additions - mixture.n_additions
         figures |= {
-            "evaluations": float(len(selection.component)),
+            "evaluations": float(n_evaluations),
             "updated": float(moved.to(reward).mean()),
             "n_components": float(components.n_components),
             "added": float(n_added),
@@ -167,7 +168,7 @@ class Iteration:
             weight_step,
             elbo,
             state.first_entropy,
-            state.evaluations + len(selection.component),
+            state.evaluations + n_evaluations,
             len(selection.component),
             state.iteration + 1,
             generator,
@@ -183,16 +184,16 @@ class Iteration:
         def part(name: str) -> dict[str, Tensor]:
             return {key.removeprefix(name): value for key, value in placed.items() if key.startswith(name)}
 
-        kind = DiagonalComponents if "components.scales" in placed else FullComponents
+        components, earlier = restored(part("components."), part("earlier."), self.context)
         database = SampleDatabase(
             Evaluated(placed["database.sample"], placed["database.log_target"], placed.get("database.gradient")),
             placed["database.origin"],
-            kind(**part("earlier.")),
+            earlier,
             Reservoir(placed["reservoir.sample"], placed["reservoir.log_target"], n_seen),
         )
         mixture = Mixture(
             placed["log_weights"],
-            kind(**part("components.")),
+            components,
             ComponentRecords(**part("records.")),
             n_additions,
         )
@@ -217,13 +218,34 @@ class Iteration:
         needed = rule.n_new(state.mixture.components.n_components)
         if len(state.database.recent):  # which spare many: those of the last iteration tell how many
             needed = min(needed, state.last_evaluations)
+        needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
         return 0 < bound < state.evaluations + needed
 
-    def _evaluated(self, target: TargetDensity, sample: Tensor) -> Evaluated:
-        no_context = sample[:, :0]
+    def _contexts(self, generator: torch.Generator) -> Tensor:
+        """Contexts of one iteration."""
+        n_all, n_some = len(self.context), self.config.n_contexts
+        if n_some == 0 or n_some >= n_all:
+            return self.context
+        return self.context[torch.randperm(n_all, generator=generator, device=self.context.device)[:n_some]]
+
+    def _from_start(
+        self, target: TargetDensity, n_components: int, iteration: int, generator: torch.Generator
+    ) -> Evaluated | None:
+        """New samples of the start for an addition, if some are wanted."""
+        n_prior = self.modules.adaptation.n_prior(n_components, iteration)
+        if n_prior == 0:
+            return None
+        place = torch.randint(len(self.context), (n_prior,), generator=generator, device=self.context.device)
+        context = self.context[place]
+        sample = self.start.sample(context, generator)
+        return Evaluated(torch.cat([sample, context], -1), target.log_prob(context, sample), None)
+
+    def _evaluated(self, target: TargetDensity, row: Tensor) -> Evaluated:
+        n_dims = row.shape[1] - self.context.shape[1]
+        sample, context = row[:, :n_dims], row[:, n_dims:]
         if not self.modules.natural_gradient.needs_gradient:
-            return Evaluated(sample, target.log_prob(no_context, sample), None)
-        return Evaluated(sample, *target.log_prob_and_gradient(no_context, sample))
+            return Evaluated(row, target.log_prob(context, sample), None)
+        return Evaluated(row, *target.log_prob_and_gradient(context, sample))
 
     def _natural_gradient(self, components: Components, ratio: LogRatio, records: ComponentRecords) -> NaturalGradient:
         estimator = self.modules.natural_gradient
@@ -231,10 +253,10 @@ class Iteration:
         if not estimator.needs_gradient or bool(ratio.finite.all()):
             return gradient
         share = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1)
-        outside = (share > NOTICED) & (ratio.weights.effective_samples() > components.n_dims)
+        outside = (share > NOTICED) & (ratio.weights.effective_samples() > ratio.sample.shape[1])
         by_values = More()(components, ratio, records.ridge)
         chosen = outside.reshape(-1, *[1] * (gradient.curvature.dim() - 1))
         return NaturalGradient(
             torch.where(chosen, by_values.curvature, gradient.curvature),
-            torch.where(outside.unsqueeze(-1), by_values.slope, gradient.slope),
+            torch.where(outside.reshape(-1, *[1] * (gradient.slope.dim() - 1)), by_values.slope, gradient.slope),
         )

@@ -34,7 +34,7 @@ class LogRatio:
 
     Attributes
     ----------
-    sample : Tensor (n_samples, n_dims)
+    sample : Tensor (n_samples, width)
     value : Tensor (n_samples,)
         R [nat]; where the target is not finite, what `log_ratio` puts there.
     gradient : Tensor (n_samples, n_dims) or None
@@ -50,9 +50,9 @@ class LogRatio:
     finite: Tensor
     weights: ImportanceWeights
 
-    def reward(self) -> Tensor:
-        """E_o[R] [nat], (n_components,)."""
-        return self.weights.mean(self.value.unsqueeze(-1)).squeeze(-1)
+    def reward(self, components: Components) -> Tensor:
+        """E_o[R|y] [nat] by its coefficients of the components' features, (n_components, n_features), E_o[R] first."""
+        return components.reward(self.sample, self.value, self.weights)
 
     def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
         """Means of `components.products(x - offset, factor)` under every component, (n_components, n_products).
@@ -60,8 +60,8 @@ class LogRatio:
         Parameters
         ----------
         components : Components
-        offset : Tensor (n_dims,)
-        factor : Tensor (n_samples, n_dims)
+        offset : Tensor (width,)
+        factor : Tensor (n_samples, ...)
         """
         n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
         return self.weights.means(
@@ -102,7 +102,7 @@ def log_ratio(
     """
     sample, gradient = selection.sample, selection.gradient
     log_model, score, blocks, log_background = _evaluate(components, log_weights, selection)
-    n_samples, like = len(sample), components.means[:, 0]
+    n_samples, like = len(sample), log_weights
     if own_samples:
         weights = _own(selection, like)
     else:
@@ -129,7 +129,7 @@ def _evaluate(
     """log q (n,), its score (n, n_dims), N(x|o)/z in blocks and log z (n,)."""
     densities, weights = components.densities(), log_weights.exp()
     fractions = selection.counts / len(selection.sample)
-    score = torch.empty_like(selection.sample)
+    score = selection.sample.new_empty(len(selection.sample), components.n_dims)
     log_model, log_background = torch.empty_like(score[:, 0]), torch.empty_like(score[:, 0])
     blocks = []
     step = max(1, CHUNK_ELEMENTS // components.n_components)

@@ -49,7 +49,7 @@ class Stein:
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         assert ratio.gradient is not None
-        offset = components.means.mean(0)
+        offset = components.center
         slope = ratio.weights.mean(ratio.gradient)
         return components.stein_gradient(offset, ratio.moment(components, offset, ratio.gradient), slope)
 
@@ -66,21 +66,21 @@ class Regression:
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         assert ratio.gradient is not None
-        offset = components.means.mean(0)
+        offset = components.center
         slope = ratio.weights.mean(ratio.gradient)
         local = ratio.sample - offset
         moment = ratio.moment(components, offset, ratio.gradient)
         fitted = components.regressed_gradient(
             offset, (moment, ratio.moment(components, offset, local)), ratio.weights.mean(local), slope
         )
-        enough = ratio.weights.effective_samples() >= ENOUGH * (components.n_dims + 1)
+        enough = ratio.weights.effective_samples() >= ENOUGH * (len(offset) + 1)
         if bool(enough.all()):
             return fitted
         plain = components.stein_gradient(offset, moment, slope)
         chosen = enough.reshape(-1, *[1] * (plain.curvature.dim() - 1))
         return NaturalGradient(
             torch.where(chosen, fitted.curvature, plain.curvature),
-            torch.where(enough.unsqueeze(-1), fitted.slope, plain.slope),
+            torch.where(enough.reshape(-1, *[1] * (plain.slope.dim() - 1)), fitted.slope, plain.slope),
         )
 
 
@@ -96,7 +96,7 @@ class More:
     needs_gradient = False
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
-        n_features = _n_features(components)
+        n_features = _n_features(components, ratio.sample[:1])
         weights = ratio.weights.values.T
         n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
         weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
@@ -111,15 +111,16 @@ class More:
         return NaturalGradient(torch.cat([part.curvature for part in parts]), torch.cat([part.slope for part in parts]))
 
 
-def _n_features(components: Components) -> int:
+def _n_features(components: Components, sample: Tensor) -> int:
     """Coefficients of a quadratic function; refused where their matrices would not fit into memory."""
-    n_features = components.quadratic_features(components.means[:1]).shape[-1] + components.n_dims + 1
+    width = sample.shape[-1]
+    n_features = components.quadratic_features(sample).shape[-1] + width + 1
     if n_features > MOST_COEFFICIENTS:
         raise ConfigurationError(
-            f"a quadratic function in {components.n_dims} dimensions has {n_features} coefficients, and its regression "
+            f"a quadratic function in {width} dimensions has {n_features} coefficients, and its regression "
             f"would take {24e-9 * n_features**2:.0f} GB; give the target a gradient and take natural_gradient='stein', "
             "or take covariance='diagonal'",
-            components.n_dims,
+            width,
         )
     return n_features
 
@@ -127,7 +128,7 @@ def _n_features(components: Components) -> int:
 def _regressed(
     components: Components, sample: Tensor, value: Tensor, weights: Tensor, ridge: Tensor
 ) -> NaturalGradient:
-    """Weighted ridge regression of values (k, n) at samples (k, n, n_dims), for k components at once."""
+    """Weighted ridge regression of values (k, n) at samples (k, n, width), for k components at once."""
     whitened = components.whiten(sample)
     features = torch.cat([components.quadratic_features(whitened), whitened, torch.ones_like(whitened[..., :1])], -1)
     weighted = features * weights.unsqueeze(-1)
@@ -140,6 +141,5 @@ def _regressed(
     factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))
     solution = torch.cholesky_solve(moment, factor).squeeze(-1)
     solution = torch.where((info == 0).unsqueeze(-1), solution, torch.nan)
-    return components.quadratic_gradient(
-        solution[:, : -components.n_dims - 1], solution[:, -components.n_dims - 1 : -1]
-    )
+    width = sample.shape[-1]
+    return components.quadratic_gradient(solution[:, : -width - 1], solution[:, -width - 1 : -1])

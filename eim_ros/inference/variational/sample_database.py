@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.components import Components
+from eim_ros.inference.variational.components import Components, Snapshot
 
 __all__ = ["Evaluated", "Reservoir", "SampleDatabase", "Selection"]
 
@@ -24,7 +24,8 @@ class Evaluated:
 
     Attributes
     ----------
-    sample : Tensor (n_samples, n_dims)
+    sample : Tensor (n_samples, width)
+        Rows [x, y] of a sample and its context, see `Components`.
     log_target : Tensor (n_samples,)
         Log density [nat], unnormalised.
     gradient : Tensor (n_samples, n_dims) or None
@@ -85,7 +86,7 @@ class Reservoir:
 
     Attributes
     ----------
-    sample : Tensor (size, n_dims)
+    sample : Tensor (size, width)
     log_target : Tensor (size,)
     n_seen : int
         Samples so far; where these are fewer than its size, the rest is not yet filled.
@@ -136,25 +137,26 @@ class SampleDatabase:
         The newest samples, which may be used again.
     origin : Tensor (n_recent,) of int64
         Which of `earlier` drew each of them.
-    earlier : Components
+    earlier : Snapshot
         The components that drew them, as they were then.
     reservoir : Reservoir
     """
 
     recent: Evaluated
     origin: Tensor
-    earlier: Components
+    earlier: Snapshot
     reservoir: Reservoir
 
     @classmethod
     def empty(cls, components: Components, reservoir_size: int, *, with_gradient: bool) -> SampleDatabase:
         """Before the first iteration."""
-        nothing = components.means[:0]
+        nothing = components.center.new_zeros(0, len(components.center))
+        none = torch.empty(0, dtype=torch.int64, device=nothing.device)
         return cls(
-            Evaluated(nothing, nothing[:, 0], nothing if with_gradient else None),
-            torch.empty(0, dtype=torch.int64, device=nothing.device),
-            components.take(torch.empty(0, dtype=torch.int64, device=nothing.device)),
-            Reservoir(nothing.new_zeros(reservoir_size, components.n_dims), nothing.new_zeros(reservoir_size)),
+            Evaluated(nothing, nothing[:, 0], nothing[:, : components.n_dims] if with_gradient else None),
+            none,
+            components.snapshot().take(none),
+            Reservoir(nothing.new_zeros(reservoir_size, nothing.shape[1]), nothing.new_zeros(reservoir_size)),
         )
 
     def trimmed(self, n_recent: int) -> SampleDatabase:
@@ -175,4 +177,4 @@ class SampleDatabase:
             return dataclasses.replace(self, reservoir=reservoir)
         recent = self.recent.joined(selection.new)
         origin = torch.cat([self.origin, selection.component + self.earlier.n_components])
-        return SampleDatabase(recent, origin, self.earlier.joined(components), reservoir).trimmed(n_recent)
+        return SampleDatabase(recent, origin, self.earlier.joined(components.snapshot()), reservoir).trimmed(n_recent)

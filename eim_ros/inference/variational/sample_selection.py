@@ -144,5 +144,5 @@ def _selected(
 def _log_background(database: SampleDatabase, sample: Tensor) -> Tensor:
     """Log density of the mixture that the reused samples are from, (n_samples,), at any samples."""
     counts = torch.bincount(database.origin, minlength=database.earlier.n_components)
-    log_fractions = (counts / len(database.origin)).log()
+    log_fractions = (counts.to(sample) / len(database.origin)).log()
     return mixture_log_prob(database.earlier, log_fractions, sample)

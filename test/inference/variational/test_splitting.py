@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 import torch
-from distributions.random_models import generator_of
+from distributions.random_models import generator_of, normal, random_mixture_of_experts
 from inference.variational.problems import components_of, wide_start
 
-from eim_ros.inference.variational import GMMVI, GMMVIConfig
-from eim_ros.inference.variational.component_adaptation import FixedComponents, Mixture
+from eim_ros.inference.variational import GMMVI, GMMVIConfig, kinds
+from eim_ros.inference.variational.component_adaptation import Candidates, FixedComponents, Mixture
 from eim_ros.inference.variational.component_records import ComponentRecords
 from eim_ros.inference.variational.component_splitting import SplitComponents
 from eim_ros.inference.variational.sample_database import Reservoir
@@ -20,7 +20,7 @@ WEIGHTS = torch.tensor([0.4, 0.02, 0.3, 0.28]).double()
 
 def mixture_of(kind: str, n_updates: float) -> Mixture:
     components = components_of(kind, 4, 3)
-    records = ComponentRecords.first(components.means, 2, 0.1, 1e-12)
+    records = ComponentRecords.first(WEIGHTS, 2, 0.1, 1e-12)
     records = dataclasses.replace(
         records, n_updates=records.n_updates + n_updates, rewards=torch.zeros_like(records.rewards)
     )
@@ -30,20 +30,32 @@ def mixture_of(kind: str, n_updates: float) -> Mixture:
 def split(mixture: Mixture, iteration: int, max_components: int = 100) -> Mixture:
     rule = SplitComponents(FixedComponents(), split_every=3, delete_after=10, max_components=max_components)
     nothing = Reservoir(torch.zeros(0, 3).double(), torch.zeros(0).double())
-    return rule(mixture, nothing, iteration, 0.0, generator_of(0))
+    return rule(mixture, Candidates(nothing), iteration, 0.0, generator_of(0))
 
 
 @pytest.mark.parametrize("kind", ["full", "diagonal"])
 def test_halves_have_mean_and_covariance_of_the_whole_and_lie_along_its_longest_axis(kind):
-    whole = components_of(kind, 4, 3)
-    first, second = whole.halves(0.5)
-    covariance = [one.scale_trils @ one.scale_trils.mT for one in (whole, first, second)]
-    apart = 0.5 * (first.means - second.means)
-    torch.testing.assert_close(0.5 * (first.means + second.means), whole.means)
-    torch.testing.assert_close(covariance[1], covariance[2])
-    torch.testing.assert_close(covariance[1] + apart.unsqueeze(-1) * apart.unsqueeze(-2), covariance[0])
-    longest = torch.linalg.eigvalsh(covariance[0])[:, -1]
-    torch.testing.assert_close(apart.square().sum(-1), 0.5 * longest)
+    components, heavy = components_of(kind, 4, 3), torch.tensor([2, 0])
+    log_weights, parts = components.with_halves(WEIGHTS.log(), torch.tensor([1, 3]), heavy, 0.5)
+    torch.testing.assert_close(log_weights.exp(), torch.tensor([0.02, 0.28, 0.15, 0.2, 0.15, 0.2]).double())
+    assert torch.equal(parts.means[:2], components.means[[1, 3]])
+    whole, halves = (one.scale_trils @ one.scale_trils.mT for one in (components, parts))
+    apart = 0.5 * (parts.means[2:4] - parts.means[4:])
+    torch.testing.assert_close(0.5 * (parts.means[2:4] + parts.means[4:]), components.means[heavy])
+    for half in (halves[2:4], halves[4:]):
+        torch.testing.assert_close(half + apart.unsqueeze(-1) * apart.unsqueeze(-2), whole[heavy])
+    torch.testing.assert_close(apart.square().sum(-1), 0.5 * torch.linalg.eigvalsh(whole[heavy])[:, -1])
+
+
+def test_split_experts_keep_their_slopes_and_their_gate():
+    """Moments given each context are those of before, and so is the sum of the halves' weights."""
+    model, context = random_mixture_of_experts(0, 3, 2, 2), normal(generator_of(1), 40, 2)
+    log_weights, components = kinds.components_of(model, context, "full")
+    log_weights, parts = components.with_halves(log_weights, torch.tensor([0, 2]), torch.tensor([1]), 0.5)
+    assert log_weights.exp().sum() == pytest.approx(1.0)
+    before, after = model(context), parts.model(log_weights)(context)
+    torch.testing.assert_close(after.mean, before.mean)
+    torch.testing.assert_close(after.covariance, before.covariance)
 
 
 @pytest.mark.parametrize("kind", ["full", "diagonal"])

@@ -43,6 +43,11 @@ def applied(components, update, gradient, step):
     return components.moved(spectrum, done.precision, done.shift, done.accepted)
 
 
+def weights_after(rule, log_weights, reward, step):
+    change = rule(log_weights.unsqueeze(0), reward.unsqueeze(0), torch.tensor(step).double())
+    return change.followed(log_weights, reward)
+
+
 def direct(mean, covariance, curvature, gradient, beta):
     """P' = P + beta G, P'mu' = P mu + beta (G mu + g)."""
     precision = torch.linalg.inv(covariance)
@@ -146,7 +151,7 @@ def test_trust_region_holds_a_component_whose_target_has_no_maximum_and_skips_wh
 
 def test_direct_weights_follow_the_reward():
     log_weights, reward = torch.log_softmax(normal(generator_of(0), 5), -1), normal(generator_of(1), 5)
-    found = DirectWeights()(log_weights, reward, torch.tensor(0.3).double())
+    found = weights_after(DirectWeights(), log_weights, reward, 0.3)
     raw = [math.exp(float(w) + 0.3 * float(r)) for w, r in zip(log_weights, reward, strict=True)]
     torch.testing.assert_close(found.exp(), torch.tensor([value / sum(raw) for value in raw]).double())
 
@@ -155,7 +160,7 @@ def test_direct_weights_follow_the_reward():
 def test_weights_within_a_trust_region_take_the_longest_step_that_keeps_it(bound):
     """log w' = log w + beta R with the greatest beta <= 1; an endless bound gives the whole step."""
     log_weights, reward = torch.log_softmax(normal(generator_of(0), 5), -1), 3.0 * normal(generator_of(1), 5)
-    found = TrustRegionWeights()(log_weights, reward, torch.tensor(bound).double())
+    found = weights_after(TrustRegionWeights(), log_weights, reward, bound)
     kl = float((found.exp() * (found - log_weights)).sum())
     assert kl <= bound
     change = found - log_weights
@@ -167,7 +172,7 @@ def test_weights_within_a_trust_region_take_the_longest_step_that_keeps_it(bound
 def test_weight_that_has_vanished_comes_back():
     found = torch.tensor([0.0, -400.0]).double()
     for _ in range(6):
-        found = TrustRegionWeights()(found, torch.tensor([0.0, 60.0]).double(), torch.tensor(4.0).double())
+        found = weights_after(TrustRegionWeights(), found, torch.tensor([0.0, 60.0]).double(), 4.0)
     assert float(found[1].exp()) > 0.5
 
 

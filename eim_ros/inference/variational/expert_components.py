@@ -1,0 +1,258 @@
+"""Linear experts with a softmax gating as components: x = W y + w + L v, of weight q(o|y).
+
+With the features f = [1, u] of a component's contexts (`ContextGate`) its means are K f with a matrix K, its v are
+N(0, I), and E[f f'] is the identity. So the natural gradient of E[R] has the curvature Gamma = -L' E[hessian R] L and
+the slope L' E[gradient R f'], and the rules of a mixture hold with a row of numbers in place of each number of the
+mean. In the experts' precisions Q and means K that is (compare thesis 4.2.2)
+
+    Q' = Q + beta G,    (Q K)' = Q K + beta (G K + E[gradient R f'] E[f f']^-1),    G = -E[hessian R]
+
+The reward of a component is regressed on its features, too, and the logits of the gating move by that function of the
+context. If rewards are linear, it is the gating's natural gradient: the Fisher matrix of a softmax gating times these
+functions is the gradient of E[sum_o q(o|y) R_o(y)].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eim_ros.distributions import LinearExperts, MixtureOfExperts
+from eim_ros.distributions.gaussian import log_normaliser
+from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.context_gate import ContextGate
+from eim_ros.inference.variational.expert_densities import ExpertDensities, PastExperts
+from eim_ros.inference.variational.full_components import halved, moved_by, spectrum_of
+from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.weight_update import LEAST_LOG_WEIGHT, WeightStep
+
+__all__ = ["ExpertComponents"]
+
+RIDGE = 1e-10  # of the regressions, whose columns are of variance one: decides only what samples leave open
+SCARCITY = 3.0  # ridge of the rewards' slopes per feature and effective sample: few samples tell no slope
+
+
+@dataclass(frozen=True)
+class ExpertComponents:
+    """See `Components`; log weights are log q(o), the gate's own.
+
+    Attributes
+    ----------
+    experts : LinearExperts
+    gate : ContextGate
+    """
+
+    experts: LinearExperts
+    gate: ContextGate
+
+    @property
+    def scale_trils(self) -> Tensor:
+        return self.experts.scale_trils
+
+    @property
+    def n_components(self) -> int:
+        return self.experts.n_components
+
+    @property
+    def n_dims(self) -> int:
+        return self.experts.n_dims
+
+    @property
+    def n_context(self) -> int:
+        return self.experts.n_context
+
+    def model(self, log_weights: Tensor) -> MixtureOfExperts:
+        return MixtureOfExperts(self.gate.gating, self.experts)
+
+    @cached_property
+    def means(self) -> Tensor:
+        """Means of the experts at the means of their contexts, (n_components, n_dims)."""
+        return (self.experts.weights @ self.gate.center.unsqueeze(-1)).squeeze(-1) + self.experts.biases
+
+    @property
+    def center(self) -> Tensor:
+        return torch.cat([self.means.mean(0), self.gate.context.mean(0)])
+
+    @cached_property
+    def _whitening(self) -> Tensor:
+        """L^-1, (n_components, n_dims, n_dims)."""
+        identity = torch.eye(self.n_dims, dtype=self.means.dtype, device=self.means.device)
+        whitening: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
+        return whitening
+
+    @cached_property
+    def _to_own(self) -> Tensor:
+        """Matrix of [x, y] -> [v, u], (n_components, width, width)."""
+        n_dims, factor = self.n_dims, self.gate.scale_tril
+        matrix = factor.new_zeros(self.n_components, n_dims + self.n_context, n_dims + self.n_context)
+        matrix[:, :n_dims, :n_dims] = self._whitening
+        matrix[:, :n_dims, n_dims:] = -self._whitening @ self.experts.weights
+        identity = torch.eye(self.n_context, dtype=factor.dtype, device=factor.device)
+        matrix[:, n_dims:, n_dims:] = torch.linalg.solve_triangular(factor, identity, upper=False)
+        return matrix
+
+    @cached_property
+    def _origin(self) -> Tensor:
+        """The row of which [v, u] is zero, (n_components, width)."""
+        return torch.cat([self.means, self.gate.center], -1)
+
+    def entropy(self) -> Tensor:
+        return 0.5 * self.n_dims - log_normaliser(self.scale_trils)
+
+    def densities(self) -> Densities:
+        return ExpertDensities(self.experts, self.gate)
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        noise, drawn = padded_noise(counts, self.means, generator)
+        context = self.gate.sample(noise.shape[1], generator)
+        mean = context @ self.experts.weights.mT + self.experts.biases.unsqueeze(1)
+        rows = torch.cat([torch.baddbmm(mean, noise, self.scale_trils.mT), context], -1)
+        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
+        return (rows.flatten(0, 1) if drawn is None else rows[drawn]), component
+
+    def whiten(self, sample: Tensor) -> Tensor:
+        return (sample - self._origin.unsqueeze(1)) @ self._to_own.mT
+
+    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
+        return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
+
+    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
+        local = (self._origin - offset).unsqueeze(-1) * slope.unsqueeze(-2)
+        own = self._to_own @ (moment.reshape(local.shape) - local) @ self.scale_trils  # E[[v, u] grad' L]
+        hessian, on_features = own[:, : self.n_dims], own[:, self.n_dims :]
+        intercept = slope.unsqueeze(-2) @ self.scale_trils
+        return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
+
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        width, column = self.n_dims + self.n_context, mean.unsqueeze(-1)
+        covariance = moments[0].reshape(-1, width, self.n_dims) - column * slope.unsqueeze(-2)
+        cross = self._to_own @ covariance @ self.scale_trils
+        spread = self._to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self._to_own.mT
+        ridge = RIDGE * torch.eye(width, dtype=mean.dtype, device=mean.device)
+        factor, info = torch.linalg.cholesky_ex(spread + ridge)
+        slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
+        center = self._to_own @ (column - (self._origin - offset).unsqueeze(-1))  # mean of [v, u]
+        intercept = slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes
+        hessian, on_features = slopes[:, : self.n_dims], slopes[:, self.n_dims :]
+        return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
+
+    def quadratic_features(self, whitened: Tensor) -> Tensor:
+        row, column = torch.triu_indices(whitened.shape[-1], whitened.shape[-1], device=whitened.device)
+        return whitened[..., row] * whitened[..., column]
+
+    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
+        n_dims, width = self.n_dims, slope.shape[-1]
+        row, column = torch.triu_indices(width, width, device=slope.device)
+        half = slope.new_zeros(len(slope), width, width)
+        half[:, row, column] = coefficients
+        whole = half + half.mT
+        on_features = torch.cat([slope[:, :n_dims].unsqueeze(-1), whole[:, :n_dims, n_dims:]], -1)
+        return NaturalGradient(-whole[:, :n_dims, :n_dims], on_features)
+
+    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
+        return spectrum_of(gradient.curvature, gradient.slope)
+
+    def moved(
+        self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
+    ) -> tuple[ExpertComponents, Tensor]:
+        factors, step, usable = moved_by(self.scale_trils, spectrum, precision, shift)
+        moved = accepted & usable
+        linear = self.gate.linear(step)
+        which, old = moved[:, None, None], self.experts
+        weights = torch.where(which, old.weights + linear[..., :-1], old.weights)
+        biases = torch.where(moved[:, None], old.biases + linear[..., -1], old.biases)
+        return replace(
+            self, experts=LinearExperts(weights, biases, torch.where(which, factors, old.scale_trils))
+        ), moved
+
+    def at(self, log_weights: Tensor, context: Tensor) -> tuple[Tensor, ExpertComponents]:
+        gate = self.gate.at(context)
+        return (log_weights, self) if gate is self.gate else (gate.log_mass, replace(self, gate=gate))
+
+    def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
+        return self.gate.log_probs
+
+    def reward(self, sample: Tensor, value: Tensor, weights: ImportanceWeights) -> Tensor:
+        """By least squares on the features, with a ridge on their slopes."""
+        middle, n_context = self.gate.context.mean(0), self.n_context
+        local, column = sample[:, self.n_dims :] - middle, value.unsqueeze(-1)
+        means = weights.mean(torch.cat([column, torch.ones_like(column), local, local * column], -1))
+        products = weights.mean(self.products(local, local)).reshape(-1, n_context, n_context)
+        reward, one, center, cross = means.split([1, 1, n_context, n_context], -1)
+        to_own = self._to_own[:, self.n_dims :, self.n_dims :]
+        at_mean = (to_own @ (center / one - (self.gate.center - middle)).unsqueeze(-1)).squeeze(-1)
+        spread = products / one.unsqueeze(-1) - (center / one).unsqueeze(-1) * (center / one).unsqueeze(-2)
+        spread = to_own @ spread @ to_own.mT
+        ridge = SCARCITY * (1 + n_context) / weights.effective_samples() + RIDGE
+        identity = torch.eye(n_context, dtype=value.dtype, device=value.device)
+        covariance = to_own @ ((cross - center * reward / one) / one).unsqueeze(-1)
+        factor, info = torch.linalg.cholesky_ex(spread + ridge[:, None, None] * identity)
+        slope = torch.cholesky_solve(covariance, factor).squeeze(-1)
+        slope = torch.where((info == 0).unsqueeze(-1), slope, 0.0)
+        return torch.cat([reward - one * (slope * at_mean).sum(-1, keepdim=True), slope], -1)
+
+    def reward_at_contexts(self, reward: Tensor) -> Tensor:
+        return self.gate.values(reward)
+
+    def reweighted(self, log_weights: Tensor, reward: Tensor, step: WeightStep) -> tuple[Tensor, ExpertComponents]:
+        linear = self.gate.linear(reward)
+        weights = step.old * self.gate.weights + step.reward * linear[:, :-1]
+        return self._gated(weights, step.old * self.gate.biases + step.reward * linear[:, -1], self.experts)
+
+    def without(self, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, ExpertComponents]:
+        return self._gated(self.gate.weights[kept], self.gate.biases[kept], self.experts.take(kept))
+
+    def with_addition(
+        self, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
+    ) -> tuple[Tensor, ExpertComponents]:
+        """It has the slope of the component that is likeliest there, and the gate of that which is most probable."""
+        sample, context = place[: self.n_dims], place[self.n_dims :]
+        log_gate = self.gate.gating(context.unsqueeze(0))[0]
+        log_density = self.experts.log_prob(context.unsqueeze(0), sample.unsqueeze(0))[0]
+        near, greatest = (log_gate + log_density).argmax().reshape(1), log_gate.argmax().reshape(1)
+        slope = self.experts.weights[near]
+        identity = torch.eye(self.n_dims, dtype=place.dtype, device=place.device).unsqueeze(0)
+        new = LinearExperts(slope, (sample - slope[0] @ context).unsqueeze(0), variance.sqrt() * identity)
+        mine, theirs = self.experts.tensors(), new.tensors()
+        experts = LinearExperts(**{name: torch.cat([value, theirs[name]]) for name, value in mine.items()})
+        bias = self.gate.biases[greatest] - self.gate.log_mass[greatest] + log_weight
+        weights = torch.cat([self.gate.weights, self.gate.weights[greatest]])
+        return self._gated(weights, torch.cat([self.gate.biases, bias]), experts)
+
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, ExpertComponents]:
+        order = torch.cat([whole, heavy, heavy])
+        apart, factors = halved(self.scale_trils[heavy], share)
+        move, biases = torch.cat([apart, -apart]), self.gate.biases[order]
+        biases[len(whole) :] -= math.log(2.0)
+        scale_trils = torch.cat([self.scale_trils[whole], factors, factors])
+        means = self.experts.biases[order]
+        means[len(whole) :] += move
+        return self._gated(
+            self.gate.weights[order], biases, LinearExperts(self.experts.weights[order], means, scale_trils)
+        )
+
+    def take(self, index: Tensor) -> ExpertComponents:
+        return ExpertComponents(self.experts.take(index), self.gate.take(index))
+
+    def snapshot(self) -> PastExperts:
+        return PastExperts.of(self.experts, self.gate)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {**self.experts.tensors(), "gate_weights": self.gate.weights, "gate_biases": self.gate.biases}
+
+    def _gated(self, weights: Tensor, biases: Tensor, experts: LinearExperts) -> tuple[Tensor, ExpertComponents]:
+        """With another gating: its logits about zero, and no component of less than the least weight."""
+        biases = biases - torch.logsumexp(biases, 0)
+        gate = ContextGate(weights - weights.mean(0), biases, self.gate.context)
+        lacking = (LEAST_LOG_WEIGHT - gate.log_mass).clamp_min(0.0)
+        if bool((lacking > 0.0).any()):
+            gate = ContextGate(gate.weights, gate.biases + lacking, gate.context)
+        return gate.log_mass, ExpertComponents(experts, gate)
