@@ -19,6 +19,9 @@ multipliers tells rho; the projection of probabilities with rho for rewards (`ca
 of them at once, and a linear gating then moves there exactly: its logits are a sum of the old ones and of rho. A few
 turns settle it. Without contexts the first one does, and `project_categorical` has the closed form.
 
+The search starts from rho = 0, that is from (a/s) log q_old, and not from q_old: what L-BFGS does not move counts as
+rho, and a component without weight would be punished for the bound on the entropy, more so in each update.
+
 L-BFGS follows the gradient in theta, which vanishes with a component's probability, so that one which has once lost its
 weight hardly comes back, however great its reward. Where rewards are exact, that is a loss: then a linear gating can be
 fitted in coordinates in which the Fisher matrix is about the identity (natural gradient). What such a component gains
@@ -142,10 +145,12 @@ class _Problem:
 
     def solved(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
         """Parameters at which both bounds hold, with their multipliers; None if no multipliers were found."""
-        flat, multipliers = self.family.start, self._multipliers(self.reward, None)
+        multipliers = self._multipliers(self.reward, None)
+        if multipliers is None:
+            return None
+        a = self.kl_weight + multipliers[0]
+        flat = self.family.combined(self.family.start, a / (a + multipliers[1]), 0.0)  # rho = 0
         for _ in range(MAX_TURNS):
-            if multipliers is None:
-                return None
             a = self.kl_weight + multipliers[0]
             s = a + multipliers[1]
             flat = self._maximiser(*multipliers, flat, max_iterations)

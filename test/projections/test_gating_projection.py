@@ -94,6 +94,19 @@ def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best(
     torch.testing.assert_close(gating(context).exp().mean(0), expected, rtol=0.0, atol=0.05)
 
 
+def test_component_without_weight_does_not_run_away_where_entropy_is_bounded():
+    """Its gradient is zero, so rewards do not move it; the bound on the entropy flattens all logits, its own too."""
+    context, noise = contexts(), generator_of(3)
+    gating = SoftmaxGating(linear_gating().weights, torch.tensor([-60.0, 0.0, 0.0, 0.0]).double())
+    for _ in range(30):
+        reward = normal(noise, len(context), 4)
+        reward[:, 1] += 2.0 * context[:, 0]
+        update = project_gating(gating, context, reward, 0.05, 0.005)
+        assert update.omega > 0.0
+        gating = update.gating
+    assert -15.0 < float(gating(context)[:, 0].min()) < -5.0
+
+
 def test_few_contexts_give_a_weightless_component_no_large_step():
     """Its reward is high by noise at one context; elsewhere, where it was not measured, it must not take over."""
     many = contexts(5000, 9)
