@@ -40,7 +40,10 @@ from eim_ros.experiments.baselines import (
     wgan_gp,
 )
 from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
+from eim_ros.experiments.paired_comparison import paired, pairs_in_words
 from eim_ros.experiments.random_mixtures import random_mixture
+from eim_ros.experiments.summary import summary
+from eim_ros.experiments.table import ResultTable
 from eim_ros.inference import EM, EMConfig
 from eim_ros.inference.initial_model import initial_mixture_of_experts
 from eim_ros.inference.variational import GMMVI, GMMVIConfig
@@ -96,9 +99,10 @@ class AdversarialComparisonConfig(Settings):
 
 
 def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
-    """Method by method, so that a run that is stopped has compared some methods at all sizes."""
+    """Method by method, the dearest last: a run that is stopped has compared some methods at all sizes."""
     cells: list[Cell] = []
-    for method, n_dims, n_components in itertools.product(config.methods, config.n_dims, config.n_components):
+    methods = sorted(config.methods, key=lambda method: ADVERSARIAL.get(method) == "critic")
+    for method, n_dims, n_components in itertools.product(methods, config.n_dims, config.n_components):
         estimators, ways = [OTHERS.get(method, "")], ["none"]
         if method in EIM_VARIANTS:
             estimators = [ratio for ratio in config.ratios if method == "EIM" or ratio != "known"]
@@ -128,6 +132,18 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
     return Outcome(seconds, figures)
 
 
+def _report(table: ResultTable) -> list[str]:
+    """Means, and in how many pairs of the same target and seed EIM is below each other method."""
+    lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
+    for ratio in table.distinct("estimator", method="EIM"):
+        eim = {"method": "EIM", "estimator": ratio}
+        variants = [{"method": name, "estimator": ratio} for name in EIM_VARIANTS if name != "EIM"]
+        for group in ([{"method": name} for name in ADVERSARIAL], variants, [{"method": name} for name in OTHERS]):
+            pairs = {other["method"]: paired(table, "kl", ("n_dims", "n_components"), eim, other) for other in group}
+            lines += pairs_in_words(f"EIM ({ratio})", pairs)
+    return lines
+
+
 EXPERIMENT = Experiment(
     "adversarial",
     "EIM, its variants and adversarial training on random Gaussian mixtures (thesis 6.1, figures 6.1, 6.2)",
@@ -135,6 +151,7 @@ EXPERIMENT = Experiment(
     _cells,
     _measure,
     {"n_dims": "--dims", "n_components": "--components"},
+    _report,
 )
 
 

@@ -1,4 +1,7 @@
-"""KL(model || target) of EIM beside adversarial training, and beside its own variants (thesis figures 6.1, 6.2)."""
+"""KL(model || target) of EIM beside adversarial training, and beside its own variants (thesis figures 6.1, 6.2).
+
+The second figure has EM and VIPS too, which the thesis shows in part: maximum likelihood, and who knows the density.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ TITLES = {
     "gumbel": "mixtures; adversarial weights\nby Gumbel-softmax",
     "mutual-information": "mixtures; adversarial weights\nby mutual information",
 }
-MARKERS = {"network": "o", "plug-in": "D", "residual": "s", "known": "P"}
+MARKERS = {"network": "o", "plug-in": "D", "residual": "s", "known": "P", "none": "X"}
 LINEAR_BELOW = 1e-3  # [nat]: the axis is linear there, as estimates of zero may be negative
 
 
@@ -44,7 +47,7 @@ class _Series:
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write two PNGs: EIM against adversarial methods, and EIM against its variants and VIPS.
+    """Write two PNGs: EIM against adversarial methods, and EIM against its variants, EM and VIPS.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     pairs = list(dict.fromkeys((row["method"], row["estimator"]) for row in table.rows))
     eim = [_Series(*pair) for pair in pairs if pair[0] == "EIM"]
     games = [_Series(*pair) for pair in pairs if pair[0] in ADVERSARIAL]
-    variants = [_Series(*pair) for pair in pairs if pair[0] in EIM_VARIANTS or pair[0] == "VIPS"]
+    variants = [_Series(*pair) for method in (*EIM_VARIANTS, "EM", "VIPS") for pair in pairs if pair[0] == method]
     panels = []
     for way in ("none", *WEIGHTS):
         rows = [row for row in table.rows if (row["n_components"] == 1) == (way == "none")]
@@ -73,8 +76,10 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
 
 
 def _draw(path: Path, panels: list[tuple[str, list[Row]]], series: list[_Series]) -> Path:
-    figure = new_figure(1.2 + 3.4 * len(panels), 4.6)
-    for axes, (title, rows) in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
+    widths = [1.0 + len({(row["n_dims"], row["n_components"]) for row in rows}) for _, rows in panels]
+    figure = new_figure(1.2 + 0.9 * sum(widths), 5.2)
+    several = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
+    for axes, (title, rows) in zip(several, panels, strict=True):
         _draw_panel(axes, rows, series)
         axes.set_title(title, fontsize=10, color=INK)
     figure.axes[0].set_ylabel("KL(model || target) [nat]", fontsize=9)
@@ -111,6 +116,6 @@ def _draw_panel(axes: Axes, rows: list[Row], series: list[_Series]) -> None:
         if place:
             axes.axvline(place - 0.5, color=FAINT, linewidth=0.5)
     axes.set_yscale("symlog", linthresh=LINEAR_BELOW)
-    axes.set_xticks(range(len(sizes)), [f"d {n_dims}\nk {k}" for n_dims, k in sizes], fontsize=8)
+    axes.set_xticks(range(len(sizes)), [f"d = {n_dims}\nk = {k}" for n_dims, k in sizes], fontsize=8)
     axes.set_xlim(-0.5, len(sizes) - 0.5)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
