@@ -16,6 +16,7 @@ from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
 from eim_ros.kinematics.pose import rotations_from
 from eim_ros.kinematics.task import checked_tolerances
+from eim_ros.numerics.arguments import checked_flag, expect_mapping
 
 __all__ = ["Constraints"]
 
@@ -50,6 +51,15 @@ class Constraints:
     obstacles: Sequence[Shape] = ()
     tolerances: npt.ArrayLike | None = None
     links: Sequence[LinkConstraint] = ()
+
+    def __post_init__(self) -> None:
+        expect_mapping(self.limits, "limits", ConstraintError)
+        expect_mapping(self.fixed, "fixed", ConstraintError)
+        checked_flag(self.self_collision, "self_collision", ConstraintError)
+        if not isinstance(self.obstacles, Sequence) or not all(isinstance(each, Shape) for each in self.obstacles):
+            raise ConstraintError(
+                f"obstacles must be a list of Box, Sphere, Cylinder and Capsule, got {self.obstacles!r}", self.obstacles
+            )
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.

@@ -27,6 +27,7 @@ from eim_ros.inference.variational.full_components import FullComponents
 from eim_ros.inference.variational.iteration import GMMVIState, Iteration
 from eim_ros.inference.variational.modules import Modules
 from eim_ros.inference.variational.sample_database import SampleDatabase
+from eim_ros.numerics.arguments import expect
 from eim_ros.numerics.threads import torch_threads
 
 __all__ = ["GMMVI", "random_start"]
@@ -144,6 +145,7 @@ class GMMVI:
                 return random_start(n_dims, n_components, config.start_spread, config.start_scale, generator)
             else:
                 raise DistributionError("a start is needed: the target does not tell its n_dims", self.target)
+        expect(initial, GaussianMixture, "the start", DistributionError)
         if n_dims is not None and initial.n_dims != n_dims:
             raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target {n_dims}", n_dims)
         return MixtureOfExperts.from_mixture(initial).to(dtype=torch.float64, device=generator.device).as_mixture()
