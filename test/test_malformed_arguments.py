@@ -125,7 +125,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sample_path": (sample_path, {"sampler": SAMPLER, "poses": POSE[None], "near": None, "largest_step": 0.3, **SHORT}),
     "Constraints": (
         lambda **asked: sampled(constraints=Constraints(**asked)),
-        {"limits": {}, "fixed": {}, "self_collision": False, "obstacles": (), "tolerances": None},
+        {"limits": {}, "fixed": {}, "self_collision": False, "obstacles": (), "tolerances": None, "links": ()},
     ),
     "Constraints.limits": (lambda ends: sampled(constraints=Constraints({JOINT: ends})), {"ends": (-3.0, 3.0)}),
     "Constraints.fixed": (lambda value: sampled(constraints=Constraints({}, {JOINT: value})), {"value": 0.1}),

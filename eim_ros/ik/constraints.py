@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,10 +57,13 @@ class Constraints:
         expect_mapping(self.limits, "limits", ConstraintError)
         expect_mapping(self.fixed, "fixed", ConstraintError)
         checked_flag(self.self_collision, "self_collision", ConstraintError)
-        if not isinstance(self.obstacles, Sequence) or not all(isinstance(each, Shape) for each in self.obstacles):
-            raise ConstraintError(
-                f"obstacles must be a list of Box, Sphere, Cylinder and Capsule, got {self.obstacles!r}", self.obstacles
-            )
+        parts: dict[str, tuple[Any, Any, str]] = {
+            "obstacles": (self.obstacles, Shape, "Box, Sphere, Cylinder and Capsule"),
+            "links": (self.links, LinkConstraint, "LinkConstraint"),
+        }
+        for name, (given, kind, expected) in parts.items():
+            if not isinstance(given, Sequence) or not all(isinstance(each, kind) for each in given):
+                raise ConstraintError(f"{name} must be a list of {expected}, got {given!r}", given)
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
