@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import json
 import os
 from pathlib import Path
 
 from eim_ros.cli.experiment import EXPERIMENTS
-from eim_ros.cli.output_file import check_output
 from eim_ros.numerics import write_atomically
+from eim_ros.numerics.output_file import check_outputs
+from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "run"]
 
@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     from eim_ros.experiments.table import ResultTable
 
     folder, tables = Path(args.output), Path(args.tables)
-    check_output(folder / PAGE)
+    read = {f"--tables {name}": tables / name / TABLE_NAME for name in EXPERIMENTS}
+    check_outputs({"--output": folder / PAGE}, read)
     found = {}
     for name, (module, _) in EXPERIMENTS.items():  # all are read before anything is written
         experiment = importlib.import_module(f"eim_ros.experiments.{module}").EXPERIMENT
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     write_atomically(folder / PAGE, report_text(sections, args.tables, link, command).encode())
     missing = [one.experiment.name for one in sections if one.table is None]
     if args.json:
-        print(json.dumps({"report": str(folder / PAGE), "missing": missing}))
+        print(to_json({"report": str(folder / PAGE), "missing": missing}))
     else:
         print(f"report: {folder / PAGE}")
         if missing:

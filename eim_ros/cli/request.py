@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
 from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
-from eim_ros.numerics.strict_json import to_json
 
 if TYPE_CHECKING:
     from eim_ros.nodes.ik_server.client import SampleIKClient
@@ -60,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         from eim_ros.ik import ErrorCode
         from eim_ros.ik.samples import to_mapping
         from eim_ros.nodes.ik_server.client import SampleIKClient, samples_of
+        from eim_ros.numerics.strict_json import to_json
 
         with SampleIKClient(args.service, args.wait) as client:
             samples = samples_of(client.sample(_request(args, client), _longest_wait(args)))

@@ -12,8 +12,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from eim_ros.cli.assignments import assigned, split_assignments
 from eim_ros.cli.choices import ALGORITHMS, CONFIGS, TASKS, config_class, motion_config_class
 from eim_ros.cli.progress import JsonProgress, ProgressBar
@@ -26,6 +24,7 @@ from eim_ros.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik import IKModel
 from eim_ros.ik.model import model_path
 from eim_ros.ik.training.train import Training, TrainingRun
+from eim_ros.inference.learner_arguments import checked_device
 from eim_ros.inference.recorded_fit import FitConfig
 from eim_ros.kinematics import Robot
 from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
@@ -88,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     robot = given_robot(args)
     data_set = load_data_set(args.data)
     config = _config(args)
-    device = _device(args.device)
+    device = checked_device(args.device)
     if args.resume and (checkpoint is None or not checkpoint.exists()):
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
     with _progress(args, config) as progress:
@@ -189,19 +188,3 @@ def _end_with_stdin() -> None:
     while os.read(0, 4096):  # not sys.stdin, whose lock must not be held when the interpreter ends
         pass
     os._exit(1)
-
-
-def _device(name: str) -> str:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ConfigurationError(f"unknown device {name!r}; use cpu or cuda", name)
-    if device.type == "cuda":
-        n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if not n_devices:
-            raise ConfigurationError("this PyTorch sees no CUDA device; use --device cpu", name)
-        if (device.index or 0) >= n_devices:
-            raise ConfigurationError(f"there is no {name}; this PyTorch sees {n_devices} CUDA devices", name)
-    return name

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args)
     config = _config(args)
     checkpoint = _checkpoint(args, config)
-    check_outputs({"--output": args.output, "--checkpoint": checkpoint and checkpoint.path})
+    check_outputs({"--output": args.output, "--checkpoint": checkpoint.path if checkpoint else None})
     generator = torch.Generator().manual_seed(args.random_seed)
     target = PROBLEMS[args.target].make(generator)
     initial, n_before = _start(args, target, config, generator)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import DataError
+from eim_ros.numerics.arguments import as_numbers, checked_path, expect, expect_mapping
 from eim_ros.numerics.atomic_file import write_atomically
 from eim_ros.numerics.checksum import BLANK, checksum_problem, sealed
 from eim_ros.numerics.file_format import described_format
@@ -45,8 +46,9 @@ class DataSet:
 
     Attributes
     ----------
-    context : (n_samples, n_context) float64
-    sample : (n_samples, n_dims) float64
+    context : (n_samples, n_context) array_like
+        As float64, as are the samples.
+    sample : (n_samples, n_dims) array_like
     description : dict
         JSON-compatible: what the columns are and where they come from.
     """
@@ -56,7 +58,10 @@ class DataSet:
     description: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        context, sample = self.context, self.sample
+        context, sample = (_numbers(getattr(self, name), name) for name in ("context", "sample"))
+        object.__setattr__(self, "context", context)
+        object.__setattr__(self, "sample", sample)
+        expect_mapping(self.description, "the description", DataError)
         if context.ndim != 2 or sample.ndim != 2 or len(context) != len(sample):
             raise DataError(
                 f"context (n, dy) and sample (n, dx) must be matrices of equal length, got {context.shape} and "
@@ -74,6 +79,8 @@ class DataSet:
 
 def save_data_set(path: str | Path, data_set: DataSet) -> None:
     """Write atomically, compressed."""
+    path = checked_path(path, DataError)
+    expect(data_set, DataSet, "what is saved", DataError)
     header = to_json({"schema_version": SCHEMA, **data_set.description}, sort_keys=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, context=data_set.context, sample=data_set.sample, description=np.array(header))
@@ -84,8 +91,9 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
 
 def load_data_set(path: str | Path) -> DataSet:
     """Read what `save_data_set` wrote; `DataError` says why a file is refused."""
+    path = checked_path(path, DataError)
     try:
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
     found = described_format(content)
@@ -105,6 +113,13 @@ def load_data_set(path: str | Path) -> DataSet:
         return DataSet(context, sample, description)
     except DataError as error:
         raise DataError(f"{path}: {error}", error.value) from error
+
+
+def _numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
+    try:
+        return as_numbers(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"{name} must be a matrix of real numbers, got a {type(values).__name__}", values) from error
 
 
 def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:

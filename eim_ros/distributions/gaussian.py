@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.distributions.parameters import tensor_fields
+from eim_ros.distributions.parameters import checked_generator, checked_values, tensor_fields
 from eim_ros.errors import DistributionError
 
 __all__ = ["Gaussian", "check_scale_tril", "log_normaliser", "sample_shape", "split_dims", "triangular_factor"]
@@ -38,6 +38,8 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         tensor_fields(self, "mean", "scale_tril")
+        if not self.mean.dim():
+            raise DistributionError("the mean must be a vector (..., n_dims), got a number", self.mean)
         check_scale_tril(self.scale_tril, self.mean.shape[-1])
 
     @property
@@ -65,7 +67,7 @@ class Gaussian:
 
     def whiten(self, sample: Tensor) -> Tensor:
         """L^-1 (sample - mean), (..., n_dims)."""
-        residual = (sample - self.mean).unsqueeze(-1)
+        residual = (checked_values(sample, self.n_dims) - self.mean).unsqueeze(-1)
         factor = self.scale_tril.expand(*residual.shape[:-2], *self.scale_tril.shape[-2:])
         whitened: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False)
         return whitened.squeeze(-1)
@@ -98,7 +100,9 @@ class Gaussian:
             The shape n, then that of the batch.
         """
         shape = (*sample_shape(n), *self.batch_shape, self.n_dims)
-        noise = torch.randn(shape, generator=generator, dtype=self.mean.dtype, device=self.mean.device)
+        noise = torch.randn(
+            shape, generator=checked_generator(generator), dtype=self.mean.dtype, device=self.mean.device
+        )
         return self.mean + torch.einsum("...ij,...j->...i", self.scale_tril, noise)
 
     def entropy(self) -> Tensor:
@@ -218,7 +222,11 @@ def triangular_factor(rows: Tensor) -> Tensor:
 
 def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
     """Chosen coordinates, counted from 0 or from the end, and the others in order."""
-    chosen = [int(dim) % n_dims if -n_dims <= dim < n_dims else n_dims for dim in dims]
+    try:
+        given = [operator.index(dim) for dim in dims]
+    except (TypeError, RuntimeError) as error:
+        raise DistributionError(f"coordinates must be a list of whole numbers, got {dims!r}", dims) from error
+    chosen = [dim % n_dims if -n_dims <= dim < n_dims else n_dims for dim in given]
     if not chosen or n_dims in chosen or len(set(chosen)) < len(chosen):
         raise DistributionError(f"coordinates must be distinct numbers below {n_dims}, got {list(dims)}", list(dims))
     return chosen, [dim for dim in range(n_dims) if dim not in chosen]
@@ -230,7 +238,7 @@ def sample_shape(n: int | Sequence[int]) -> tuple[int, ...]:
         shape = tuple(operator.index(size) for size in (n if isinstance(n, Sequence) else (n,)))
     except TypeError:
         shape = (-1,)
-    if any(size < 0 for size in shape):
+    if not all(0 <= size < 2**63 for size in shape):
         raise DistributionError(f"give the number of samples, or a shape, as in sample(100, generator), got {n!r}", n)
     return shape
 

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from eim_ros.distributions.gaussian import Gaussian, sample_shape
-from eim_ros.distributions.parameters import as_parameter, tensor_fields
+from eim_ros.distributions.gaussian import Gaussian, sample_shape, split_dims
+from eim_ros.distributions.parameters import as_parameter, checked_generator, checked_values, tensor_fields
 from eim_ros.errors import DistributionError
+from eim_ros.numerics.arguments import expect
 
 __all__ = ["GaussianMixture"]
 
@@ -41,7 +42,7 @@ class GaussianMixture:
 
     def __post_init__(self) -> None:
         tensor_fields(self, "log_weights", "means", "scale_trils")
-        if self.means.dim() < 2 or self.log_weights.shape[-1] != self.means.shape[-2]:
+        if self.means.dim() < 2 or not self.log_weights.dim() or self.log_weights.shape[-1] != self.means.shape[-2]:
             raise DistributionError(
                 f"log_weights (..., k) and means (..., k, d) disagree: {tuple(self.log_weights.shape)} and "
                 f"{tuple(self.means.shape)}",
@@ -98,7 +99,7 @@ class GaussianMixture:
 
     def log_joint(self, sample: Tensor) -> Tensor:
         """log w_k + log N(x; mu_k, Sigma_k), (..., n_components), of samples (..., n_dims)."""
-        return self.log_weights + self.components.log_prob(sample.unsqueeze(-2))
+        return self.log_weights + self.components.log_prob(checked_values(sample, self.n_dims).unsqueeze(-2))
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Log density [nat], (...), of samples (..., n_dims)."""
@@ -128,11 +129,13 @@ class GaussianMixture:
         values : Tensor (..., len(dims))
             Broadcast against the batch: values (n, len(dims)) condition one mixture to a batch (n,).
         """
-        log_prob, components = self.components.split(dims, values.unsqueeze(-2))
+        given = checked_values(values, len(split_dims(dims, self.n_dims)[0]), "values")
+        log_prob, components = self.components.split(dims, given.unsqueeze(-2))
         return GaussianMixture(self.log_weights + log_prob, components.mean, components.scale_tril)
 
     def product(self, other: Gaussian) -> tuple[GaussianMixture, Tensor]:
         """Mixture proportional to the product with a Gaussian, and the log of the product's integral [nat], (...)."""
+        expect(other, Gaussian, "the factor", DistributionError)
         factor = Gaussian(other.mean.unsqueeze(-2), other.scale_tril.unsqueeze(-3))
         components, log_integrals = self.components.product(factor)
         log_joint = self.log_weights + log_integrals
@@ -166,7 +169,7 @@ class GaussianMixture:
             empty = self.means.new_empty(*shape, *batch, self.n_dims)
             return empty, torch.empty(empty.shape[:-1], dtype=torch.int64, device=empty.device)
         flat = self.weights.reshape(-1, self.n_components)
-        drawn = torch.multinomial(flat, n_samples, replacement=True, generator=generator)
+        drawn = torch.multinomial(flat, n_samples, replacement=True, generator=checked_generator(generator))
         index = drawn.T.reshape(n_samples, *batch)
         means = self.means.expand(n_samples, *self.means.shape)
         factors = self.scale_trils.expand(n_samples, *self.means.shape, self.n_dims)
@@ -174,7 +177,7 @@ class GaussianMixture:
         picked = index[..., None, None, None].expand(*index.shape, 1, self.n_dims, self.n_dims)
         factor = factors.gather(-3, picked).squeeze(-3)
         sample = Gaussian(mean, factor).sample(generator=generator)
-        return sample.reshape(*shape, *batch, self.n_dims), index.reshape(*shape, *batch)
+        return sample.reshape(*shape, *batch, self.n_dims), index.reshape((*shape, *batch))
 
     def reshape(self, batch_shape: Sequence[int]) -> GaussianMixture:
         """The same mixtures in a batch of another shape."""

@@ -14,6 +14,7 @@ from eim_ros.distributions.gaussian_mixture import GaussianMixture
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.neural_experts import NeuralExperts
 from eim_ros.distributions.neural_gating import NeuralGating
+from eim_ros.distributions.parameters import checked_generator, checked_values
 from eim_ros.distributions.parts import Experts, Gating
 from eim_ros.errors import DistributionError
 
@@ -93,6 +94,7 @@ class MixtureOfExperts:
 
     def log_joint(self, context: Tensor, sample: Tensor) -> Tensor:
         """log q(z_i|y) + log q(x|z_i,y), (n_samples, n_components)."""
+        checked_values(context, self.n_context, "contexts"), checked_values(sample, self.n_dims)
         return self.gating(context) + self.experts.log_prob(context, sample)
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
@@ -129,6 +131,7 @@ class MixtureOfExperts:
     ) -> tuple[Tensor, Tensor]:
         """As `sample`; also which expert each sample is of, (n_samples,) of int64."""
         context = self._contexts(context)
+        checked_generator(generator)
         level = torch.rand(len(context), 1, generator=generator, dtype=context.dtype, device=context.device)
         step = max(1, CHUNK_ELEMENTS // self.n_components)
         drawn = []

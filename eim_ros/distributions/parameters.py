@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from eim_ros.errors import DistributionError
+from eim_ros.numerics.arguments import as_numbers
 
-__all__ = ["as_parameter", "tensor_fields"]
+__all__ = ["as_parameter", "checked_generator", "checked_values", "tensor_fields"]
 
 
 def tensor_fields(distribution: Any, *names: str) -> None:
@@ -26,6 +27,24 @@ def as_parameter(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     try:
-        return torch.from_numpy(np.array(value, dtype=np.float64))
+        return torch.from_numpy(np.array(as_numbers(value)))
     except (TypeError, ValueError) as error:
         raise DistributionError(f"{name} must be a tensor, or an array of numbers, got {value!r}", value) from error
+
+
+def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Tensor:
+    """Values (..., n_columns) at which a distribution is asked for something."""
+    if not isinstance(values, Tensor):
+        raise DistributionError(f"{name} must be a tensor (..., {n_columns}), got a {type(values).__name__}", values)
+    if values.dim() == 0 or values.shape[-1] != n_columns:
+        raise DistributionError(
+            f"{name} must be a tensor (..., {n_columns}), got shape {tuple(values.shape)}", tuple(values.shape)
+        )
+    return values
+
+
+def checked_generator(generator: torch.Generator | None) -> torch.Generator | None:
+    """Randomness of samples."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise DistributionError(f"generator must be a torch.Generator, got {generator!r}", generator)
+    return generator

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.request import SampleOptions, SampleRequest
-from eim_ros.ik.sampler import Sampler
+from eim_ros.ik.sampler import Sampler, check_sampler
 from eim_ros.ik.samples import Samples
 from eim_ros.kinematics.pose import check_poses
 
@@ -59,6 +59,7 @@ def sample_batch(
     EimError
         As `Sampler.sample`.
     """
+    check_sampler(sampler)
     wanted = check_poses(poses)
     return answer_batch(sampler, wanted, SampleRequest(wanted[0], n, random_seed, **options))
 

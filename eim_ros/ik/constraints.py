@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
 from eim_ros.kinematics.pose import rotations_from
 from eim_ros.kinematics.task import checked_tolerances
+from eim_ros.numerics.arguments import checked_flag, expect_mapping
 
 __all__ = ["Constraints"]
 
@@ -50,6 +52,18 @@ class Constraints:
     obstacles: Sequence[Shape] = ()
     tolerances: npt.ArrayLike | None = None
     links: Sequence[LinkConstraint] = ()
+
+    def __post_init__(self) -> None:
+        expect_mapping(self.limits, "limits", ConstraintError)
+        expect_mapping(self.fixed, "fixed", ConstraintError)
+        checked_flag(self.self_collision, "self_collision", ConstraintError)
+        parts: dict[str, tuple[Any, Any, str]] = {
+            "obstacles": (self.obstacles, Shape, "Box, Sphere, Cylinder and Capsule"),
+            "links": (self.links, LinkConstraint, "LinkConstraint"),
+        }
+        for name, (given, kind, expected) in parts.items():
+            if not isinstance(given, Sequence) or not all(isinstance(each, kind) for each in given):
+                raise ConstraintError(f"{name} must be a list of {expected}, got {given!r}", given)
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.

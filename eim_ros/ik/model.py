@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eim_ros.distributions import LinearParameters, load_parameters
 from eim_ros.errors import ModelFileError, RobotError
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, share_path
+from eim_ros.numerics.arguments import checked_path, expect
 
 if TYPE_CHECKING:
     from eim_ros.distributions import MixtureOfExperts
@@ -87,6 +88,8 @@ class IKModel:
             Truncated, a pickle, of another schema, damaged, or trained for another robot.
         """
         path = model_path(path)
+        if robot is not None:
+            expect(robot, Robot, "robot", RobotError)
         content, document = load_parameters(path)
         kind = document.get("context_kind")
         if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
@@ -109,7 +112,7 @@ class IKModel:
 def model_path(name_or_path: str | Path) -> Path:
     """Path of a model, given as such or by the name of a shipped one."""
     if str(name_or_path) not in SHIPPED_MODELS:
-        return Path(name_or_path)
+        return checked_path(name_or_path, ModelFileError)
     try:
         return share_path(f"config/models/{name_or_path}.safetensors")
     except FileNotFoundError as error:

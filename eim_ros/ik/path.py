@@ -22,7 +22,8 @@ from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.request import SampleRequest, checked_configuration
-from eim_ros.ik.sampler import Sampler
+from eim_ros.ik.sampler import Sampler, check_sampler
+from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_poses
 
 if TYPE_CHECKING:
@@ -123,12 +124,13 @@ def sample_path(
         If an argument is malformed.
     """
     began = time.perf_counter()
+    check_sampler(sampler)
     wanted = check_poses(poses)
     if unknown := set(options) - set(PathOptions.__annotations__):
         raise ConfigurationError(f"sample_path has no option {min(unknown)!r}", unknown)
     chosen_options: PathOptions = {"timeout": TIMEOUT, **options}
     first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
-    if not largest_step > 0.0:
+    if not (is_number(largest_step) and largest_step > 0.0):
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
     fitted = first.fitted(sampler.robot, sampler.context_kind)
     goals = [Goal.of(sampler.robot, replace(fitted, pose=pose)) for pose in wanted]

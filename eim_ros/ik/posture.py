@@ -15,6 +15,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import is_number
+from eim_ros.numerics.arguments import expect_mapping
 
 __all__ = ["Posture"]
 
@@ -36,6 +37,10 @@ class Posture:
 
     positions: Mapping[str, float]
     weights: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect_mapping(self.positions, "the positions of a posture")
+        expect_mapping(self.weights, "the weights of a posture")
 
     def of(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Preferred values (dof,) and weights (dof,) of all joints, both 0 where there is no preference.

@@ -15,8 +15,8 @@ from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.ranking import Order
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.arguments import as_numbers
 from eim_ros.kinematics.pose import check_pose
+from eim_ros.numerics.arguments import as_numbers, checked_flag
 
 __all__ = ["MOST_SAMPLES", "SampleOptions", "SampleRequest", "check_numbers", "checked_configuration"]
 
@@ -113,6 +113,10 @@ class SampleRequest:
         put(self, "pose", _frozen(check_pose(self.pose)))
         if isinstance(self.near, np.ndarray):
             put(self, "near", _frozen(self.near.copy()))
+        put(self, "refine", checked_flag(self.refine, "refine"))
+        for name in ("position_only", "distinct"):
+            value = getattr(self, name)
+            put(self, name, None if value is None else checked_flag(value, name))
         put(self, "n", int(self.n))  # of numpy's integers some are too narrow to reckon with
         put(self, "random_seed", None if self.random_seed is None else int(self.random_seed))
         if self.distinct is None:

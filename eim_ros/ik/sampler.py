@@ -33,7 +33,7 @@ from eim_ros.numerics.random import seed_fraction
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Sampler"]
+__all__ = ["Sampler", "check_sampler"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,6 +51,10 @@ class Sampler:
     """
 
     def __init__(self, model: IKModel) -> None:
+        if not isinstance(model, IKModel):
+            raise ConfigurationError(
+                f"a sampler is made of an IKModel, or by Sampler.load and Sampler.of, got {model!r}", model
+            )
         self.robot: Robot = model.robot
         self.context_kind: str = model.context_kind
         self.training = model.training
@@ -175,7 +179,8 @@ class Sampler:
     def _ranking(self, wanted: SampleRequest) -> Ranking:
         natural = "density" if self.prefers else UNORDERED
         natural = natural if wanted.near is None else "distance"
-        order = wanted.order or (natural if wanted.posture is None else "posture")
+        preferred = natural if wanted.posture is None else "posture"
+        order = preferred if wanted.order is None else wanted.order
         ranking = Ranking(order, wanted.reference, bool(wanted.position_only), wanted.preference)
         if ranking.needs_density and not self.n_experts:
             raise ConfigurationError("ordering by density needs a model; without one there is none", order)
@@ -213,6 +218,12 @@ class Sampler:
             poses = np.repeat(poses, FREE_ORIENTATIONS // len(poses), axis=0)
             poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
         return context_from_pose(poses, self.context_kind)
+
+
+def check_sampler(sampler: Sampler) -> None:
+    """`ConfigurationError` for what cannot answer a request."""
+    if not callable(getattr(sampler, "answer", None)):
+        raise ConfigurationError(f"the sampler must be a Sampler, got {sampler!r}", sampler)
 
 
 def _outcome(pool: Pool, wanted: SampleRequest, out_of_time: bool, goal: Goal) -> tuple[ErrorCode, str]:

@@ -26,6 +26,7 @@ from eim_ros.inference.clustering import k_means
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.run import Checkpoint, History, LoopResult, run_loop
 from eim_ros.inference.training_data import checked_data
+from eim_ros.numerics.arguments import expect
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
 
@@ -81,6 +82,10 @@ class ExponentialEM:
     def __init__(
         self, family: ExponentialFamily, config: ExponentialEMConfig | None = None, *, seed: int = 0, **settings: Any
     ) -> None:
+        if not callable(getattr(family, "statistics", None)):
+            raise DistributionError(
+                f"family must be an exponential family, such as PoissonFamily(), got {family!r}", family
+            )
         self.family = family
         self.config = configuration(ExponentialEMConfig, config, settings)
         self.seed = checked_seed(seed)
@@ -129,7 +134,8 @@ class ExponentialEM:
         statistics, log_base = self.family.statistics(data.sample), self.family.log_base(data.sample)
         if initial is None:
             initial = self._start(statistics, generator_from(generator, self.seed))
-        elif initial.natural.shape[1] != statistics.shape[1]:
+        expect(initial, ExponentialMixture, "the start", DistributionError)
+        if initial.natural.shape[1] != statistics.shape[1]:
             sizes = (initial.natural.shape[1], statistics.shape[1])
             raise DistributionError(f"the start has {sizes[0]} statistics, but the data have {sizes[1]}", sizes)
         return run_loop(

@@ -11,7 +11,7 @@ import torch
 from eim_ros.errors import ConfigurationError
 from eim_ros.settings import Settings
 
-__all__ = ["checked_seed", "configuration", "generator_from"]
+__all__ = ["checked_device", "checked_seed", "configuration", "generator_from"]
 
 ConfigT = TypeVar("ConfigT", bound=Settings)
 
@@ -71,3 +71,20 @@ def generator_from(generator: torch.Generator | None, seed: int) -> torch.Genera
             generator,
         )
     return generator
+
+
+def checked_device(name: str) -> str:
+    """The name of a device that this PyTorch has, "cpu" or "cuda" with or without a number."""
+    try:
+        device = torch.device(name) if isinstance(name, str) else None
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ConfigurationError(f"unknown device {name!r}; use cpu or cuda", name)
+    if device.type == "cuda":
+        n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if not n_devices:
+            raise ConfigurationError("this PyTorch sees no CUDA device; use --device cpu", name)
+        if (device.index or 0) >= n_devices:
+            raise ConfigurationError(f"there is no {name}; this PyTorch sees {n_devices} CUDA devices", name)
+    return name

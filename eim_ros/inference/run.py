@@ -11,14 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.errors import ModelFileError
+from eim_ros.errors import ConfigurationError, ModelFileError
 from eim_ros.inference.fitted_model import FittedModel
+from eim_ros.numerics.arguments import checked_flag, checked_path, checked_whole, expect
 from eim_ros.numerics.status import Status
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 from eim_ros.numerics.threads import torch_threads
@@ -153,6 +154,10 @@ class Checkpoint:
     every: int = 10
     identity: str = ""
 
+    def __post_init__(self) -> None:
+        checked_path(self.path, ModelFileError)
+        checked_whole(self.every, 1, "iterations between checkpoints")
+
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
         """Write what `load` reads: the tensors of a state after so many iterations, and their records."""
         document = {"iteration": iteration, "identity": self.identity, "history": list(history.records)}
@@ -228,8 +233,9 @@ def run_loop(
         With status NON_FINITE where the objective `elbo` of the last iteration is not finite. With status INTERRUPTED
         after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
     """
+    _check(callbacks, checkpoint)
     history = History()
-    if resume and checkpoint is not None:
+    if checked_flag(resume, "resume") and checkpoint is not None:
         tensors, history, iteration = checkpoint.load()
         state = algorithm.restore(state, tensors, iteration)
     status, record = Status.MAX_ITERATIONS, dict[str, float]()
@@ -258,6 +264,13 @@ def run_loop(
     if checkpoint is not None:
         checkpoint.save(complete, history, state.iteration)
     return LoopResult(status, history, state)
+
+
+def _check(callbacks: Any, checkpoint: Any) -> None:
+    if not (isinstance(callbacks, Sequence) and all(callable(callback) for callback in callbacks)):
+        raise ConfigurationError(f"callbacks must be a list of functions, got {callbacks!r}", callbacks)
+    if checkpoint is not None:
+        expect(checkpoint, Checkpoint, "checkpoint")
 
 
 def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:

@@ -209,7 +209,7 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
 def _given(target: Any, *, conditional: bool) -> TargetDensity:
     """An object with `log_prob`, or a function, as it is."""
     log_prob = getattr(target, "log_prob", target)
-    if not callable(log_prob):
+    if isinstance(target, type) or not callable(log_prob):
         raise DistributionError(
             "the target must be a density, an object with log_prob, or a function of samples (or of contexts and "
             f"samples), got a {type(target).__name__}",

@@ -8,29 +8,12 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-import numpy.typing as npt
 
 from eim_ros.errors import RobotError
 
-__all__ = ["as_numbers", "checked_generator", "is_number", "number_from_zero", "positive_number", "whole_number"]
-
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["checked_generator", "is_number", "number_from_zero", "positive_number", "whole_number"]
 
 LARGEST = 1_000_000  # of counts: beyond, somebody gave a wrong number, and memory would run out
-
-
-def as_numbers(values: npt.ArrayLike) -> FloatArray:
-    """Contiguous float64 array of real numbers, the one given where it is that; `TypeError` or `ValueError` if not.
-
-    Text, times and complex numbers are refused: numpy would read the first, and drop half of the last.
-    """
-    given = np.asarray(values)
-    if given.dtype.kind not in "fiubO":
-        raise TypeError(f"expected real numbers, got an array of {given.dtype}")
-    try:
-        return np.asarray(given, dtype=np.float64, order="C")
-    except OverflowError as error:
-        raise ValueError("a number is out of range") from error
 
 
 def is_number(value: object) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import PoseError
-from eim_ros.kinematics.arguments import as_numbers
+from eim_ros.numerics.arguments import as_numbers
 from eim_ros.solver import first_not_rigid
 
 __all__ = [
@@ -70,7 +70,9 @@ def pose_from(position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = N
 
 def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     """Unit quaternion xyzw (4,) with w >= 0 of a rotation (3, 3), or of the rotation of a transform (4, 4)."""
-    r = np.asarray(rotation, dtype=np.float64)[:3, :3]
+    r = _array(rotation, "a rotation")
+    if r.shape not in ((3, 3), (4, 4)):
+        raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
     squares = np.array(
         [
             1 + r[0, 0] - r[1, 1] - r[2, 2],
@@ -157,13 +159,15 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
 def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
     """Context (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose"."""
     _check_kind(kind)
-    poses = np.asarray(transform, dtype=np.float64)
+    poses = _array(transform, "a transform")
+    if poses.shape[-2:] != (4, 4):
+        raise PoseError(f"expected transforms (..., 4, 4), got shape {poses.shape}", transform)
     return poses.reshape(*poses.shape[:-2], 16).take(_ENTRIES[kind], axis=-1)
 
 
 def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     """Transforms (..., 4, 4) of contexts (..., 3) (no rotation) or (..., 9) (columns made orthonormal)."""
-    values = np.asarray(context, dtype=np.float64)
+    values = _array(context, "a context")
     if values.ndim == 0 or values.shape[-1] not in CONTEXT_KINDS.values():
         raise PoseError(f"a context has 3 (position) or 9 (pose) numbers, got shape {values.shape}", context)
     poses = np.zeros((*values.shape[:-1], 4, 4))
@@ -175,6 +179,13 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
         second = _normalised(second - first * np.sum(first * second, axis=-1, keepdims=True))
         poses[..., :3, :3] = np.stack([first, second, np.cross(first, second)], axis=-1)
     return poses
+
+
+def _array(values: npt.ArrayLike, what: str) -> FloatArray:
+    try:
+        return as_numbers(values)
+    except (TypeError, ValueError) as error:
+        raise PoseError(f"{what} must consist of numbers, got {values!r}", values) from error
 
 
 def _normalised(vectors: FloatArray) -> FloatArray:
@@ -201,5 +212,5 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def _check_kind(kind: str) -> None:
-    if kind not in CONTEXT_KINDS:
+    if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
         raise PoseError(f"context kind must be one of {', '.join(CONTEXT_KINDS)}, got {kind!r}", kind)

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import RobotError
-from eim_ros.kinematics.arguments import as_numbers, checked_generator, whole_number
+from eim_ros.kinematics.arguments import checked_generator, number_from_zero, whole_number
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
 from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
 from eim_ros.kinematics.task import JointLimits
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
+from eim_ros.numerics.arguments import as_numbers
 from eim_ros.solver import MOST_JOINTS, Chain
 
 __all__ = ["SerialArm"]
@@ -168,6 +169,7 @@ class SerialArm:
     def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
         """Whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m]; NaN is not."""
         rows, _ = self._rows(q)
+        tolerance = number_from_zero(tolerance, "the tolerance")
         inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
 

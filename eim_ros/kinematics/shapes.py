@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
+from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_pose, pose_from
 
 __all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "finite_numbers", "inside"]
@@ -88,7 +89,7 @@ def _check(shape: Shape, *lengths: float) -> None:
     """`PoseError` or `ConstraintError` unless the pose is a transform and all lengths are positive and finite."""
     check_pose(shape.pose)
     for length in lengths:
-        if not 0.0 < length < np.inf:
+        if not (is_number(length) and 0.0 < length < np.inf):
             raise ConstraintError(
                 f"the size of a {type(shape).__name__.lower()} must be positive and finite, got {length}", length
             )

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, RobotError
-from eim_ros.kinematics.arguments import as_numbers, number_from_zero
+from eim_ros.kinematics.arguments import number_from_zero
 from eim_ros.kinematics.pose import check_pose, check_poses
+from eim_ros.numerics.arguments import as_numbers, checked_flag
 from eim_ros.solver import Task
 
 __all__ = ["JointLimits", "TaskOptions", "checked_tolerances", "make_task", "redundancy", "transforms"]
@@ -106,10 +107,11 @@ def make_task(
     RobotError
         If the position or the orientation tolerance is no number of at least 0.
     """
+    position_only = checked_flag(position_only, "position_only", RobotError)
     return Task(
         bounds,
         check_pose(pose),
-        bool(position_only),
+        position_only,
         checked_tolerances(tolerances, position_only),
         number_from_zero(position_tolerance, "the position tolerance"),
         number_from_zero(orientation_tolerance, "the orientation tolerance"),

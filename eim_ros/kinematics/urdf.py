@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from eim_ros.errors import RobotError
+from eim_ros.numerics.arguments import checked_path
 
 __all__ = ["Mimic", "UrdfJoint", "UrdfTree", "parse_urdf", "read_urdf_source"]
 
@@ -99,7 +100,7 @@ class UrdfTree:
         base = self.root() if base is None else base
         tip = self.leaf() if tip is None else tip
         for role, link in (("base", base), ("tip", tip)):
-            if link not in self.links:
+            if not isinstance(link, str) or link not in self.links:
                 known = _listed(self.links)
                 raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
         if base == tip:
@@ -133,7 +134,7 @@ def read_urdf_source(source: str | Path) -> str | bytes:
     """XML: the source itself when it starts with '<', else the content of the file it names, in whatever encoding."""
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
-    path = Path(source).expanduser()
+    path = checked_path(source, RobotError).expanduser()
     if path.suffix == ".xacro":
         raise RobotError(f"{path} is a xacro file; expand it first: xacro {path.name} > {path.stem}", str(path))
     try:

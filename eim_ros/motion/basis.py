@@ -18,6 +18,8 @@ import numpy.typing as npt
 from scipy.interpolate import CubicSpline
 
 from eim_ros.errors import ConfigurationError
+from eim_ros.kinematics.arguments import is_number
+from eim_ros.numerics.arguments import checked_whole
 
 __all__ = ["BASES", "Basis"]
 
@@ -45,11 +47,10 @@ class Basis:
     width: float = 0.7
 
     def __post_init__(self) -> None:
-        if self.kind not in BASES:
+        if not isinstance(self.kind, str) or self.kind not in BASES:
             raise ConfigurationError(f"a basis is one of {', '.join(BASES)}, got {self.kind!r}", self.kind)
-        if not self.n_functions >= 1:
-            raise ConfigurationError(f"a basis needs at least 1 function, got {self.n_functions}", self.n_functions)
-        if not (np.isfinite(self.width) and self.width > 0.0):
+        checked_whole(self.n_functions, 1, "the number of functions of a basis")
+        if not (is_number(self.width) and 0.0 < self.width < np.inf):
             raise ConfigurationError(f"the width of basis functions must be positive, got {self.width}", self.width)
 
     def __call__(self, phase: npt.ArrayLike) -> FloatArray:

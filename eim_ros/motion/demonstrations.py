@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from eim_ros.data import DataSet
 from eim_ros.errors import DataError
+from eim_ros.numerics.arguments import expect
 
 __all__ = ["Demonstrations"]
 
@@ -61,7 +62,7 @@ class Demonstrations:
     @classmethod
     def from_data_set(cls, data_set: DataSet) -> Demonstrations:
         """Motions of a data set of the task "motion"; `DataError` says what is wrong with another."""
-        description = data_set.description
+        description = expect(data_set, DataSet, "the data set", DataError).description
         task = description.get("task")
         if task != "motion":
             raise DataError(f"the data set is no set of motions: its task is {task!r}, expected 'motion'", task)

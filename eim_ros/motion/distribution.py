@@ -11,7 +11,9 @@ from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.distributions.gaussian import triangular_factor
+from eim_ros.distributions.parameters import checked_generator
 from eim_ros.motion.representation import Representation
+from eim_ros.numerics.arguments import checked_whole
 
 __all__ = ["MotionDistribution", "MotionSamples"]
 
@@ -81,6 +83,8 @@ class MotionDistribution:
         n_points : int, optional
             Points of each, equally spaced in time; as demonstrated if missing.
         """
+        n_samples = checked_whole(n_samples, 0, "the number of motions")
+        checked_generator(generator)
         probability = self.mixture.weights
         component = torch.multinomial(probability, n_samples, replacement=True, generator=generator)
         weights = torch.randn(n_samples, self.mixture.n_dims, generator=generator, dtype=torch.float64)

@@ -26,6 +26,7 @@ from eim_ros.motion.distribution import MotionDistribution
 from eim_ros.motion.latent_space import LatentSpace
 from eim_ros.motion.representation import Representation
 from eim_ros.motion.via_point import ViaPoint, condition_on
+from eim_ros.numerics.arguments import expect
 from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
 
 __all__ = ["MOTION_KIND", "MOTION_SCHEMA", "MotionPrior", "MotionScores"]
@@ -111,8 +112,10 @@ class MotionPrior:
             A context of another length or not finite; a via point with unknown joints, or beyond the joint limits.
         """
         given = self._context(context)
+        if not isinstance(via_points, Sequence):
+            raise DataError(f"via points must be a list of ViaPoint, got {via_points!r}", via_points)
         for point in via_points:
-            self._check_limits(point)
+            self._check_limits(expect(point, ViaPoint, "a via point", DataError))
         with torch.no_grad():
             batch = self.mixture(given)
             shape = (self.mixture.n_components, self.mixture.n_dims)

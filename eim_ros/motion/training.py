@@ -15,6 +15,7 @@ from eim_ros.data import DataSet
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import DataError
 from eim_ros.inference import EIMConfig, EMConfig, FitResult, StandardisedInputs
+from eim_ros.inference.learner_arguments import checked_device
 from eim_ros.inference.recorded_fit import Callback, RecordedFit, algorithm_of
 from eim_ros.motion.basis import BASES, Basis
 from eim_ros.motion.calibration import Calibration
@@ -25,6 +26,7 @@ from eim_ros.motion.reference import ReferenceInputs, fit_reference
 from eim_ros.motion.representation import Representation
 from eim_ros.motion.start import start_of_ways
 from eim_ros.numerics import Status
+from eim_ros.numerics.arguments import checked_whole, expect
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
 
@@ -98,6 +100,11 @@ class MotionTraining:
     config: MotionEMConfig | MotionEIMConfig
     random_seed: int = 0
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        expect(self.config, Settings, "config")
+        checked_whole(self.random_seed, 0, "the random seed")
+        checked_device(self.device)
 
     @torch_threads()
     def run(

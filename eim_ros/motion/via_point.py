@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch import Tensor
 from eim_ros.distributions import Gaussian, GaussianMixture
 from eim_ros.distributions.gaussian import triangular_factor
 from eim_ros.errors import DataError, DistributionError, JointStateError
+from eim_ros.kinematics.arguments import is_number
 from eim_ros.motion.representation import Representation
 
 __all__ = ["DEFAULT_DEVIATION", "ViaPoint", "condition_on"]
@@ -43,8 +46,14 @@ class ViaPoint:
     standard_deviations: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.phase <= 1.0:
+        if not (is_number(self.phase) and 0.0 <= self.phase <= 1.0):
             raise DataError(f"the phase of a via point must be from 0 to 1, got {self.phase}", self.phase)
+        kinds: dict[str, Any] = {"joint_names": str, "positions": Real, "standard_deviations": Real}
+        for name, kind in kinds.items():
+            values = getattr(self, name)
+            is_list = isinstance(values, Sequence) and not isinstance(values, str)
+            if not (is_list and all(isinstance(value, kind) for value in values)):
+                raise DataError(f"{name} of a via point must be several {kind.__name__}, got {values!r}", values)
         names, n = ", ".join(self.joint_names), len(self.joint_names)
         if not n or len(set(self.joint_names)) < n:
             raise JointStateError(f"a via point must name joints, each once, got '{names}'", self.joint_names)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import safetensors
 
 from eim_ros.errors import ModelFileError
+from eim_ros.numerics.arguments import checked_path
 from eim_ros.numerics.atomic_file import write_atomically
 from eim_ros.numerics.checksum import BLANK, checksum_problem, sealed
 from eim_ros.numerics.file_format import METADATA_KEY, described_format
@@ -46,6 +47,7 @@ def write_tensor_file(
     import safetensors.torch  # here: what reads arrays needs no torch
     import torch
 
+    checked_path(path, ModelFileError)
     content = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
@@ -94,7 +96,7 @@ def _read(
     path: str | Path, decoded: Callable[[bytes], dict[str, Any]], kind: str | tuple[str, ...], schema: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
-        content = Path(path).read_bytes()
+        content = checked_path(path, ModelFileError).read_bytes()
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror}", str(path)) from error
     try:

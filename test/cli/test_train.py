@@ -10,7 +10,7 @@ import torch
 from cli.command import Command
 from cli.conftest import FAST, FAST_EIM, N_SAMPLES
 
-from eim_ros.data import load_data_set, save_data_set
+from eim_ros.data import DataSet, load_data_set, save_data_set
 from eim_ros.ik import IKModel, KinematicEIMConfig, KnownKinematicsConfig
 from eim_ros.inference import EIMConfig, EMConfig
 from eim_ros.inference.em import _Fitting
@@ -164,21 +164,20 @@ def test_bad_settings_file_is_one_line(eim: Command, tmp_path: Path, planar: tup
 
 def test_bad_data_are_one_line(eim: Command, tmp_path: Path, data: Path) -> None:
     whole = load_data_set(data)
-    header = np.load(data)["description"]
     train = ("train", "--robot", "planar3", "--output", tmp_path / "m", "--quiet", "--data")
     (tmp_path / "half.npz").write_bytes(data.read_bytes()[:1500])
     eim(*train, tmp_path / "half.npz").refused("half.npz is truncated or no .npz data set")
-    sample = whole.sample.copy()
-    sample[3, 1] = np.nan
-    np.savez(tmp_path / "nan.npz", context=whole.context, sample=sample, description=header)
+    wrong = DataSet(whole.context, whole.sample.copy(), whole.description)
+    wrong.sample[3, 1] = np.nan
+    save_data_set(tmp_path / "nan.npz", wrong)
     eim(*train, tmp_path / "nan.npz").refused("sample has NaN or infinite entries in 1 rows, first row 3")
-    np.savez(tmp_path / "two.npz", context=whole.context, sample=sample[:, ::2], description=header)
+    save_data_set(tmp_path / "two.npz", DataSet(whole.context, whole.sample[:, ::2], whole.description))
     eim(*train, tmp_path / "two.npz").refused("samples of the data set have 2 joints")
-    np.savez(tmp_path / "empty.npz", context=whole.context[:0], sample=sample[:0], description=header)
+    save_data_set(tmp_path / "empty.npz", DataSet(whole.context[:0], whole.sample[:0], whole.description))
     eim(*train, tmp_path / "empty.npz").refused("the data set is empty")
     np.savez(tmp_path / "plain.npz", context=whole.context, sample=whole.sample, description=np.array("{}"))
     eim(*train, tmp_path / "plain.npz").refused("another schema version")
-    save_data_set(tmp_path / "nameless.npz", type(whole)(whole.context, whole.sample, {}))
+    save_data_set(tmp_path / "nameless.npz", DataSet(whole.context, whole.sample, {}))
     eim(*train, tmp_path / "nameless.npz").refused("no valid robot description")
 
 

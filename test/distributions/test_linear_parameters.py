@@ -97,7 +97,7 @@ def test_both_readers_refuse_what_is_no_model(tmp_path, name: str, value: torch.
 def test_numbers_of_a_type_that_numpy_lacks_are_refused(tmp_path) -> None:
     tensors = {name: value.bfloat16() for name, value in random_mixture_of_experts(3, 3, 2, 1).tensors().items()}
     write_tensor_file(tmp_path / "model", tensors, {}, kind=MODEL_KIND, schema=MODEL_SCHEMA)
-    with pytest.raises(ModelFileError, match="numbers of a type that cannot be read: .*bfloat16"):
+    with pytest.raises(ModelFileError, match="numbers of a type that cannot be read: .*BF16"):
         load_parameters(tmp_path / "model")
 
 

@@ -12,6 +12,7 @@ from eim_ros.errors import DataError, ModelFileError
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, describe_robot, robot_from_description
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
+from eim_ros.numerics.arguments import checked_whole, expect
 from eim_ros.solver import SPACING
 
 __all__ = ["collect", "context_kind_of", "robot_of"]
@@ -48,11 +49,10 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
     DataSet
         Context (n_samples, 3 or 9), sample (n_samples, dof), and a description of the robot.
     """
-    for name, number, least in (("number of samples", n_samples, 1), ("number of solutions", solutions_per_pose, 0)):
-        if number < least:
-            raise DataError(f"the {name} must be at least {least}, got {number}", number)
-    if random_seed < 0:
-        raise DataError(f"the random seed must be at least 0, got {random_seed}", random_seed)
+    expect(robot, Robot, "robot", DataError)
+    n_samples = checked_whole(n_samples, 1, "the number of samples", DataError)
+    solutions_per_pose = checked_whole(solutions_per_pose, 0, "the number of solutions", DataError)
+    random_seed = checked_whole(random_seed, 0, "the random seed", DataError)
     rng = np.random.default_rng(random_seed)
     n_poses = math.ceil(n_samples / max(solutions_per_pose, 1))
     configurations = robot.sample_configurations(n_poses, rng)
@@ -94,7 +94,9 @@ def _even_solutions(
 
 def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
     """The robot a data set belongs to; `DataError` unless it is the given one."""
-    description = data_set.description.get("robot")
+    description = expect(data_set, DataSet, "the data set", DataError).description.get("robot")
+    if robot is not None:
+        expect(robot, Robot, "robot", DataError)
     try:
         stored = robot_from_description(description, "the data set")
     except ModelFileError as error:

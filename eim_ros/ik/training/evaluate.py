@@ -10,6 +10,7 @@ from eim_ros.errors import DataError
 from eim_ros.ik.model import IKModel
 from eim_ros.ik.training.collect import context_kind_of, robot_of
 from eim_ros.kinematics import pose_from_context
+from eim_ros.numerics.arguments import checked_whole, expect
 
 __all__ = ["QUANTILES", "evaluate"]
 
@@ -34,6 +35,8 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
         share_in_limits; entropy_marginal H(E q(z|y)) and entropy_conditional E H(q(z|y)), normalised to [0, 1];
         mean_log_prob of the test configurations [nat].
     """
+    expect(model, IKModel, "model")
+    random_seed = checked_whole(random_seed, 0, "the random seed")
     robot = robot_of(data_set, model.robot)
     if context_kind_of(data_set) != model.context_kind:
         raise DataError(

@@ -21,10 +21,13 @@ from eim_ros.ik.training.collect import context_kind_of, robot_of
 from eim_ros.ik.training.inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
 from eim_ros.ik.training.target import KinematicTarget, KnownKinematicsConfig
 from eim_ros.inference import FitResult, TruncatedEM, TruncatedEMConfig
+from eim_ros.inference.learner_arguments import checked_device
 from eim_ros.inference.recorded_fit import Callback, FitConfig, RecordedFit, algorithm_of
 from eim_ros.kinematics import Robot
 from eim_ros.numerics import Status
+from eim_ros.numerics.arguments import checked_whole, expect
 from eim_ros.numerics.threads import torch_threads
+from eim_ros.settings import Settings
 
 __all__ = ["Training", "TrainingRun"]
 
@@ -59,6 +62,11 @@ class Training:
     config: FitConfig
     random_seed: int = 0
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        expect(self.config, Settings, "config")
+        checked_whole(self.random_seed, 0, "the random seed")
+        checked_device(self.device)
 
     @property
     def algorithm(self) -> str:
@@ -138,6 +146,7 @@ class Training:
 
 def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOfExperts:
     """The mixture of a model that has to be of the robot and context of the data."""
+    expect(model, IKModel, f"the {role}", ModelFileError)
     if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(
             f"the {role} is of robot '{model.robot.name}' and context {model.context_kind}, the data are of "

@@ -7,6 +7,7 @@ from typing import Any
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.inference.target_density import OUTSIDE_PENALTY
+from eim_ros.numerics.arguments import expect
 from eim_ros.settings import Settings, option
 
 __all__ = ["ALGORITHMS", "LETTERS", "GMMVIConfig"]
@@ -140,7 +141,7 @@ class GMMVIConfig(Settings):
         **settings
             Further settings by name.
         """
-        letters = word.upper()
+        letters = expect(word, str, "the word of an algorithm").upper()
         if len(letters) != len(LETTERS):
             raise ConfigurationError(
                 f"{word!r} names no algorithm: expected {len(LETTERS)} letters such as SAMTRON, one per module", word

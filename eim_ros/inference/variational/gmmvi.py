@@ -30,6 +30,7 @@ from eim_ros.inference.variational.iteration import GMMVIState, Iteration
 from eim_ros.inference.variational.kinds import components_of
 from eim_ros.inference.variational.modules import Modules
 from eim_ros.inference.variational.sample_database import SampleDatabase
+from eim_ros.numerics.arguments import expect
 from eim_ros.numerics.threads import torch_threads
 
 __all__ = ["GMMVI", "random_start"]
@@ -159,6 +160,7 @@ class GMMVI:
                 initial = random_start(n_dims, n_components, config.start_spread, config.start_scale, generator)
             else:
                 raise DistributionError("a start is needed: the target does not tell its n_dims", self.target)
+        expect(initial, GaussianMixture, "the start", DistributionError)
         if n_dims is not None and initial.n_dims != n_dims:
             raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target {n_dims}", n_dims)
         model = initial if isinstance(initial, MixtureOfExperts) else MixtureOfExperts.from_mixture(initial)

@@ -1,10 +1,12 @@
-"""A service whose answers are sent later, from another thread.
+"""A service whose answers are sent later, from another thread: the one place that reaches into a service of rclpy.
 
-rclpy sends whatever the handler returns as soon as it returns; awaiting a future in a handler keeps its executor busy
-polling, and a thread per waiting request costs a pool as deep as the queue. Here the handler only wraps the request
-into an `Exchange`, and the service's `send_response`, which the executor calls with the handler's result and the
-header that names the client, hands both on. It then takes whatever else has arrived, which the executor would do one
-by one between looks at everything else: a burst of requests is known to be one before it is answered.
+rclpy has no supported way to do so. It sends whatever the handler returns as soon as it returns; awaiting a future in a
+handler keeps its executor busy polling, and a thread per waiting request costs a pool as deep as the queue.
+`Node.create_service` takes no class of one's own, and `~/change_state` of a lifecycle node is made by rclpy. So `defer`
+replaces two attributes of one service, which the single- and multi-threaded executors use (Humble to Rolling):
+`callback`, which only wraps the request into an `Exchange`, and `send_response`, called with the callback's result and
+the header that names the client, which hands both on. It then takes whatever else has arrived, which the executor would
+do one by one between looks at everything else: a burst of requests is known to be one before it is answered.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def create_deferred_service(
 
 
 def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
-    """Have a service call `receive` on the executor's thread for each request, in place of its handler.
+    """Have a service call `receive` on the executor's thread for each request, in place of its handler; see the module.
 
     `receive` must neither block nor raise; it, or whomever it passes the exchange on to, fills the response and sends.
     """

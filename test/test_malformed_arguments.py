@@ -1,0 +1,241 @@
+"""Whatever is given to a public call: it is refused by an error of the package, or it works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ik.arms import arm_of, broad_model, reachable_pose
+
+from eim_ros.data import DataSet, load_data_set, save_data_set
+from eim_ros.distributions import Gaussian, GaussianMixture, PoissonFamily, load_model
+from eim_ros.errors import EimError
+from eim_ros.ik import (
+    Constraints,
+    IKModel,
+    Posture,
+    Sampler,
+    Training,
+    collect,
+    evaluate,
+    sample_batch,
+    sample_path,
+)
+from eim_ros.inference import EM, Checkpoint, EMConfig, ExponentialEM, KnownDensityEIM, TruncatedEM
+from eim_ros.inference.variational import GMMVI, GMMVIConfig
+from eim_ros.kinematics import (
+    Box,
+    Capsule,
+    Cylinder,
+    Robot,
+    Sphere,
+    context_from_pose,
+    pose_from,
+    pose_from_context,
+    quaternion_from_matrix,
+)
+from eim_ros.motion import Basis, MotionEMConfig, MotionPrior, MotionTraining, ViaPoint
+
+NONSENSE = {
+    "None": None,
+    "zero": 0,
+    "minus one": -1,
+    "huge": 10**30,
+    "half": 0.5,
+    "nan": float("nan"),
+    "text": "abc",
+    "bytes": b"abc",
+    "names": ["a", "b"],
+    "mapping": {"a": 1},
+    "nested": {"a": [1, {"b": 2}]},
+    "numbers": [1, 2],
+    "nothing": [],
+    "ragged": [[1], [1, 2]],
+    "object": object(),
+    "class": int,
+    "matrix": np.zeros((2, 2)),
+    "complex": np.zeros((3, 3), dtype=complex),
+    "array of text": np.array(["a", "b"]),
+    "tensor": torch.zeros(2, 3),
+}
+ROBOT = arm_of("planar3")
+MODEL = broad_model(ROBOT, "position")
+SAMPLER = Sampler(MODEL)
+POSE = reachable_pose(ROBOT)
+Q = np.array([[0.3, 0.4, 0.5]])
+RNG = np.random.default_rng(0)
+POINTS = RNG.normal(size=(30, 2))
+PAIRS = collect(ROBOT, 30, "position", 0)
+MIXTURE = GaussianMixture.from_covariances(
+    torch.ones(2, dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
+)
+GAUSSIAN = Gaussian(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
+SHORT = {"n": 2, "random_seed": 0, "timeout": 0.05}
+FEW = EMConfig(n_components=2, n_iterations=2)
+JOINT = ROBOT.joint_names[0]
+
+
+def sampled(**options: Any) -> Any:
+    return SAMPLER.sample(POSE, **{**SHORT, **options})
+
+
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "Robot.load": (Robot.load, {"name_or_path": "planar3", "base": None, "tip": None}),
+    "Robot.from_urdf": (Robot.from_urdf, {"source": ROBOT.urdf}),
+    "Robot.forward": (ROBOT.forward, {"q": Q}),
+    "Robot.jacobian": (ROBOT.jacobian, {"q": Q}),
+    "Robot.verify": (ROBOT.verify, {"q": Q, "pose": POSE, "position_only": True, "tolerances": None}),
+    "Robot.within_limits": (ROBOT.within_limits, {"q": Q, "tolerance": 0.0}),
+    "Robot.sample_configurations": (ROBOT.sample_configurations, {"n": 2, "rng": RNG}),
+    "Robot.refine": (
+        ROBOT.refine,
+        {"seeds": Q, "pose": POSE, "max_iterations": 3, "patience": 2, "position_only": True, "lower": None},
+    ),
+    "Robot.solve": (
+        ROBOT.solve,
+        {"pose": POSE, "rng": RNG, "max_restarts": 2, "position_only": True, "position_tolerance": 1e-6},
+    ),
+    "Robot.spread": (ROBOT.spread, {"solutions": Q, "pose": POSE, "n": 2, "rng": RNG, "step": 0.4, "finest": None}),
+    "Robot.descend": (ROBOT.descend, {"solutions": Q, "pose": POSE, "preferred": Q[0], "weights": np.ones(3)}),
+    "Sampler": (Sampler, {"model": MODEL}),
+    "Sampler.of": (Sampler.of, {"robot": "planar3"}),
+    "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None}),
+    "Sampler.sample": (
+        lambda pose=POSE, **options: SAMPLER.sample(pose, **{**SHORT, **options}),
+        {
+            "pose": POSE,
+            "n": 2,
+            "random_seed": 0,
+            "near": None,
+            "order": None,
+            "position_only": None,
+            "refine": True,
+            "distinct": None,
+            "position_tolerance": 1e-6,
+            "timeout": 0.05,
+            "explore": None,
+            "constraints": None,
+            "posture": None,
+        },
+    ),
+    "sample_batch": (sample_batch, {"sampler": SAMPLER, "poses": POSE[None], **SHORT}),
+    "sample_path": (sample_path, {"sampler": SAMPLER, "poses": POSE[None], "near": None, "largest_step": 0.3, **SHORT}),
+    "Constraints": (
+        lambda **asked: sampled(constraints=Constraints(**asked)),
+        {"limits": {}, "fixed": {}, "self_collision": False, "obstacles": (), "tolerances": None, "links": ()},
+    ),
+    "Constraints.limits": (lambda ends: sampled(constraints=Constraints({JOINT: ends})), {"ends": (-3.0, 3.0)}),
+    "Constraints.fixed": (lambda value: sampled(constraints=Constraints({}, {JOINT: value})), {"value": 0.1}),
+    "Posture": (lambda **given: sampled(posture=Posture(**given)), {"positions": {JOINT: 0.1}, "weights": {}}),
+    "Posture.weights": (lambda weight: sampled(posture=Posture({JOINT: 0.1}, {JOINT: weight})), {"weight": 1.0}),
+    "Box": (Box, {"pose": np.eye(4), "size": [1, 1, 1]}),
+    "Sphere": (Sphere, {"centre": [0, 0, 0], "radius": 1.0}),
+    "Cylinder": (Cylinder, {"pose": np.eye(4), "radius": 1.0, "length": 1.0}),
+    "Capsule": (Capsule, {"pose": np.eye(4), "radius": 1.0, "length": 1.0}),
+    "IKModel.load": (IKModel.load, {"path": "panda_position", "robot": None}),
+    "collect": (
+        collect,
+        {"robot": ROBOT, "n_samples": 3, "context_kind": "position", "random_seed": 0, "solutions_per_pose": 0},
+    ),
+    "evaluate": (evaluate, {"model": MODEL, "data_set": PAIRS, "random_seed": 0}),
+    "DataSet": (DataSet, {"context": POINTS, "sample": POINTS, "description": {}}),
+    "load_data_set": (load_data_set, {"path": "none"}),
+    "save_data_set": (lambda data_set: save_data_set("/dev/null", data_set), {"data_set": PAIRS}),
+    "load_model": (load_model, {"path": "none"}),
+    "Training": (lambda **given: Training(**given).run(PAIRS), {"config": FEW, "random_seed": 0, "device": "cpu"}),
+    "Training.run": (
+        Training(FEW).run,
+        {"data_set": PAIRS, "robot": None, "initial": None, "prior": None, "callbacks": (), "resume": False},
+    ),
+    "EM": (EM, {"config": FEW, "seed": 0, "n_components": 2}),
+    "EM.fit": (
+        EM(FEW).fit,
+        {"data": POINTS, "initial": None, "generator": None, "callbacks": (), "checkpoint": None, "resume": False},
+    ),
+    "EM.fit of pairs": (lambda *given: EM(FEW).fit(given), {"context": POINTS, "sample": POINTS}),
+    "TruncatedEM.fit": (
+        TruncatedEM(n_components=3, n_iterations=2).fit,
+        {"data": POINTS, "initial": None, "generator": None},
+    ),
+    "KnownDensityEIM.fit": (
+        KnownDensityEIM(MIXTURE, n_components=2, n_iterations=1).fit,
+        {"data": POINTS, "initial": None, "generator": None},
+    ),
+    "GMMVI": (lambda target: GMMVI(target).fit(MIXTURE), {"target": None}),
+    "GMMVI.fit": (GMMVI(MIXTURE, n_iterations=1).fit, {"initial": MIXTURE, "generator": None}),
+    "GMMVIConfig.named": (GMMVIConfig.named, {"word": "SAMTRON"}),
+    "ExponentialEM": (lambda family: ExponentialEM(family, n_components=2), {"family": PoissonFamily()}),
+    "ExponentialEM.fit": (
+        ExponentialEM(PoissonFamily(), n_components=2, n_iterations=2).fit,
+        {"sample": np.ones((20, 2)), "initial": None, "generator": None},
+    ),
+    "Checkpoint": (Checkpoint, {"path": "none", "every": 3}),
+    "Gaussian": (Gaussian, {"mean": torch.zeros(2), "scale_tril": torch.eye(2)}),
+    "Gaussian.log_prob": (GAUSSIAN.log_prob, {"sample": torch.zeros(3, 2)}),
+    "Gaussian.sample": (GAUSSIAN.sample, {"n": 3, "generator": None}),
+    "Gaussian.condition": (GAUSSIAN.condition, {"dims": [0], "values": torch.zeros(1)}),
+    "GaussianMixture": (
+        GaussianMixture,
+        {"log_weights": MIXTURE.log_weights, "means": MIXTURE.means, "scale_trils": MIXTURE.scale_trils},
+    ),
+    "GaussianMixture.from_covariances": (
+        GaussianMixture.from_covariances,
+        {"weights": torch.ones(2), "means": torch.zeros(2, 2), "covariances": torch.eye(2)},
+    ),
+    "GaussianMixture.log_prob": (MIXTURE.log_prob, {"sample": torch.zeros(3, 2)}),
+    "GaussianMixture.sample": (MIXTURE.sample, {"n": 3, "generator": None}),
+    "GaussianMixture.condition": (MIXTURE.condition, {"dims": [0], "values": torch.zeros(1)}),
+    "GaussianMixture.marginal": (MIXTURE.marginal, {"dims": [0]}),
+    "GaussianMixture.product": (MIXTURE.product, {"other": GAUSSIAN}),
+    "mixture of experts": (MODEL.mixture, {"context": torch.zeros(2, 3, dtype=torch.float64)}),
+    "mixture of experts, samples": (
+        MODEL.mixture.sample,
+        {"context": torch.zeros(2, 3, dtype=torch.float64), "generator": None},
+    ),
+    "pose_from": (pose_from, {"position": [0, 0, 0], "quaternion_xyzw": [0, 0, 0, 1]}),
+    "context_from_pose": (context_from_pose, {"transform": np.eye(4), "kind": "pose"}),
+    "pose_from_context": (pose_from_context, {"context": np.arange(9.0)}),
+    "quaternion_from_matrix": (quaternion_from_matrix, {"rotation": np.eye(3)}),
+    "ViaPoint": (ViaPoint, {"phase": 0.5, "joint_names": ("a",), "positions": (0.0,), "standard_deviations": ()}),
+    "Basis": (Basis, {"kind": "gaussian", "n_functions": 5, "width": 0.7}),
+    "MotionPrior.load": (MotionPrior.load, {"path": "none"}),
+    "MotionTraining": (MotionTraining, {"config": MotionEMConfig(), "random_seed": 0, "device": "cpu"}),
+    "MotionTraining.run": (MotionTraining(MotionEMConfig()).run, {"data_set": PAIRS}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore")
+def test_nonsense_is_refused_by_an_error_of_the_package(name: str) -> None:
+    call, good = CALLS[name]
+    others: list[str] = []
+    for argument in good:
+        for label, value in NONSENSE.items():
+            given = {**good, argument: value}
+            try:
+                call(*given.values()) if name == "EM.fit of pairs" else call(**given)
+            except EimError as error:
+                assert str(error), (argument, label)
+            except Exception as error:
+                others.append(f"{argument} = {label}: {type(error).__name__}: {error}")
+    assert not others, "\n".join(others)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ROBOT.solve(POSE, 0), "rng must be a numpy Generator"),
+        (lambda: EM(FEW).fit(POINTS, POINTS), "contexts and samples are given as one pair"),
+        (lambda: sampled(constraints={"tolerances": [0] * 6}), "constraints must be a Constraints object"),
+        (lambda: Posture({JOINT: 0.1}, "heavy"), "the weights of a posture must map names to values, got 'heavy'"),
+        (lambda: sampled(order={"density": "much"}), "the weight of order 'density' must be"),
+        (lambda: sampled(refine="no"), "refine must be True or False, got 'no'"),
+        (lambda: Sampler("panda_pose"), "a sampler is made of an IKModel, or by Sampler.load and Sampler.of"),
+    ],
+)
+def test_cure_is_told(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(EimError, match=words):
+        call()
