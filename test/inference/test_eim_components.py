@@ -155,6 +155,14 @@ def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path, ratio):
         torch.testing.assert_close(resumed.state.tensors()[name], value, rtol=0.0, atol=0.0, equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    ("settings", "gradient"),
+    [({}, "plain"), ({"add_every": 5}, "natural"), ({"add_every": 5, "gating_gradient": "plain"}, "plain")],
+)
+def test_gating_follows_the_gradient_by_which_new_components_gain_weight(settings, gradient):
+    assert EIMConfig(**settings).m_step.gating_gradient == gradient
+
+
 def test_collapsed_classifier_adds_nothing():
     config = small_eim_config(n_components=1, n_iterations=3, learning_rate=0.0, add_every=1)  # phi stays 0
     result = EIM(config).fit(bimodal_pairs(200), generator=generator_of(3))
