@@ -1,6 +1,7 @@
 """Components added where the demand is and deleted when useless, beside a fixed number of them.
 
     python benchmarks/adaptive_components.py [--seeds 3] [--output benchmarks/results/adaptive_components.txt]
+    python benchmarks/adaptive_components.py --target samples [--output benchmarks/results/adaptive_components_eim.txt]
 
 Mixtures: ten components, whose means are uniform in [-50, 50]^d and covariances A'A + I (GMMVI's GMM targets; A has
 entries of deviation .1 d), known by their density alone. The start is one component as wide as the means are spread,
@@ -9,6 +10,11 @@ or 20 of that width with means drawn from it. KL is that of the model to the tar
 Experts: inverse kinematics of the iiwa, positions, known kinematics. Starts are EM fits to all samples, or only to
 those with the elbow (joint 4) bent to one side, half of the solutions. RMSE [m] and ELBO [nat, up to a constant] of raw
 samples, and the share of them with the elbow on the side that such a start lacks.
+
+The same from samples alone, by EIM with each estimator of the density ratio, beside EM: mixtures of ten components from
+3000 samples in 10 dimensions, and experts from 10000 samples, with the kinematics in the estimator. EM's number of
+components is given, 10, or the one that EIM with the default estimator has found; its start is k-means, once or the
+best of eight.
 
 One thread, CPU seconds.
 """
@@ -28,25 +34,28 @@ from _machine import processor, versions
 
 from eim_ros.data import DataSet
 from eim_ros.distributions import GaussianMixture
-from eim_ros.ik import KnownKinematicsConfig, Training, collect, evaluate
-from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig, TruncatedEMConfig
+from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
+from eim_ros.inference import EIM, EM, EMConfig, KnownDensityEIM, KnownDensityEIMConfig, TruncatedEMConfig
 from eim_ros.kinematics import Robot
 
 N_MODES = 10
 WIDTH = 30.0  # standard deviation of the start: as wide as the means are spread
-GROWTH = {"add_every": 5, "max_components": 60, "delete_after": 30}
+GROWTH: dict[str, Any] = {"add_every": 5, "max_components": 60, "delete_after": 30}
+WIDE_STEPS: dict[str, Any] = {"kl_bound": 0.3, "entropy_loss_bound": 1e9}
 ELBOW = 3  # index of joint 4
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--target", choices=("known", "samples"), default="known")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
     lines = [f"seeds 0 to {args.seeds - 1}, {processor()}, {versions(('torch', 'numpy'))}", ""]
     print("\n".join(lines))
-    for part in (_mixtures(args.seeds), _experts(args.seeds)):
+    parts = {"known": (_mixtures, _experts), "samples": (_mixtures_from_samples, _experts_from_samples)}
+    for part in (part(args.seeds) for part in parts[args.target]):
         for line in part:
             print(line, flush=True)
             lines.append(line)
@@ -87,18 +96,20 @@ def _mixture_row(target: GaussianMixture, n_start: int, seed: int, settings: dic
         means = WIDTH * torch.randn(n_start, target.n_dims, generator=generator, dtype=torch.float64)
     factors = WIDTH * torch.eye(target.n_dims, dtype=torch.float64).expand(n_start, -1, -1)
     start = GaussianMixture(torch.full((n_start,), -math.log(n_start), dtype=torch.float64), means, factors)
-    config = KnownDensityEIMConfig(
-        n_iterations=400, kl_bound=0.3, entropy_loss_bound=1e9, n_expert_samples=300, **settings
-    )
+    config = KnownDensityEIMConfig(n_iterations=400, n_expert_samples=300, **WIDE_STEPS, **settings)
     started = time.process_time()
     result = KnownDensityEIM(target, config).fit(None, start, generator)
     seconds = time.process_time() - started
-    sample = result.model.sample(10_000, generator)
-    kl = float((result.model.log_prob(sample) - target.log_prob(sample)).mean())
+    evaluations = sum(result.history.column("evaluations"))
+    return f"{_mixture_figures(result.model, target, generator)} {evaluations:>12.0f} {seconds:>8.1f}"
+
+
+def _mixture_figures(model: GaussianMixture, target: GaussianMixture, generator: torch.Generator) -> str:
+    sample = model.sample(10_000, generator)
+    kl = float((model.log_prob(sample) - target.log_prob(sample)).mean())
     nearest = target.log_responsibilities(sample).argmax(-1)
     n_found = int((torch.bincount(nearest, minlength=N_MODES) > 0.01 * len(sample) / N_MODES).sum())
-    evaluations = sum(result.history.column("evaluations"))
-    return f"{n_found:>6} {kl:>8.3f} {len(result.model.means):>4} {evaluations:>12.0f} {seconds:>8.1f}"
+    return f"{n_found:>6} {kl:>8.3f} {len(model.means):>4}"
 
 
 def _experts(n_seeds: int) -> Any:
@@ -134,11 +145,69 @@ def _experts(n_seeds: int) -> Any:
 
 def _experts_row(outcome: Any, test: DataSet) -> str:
     figures = evaluate(outcome.model, test)
-    generator = torch.Generator().manual_seed(0)
-    sample = outcome.model.mixture.sample(torch.from_numpy(test.context), generator)
-    other = float(np.mean(sample.numpy()[:, ELBOW] < 0.0))
+    other = _other_side(outcome, test)
     elbo = float(np.mean(outcome.result.history.column("elbo")[-5:]))
     return f"{elbo:>8.2f} {figures['rmse_position']:>6.3f} {figures['entropy_marginal']:>6.3f} {other:>10.2f}"
+
+
+def _mixtures_from_samples(n_seeds: int) -> Any:
+    yield f"{'seed':>4} {'learner':>31} {'modes':>6} {'KL':>8} {'K':>4} {'CPU [s]':>8}"
+    for seed in range(n_seeds):
+        target = _target(10, seed)
+        data = target.sample(3000, torch.Generator().manual_seed(1000 + seed))
+        n_found = 0
+        for ratio in ("residual", "network"):
+            for name, n_start, settings in (("10, fixed", 10, {}), ("1, adaptive", 1, GROWTH)):
+                learner = EIM(n_components=n_start, n_iterations=100, ratio=ratio, seed=seed, **settings, **WIDE_STEPS)
+                row, n_components = _samples_row(learner, data, target, seed)
+                n_found = n_found or (n_components if settings else 0)
+                yield f"{seed:>4} {f'EIM {ratio} {name}':>31} {row}"
+        for n_components, n_starts in ((10, 1), (10, 8), (n_found, 1), (n_found, 8)):
+            row, _ = _samples_row(EM(n_components=n_components, n_starts=n_starts, seed=seed), data, target, seed)
+            yield f"{seed:>4} {f'EM {n_components}, starts {n_starts}':>31} {row}"
+    yield ""
+
+
+def _samples_row(learner: EIM | EM, data: torch.Tensor, target: GaussianMixture, seed: int) -> tuple[str, int]:
+    started = time.process_time()
+    model = learner.fit(data).model
+    seconds = time.process_time() - started
+    figures = _mixture_figures(model, target, torch.Generator().manual_seed(seed))
+    return f"{figures} {seconds:>8.1f}", len(model.means)
+
+
+def _experts_from_samples(n_seeds: int) -> Any:
+    yield (
+        f"{'start':>16} {'seed':>4} {'learner':>14} {'K':>4} {'RMSE':>6} {'H(z)':>6} {'other side':>10} {'CPU [s]':>8}"
+    )
+    robot = Robot.load("iiwa14")
+    growth = {"add_every": 2, "n_added": 4, "max_components": 100}
+    for seed in range(n_seeds):
+        data_set, test = collect(robot, 10_000, "position", seed), collect(robot, 2000, "position", seed + 1000)
+        side = data_set.sample[:, ELBOW] > 0.0
+        used = dataclasses.replace(data_set, context=data_set.context[side], sample=data_set.sample[side])
+        half = Training(EMConfig(n_components=50, n_iterations=10), seed).run(used).model
+        ways: tuple[tuple[str, str, Any, Any], ...] = (
+            ("all samples", "EM", EMConfig(n_components=100), None),
+            ("one elbow side", "EIM fixed", KinematicEIMConfig(), half),
+            ("one elbow side", "EIM adaptive", KinematicEIMConfig(**growth), half),
+        )
+        for start, name, config, initial in ways:
+            started = time.process_time()
+            outcome = Training(config, seed).run(data_set, initial=initial)
+            seconds = time.process_time() - started
+            figures = evaluate(outcome.model, test)
+            yield (
+                f"{start:>16} {seed:>4} {name:>14} {outcome.model.mixture.n_components:>4} "
+                f"{figures['rmse_position']:>6.3f} {figures['entropy_marginal']:>6.3f} "
+                f"{_other_side(outcome, test):>10.2f} {seconds:>8.0f}"
+            )
+
+
+def _other_side(outcome: Any, test: DataSet) -> float:
+    """Share of samples with the elbow on the side that a start of one side lacks."""
+    sample = outcome.model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0))
+    return float(np.mean(sample.numpy()[:, ELBOW] < 0.0))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from eim_ros.inference import (
     TruncatedEMConfig,
 )
 from eim_ros.inference.component_history import ComponentHistory
-from eim_ros.inference.eim import EIMState, _Fitting
+from eim_ros.inference.eim_iteration import EIMIteration, EIMState
 from eim_ros.inference.expert_contexts import draw_contexts
 from eim_ros.inference.m_step import update_experts, update_gating
 from eim_ros.inference.ratio_choice import density_ratio
@@ -157,7 +157,7 @@ def _iteration(
     generator = torch.Generator().manual_seed(seed)
     inputs = StandardisedInputs.from_data(data.context, data.sample)
     ratio = density_ratio(config, inputs, reference, data, generator)
-    fitting, pairs = _Fitting(config, inputs, data), Pairs(data.context, data.sample)
+    fitting, pairs = EIMIteration(config, inputs, data), Pairs(data.context, data.sample)
     state = EIMState(model, model, ratio, generator, 0, ComponentHistory.empty(model))
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}
     for iteration in range(N_ITERATIONS):  # what a step does, part by part
@@ -168,7 +168,7 @@ def _iteration(
         clock.append(time.process_time())
         following, _ = update_experts(config, gated, ratio, data.context, generator)
         clock.append(time.process_time())
-        kept = fitting._better(following, state, data.context)
+        kept = fitting.better(following, state, data.context)
         clock.append(time.process_time())
         model = following
         state = dataclasses.replace(state, model=following, kept=kept, iteration=iteration + 1)

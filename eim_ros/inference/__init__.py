@@ -1,7 +1,8 @@
 """Learners: each is `init -> step -> step ...`, run by the one loop in `run`."""
 
 from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
-from eim_ros.inference.eim import EIM, EIMConfig
+from eim_ros.inference.eim import EIM
+from eim_ros.inference.eim_configuration import EIMConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.exponential_em import ExponentialEM, ExponentialEMConfig
 from eim_ros.inference.fitted_model import FittedModel

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.eim import EIM, EIMConfig
+from eim_ros.inference.eim import EIM
+from eim_ros.inference.eim_configuration import EIMConfig
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.ratio_inputs import RatioInputs

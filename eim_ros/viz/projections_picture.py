@@ -11,7 +11,8 @@ import torch
 from matplotlib.axes import Axes
 
 from eim_ros.distributions import Gaussian
-from eim_ros.experiments.projections import Isotropic, MeanField, TwoModes, projections_of
+from eim_ros.experiments.closed_form_facts import Isotropic, MeanField, TwoModes
+from eim_ros.experiments.projections import projections_of
 from eim_ros.experiments.table import ResultTable
 from eim_ros.viz.figure_file import new_figure, write_figure
 from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, LIMITS, METHOD_COLOURS, MUTED

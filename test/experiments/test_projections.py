@@ -6,19 +6,20 @@ import pytest
 import torch
 
 from eim_ros.distributions import Gaussian
-from eim_ros.experiments.projections import (
-    EXPERIMENT,
-    Fact,
-    Projections,
-    ProjectionsConfig,
-    project_all,
-    projections_of,
-)
+from eim_ros.experiments.closed_form_facts import Fact, isotropic, mean_field, two_modes
+from eim_ros.experiments.projections import EXPERIMENT, Projections, ProjectionsConfig, projections_of
+from eim_ros.experiments.univariate_projection import IProjection
+
+
+def measured(config: ProjectionsConfig, seed: int) -> Projections:
+    return projections_of(
+        [{**cell, **EXPERIMENT.measure(config, cell, seed).figures} for cell in EXPERIMENT.cells(config)]
+    )
 
 
 @pytest.fixture(scope="module")
 def found() -> Projections:
-    return project_all(ProjectionsConfig(n_iterations=40, n_samples=2000), seed=1)
+    return measured(ProjectionsConfig(n_iterations=40, n_samples=2000), seed=1)
 
 
 def of(found: Projections, case: str) -> list[Fact]:
@@ -101,11 +102,12 @@ def test_divergences_that_are_quoted_for_the_broad_gaussians_end_at_14(found):
 
 
 def test_rows_hold_what_was_found():
-    config = ProjectionsConfig(n_iterations=3, n_samples=200, n_sweeps=3)
-    found = project_all(config, seed=2)
-    rows = [{**cell, **EXPERIMENT.measure(config, cell, 2).figures} for cell in EXPERIMENT.cells(config)]
-    again = projections_of(rows)
-    assert again.facts == found.facts
-    assert torch.equal(again.mean_field.path, found.mean_field.path)
-    assert torch.equal(again.two_modes.target.means, found.two_modes.target.means)
-    assert torch.equal(again.isotropic.m_projection.scale_tril, found.isotropic.m_projection.scale_tril)
+    project = IProjection(200, 3, 2)
+    modes, facts = two_modes(project)
+    variances, more = isotropic(project)
+    fields, further = mean_field(project, 3)
+    stored = measured(ProjectionsConfig(n_iterations=3, n_samples=200, n_sweeps=3), seed=2)
+    assert stored.facts == (*facts, *more, *further)
+    assert torch.equal(stored.mean_field.path, fields.path)
+    assert torch.equal(stored.two_modes.target.means, modes.target.means)
+    assert torch.equal(stored.isotropic.m_projection.scale_tril, variances.m_projection.scale_tril)
