@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from eim_ros.distributions.multiple_causes import log_prior
+from eim_ros.distributions.gaussian import sample_shape
+from eim_ros.distributions.multiple_causes import data_of_causes, log_prior
 from eim_ros.errors import DataError, DistributionError
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class BinarySparseCoding:
                 f"{tuple(self.prior.shape)}",
                 tuple(self.prior.shape),
             )
+        if not bool(torch.isfinite(self.weights).all()):
+            raise DistributionError("weights must be finite", self.weights)
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
             raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
         if not bool(self.deviation > 0.0):
@@ -81,9 +84,7 @@ class BinarySparseCoding:
         active : float
             About how many causes an observation has.
         """
-        sample = torch.as_tensor(sample, dtype=torch.float64)
-        if n_causes < 1 or n_causes > len(sample):
-            raise DataError(f"{n_causes} causes need at least as many samples, got {len(sample)}", n_causes)
+        sample = data_of_causes(sample, n_causes)
         variance = sample.var(0, correction=0).mean()
         if not float(variance) > 0.0:
             raise DataError("all samples are the same: there is nothing for causes to explain", float(variance))
@@ -137,6 +138,7 @@ class BinarySparseCoding:
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """As `sample`; also the states that made them, (n, n_causes) of bool."""
+        sample_shape(n)
         uniform = torch.rand(n, len(self.prior), generator=generator, dtype=self.prior.dtype)
         states = uniform < self.prior
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.prior.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 import torch
@@ -25,8 +26,16 @@ class CategoricalFamily:
     n_levels: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not self.n_levels or min(self.n_levels) < 1:
+        try:
+            levels = tuple(operator.index(n) for n in self.n_levels)
+        except TypeError as error:
+            raise DistributionError(
+                f"give the number of levels of each variable, as in CategoricalFamily((2, 3)), got {self.n_levels!r}",
+                self.n_levels,
+            ) from error
+        if not levels or min(levels) < 1:
             raise DistributionError(f"each variable needs a level at least, got {self.n_levels}", self.n_levels)
+        object.__setattr__(self, "n_levels", levels)
 
     def statistics(self, sample: Tensor) -> Tensor:
         if sample.shape[-1] != len(self.n_levels):

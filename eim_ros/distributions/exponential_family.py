@@ -7,16 +7,19 @@ A family of one's own satisfies the Protocol below, in about twenty lines (see `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from eim_ros.distributions.gaussian import sample_shape
+from eim_ros.distributions.parameters import tensor_fields
 from eim_ros.errors import DistributionError
 
 __all__ = ["ExponentialFamily", "ExponentialMixture"]
 
 
+@runtime_checkable
 class ExponentialFamily(Protocol):
     """Densities exp(eta' T(x) - A(eta) + B(x)), batched."""
 
@@ -59,10 +62,11 @@ class ExponentialMixture:
     natural: Tensor
 
     def __post_init__(self) -> None:
-        if self.natural.dim() != 2 or self.log_weights.shape != self.natural.shape[:1]:
+        tensor_fields(self, "log_weights", "natural")
+        if self.natural.dim() != 2 or self.log_weights.shape != self.natural.shape[:1] or not len(self.natural):
             raise DistributionError(
-                f"log_weights (k,) and natural parameters (k, n_statistics) disagree: {tuple(self.log_weights.shape)} "
-                f"and {tuple(self.natural.shape)}",
+                "log_weights (k,) and natural parameters (k, n_statistics) of one component at least disagree: "
+                f"{tuple(self.log_weights.shape)} and {tuple(self.natural.shape)}",
                 tuple(self.natural.shape),
             )
         object.__setattr__(self, "log_weights", torch.log_softmax(self.log_weights, 0))
@@ -78,7 +82,13 @@ class ExponentialMixture:
 
     def log_joint(self, sample: Tensor) -> Tensor:
         """log w_k p(x | k) [nat] of samples (n, n_dims), (n, n_components)."""
-        return self.log_joint_of(self.family.statistics(sample), self.family.log_base(sample))
+        if sample.dim() != 2:
+            raise DistributionError(f"samples must be a matrix (n, d), got {tuple(sample.shape)}", tuple(sample.shape))
+        statistics = self.family.statistics(sample)
+        if statistics.shape[1] != self.natural.shape[1]:
+            sizes = (self.natural.shape[1], statistics.shape[1])
+            raise DistributionError(f"the mixture has {sizes[0]} statistics, but the samples have {sizes[1]}", sizes)
+        return self.log_joint_of(statistics, self.family.log_base(sample))
 
     def log_joint_of(self, statistics: Tensor, log_base: Tensor) -> Tensor:
         """The same of T (n, n_statistics) and B (n,) of samples: one product of matrices."""
@@ -99,7 +109,8 @@ class ExponentialMixture:
 
     def sample_with_components(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """As `sample`; also which component each sample is of, (n,) of int64."""
-        component = torch.multinomial(self.log_weights.exp(), n, replacement=True, generator=generator)
+        sample_shape(n)
+        component = torch.multinomial(self.log_weights.exp(), max(n, 1), replacement=True, generator=generator)[:n]
         return self.family.sample(self.natural[component], generator), component
 
     def tensors(self) -> dict[str, Tensor]:

@@ -7,21 +7,23 @@ Such a model is its joint and its M-step: what `MultipleCauseEM` asks of it stan
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import operator
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from eim_ros.errors import DistributionError
+from eim_ros.errors import DataError, DistributionError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["MultipleCauseModel", "all_states", "exact_log_prob", "log_prior", "sparsest_states"]
+__all__ = ["MultipleCauseModel", "all_states", "data_of_causes", "exact_log_prob", "log_prior", "sparsest_states"]
 
 MOST_ENUMERATED = 16  # causes whose 2^H states are still listed
 
 
+@runtime_checkable
 class MultipleCauseModel(Protocol):
     """A model of independent binary causes."""
 
@@ -53,6 +55,30 @@ class MultipleCauseModel(Protocol):
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
         """Inverse of `tensors`."""
         ...
+
+
+def data_of_causes(sample: Any, n_causes: int) -> Tensor:
+    """Samples (n_samples, n_dims) that a start of so many causes is made of; `DataError` if they are none."""
+    try:
+        data, n = torch.as_tensor(sample, dtype=torch.float64), operator.index(n_causes)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"a start takes samples, a matrix (n, d) of numbers, and the number of causes, got {n_causes!r} causes of "
+            f"a {type(sample).__name__}: {error}",
+            n_causes,
+        ) from error
+    if data.dim() != 2:
+        raise DataError(f"samples must be a matrix (n, d), got shape {tuple(data.shape)}", tuple(data.shape))
+    bad = (~torch.isfinite(data)).any(-1).nonzero().flatten()
+    if len(bad):
+        raise DataError(
+            f"samples have NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
+        )
+    if n < 1:
+        raise DataError(f"a model needs one cause at least, got {n}", n)
+    if n > len(data):
+        raise DataError(f"{n} causes need at least as many samples, got {len(data)}", n)
+    return data
 
 
 def log_prior(prior: Tensor, states: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from eim_ros.distributions.multiple_causes import log_prior
+from eim_ros.distributions.gaussian import sample_shape
+from eim_ros.distributions.multiple_causes import data_of_causes, log_prior
 from eim_ros.errors import DataError, DistributionError
 
 if TYPE_CHECKING:
@@ -75,9 +76,8 @@ class NoisyOr:
         active : float
             About how many causes an observation has.
         """
-        sample = torch.as_tensor(sample, dtype=torch.float64)
-        if n_causes < 1 or n_causes > len(sample):
-            raise DataError(f"{n_causes} causes need at least as many samples, got {len(sample)}", n_causes)
+        sample = data_of_causes(sample, n_causes)
+        _check_binary(sample)
         chosen = torch.randperm(len(sample), generator=generator)[:n_causes]
         noise = torch.rand(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
         weights = 0.1 + 0.4 * sample[chosen].T + 0.2 * noise
@@ -128,6 +128,7 @@ class NoisyOr:
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """As `sample`; also the states that made them, (n, n_causes) of bool."""
+        sample_shape(n)
         uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
         states = uniform[:, : len(self.prior)] < self.prior
         on, _ = self._log_probabilities(states.to(self.prior))
@@ -135,9 +136,7 @@ class NoisyOr:
 
     def check(self, sample: Tensor) -> None:
         """Outputs are 0 or 1."""
-        wrong = ((sample != 0.0) & (sample != 1.0)).any(-1).nonzero().flatten()
-        if len(wrong):
-            raise DataError(f"a noisy-OR explains zeros and ones; row {int(wrong[0])} holds others", int(wrong[0]))
+        _check_binary(sample)
 
     def tensors(self) -> dict[str, Tensor]:
         counts = torch.tensor(self.n_updates)
@@ -151,3 +150,13 @@ class NoisyOr:
         """log p(y_d = 1 | s) and log p(y_d = 0 | s), (..., n_dims) each."""
         off = torch.log1p(-self.leak) + states @ torch.log1p(-self.weights).T
         return (-torch.expm1(off)).log(), off
+
+
+def _check_binary(sample: Tensor) -> None:
+    wrong = ((sample != 0.0) & (sample != 1.0)).any(-1).nonzero().flatten()
+    if len(wrong):
+        raise DataError(
+            f"a noisy-OR explains zeros and ones; row {int(wrong[0])} holds others: compare them with a threshold, or "
+            "take BinarySparseCoding",
+            int(wrong[0]),
+        )

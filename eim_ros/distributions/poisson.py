@@ -19,7 +19,9 @@ class PoissonFamily:
     def statistics(self, sample: Tensor) -> Tensor:
         wrong = ((sample < 0.0) | (sample != sample.round())).any(-1).nonzero().flatten()
         if len(wrong):
-            raise DataError(f"counts are 0, 1, 2, ...; row {int(wrong[0])} holds others", int(wrong[0]))
+            raise DataError(
+                f"counts are 0, 1, 2, ...; row {int(wrong[0])} holds others, which need another family", int(wrong[0])
+            )
         return sample
 
     def log_base(self, sample: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ log prior together, never falls.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ class ExponentialEM:
     Parameters
     ----------
     family : ExponentialFamily
-        `PoissonFamily`, `CategoricalFamily` or one's own.
+        `PoissonFamily`, `CategoricalFamily` or one's own; `DistributionError` if it is none.
     config : ExponentialEMConfig
     seed : int
         Of all randomness, unless `fit` is given a generator.
@@ -82,9 +83,11 @@ class ExponentialEM:
     def __init__(
         self, family: ExponentialFamily, config: ExponentialEMConfig | None = None, *, seed: int = 0, **settings: Any
     ) -> None:
-        if not callable(getattr(family, "statistics", None)):
+        if isinstance(family, type) or not isinstance(family, ExponentialFamily):
             raise DistributionError(
-                f"family must be an exponential family, such as PoissonFamily(), got {family!r}", family
+                "the family must be PoissonFamily(), CategoricalFamily((2, 3)) or one of your own with the methods of "
+                f"ExponentialFamily, got {family!r}",
+                family,
             )
         self.family = family
         self.config = configuration(ExponentialEMConfig, config, settings)
@@ -126,7 +129,7 @@ class ExponentialEM:
             Fewer samples than components, empty, non-finite, outside the family's support, or so uniform that a
             component's parameters are not finite.
         DistributionError
-            A start of other dimensions than the samples.
+            A start that is no such mixture, of another family, of other dimensions than the samples, or with NaN.
         """
         data = checked_data(sample)
         if data.conditional:
@@ -134,10 +137,7 @@ class ExponentialEM:
         statistics, log_base = self.family.statistics(data.sample), self.family.log_base(data.sample)
         if initial is None:
             initial = self._start(statistics, generator_from(generator, self.seed))
-        expect(initial, ExponentialMixture, "the start", DistributionError)
-        if initial.natural.shape[1] != statistics.shape[1]:
-            sizes = (initial.natural.shape[1], statistics.shape[1])
-            raise DistributionError(f"the start has {sizes[0]} statistics, but the data have {sizes[1]}", sizes)
+        initial = self._checked(initial, statistics.shape[1])
         return run_loop(
             _Fitting(self.family, self.config, statistics, log_base),
             ExponentialEMState(initial, 0),
@@ -146,6 +146,19 @@ class ExponentialEM:
             checkpoint=checkpoint,
             resume=resume,
         )
+
+    def _checked(self, initial: Any, n_statistics: int) -> ExponentialMixture:
+        """A start in the precision of the data."""
+        expect(initial, ExponentialMixture, "the start", DistributionError)
+        mine, its = self.family, initial.family
+        if type(its) is not type(mine) or (dataclasses.is_dataclass(type(mine)) and its != mine):
+            raise DistributionError(f"the start is of the family {its}, but the learner is of {mine}", its)
+        if initial.natural.shape[1] != n_statistics:
+            sizes = (initial.natural.shape[1], n_statistics)
+            raise DistributionError(f"the start has {sizes[0]} statistics, but the data have {sizes[1]}", sizes)
+        if bool(torch.isnan(initial.natural).any() or torch.isnan(initial.log_weights).any()):
+            raise DistributionError("the start has parameters that are not numbers", initial)
+        return ExponentialMixture(self.family, initial.log_weights.double(), initial.natural.double())
 
     def _start(self, statistics: Tensor, generator: torch.Generator) -> ExponentialMixture:
         """Clusters, each with some average points: no component rules out what it has not seen."""

@@ -121,12 +121,12 @@ class MultipleCauseEM:
         DataError
             Empty, misshapen or non-finite samples, or such as the model can never make.
         DistributionError
-            A start of other dimensions than the samples.
+            A start that is no model of causes, or of other dimensions than the samples.
         """
         data = checked_data(sample)
         if data.conditional:
             raise DataError("a model of causes takes samples alone, a matrix (n, d), got a pair with contexts")
-        starts = [_in_double(start) for start in (initial if isinstance(initial, Sequence) else [initial])]
+        starts = [_checked_start(start) for start in (initial if isinstance(initial, Sequence) else [initial])]
         for start in starts:
             if start.n_dims != data.sample.shape[1]:
                 sizes = (start.n_dims, data.sample.shape[1])
@@ -144,8 +144,14 @@ class MultipleCauseEM:
         )
 
 
-def _in_double(model: ModelT) -> ModelT:
-    """The model in the precision of the data."""
+def _checked_start(model: ModelT) -> ModelT:
+    """The model in the precision of the data; `DistributionError` if it is none."""
+    if isinstance(model, type) or not isinstance(model, MultipleCauseModel):
+        raise DistributionError(
+            "the start must be a model of causes, as BinarySparseCoding.start and NoisyOr.start make, or a list of "
+            f"such, got {model!r}",
+            model,
+        )
     tensors = model.tensors().items()
     return model.from_tensors({name: value.double() if value.is_floating_point() else value for name, value in tensors})
 

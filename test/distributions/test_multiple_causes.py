@@ -171,6 +171,8 @@ def test_parameters_that_are_none_are_refused():
         BinarySparseCoding(good.weights, good.deviation, good.prior[:2], good.least_deviation)
     with pytest.raises(DistributionError, match="between 0 and 1"):
         BinarySparseCoding(good.weights, good.deviation, torch.ones(3).double(), good.least_deviation)
+    with pytest.raises(DistributionError, match="weights must be finite"):
+        BinarySparseCoding(math.nan * good.weights, good.deviation, good.prior, good.least_deviation)
     with pytest.raises(DistributionError, match="noise must be positive"):
         BinarySparseCoding(good.weights, 0.0 * good.deviation, good.prior, good.least_deviation)
     likely = noisy_or()
@@ -184,6 +186,34 @@ def test_parameters_that_are_none_are_refused():
 def test_start_needs_as_many_samples_as_causes(kind):
     with pytest.raises(DataError, match="5 causes need at least as many samples, got 4"):
         kind.start(torch.eye(4).double(), 5, generator_of(0))
+
+
+@pytest.mark.parametrize("kind", [BinarySparseCoding, NoisyOr])
+@pytest.mark.parametrize(
+    ("sample", "n_causes", "words"),
+    [
+        (torch.eye(4), 0, "one cause at least, got 0"),
+        (torch.eye(4), 2.5, "the number of causes, got 2.5"),
+        (torch.ones(4), 2, r"a matrix \(n, d\), got shape \(4,\)"),
+        ("images", 2, "a matrix .* of numbers"),
+        ([[1.0, 0.0], [math.nan, 1.0]], 2, "NaN or infinite entries in 1 rows, first row 1"),
+    ],
+)
+def test_start_says_what_is_wrong_with_its_samples(kind, sample, n_causes, words):
+    with pytest.raises(DataError, match=words):
+        kind.start(sample, n_causes, generator_of(0))
+
+
+def test_start_of_noisy_or_needs_zeros_and_ones():
+    with pytest.raises(DataError, match="row 0 holds others: compare them with a threshold"):
+        NoisyOr.start(3.0 * torch.eye(4), 2, generator_of(0))
+
+
+@MODELS
+def test_number_of_samples_is_a_count(model):
+    assert model.sample(0, generator_of(0)).shape == (0, model.n_dims)
+    with pytest.raises(DistributionError, match="give the number of samples"):
+        model.sample(-1, generator_of(0))
 
 
 def test_start_of_sparse_coding_needs_samples_that_differ():

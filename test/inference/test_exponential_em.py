@@ -204,6 +204,41 @@ def test_pairs_and_starts_of_other_sizes_are_refused():
         ExponentialEM(PoissonFamily()).fit(sample[:, :1], POISSON)
 
 
+@pytest.mark.parametrize("family", [None, PoissonFamily, "Poisson"])
+def test_family_that_is_none_is_refused(family):
+    with pytest.raises(DistributionError, match=r"the family must be PoissonFamily\(\)"):
+        ExponentialEM(family)
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (torch.zeros(1, 2), "the start must be a ExponentialMixture, got"),
+        (mixture_of(CategoricalFamily((2,)), [1.0], [[0.5, 0.5]]), "the start is of the family CategoricalFamily"),
+        (ExponentialMixture(PoissonFamily(), torch.zeros(1), torch.full((1, 2), math.nan)), "are not numbers"),
+    ],
+)
+def test_start_that_is_no_mixture_of_the_family_is_refused(start, words):
+    with pytest.raises(DistributionError, match=words):
+        ExponentialEM(PoissonFamily()).fit(torch.ones(10, 2), start)
+
+
+def test_start_of_other_levels_is_refused():
+    """As many statistics, of other variables."""
+    start = mixture_of(CategoricalFamily((3, 2)), [1.0], [[0.2, 0.3, 0.5, 0.5, 0.5]])
+    with pytest.raises(DistributionError, match=r"n_levels=\(3, 2\)\), but the learner is of .*n_levels=\(2, 3\)"):
+        ExponentialEM(CategoricalFamily((2, 3))).fit(torch.tensor([[0.0, 1.0], [1.0, 2.0]]), start)
+
+
+def test_start_in_single_precision_is_taken():
+    sample = POISSON.sample(50, generator_of(9))
+    single = ExponentialMixture(PoissonFamily(), POISSON.log_weights.float(), POISSON.natural.float())
+    found, expected = (ExponentialEM(PoissonFamily(), n_iterations=3).fit(sample, one) for one in (single, POISSON))
+    np.testing.assert_allclose(
+        found.history.column("free_energy"), expected.history.column("free_energy"), rtol=1e-5
+    )  # the start is rounded
+
+
 def test_start_without_density_at_the_data_is_refused():
     start = mixture_of(PoissonFamily(), [1.0], [[0.0, 1.0]])
     assert float(start.natural[0, 0]) == -torch.inf
@@ -216,3 +251,21 @@ def test_parameters_that_disagree_are_refused():
         ExponentialMixture(PoissonFamily(), torch.zeros(2), torch.ones(3, 1))
     with pytest.raises(DistributionError, match="a level at least"):
         CategoricalFamily(())
+    with pytest.raises(DistributionError, match=r"as in CategoricalFamily\(\(2, 3\)\), got 3"):
+        CategoricalFamily(3)
+    with pytest.raises(DistributionError, match="of one component at least"):
+        ExponentialMixture(PoissonFamily(), torch.zeros(0), torch.zeros(0, 2))
+
+
+def test_samples_of_other_dimensions_than_the_mixture_are_refused():
+    with pytest.raises(DistributionError, match="the mixture has 2 statistics, but the samples have 1"):
+        POISSON.log_prob(torch.ones(5, 1).double())
+    with pytest.raises(DistributionError, match=r"a matrix \(n, d\), got \(2,\)"):
+        POISSON.log_prob(torch.ones(2).double())
+
+
+@MIXTURES
+def test_number_of_samples_is_a_count(mixture):
+    assert mixture.sample(0, generator_of(0)).shape[0] == 0
+    with pytest.raises(DistributionError, match="give the number of samples"):
+        mixture.sample(-1, generator_of(0))

@@ -193,6 +193,12 @@ def test_start_of_other_dimensions_is_refused():
         MultipleCauseEM().fit(torch.zeros(5, 4), [])
 
 
+@pytest.mark.parametrize("initial", [None, 3, "noisy-OR", BinarySparseCoding, [None]])
+def test_start_that_is_no_model_is_refused(initial):
+    with pytest.raises(DistributionError, match="the start must be a model of causes, as BinarySparseCoding.start"):
+        MultipleCauseEM().fit(torch.zeros(5, 4), initial)
+
+
 @pytest.mark.parametrize("setting", [{"n_states": 0}, {"n_variations": -1}, {"patience": 0}])
 def test_setting_out_of_bounds_is_refused(setting):
     with pytest.raises(ConfigurationError):
