@@ -167,8 +167,8 @@ def _provenance(one: Section, table: ResultTable) -> str:
     apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
-        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of CPU."
-        f"{left_out}{apart} Versions: {versions}."
+        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of "
+        f"CPU.{left_out}{apart} Versions: {versions}."
     )
 
 
