@@ -1,4 +1,4 @@
-"""Learn all the ways an arm can reach a pose from samples, and serve them to planners."""
+"""Find many of the ways an arm can reach a pose, learn from samples which are preferred, and serve them."""
 
 from pkgutil import extend_path
 

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="eim", description="Learn all the ways an arm can reach a pose, and sample them.")
+    parser = _Parser(prog="eim", description="Learn ways in which an arm can reach a pose, and sample them.")
     parser.add_argument("--version", action="version", version=f"eim_ros {__version__}")
     subparsers = parser.add_subparsers(metavar="VERB", required=True)
     verb = words[0] if words else None

@@ -83,7 +83,11 @@ def split_by_vehicle(
     """Tracks in parts of about these shares of the vehicles, no vehicle in two of them; `DataError` for too few."""
     vehicles = np.array(sorted({track.vehicle for track in tracks}))
     if len(vehicles) < len(shares):
-        raise DataError(f"{len(shares)} parts need as many vehicles, got {len(vehicles)}", len(vehicles))
+        raise DataError(
+            f"{len(shares)} parts need as many vehicles, got {len(vehicles)}: no vehicle may be in two of them, give a "
+            "recording of more",
+            len(vehicles),
+        )
     order = generator.permutation(vehicles)
     spare = len(vehicles) - len(shares)  # each part has one
     ends = np.round(np.cumsum(shares) / sum(shares) * spare).astype(int) + np.arange(1, len(shares) + 1)

@@ -17,6 +17,7 @@ from eim_ros.experiments.claims.claim import ALWAYS_SHOWN
 from eim_ros.experiments.experiment import Experiment
 from eim_ros.experiments.summary import summary
 from eim_ros.experiments.table import ResultTable
+from eim_ros.settings import Settings
 
 __all__ = ["Section", "complete_seeds", "report_text"]
 
@@ -167,8 +168,8 @@ def _provenance(one: Section, table: ResultTable) -> str:
     apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
-        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of CPU."
-        f"{left_out}{apart} Versions: {versions}."
+        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of "
+        f"CPU.{left_out}{apart} Versions: {versions}."
     )
 
 
@@ -183,7 +184,16 @@ def _lines(claim: Claim, table: ResultTable) -> list[str]:
 
 def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
     """Which preset a table is of, in capitals, and in what it differs from the full one."""
-    found = experiment.settings_type.from_mapping(table.settings).to_mapping()
-    full, quick = (experiment.preset(is_quick).settings.to_mapping() for is_quick in (False, True))
+    found = _comparable(experiment.settings_type.from_mapping(table.settings))
+    full, quick = (_comparable(experiment.preset(is_quick).settings) for is_quick in (False, True))
     differences = [f"{name} {value} (full: {full[name]})" for name, value in found.items() if value != full[name]]
     return "FULL" if found == full else "QUICK" if found == quick else "NEITHER FULL NOR QUICK", differences
+
+
+def _comparable(settings: Settings) -> dict[str, Any]:
+    """By name; the order of names, such as methods, is that of the rows and no difference."""
+    values = settings.to_mapping()
+    return {
+        name: sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+        for name, value in values.items()
+    }

@@ -30,7 +30,7 @@ __all__ = ["EXPERIMENT", "NGSIM", "SYNTHETIC", "TEST_DATA", "TrafficConfig", "tr
 SYNTHETIC, NGSIM = "synthetic intersection", "NGSIM Lankershim"
 TEST_DATA = "test data"  # the row of what other vehicles than those of the road map do
 STEP, N_STEPS = 2.5, 5  # [s], thesis 6.5
-N_DRAWN = 400  # trajectories that a row keeps for the picture
+N_DRAWN = 150  # trajectories that a row keeps for the picture
 DRAWN_CELLS = 160  # of the road, along the longer side of the picture
 WINDOWS_PER_VEHICLE = 4  # of the synthetic ones, at least: so many vehicles are simulated
 

@@ -1,4 +1,4 @@
-"""Inverse kinematics as sampling: models of all the ways an arm can reach a pose, and the sampler that serves them.
+"""Inverse kinematics as sampling: models of the ways an arm can reach a pose, and the sampler that serves them.
 
 What serves a model is imported at once; what learns one needs torch, and is imported when it is first used.
 """

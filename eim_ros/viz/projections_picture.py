@@ -45,7 +45,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     _draw_isotropic(middle, found.isotropic)
     _draw_mean_field(right, found.mean_field)
     figure.supxlabel(
-        "middle and right: ellipses at one and two deviations, of the target dark and light grey, of models thick and thin",
+        "middle and right: ellipses at one and two deviations; target: dark and light grey, models: thick and thin",
         fontsize=9,
         color=MUTED,
     )

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 
 from eim_ros.experiments.robustness import AS_GOOD_AS, OPTIMUM
 from eim_ros.experiments.table import ResultTable, Row
-from eim_ros.viz.figure_file import new_figure, write_figure
+from eim_ros.viz.figure_file import write_figure
 from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, METHOD_COLOURS, MUTED, method_label
+from eim_ros.viz.panels import panel_figure
 
 __all__ = ["draw"]
 
@@ -31,8 +32,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     methods = [
         key for key in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows) if key[0] != OPTIMUM
     ]
-    figure = new_figure(4.6 + 4.2 * len(methods), 4.4)
-    left, *others = figure.subplots(1, 1 + len(methods), width_ratios=(1.1, *[1.0] * len(methods)))
+    figure, (left, *others) = panel_figure(1 + len(methods), 4.6, 3.9)
     _draw_values(left, table, methods)
     for axes, (method, ratio) in zip(others, methods, strict=True):
         rows = sorted(table.where(method=method, estimator=ratio), key=lambda row: float(row["log_likelihood"]))
@@ -78,6 +78,7 @@ def _draw_fit(axes: Axes, best: Row, row: Row) -> None:
     axes.scatter(best["contexts"], best["samples"], s=4, color=FAINT, linewidths=0.0, label=OPTIMUM)
     colours = [GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in row["components"]]
     axes.scatter(row["contexts"], row["samples"], s=4, c=colours, linewidths=0.0)
+    axes.set_xticks([-1.0, -0.5, 0.0, 0.5, 1.0])
     axes.set_ylim(-2.0, 2.0)
     axes.set_xlabel(f"context y; a colour per expert; grey: {OPTIMUM}", fontsize=8)
     axes.set_ylabel("x", fontsize=9)

@@ -8,14 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from eim_ros.experiments.table import ResultTable, Row, mean_and_error
-from eim_ros.experiments.traffic import SYNTHETIC, TEST_DATA
+from eim_ros.experiments.traffic import N_DRAWN, SYNTHETIC, TEST_DATA
 from eim_ros.viz.figure_file import write_figure
 from eim_ros.viz.palette import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, method_label
 from eim_ros.viz.panels import panel_figure
 
 __all__ = ["draw"]
 
-N_TRAJECTORIES = 150  # in a panel
 MARKERS = {"network": "o", "plug-in": "s", "residual": "^", "none": "o"}
 MARGIN = 15.0  # [m] beyond the road that is shown
 
@@ -42,14 +41,15 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     _draw_shares(left, table, methods)
     _draw_map(first, truth, truth, METHOD_COLOURS["expert"])
     first.set_title(f"test vehicles\n{float(truth['off_road']):.1%} off the road", fontsize=9, color=INK)
-    count = table.distinct("n_components")[-1]
+    counts = table.distinct("n_components")[1:]
+    count = counts[(len(counts) - 1) // 2]  # with many all methods look alike
     for axes, (method, ratio) in zip(others, methods, strict=True):
         row = table.where(method=method, estimator=ratio, n_components=count, seed=seed)[0]
         _draw_map(axes, truth, row, METHOD_COLOURS[method])
         label = f"{method_label(method, ratio)}, {count} components\n{float(row['off_road']):.1%} off the road"
         axes.set_title(label, fontsize=9, color=INK)
     figure.supxlabel(
-        f"maps, of one seed: grey: road; lines: up to {N_TRAJECTORIES} trajectories; dots: the given positions",
+        f"maps, of one seed: grey: road; lines: up to {N_DRAWN} trajectories; dots: the given positions",
         fontsize=9,
     )
     return [write_figure(figure, folder / "traffic.png")]
@@ -86,7 +86,7 @@ def _draw_map(axes: Axes, truth: Row, row: Row, colour: str) -> None:
     for index, ends in enumerate(truth["road"]):
         spans = [(x + cell * begin, cell * (end - begin)) for begin, end in zip(ends[::2], ends[1::2], strict=True)]
         axes.broken_barh(spans, (y + cell * index, cell), color=FAINT, linewidth=0.0)
-    for trajectory in row["trajectories"][:N_TRAJECTORIES]:
+    for trajectory in row["trajectories"]:
         places = np.array(trajectory).reshape(-1, 2)
         axes.plot(places[:, 0], places[:, 1], color=colour, linewidth=0.6, alpha=0.7)
         axes.plot(*places[0], marker="o", markersize=1.5, color=colour)

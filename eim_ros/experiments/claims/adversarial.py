@@ -5,28 +5,27 @@ from __future__ import annotations
 from eim_ros.experiments.adversarial import ADVERSARIAL
 from eim_ros.experiments.baselines import EIM_VARIANTS
 from eim_ros.experiments.claims.claim import Claim, Finding, paired_means
+from eim_ros.experiments.paired_comparison import Pairs, paired
 from eim_ros.experiments.table import ResultTable, Row
 
 __all__ = ["CLAIMS"]
 
 SIZE = ("n_dims", "n_components")
-NEEDED = 0.9  # of the cells: with few samples either may be ahead by noise where both are close to zero
+NEEDED = 0.9  # of the pairs: with few samples either may be ahead by noise where both are close to zero
 NO_MATTER = 1.5  # factor between means that are much the same
 
 
 def _below_adversarial(table: ResultTable, estimator: str) -> Finding | None:
-    n_below, n_cells, exceptions = 0, 0, []
-    for method, way in dict.fromkeys((r["method"], r["weights"]) for r in table.rows if r["method"] in ADVERSARIAL):
-        eim, other = {"method": "EIM", "estimator": estimator}, {"method": method, "weights": way}
-        for (n_dims, count), (ours, theirs) in paired_means(table, "kl", SIZE, eim, other).items():
-            n_cells += 1
-            n_below += ours < theirs
-            if ours >= theirs:
-                exceptions.append(f"{method}, {way}, d = {n_dims}, {count} components: {theirs:.3f} against {ours:.3f}")
-    if not n_cells:
+    """In pairs of the same target and seed, each way to learn the weights one of them."""
+    eim = {"method": "EIM", "estimator": estimator}
+    of_methods = {name: paired(table, "kl", SIZE, eim, {"method": name}) for name in ADVERSARIAL}
+    total = sum(of_methods.values(), Pairs(0, 0))
+    if not total.n_pairs:
         return None
-    shown = f"; not {' and '.join(exceptions)}" if 0 < len(exceptions) <= 2 else ""
-    return Finding(f"KL below theirs in {n_below} of {n_cells} cells{shown}", n_below >= NEEDED * n_cells)
+    shown = ", ".join(f"{name} {pairs}" for name, pairs in of_methods.items() if pairs.n_pairs)
+    return Finding(
+        f"below in {total} pairs of the same target and seed: {shown}", total.n_below >= NEEDED * total.n_pairs
+    )
 
 
 def _best_of_variants(table: ResultTable, estimator: str) -> Finding | None:

@@ -29,11 +29,11 @@ def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
         return None
     n_below = sum(first < factor * second for first, second in pairs.values())
     shown = "; ".join(
-        f"{key[0]} components {pairs[key][0]:.3f} m ({other} {pairs[key][1]:.3f})"
+        f"k = {key[0]} {pairs[key][0]:.3f} m ({other} {pairs[key][1]:.3f})"
         for key in dict.fromkeys((min(pairs), max(pairs)))
     )
     words = "closer" if factor == 1.0 else "at most half as far"
-    return Finding(f"{words} at {n_below} of {len(pairs)} sizes: {shown}", n_below == len(pairs))
+    return Finding(f"{words} at {n_below} of {len(pairs)} numbers k of components: {shown}", n_below == len(pairs))
 
 
 def _covers_more_with_more(table: ResultTable, estimator: str) -> Finding | None:
@@ -44,7 +44,7 @@ def _covers_more_with_more(table: ResultTable, estimator: str) -> Finding | None
     values = [mean_and_error([row for row in rows if row["n_components"] == n], "coverage")[0] for n in counts]
     shown = ", ".join(f"{value:.2f} ({count})" for count, value in zip(counts, values, strict=True))
     agrees = values[-1] == max(values) and values[0] == min(values) if len(counts) > 1 else None
-    return Finding(f"overlap of the histograms along the line, by components: {shown}", agrees)
+    return Finding(f"overlap of the histograms along the line, by number of components: {shown}", agrees)
 
 
 CLAIMS = (

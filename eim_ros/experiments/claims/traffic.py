@@ -17,11 +17,11 @@ def _more_plausible(table: ResultTable, estimator: str) -> Finding | None:
     )
     if not pairs:
         return None
-    shown = "; ".join(f"{n} components {eim:.1%} (EM {em:.1%})" for (n,), (eim, em) in pairs.items())
+    shown = "; ".join(f"k = {n} {eim:.1%} (EM {em:.1%})" for (n,), (eim, em) in pairs.items())
     data = "synthetic traffic" if SYNTHETIC in table.distinct("data") else "NGSIM"
     n_less = sum(eim <= MOST_OF_EM * em for eim, em in pairs.values())
     return Finding(
-        f"{data}, positions off the road: {shown}; at most half of EM's at {n_less} of {len(pairs)} sizes",
+        f"{data}, positions off the road with k components: {shown}; at most half of EM's at {n_less} of {len(pairs)}",
         n_less == len(pairs),
     )
 
