@@ -25,6 +25,7 @@ __all__ = ["add_parser", "run"]
 EXPERIMENTS = {
     "adversarial": ("adversarial", "adversarial_picture"),
     "gmmvi": ("gmmvi", "gmmvi_picture"),
+    "kinematics": ("kinematics", "kinematics_picture"),
     "line-reaching": ("line_reaching", "line_reaching_picture"),
     "nonlinear": ("nonlinear", "nonlinear_picture"),
     "obstacle": ("obstacle", "obstacle_picture"),

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from eim_ros.experiments.robustness import AS_GOOD_AS, OPTIMUM
+from eim_ros.experiments.robustness import K_MEANS, OPTIMUM, reached_optimum
 from eim_ros.experiments.table import ResultTable, Row
-from eim_ros.viz.figure_file import write_figure
+from eim_ros.viz.figure_file import new_figure, write_figure
 from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, METHOD_COLOURS, MUTED, method_label
-from eim_ros.viz.panels import panel_figure
 
 __all__ = ["draw"]
+
+COLOURS = {**METHOD_COLOURS, K_MEANS: METHOD_COLOURS["EM"]}
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
@@ -32,13 +33,16 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     methods = [
         key for key in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows) if key[0] != OPTIMUM
     ]
-    figure, (left, *others) = panel_figure(1 + len(methods), 4.6, 3.9)
-    _draw_values(left, table, methods)
-    for axes, (method, ratio) in zip(others, methods, strict=True):
+    figure = new_figure(3.2 * len(methods), 7.6)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.3, 1.0))[:, 0]
+    _draw_values(above.subplots(), table, methods)
+    panels = below.subplots(1, len(methods), squeeze=False, sharey=True)[0]
+    panels[0].set_ylabel("x", fontsize=9)
+    for axes, (method, ratio) in zip(panels, methods, strict=True):
         rows = sorted(table.where(method=method, estimator=ratio), key=lambda row: float(row["log_likelihood"]))
         median = rows[len(rows) // 2]
         _draw_fit(axes, table.where(method=OPTIMUM, seed=median["seed"])[0], median)
-        label = f"{method_label(method, ratio)}, median run: {median['log_likelihood']:.2f} nat"
+        label = f"{method_label(method, ratio)}\nmedian run: {median['log_likelihood']:.2f} nat"
         axes.set_title(label, fontsize=9, color=INK)
     return [write_figure(figure, folder / "robustness.png")]
 
@@ -50,13 +54,13 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
         rows = table.where(method=method, estimator=ratio)
         values = np.array([row["log_likelihood"] for row in rows])
         low, high = min(low, values.min()), max(high, values.max())
-        colour = METHOD_COLOURS[method]
+        colour = COLOURS[method]
         spread = np.linspace(-0.25, 0.25, len(values))
         axes.scatter(position + spread, values, s=16, color=colour, alpha=0.8, linewidths=0.0)
         axes.hlines(values.mean(), position - 0.35, position + 0.35, color=colour, linewidth=2.5)
-        reached = np.mean([row["log_likelihood"] >= optimum[row["seed"]] - AS_GOOD_AS for row in rows])
+        reached = sum(reached_optimum(table, row) for row in rows)
         axes.annotate(
-            f"mean {values.mean():.2f}\n{reached:.0%} at\nthe optimum",
+            f"mean {values.mean():.2f}\n{reached} of {len(rows)} at the optimum",
             (position, 0.02),
             xycoords=("data", "axes fraction"),
             ha="center",
@@ -70,7 +74,9 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     axes.set_xticks([])
     axes.set_ylim(low - 0.35 * (high - low), high + 0.05 * (high - low))
     axes.set_ylabel("log-likelihood per test sample [nat]", fontsize=9)
-    axes.set_xlabel(f"dot: a random start; bar: their mean; grey line: {OPTIMUM}", fontsize=8)
+    axes.set_xlabel(
+        f"dot: a start, random but for k-means and the same for all; bar: their mean; grey line: {OPTIMUM}", fontsize=8
+    )
 
 
 def _draw_fit(axes: Axes, best: Row, row: Row) -> None:
@@ -80,5 +86,4 @@ def _draw_fit(axes: Axes, best: Row, row: Row) -> None:
     axes.scatter(row["contexts"], row["samples"], s=4, c=colours, linewidths=0.0)
     axes.set_xticks([-1.0, -0.5, 0.0, 0.5, 1.0])
     axes.set_ylim(-2.0, 2.0)
-    axes.set_xlabel(f"context y; a colour per expert; grey: {OPTIMUM}", fontsize=8)
-    axes.set_ylabel("x", fontsize=9)
+    axes.set_xlabel(f"y; a colour per expert\ngrey: {OPTIMUM}", fontsize=8)

@@ -37,7 +37,7 @@ def test_cells_are_told_apart_and_name_their_method_and_estimator(name):
     assert "estimator" in cells[0]
 
 
-@pytest.mark.parametrize("name", ["adversarial", "line-reaching", "nonlinear", "obstacle", "robustness"])
+@pytest.mark.parametrize("name", ["adversarial", "kinematics", "line-reaching", "nonlinear", "obstacle", "robustness"])
 def test_classifier_and_plug_in_are_both_run(name):
     cells = experiment(name).cells(experiment(name).settings_type())
     assert {"network", "plug-in"} <= {cell["estimator"] for cell in cells if cell["method"] == "EIM"}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from eim_ros.experiments.robustness import EXPERIMENT, OPTIMUM, RobustnessConfig, random_start, sine_samples
+from eim_ros.experiments.robustness import EXPERIMENT, K_MEANS, OPTIMUM, RobustnessConfig, random_start, sine_samples
 
 CONFIG = RobustnessConfig(n_starts=2, n_samples=500, n_iterations=0, em_iterations=50, ratios=("plug-in",))
 
@@ -26,3 +26,8 @@ def test_em_from_the_half_waves_is_near_the_noises_own_likelihood():
     found = figures(OPTIMUM, 0)["log_likelihood"]
     assert 0.4 < found < 0.9
     assert figures("EM", 0)["log_likelihood"] < found
+
+
+def test_em_from_k_means_has_a_start_of_its_own_for_each_row():
+    assert figures(K_MEANS, 0) != figures(K_MEANS, 1)
+    assert figures(K_MEANS, 0)["log_likelihood"] <= figures(OPTIMUM, 0)["log_likelihood"] + 0.05
