@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.importance_weights import SampleWeights
 from eim_ros.inference.variational.weight_update import WeightStep
 
 __all__ = [
@@ -237,7 +237,7 @@ class Components(Protocol):
         """Log weights at the contexts, (n_contexts, n_components); the given ones of a mixture without contexts."""
         ...
 
-    def reward(self, sample: Tensor, value: Tensor, weights: ImportanceWeights) -> Tensor:
+    def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
         """Rewards E_o[R|y] as functions of the component's features of the context, (n_components, n_features).
 
         Parameters
@@ -245,7 +245,7 @@ class Components(Protocol):
         sample : Tensor (n_samples, width)
         value : Tensor (n_samples,)
             R [nat].
-        weights : ImportanceWeights
+        weights : SampleWeights
         """
         ...
 

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from eim_ros.inference.target_density import with_floor
 from eim_ros.inference.variational.components import CHUNK_ELEMENTS, Components
-from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.importance_weights import ImportanceWeights, SampleWeights
+from eim_ros.inference.variational.own_weights import OwnWeights
 from eim_ros.inference.variational.sample_database import Selection
 
 __all__ = ["LogRatio", "log_ratio"]
 
-CHUNK_PRODUCTS = 1_048_576  # numbers of which moments are taken at a time
 LEAST_LOG_DENSITY = -300.0  # relative to a sample's greatest one; where exp underflows it is slow
 LEAST_LOG_WEIGHT = -200.0  # a component whose weights are all below it is weighed once more, in logs
 
@@ -39,14 +39,14 @@ class LogRatio:
         Gradient of R; zero where it is not finite.
     finite : Tensor (n_samples,) of bool
         Where the target, and the gradient if there is one, is finite.
-    weights : ImportanceWeights
+    weights : SampleWeights
     """
 
     sample: Tensor
     value: Tensor
     gradient: Tensor | None
     finite: Tensor
-    weights: ImportanceWeights
+    weights: SampleWeights
 
     def reward(self, components: Components) -> Tensor:
         """E_o[R|y] [nat] by its coefficients of the components' features, (n_components, n_features), E_o[R] first."""
@@ -62,13 +62,9 @@ class LogRatio:
         factor : Tensor (n_samples, ...)
         """
         n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
-        step = max(1, CHUNK_PRODUCTS // n_products)
-        total = self.sample.new_zeros(components.n_components, n_products)
-        for rows, second, values in zip(
-            self.sample.split(step), factor.split(step), self.weights.values.split(step), strict=True
-        ):
-            total.addmm_(values.T, components.products(rows - offset, second))
-        return total / self.weights.total.unsqueeze(-1)
+        return self.weights.means(
+            lambda rows: components.products(self.sample[rows] - offset, factor[rows]), n_products
+        )
 
     @property
     def unfloored(self) -> Tensor:
@@ -104,8 +100,9 @@ def log_ratio(
     """
     sample, gradient = selection.sample, selection.gradient
     log_model, score, values, log_background = _evaluate(components, log_weights, selection)
+    weights: SampleWeights
     if own_samples:
-        values, total = _own(selection, components.n_components)
+        weights = OwnWeights(selection.counts.to(torch.int64), len(sample), sample)
     else:
         peak = values.amax(0)
         total = values.sum(0) if self_normalised else torch.full_like(peak, float(len(sample)))
@@ -114,12 +111,13 @@ def log_ratio(
             log_values = components.take(faint).densities().log_prob(sample) - log_background.unsqueeze(-1)
             values[:, faint] = (log_values - log_values.amax(0)).clamp_min(LEAST_LOG_DENSITY).exp()
             total[faint] = values[:, faint].sum(0)
+        weights = ImportanceWeights(values, total)
     finite = torch.isfinite(selection.log_target)
     if gradient is not None:
         finite = finite & torch.isfinite(gradient).all(-1)
         gradient = torch.where(finite.unsqueeze(-1), gradient / temperature - score, 0.0)
     value = with_floor(selection.log_target, outside_penalty) / temperature - log_model
-    return LogRatio(sample, value, gradient, finite, ImportanceWeights(values, total))
+    return LogRatio(sample, value, gradient, finite, weights)
 
 
 def _evaluate(
@@ -148,11 +146,3 @@ def _evaluate(
             share = density.mul_(weights).div_(model.unsqueeze(-1))
             score[rows] = densities.mean_score(sample, share)
     return log_model, score, values, log_background
-
-
-def _own(selection: Selection, n_components: int) -> tuple[Tensor, Tensor]:
-    """Weight one for the samples that a component has drawn in this iteration, zero for all others."""
-    values = selection.sample.new_zeros(len(selection.sample), n_components)
-    first = len(values) - len(selection.component)
-    values[torch.arange(first, len(values), device=values.device), selection.component] = 1.0
-    return values, values.sum(0)

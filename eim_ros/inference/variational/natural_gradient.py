@@ -15,7 +15,6 @@ __all__ = ["GradientEstimator", "More", "Regression", "Stein"]
 
 CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
 ENOUGH = 2.0  # effective samples for each unknown of a regression
-LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change the regression
 
 
 class GradientEstimator(Protocol):
@@ -93,12 +92,9 @@ class More:
     needs_gradient = False
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
-        weights = ratio.weights.values.T
-        n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
-        weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
-        weights = weights / ratio.weights.total.unsqueeze(-1)
+        weights, index = ratio.weights.relevant()
         n_features = components.quadratic_features(ratio.sample[:1]).shape[-1] + ratio.sample.shape[-1] + 1
-        step = max(1, CHUNK_ELEMENTS // (n_relevant * n_features))
+        step = max(1, CHUNK_ELEMENTS // (index.shape[1] * n_features))
         parts = [
             _regressed(
                 components.take(some), ratio.sample[index[some]], ratio.value[index[some]], weights[some], ridge[some]
