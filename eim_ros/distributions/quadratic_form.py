@@ -83,6 +83,17 @@ class QuadraticForms:
             values[:, self.narrow] = extended @ self.linear.T - 0.5 * residual.square().sum(-1)
         return values
 
+    def take(self, index: Tensor) -> QuadraticForms:
+        """Those of some components, by their numbers (n,)."""
+        coefficients = self.coefficients[index]
+        if not len(self.narrow):
+            return QuadraticForms(coefficients, self.narrow, self.residuals, self.linear)
+        place = torch.full((len(self.coefficients),), -1, device=index.device)
+        place[self.narrow] = torch.arange(len(self.narrow), device=index.device)
+        place = place[index]
+        narrow = (place >= 0).nonzero().flatten()
+        return QuadraticForms(coefficients, narrow, self.residuals[place[narrow]], self.linear[place[narrow]])
+
     def selected(self) -> SelectedForms:
         """The forms for few components at each point, compiled; on the CPU, in float64."""
         fields = (self.coefficients, self.narrow, self.residuals, self.linear)

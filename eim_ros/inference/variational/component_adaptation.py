@@ -49,6 +49,11 @@ class Mixture:
         """Log density [nat], (n_samples,), of rows (n_samples, width), given their contexts."""
         return mixture_log_prob(self.components, self.log_weights, sample)
 
+    def take(self, index: Tensor) -> Mixture:
+        """Of some of the components, by their numbers (n,)."""
+        log_weights, components = self.components.without(self.log_weights, index)
+        return Mixture(log_weights, components, self.records.take(index), self.n_additions)
+
 
 class ComponentAdaptation(Protocol):
     """A rule for the number of components."""
@@ -143,12 +148,7 @@ class AdaptiveComponents:
         if self.delete_after > 0:
             useless = self.useless(mixture.records)
             if bool(useless.any()):
-                kept = (~useless).nonzero().flatten()
-                mixture = Mixture(
-                    *mixture.components.without(mixture.log_weights, kept),
-                    mixture.records.take(kept),
-                    mixture.n_additions,
-                )
+                mixture = mixture.take((~useless).nonzero().flatten())
         due = self.add_every > 0 and iteration > 1 and iteration % self.add_every == 0
         if due and mixture.components.n_components < self.max_components:
             return self._with_addition(mixture, reservoir, first_entropy, generator)

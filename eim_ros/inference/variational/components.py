@@ -94,6 +94,10 @@ class Densities(LogDensities, Protocol):
         """Gradient of the log densities, averaged with shares (n_samples, n_components), (n_samples, n_dims)."""
         ...
 
+    def take(self, index: Tensor) -> Densities:
+        """Those of some components, by their numbers (n,)."""
+        ...
+
 
 class Snapshot(Protocol):
     """Densities of components as they were when they drew samples that may be used again."""
@@ -267,6 +271,16 @@ class Components(Protocol):
         self: ComponentsT, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
     ) -> tuple[Tensor, ComponentsT]:
         """Log weights and components with one more, the last, around a row (width,) with covariance variance I."""
+        ...
+
+    def with_halves(
+        self: ComponentsT, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, ComponentsT]:
+        """Log weights and components if those of the numbers `heavy` were split in two, after those of `whole`.
+
+        The halves are at mu +- sqrt(share) v with v the longest axis of Sigma, and together of its mean and covariance;
+        all first ones come before all second ones.
+        """
         ...
 
     def tensors(self) -> dict[str, Tensor]:

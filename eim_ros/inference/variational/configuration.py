@@ -116,7 +116,12 @@ class GMMVIConfig(Settings):
     delete_after: int = option(
         100, "iterations without use or progress after which a component is deleted; 0: none is", minimum=0
     )
-    max_components: int = option(1000, "number of components from which on none is added", minimum=1)
+    max_components: int = option(1000, "number of components from which on none is added or split", minimum=1)
+    split_every: int = option(
+        0,
+        "iterations between splits of the heaviest half of the components in two, up to max_components; 0: none",
+        minimum=0,
+    )
     n_candidates: int = option(
         20_000, "samples of earlier iterations that are remembered, and looked at for an addition", minimum=1
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -91,6 +92,17 @@ class DiagonalComponents(ConstantWeights):
     def take(self, index: Tensor) -> DiagonalComponents:
         return DiagonalComponents(self.means[index], self.scales[index])
 
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, DiagonalComponents]:
+        means, scales, half = self.means[heavy], self.scales[heavy], log_weights[heavy] - math.log(2.0)
+        longest = torch.nn.functional.one_hot(scales.argmax(-1), self.n_dims).to(scales)
+        apart, scales = math.sqrt(share) * longest * scales, scales * (1.0 - share * longest).sqrt()
+        return torch.cat([log_weights[whole], half, half]), DiagonalComponents(
+            torch.cat([self.means[whole], means + apart, means - apart]),
+            torch.cat([self.scales[whole], scales, scales]),
+        )
+
     def joined(self, other: DiagonalComponents) -> DiagonalComponents:
         return DiagonalComponents(torch.cat([self.means, other.means]), torch.cat([self.scales, other.scales]))
 
@@ -119,3 +131,8 @@ class _Densities:
         local = sample - self._center
         square, linear = (share @ self._coefficients).chunk(2, -1)
         return 2.0 * square * local + linear
+
+    def take(self, index: Tensor) -> _Densities:
+        some = copy(self)
+        some._coefficients, some._constant = self._coefficients[index], self._constant[index]
+        return some

@@ -14,6 +14,7 @@ functions is the gradient of E[sum_o q(o|y) R_o(y)].
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,7 +26,7 @@ from eim_ros.distributions.gaussian import log_normaliser
 from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
 from eim_ros.inference.variational.context_gate import ContextGate
 from eim_ros.inference.variational.expert_densities import ExpertDensities, PastExperts
-from eim_ros.inference.variational.full_components import moved_by, spectrum_of
+from eim_ros.inference.variational.full_components import halved, moved_by, spectrum_of
 from eim_ros.inference.variational.importance_weights import SampleWeights
 from eim_ros.inference.variational.weight_update import LEAST_LOG_WEIGHT, WeightStep
 
@@ -223,6 +224,20 @@ class ExpertComponents:
         bias = self.gate.biases[greatest] - self.gate.log_mass[greatest] + log_weight
         weights = torch.cat([self.gate.weights, self.gate.weights[greatest]])
         return self._gated(weights, torch.cat([self.gate.biases, bias]), experts)
+
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, ExpertComponents]:
+        order = torch.cat([whole, heavy, heavy])
+        apart, factors = halved(self.scale_trils[heavy], share)
+        move, biases = torch.cat([apart, -apart]), self.gate.biases[order]
+        biases[len(whole) :] -= math.log(2.0)
+        scale_trils = torch.cat([self.scale_trils[whole], factors, factors])
+        means = self.experts.biases[order]
+        means[len(whole) :] += move
+        return self._gated(
+            self.gate.weights[order], biases, LinearExperts(self.experts.weights[order], means, scale_trils)
+        )
 
     def take(self, index: Tensor) -> ExpertComponents:
         return ExpertComponents(self.experts.take(index), self.gate.take(index))

@@ -5,6 +5,7 @@ Relative to the contexts' density they are log q(o|y)/q(o) + log N(x|o, y), see 
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -55,6 +56,16 @@ class ExpertDensities:
             return -(share.unsqueeze(-1) * self._residual(sample)).flatten(1) @ self._rows[:, :n_dims]
         joint = self._units.joint(sample[:, n_dims:], sample[:, :n_dims])
         return self._forms.gradient(joint, share)[:, :n_dims] / self._units.sample_scale
+
+    def take(self, index: Tensor) -> ExpertDensities:
+        some = copy(self)
+        some._experts, some._gate = self._experts.take(index), self._gate.take(index)
+        if self._forms is not None:
+            some._forms = self._forms.take(index)
+        else:
+            some._rows = self._rows.unflatten(0, (-1, self._experts.n_dims))[index].flatten(0, 1)
+            some._normaliser = self._normaliser[index]
+        return some
 
     def _residual(self, sample: Tensor) -> Tensor:
         extended = torch.cat([sample, torch.ones_like(sample[:, :1])], -1)

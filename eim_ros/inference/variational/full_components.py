@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -110,6 +112,16 @@ class FullComponents(ConstantWeights):
     def take(self, index: Tensor) -> FullComponents:
         return FullComponents(self.means[index], self.scale_trils[index])
 
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, FullComponents]:
+        apart, factors = halved(self.scale_trils[heavy], share)
+        means, rest = self.means[heavy], self.take(whole)
+        half = log_weights[heavy] - math.log(2.0)
+        return torch.cat([log_weights[whole], half, half]), FullComponents(
+            torch.cat([rest.means, means + apart, means - apart]), torch.cat([rest.scale_trils, factors, factors])
+        )
+
     def joined(self, other: FullComponents) -> FullComponents:
         return FullComponents(torch.cat([self.means, other.means]), torch.cat([self.scale_trils, other.scale_trils]))
 
@@ -143,6 +155,14 @@ def moved_by(
     return factors, step, (info == 0) & finite
 
 
+def halved(scale_trils: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """How far the halves of components are from their means, (n_components, n_dims), and their Cholesky factors."""
+    variances, axes = torch.linalg.eigh(scale_trils @ scale_trils.mT)
+    apart = math.sqrt(share) * variances[:, -1:].sqrt() * axes[:, :, -1]
+    variances = torch.cat([variances[:, :-1], (1.0 - share) * variances[:, -1:]], -1)
+    return apart, torch.linalg.cholesky((axes * variances.unsqueeze(-2)) @ axes.mT)
+
+
 class _Forms:
     """Densities as one matrix product with the products of the coordinates, see `QuadraticForms`."""
 
@@ -159,6 +179,11 @@ class _Forms:
     def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
         return self._forms.gradient(sample - self._center, share)
 
+    def take(self, index: Tensor) -> _Forms:
+        some = copy(self)
+        some._forms = self._forms.take(index)
+        return some
+
 
 class _Residuals:
     """Densities by the whitened residuals, for few components or many dimensions."""
@@ -174,6 +199,14 @@ class _Residuals:
 
     def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
         return -(share.unsqueeze(-1) * self._residual(sample)).flatten(1) @ self._rows
+
+    def take(self, index: Tensor) -> _Residuals:
+        some, n_dims = copy(self), self._shape[1]
+        some._rows = self._rows.unflatten(0, self._shape)[index].flatten(0, 1)
+        some._shift = self._shift.unflatten(0, self._shape)[index].flatten()
+        some._normaliser = self._normaliser[index]
+        some._shape = torch.Size((len(index), n_dims))
+        return some
 
     def _residual(self, sample: Tensor) -> Tensor:
         return torch.addmm(-self._shift, sample, self._rows.T).reshape(-1, *self._shape)

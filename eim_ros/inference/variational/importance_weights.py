@@ -1,4 +1,8 @@
-"""Importance weights of samples for every component, and the means that they give."""
+"""Importance weights of samples for every component, kept in blocks that leave out what is zero.
+
+Of many components only those near a sample have a weight there. Samples stand in the order of the components that drew
+them, so a few in a row share their neighbours: a block holds some rows, and those columns that are not zero there.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-__all__ = ["ImportanceWeights", "SampleWeights"]
+__all__ = ["ImportanceWeights", "SampleWeights", "WeightBlock", "column_sums"]
 
-CHUNK_VALUES = 1_048_576  # numbers of which means are taken at a time
+CHUNK_VALUES = 1_048_576  # numbers that are weighed at a time
 LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change a regression
 
 
@@ -52,38 +57,99 @@ class SampleWeights(Protocol):
 
 
 @dataclass(frozen=True)
-class ImportanceWeights:
-    """Weights of all samples for every component; see `SampleWeights`.
+class WeightBlock:
+    """Weights of some samples for some components.
 
     Attributes
     ----------
-    values : Tensor (n_samples, n_components)
-        N(x|o)/z(x), each column up to a factor.
+    rows : slice
+        The samples.
+    columns : Tensor (n_columns,) of int64, or None
+        The components; None for all.
+    values : Tensor (n_rows, n_columns)
+    """
+
+    rows: slice
+    columns: Tensor | None
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class ImportanceWeights:
+    """Weights of all samples for every component: N(x|o)/z(x), each column up to a factor; see `SampleWeights`.
+
+    Attributes
+    ----------
+    blocks : tuple of WeightBlock
+        What is in none of them is zero.
+    n_samples : int
     total : Tensor (n_components,)
         What a weighted sum is divided by to be a mean: the columns' sums, or what stands for the number of samples.
     """
 
-    values: Tensor
+    blocks: tuple[WeightBlock, ...]
+    n_samples: int
     total: Tensor
 
-    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
+    @property
+    def values(self) -> Tensor:
+        """All of them, (n_samples, n_components)."""
+        values = self.total.new_zeros(self.n_samples, len(self.total))
+        for block in self.blocks:
+            if block.columns is None:
+                values[block.rows] = block.values
+            else:
+                values[block.rows, block.columns] = block.values
+        return values
+
+    def sums(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
+        """Weighted sums over the samples, (n_components, n_values), of what the function says of some (n, n_values)."""
         sums, step = self.total.new_zeros(len(self.total), n_values), max(1, CHUNK_VALUES // n_values)
-        for start in range(0, len(self.values), step):
-            rows = slice(start, start + step)
-            sums.addmm_(self.values[rows].T, function(rows))
-        return sums / self.total.unsqueeze(-1)
+        for block in self.blocks:
+            for start, values in zip(
+                range(block.rows.start, block.rows.stop, step), block.values.split(step), strict=True
+            ):
+                part = function(slice(start, start + len(values)))
+                if block.columns is None:
+                    sums.addmm_(values.T, part)
+                else:
+                    sums.index_add_(0, block.columns, values.T @ part)
+        return sums
+
+    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
+        """The same as means under every component."""
+        return self.sums(function, n_values) / self.total.unsqueeze(-1)
 
     def mean(self, values: Tensor) -> Tensor:
-        return self.values.T @ values / self.total.unsqueeze(-1)
+        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
+        return self.means(lambda rows: values[rows], values.shape[-1])
 
     def share(self, log_weights: Tensor) -> Tensor:
-        return self.values @ (log_weights.exp() / self.total)
+        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
+        scaled = log_weights.exp() / self.total
+        share = self.total.new_zeros(self.n_samples)
+        for block in self.blocks:
+            share[block.rows] += block.values @ (scaled if block.columns is None else scaled[block.columns])
+        return share
 
     def effective_samples(self) -> Tensor:
-        return self.values.sum(0).square() / self.values.square().sum(0)
+        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
+        return column_sums(self.blocks, self.total).square() / column_sums(self.blocks, self.total, 2)
 
     def relevant(self) -> tuple[Tensor, Tensor]:
         weights = self.values.T
         n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
         weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
         return weights / self.total.unsqueeze(-1), index
+
+
+def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -> Tensor:
+    """Sums of the weights, or of their powers, of every component, of the shape of `like` (n_components,)."""
+    sums = torch.zeros_like(like)
+    for block in blocks:
+        part = block.values.pow(power).sum(0)
+        if block.columns is None:
+            sums += part
+        else:
+            sums.index_add_(0, block.columns, part)
+    return sums

@@ -9,6 +9,7 @@ ratios of the same exponentials.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,12 @@ from torch import Tensor
 
 from eim_ros.inference.target_density import with_floor
 from eim_ros.inference.variational.components import CHUNK_ELEMENTS, Components
-from eim_ros.inference.variational.importance_weights import ImportanceWeights, SampleWeights
+from eim_ros.inference.variational.importance_weights import (
+    ImportanceWeights,
+    SampleWeights,
+    WeightBlock,
+    column_sums,
+)
 from eim_ros.inference.variational.own_weights import OwnWeights
 from eim_ros.inference.variational.sample_database import Selection
 
@@ -24,6 +30,8 @@ __all__ = ["LogRatio", "log_ratio"]
 
 LEAST_LOG_DENSITY = -300.0  # relative to a sample's greatest one; where exp underflows it is slow
 LEAST_LOG_WEIGHT = -200.0  # a component whose weights are all below it is weighed once more, in logs
+MANY_COMPONENTS = 128  # from so many on those that are far from some samples are left out
+N_NEIGHBOURS = 32  # samples in a row that share the components that are not
 
 
 @dataclass(frozen=True)
@@ -99,19 +107,21 @@ def log_ratio(
         Whether a component is told of those new samples only that it has drawn itself.
     """
     sample, gradient = selection.sample, selection.gradient
-    log_model, score, values, log_background = _evaluate(components, log_weights, selection)
+    log_model, score, blocks, log_background = _evaluate(components, log_weights, selection)
+    n_samples = len(sample)
     weights: SampleWeights
     if own_samples:
-        weights = OwnWeights(selection.counts.to(torch.int64), len(sample), sample)
+        weights = OwnWeights(selection.counts.to(torch.int64), n_samples, sample)
     else:
-        peak = values.amax(0)
-        total = values.sum(0) if self_normalised else torch.full_like(peak, float(len(sample)))
-        faint = (peak < math.exp(LEAST_LOG_WEIGHT)).nonzero().flatten()
+        sums = column_sums(blocks, log_weights)
+        faint = (sums < math.exp(LEAST_LOG_WEIGHT)).nonzero().flatten()
         if len(faint) and self_normalised:
             log_values = components.take(faint).densities().log_prob(sample) - log_background.unsqueeze(-1)
-            values[:, faint] = (log_values - log_values.amax(0)).clamp_min(LEAST_LOG_DENSITY).exp()
-            total[faint] = values[:, faint].sum(0)
-        weights = ImportanceWeights(values, total)
+            values = (log_values - log_values.amax(0)).clamp_min(LEAST_LOG_DENSITY).exp()
+            blocks = (*blocks, WeightBlock(slice(0, n_samples), faint, values))
+            sums[faint] = values.sum(0)
+        total = sums if self_normalised else torch.full_like(sums, float(n_samples))
+        weights = ImportanceWeights(blocks, n_samples, total)
     finite = torch.isfinite(selection.log_target)
     if gradient is not None:
         finite = finite & torch.isfinite(gradient).all(-1)
@@ -122,27 +132,45 @@ def log_ratio(
 
 def _evaluate(
     components: Components, log_weights: Tensor, selection: Selection
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """log q (n,), its score (n, n_dims), N(x|o)/z (n, n_components) and log z (n,)."""
+) -> tuple[Tensor, Tensor, tuple[WeightBlock, ...], Tensor]:
+    """log q (n,), its score (n, n_dims), N(x|o)/z in blocks and log z (n,)."""
     densities, weights = components.densities(), log_weights.exp()
     fractions = selection.counts / len(selection.sample)
-    values = selection.sample.new_empty(len(selection.sample), components.n_components)
-    score = selection.sample.new_empty(len(values), components.n_dims)
-    log_model, log_background = torch.empty_like(values[:, 0]), torch.empty_like(values[:, 0])
+    score = selection.sample.new_empty(len(selection.sample), components.n_dims)
+    log_model, log_background = torch.empty_like(score[:, 0]), torch.empty_like(score[:, 0])
+    blocks = []
     step = max(1, CHUNK_ELEMENTS // components.n_components)
-    for start in range(0, len(values), step):
-        rows = slice(start, start + step)
-        sample = selection.sample[rows]
-        log_prob = densities.log_prob(sample)
+    for start in range(0, len(score), step):
+        log_prob = densities.log_prob(selection.sample[start : start + step])
         largest = log_prob.amax(-1, keepdim=True)
-        density = log_prob.sub_(largest).clamp_min_(LEAST_LOG_DENSITY).exp_()
-        model, background = density @ weights, density @ fractions
-        if selection.log_earlier is not None:
-            background = background + (selection.log_earlier[rows] - largest.squeeze(-1)).exp()
-        torch.div(density, background.unsqueeze(-1), out=values[rows])
-        log_model[rows] = largest.squeeze(-1) + model.log()
-        log_background[rows] = largest.squeeze(-1) + background.log()
-        if selection.gradient is not None:
-            share = density.mul_(weights).div_(model.unsqueeze(-1))
-            score[rows] = densities.mean_score(sample, share)
-    return log_model, score, values, log_background
+        relative = log_prob.sub_(largest)
+        for first, near, columns in _neighbourhoods(relative):
+            rows = slice(start + first, start + first + len(near))
+            offset = largest[first : first + len(near), 0]
+            density = near.clamp_min_(LEAST_LOG_DENSITY).exp_()
+            own_weights, own_fractions = (v if columns is None else v[columns] for v in (weights, fractions))
+            model, background = density @ own_weights, density @ own_fractions
+            if selection.log_earlier is not None:
+                background = background + (selection.log_earlier[rows] - offset).exp()
+            blocks.append(WeightBlock(rows, columns, density / background.unsqueeze(-1)))
+            log_model[rows] = offset + model.log()
+            log_background[rows] = offset + background.log()
+            if selection.gradient is not None:
+                share = density.mul_(own_weights).div_(model.unsqueeze(-1))
+                near_densities = densities if columns is None else densities.take(columns)
+                score[rows] = near_densities.mean_score(selection.sample[rows], share)
+    return log_model, score, tuple(blocks), log_background
+
+
+def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+    """First row, log densities and components of blocks of (n_samples, n_components) that are not all negligible."""
+    if relative.shape[1] < MANY_COMPONENTS:
+        yield 0, relative, None
+        return
+    for first in range(0, len(relative), N_NEIGHBOURS):
+        part = relative[first : first + N_NEIGHBOURS]
+        columns = (part.amax(0) > LEAST_LOG_DENSITY).nonzero().flatten()
+        if 2 * len(columns) > part.shape[1]:
+            yield first, part, None
+        else:
+            yield first, part[:, columns], columns

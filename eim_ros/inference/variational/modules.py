@@ -9,6 +9,7 @@ from eim_ros.inference.variational.component_adaptation import (
     ComponentAdaptation,
     FixedComponents,
 )
+from eim_ros.inference.variational.component_splitting import SplitComponents
 from eim_ros.inference.variational.component_update import (
     ComponentUpdate,
     DirectUpdate,
@@ -85,14 +86,17 @@ def _component_update(kind: str) -> ComponentUpdate:
 
 
 def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:
-    if config.adaptation == "fixed":
-        return FixedComponents()
-    return AdaptiveComponents(
-        add_every=config.add_every,
-        delete_after=config.delete_after,
-        max_components=config.max_components,
-        n_candidates=config.n_candidates if config.add_every > 0 else 0,
-        temperature=config.temperature,
-        first_step=first_step,
-        first_ridge=config.first_ridge,
-    )
+    rule: ComponentAdaptation = FixedComponents()
+    if config.adaptation == "adaptive":
+        rule = AdaptiveComponents(
+            add_every=config.add_every,
+            delete_after=config.delete_after,
+            max_components=config.max_components,
+            n_candidates=config.n_candidates if config.add_every > 0 else 0,
+            temperature=config.temperature,
+            first_step=first_step,
+            first_ridge=config.first_ridge,
+        )
+    if config.split_every == 0:
+        return rule
+    return SplitComponents(rule, config.split_every, config.delete_after, config.max_components)

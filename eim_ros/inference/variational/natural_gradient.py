@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from eim_ros.errors import ConfigurationError
 from eim_ros.inference.variational.components import Components, NaturalGradient
 from eim_ros.inference.variational.log_ratio import LogRatio
 
@@ -15,6 +16,7 @@ __all__ = ["GradientEstimator", "More", "Regression", "Stein"]
 
 CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
 ENOUGH = 2.0  # effective samples for each unknown of a regression
+MOST_COEFFICIENTS = 16_384  # of a quadratic function: matrices of them squared take 2 GiB each, and there are three
 
 
 class GradientEstimator(Protocol):
@@ -86,14 +88,15 @@ class More:
     """Zero order: a quadratic fitted to the values of R by weighted ridge regression (Z; MORE, Abdolmaleki 2015).
 
     The features are those of whitened samples y = L^-1 (x - mu), [y_a y_b (a <= b), y, 1]; the ridge spares the
-    constant. Samples without any weight for a component are left out of its regression.
+    constant. Samples without any weight for a component are left out of its regression. Features are 16384 at most, as
+    179 dimensions have, or 8191 with diagonal covariances.
     """
 
     needs_gradient = False
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        n_features = _n_features(components, ratio.sample[:1])
         weights, index = ratio.weights.relevant()
-        n_features = components.quadratic_features(ratio.sample[:1]).shape[-1] + ratio.sample.shape[-1] + 1
         step = max(1, CHUNK_ELEMENTS // (index.shape[1] * n_features))
         parts = [
             _regressed(
@@ -102,6 +105,20 @@ class More:
             for some in torch.arange(components.n_components, device=index.device).split(step)
         ]
         return NaturalGradient(torch.cat([part.curvature for part in parts]), torch.cat([part.slope for part in parts]))
+
+
+def _n_features(components: Components, sample: Tensor) -> int:
+    """Coefficients of a quadratic function; refused where their matrices would not fit into memory."""
+    width = sample.shape[-1]
+    n_features = components.quadratic_features(sample).shape[-1] + width + 1
+    if n_features > MOST_COEFFICIENTS:
+        raise ConfigurationError(
+            f"a quadratic function in {width} dimensions has {n_features} coefficients, and its regression "
+            f"would take {24e-9 * n_features**2:.0f} GB; give the target a gradient and take natural_gradient='stein', "
+            "or take covariance='diagonal'",
+            width,
+        )
+    return n_features
 
 
 def _regressed(

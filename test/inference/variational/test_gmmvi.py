@@ -51,11 +51,14 @@ def test_there_are_432_combinations_and_names_are_theirs():
 
 @pytest.mark.parametrize("first", ["SE", "SA", "ZE", "ZA"])
 def test_every_combination_runs_twenty_iterations_without_nan(first):
-    """On three components in two dimensions, with full or diagonal covariances, with and without reuse by turns."""
+    """Three components in two dimensions, full or diagonal covariances, with and without reuse by turns.
+
+    Adaptive ones gain four components, at iterations 5, 10, 15 and 20, and lose some that have been of no use for four.
+    """
     target = three_modes()
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
         config = GMMVIConfig.named(
-            word, n_iterations=20, n_samples=12, add_every=5, delete_after=30, n_candidates=200,
+            word, n_iterations=20, n_samples=12, add_every=5, delete_after=4, n_candidates=200,
             covariance=("full", "diagonal")[number % 2], reuse_ratio=float(number // 2 % 2),
         )  # fmt: skip
         result = GMMVI(target, config).fit(wide_start(3), generator_of(number))
@@ -64,7 +67,10 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
         elbo = result.history.column("elbo")
         assert len(elbo) == 20, word
         assert all(math.isfinite(value) for value in elbo), word
-        assert (result.model.n_components > 3) == (first[1] == "A"), word
+        n_added, n_deleted = (sum(result.history.column(name)) for name in ("added", "deleted"))
+        assert n_added == (4 if first[1] == "A" else 0), word
+        assert (n_deleted > 0) == (first[1] == "A"), word
+        assert result.model.n_components == 3 + n_added - n_deleted, word
 
 
 @pytest.mark.parametrize("word", ["SAMTRON", "LAMTRON", "SAMYRON", "ZAMTRUX", "SEMTROX", "SEPTRUX"])
@@ -256,6 +262,15 @@ def test_target_without_gradients_is_welcome_to_the_zero_order_estimate():
     torch.testing.assert_close(
         result.model.covariance.diagonal(), torch.tensor([1.0, 0.25]).double(), rtol=0.0, atol=1e-3
     )
+
+
+def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_runs_out():
+    """45451 coefficients would take three matrices of 16.5 GB each."""
+    start = wide_start(1, n_dims=300)
+    with pytest.raises(ConfigurationError, match="300 dimensions has 45451 coefficients.*50 GB.*'stein'.*'diagonal'"):
+        GMMVI(lambda sample: -sample.square().sum(-1), GMMVIConfig.named("ZEMTRUX", n_samples=5)).fit(start)
+    diagonal = GMMVIConfig.named("ZEMTRUX", n_samples=5, covariance="diagonal", n_iterations=1)
+    assert GMMVI(lambda sample: -sample.square().sum(-1), diagonal).fit(start).status is Status.MAX_ITERATIONS
 
 
 def test_bad_starts_budgets_and_names_are_refused():
