@@ -12,9 +12,9 @@ from torch import Tensor
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.variational.component_records import ComponentRecords
 from eim_ros.inference.variational.components import Components, mixture_log_prob
-from eim_ros.inference.variational.sample_database import Reservoir
+from eim_ros.inference.variational.sample_database import Evaluated, Reservoir
 
-__all__ = ["DELTAS", "AdaptiveComponents", "ComponentAdaptation", "FixedComponents", "Mixture"]
+__all__ = ["DELTAS", "AdaptiveComponents", "Candidates", "ComponentAdaptation", "FixedComponents", "Mixture"]
 
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat]
 FIRST_WEIGHT = 1e-29
@@ -32,7 +32,7 @@ class Mixture:
     components : Components
     records : ComponentRecords
     n_additions : int
-        Components added so far: where the cycle of Delta stands.
+        Components added so far, those of splits included: where the cycle of Delta stands.
     """
 
     log_weights: Tensor
@@ -55,6 +55,29 @@ class Mixture:
         return Mixture(log_weights, components, self.records.take(index), self.n_additions)
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """Where components may be added.
+
+    Attributes
+    ----------
+    reservoir : Reservoir
+        Samples of all iterations.
+    prior : Evaluated or None
+        New samples of the start.
+    """
+
+    reservoir: Reservoir
+    prior: Evaluated | None = None
+
+    def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Samples and log targets: at most so many of earlier ones, and all of the start's."""
+        sample, log_target = self.reservoir.drawn(n_samples, generator)
+        if self.prior is None:
+            return sample, log_target
+        return torch.cat([sample, self.prior.sample]), torch.cat([log_target, self.prior.log_target])
+
+
 class ComponentAdaptation(Protocol):
     """A rule for the number of components."""
 
@@ -68,16 +91,24 @@ class ComponentAdaptation(Protocol):
         """Samples of earlier iterations that it wants to choose from; 0 for none."""
         ...
 
+    def n_prior(self, n_components: int, iteration: int) -> int:
+        """Samples of the start that it wants evaluated at the end of an iteration, to choose from, too."""
+        ...
+
     def __call__(
-        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+        self,
+        mixture: Mixture,
+        candidates: Candidates,
+        iteration: int,
+        first_entropy: float,
+        generator: torch.Generator,
     ) -> Mixture:
         """The mixture with components added and deleted.
 
         Parameters
         ----------
         mixture : Mixture
-        reservoir : Reservoir
-            Samples of all iterations.
+        candidates : Candidates
         iteration : int
             Iterations so far, this one included.
         first_entropy : float
@@ -94,8 +125,16 @@ class FixedComponents:
     window = 2
     n_candidates = 0
 
+    def n_prior(self, n_components: int, iteration: int) -> int:
+        return 0
+
     def __call__(
-        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+        self,
+        mixture: Mixture,
+        candidates: Candidates,
+        iteration: int,
+        first_entropy: float,
+        generator: torch.Generator,
     ) -> Mixture:
         return mixture
 
@@ -109,7 +148,8 @@ class AdaptiveComponents:
         log p~(x)/T - max{log q(x), max_candidates log q - Delta}
 
     where Delta takes the values of `DELTAS` in turn. Its covariance is isotropic, of an entropy drawn between the
-    components' mean, by their weights, and that of the start.
+    components' mean, by their weights, and that of the start. Candidates are samples of earlier iterations and, if
+    `n_prior_candidates` are wanted, new ones of the start: where no component has ever been there are no others.
 
     A component is deleted when over the last `delete_after` iterations, and those over which its reward is smoothed
     before, neither its weight nor the weight that its reward deserves was above 1e-6, and its reward, smoothed by a
@@ -128,6 +168,8 @@ class AdaptiveComponents:
     temperature : float
     first_step, first_ridge : float
         Of a new component.
+    n_prior_candidates : int
+        Samples of the start to choose from, evaluated for each addition.
     """
 
     add_every: int
@@ -137,21 +179,33 @@ class AdaptiveComponents:
     temperature: float
     first_step: float
     first_ridge: float
+    n_prior_candidates: int = 0
+
+    def n_prior(self, n_components: int, iteration: int) -> int:
+        return self.n_prior_candidates if self._due(n_components, iteration) else 0
+
+    def _due(self, n_components: int, iteration: int) -> bool:
+        regular = self.add_every > 0 and iteration > 1 and iteration % self.add_every == 0
+        return regular and n_components < self.max_components
 
     @property
     def window(self) -> int:
         return max(2, self.delete_after + len(smoothing_kernel(self.delete_after)))
 
     def __call__(
-        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+        self,
+        mixture: Mixture,
+        candidates: Candidates,
+        iteration: int,
+        first_entropy: float,
+        generator: torch.Generator,
     ) -> Mixture:
         if self.delete_after > 0:
             useless = self.useless(mixture.records)
             if bool(useless.any()):
                 mixture = mixture.take((~useless).nonzero().flatten())
-        due = self.add_every > 0 and iteration > 1 and iteration % self.add_every == 0
-        if due and mixture.components.n_components < self.max_components:
-            return self._with_addition(mixture, reservoir, first_entropy, generator)
+        if self._due(mixture.components.n_components, iteration):
+            return self._with_addition(mixture, candidates, first_entropy, generator)
         return mixture
 
     def useless(self, records: ComponentRecords) -> Tensor:
@@ -169,10 +223,10 @@ class AdaptiveComponents:
         return known & (greatest < math.log(LEAST_WEIGHT)) & (gain <= LEAST_GAIN)
 
     def _with_addition(
-        self, mixture: Mixture, reservoir: Reservoir, first_entropy: float, generator: torch.Generator
+        self, mixture: Mixture, candidates: Candidates, first_entropy: float, generator: torch.Generator
     ) -> Mixture:
         components = mixture.components
-        sample, log_target = reservoir.drawn(self.n_candidates, generator)
+        sample, log_target = candidates.drawn(self.n_candidates, generator)
         good = torch.isfinite(log_target)
         sample, log_target = sample[good], log_target[good]
         if not len(sample):

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.component_adaptation import ComponentAdaptation, Mixture
-from eim_ros.inference.variational.sample_database import Reservoir
+from eim_ros.inference.variational.component_adaptation import Candidates, ComponentAdaptation, Mixture
 
 __all__ = ["SplitComponents"]
 
@@ -58,10 +57,18 @@ class SplitComponents:
     def n_candidates(self) -> int:
         return self.rule.n_candidates
 
+    def n_prior(self, n_components: int, iteration: int) -> int:
+        return self.rule.n_prior(n_components, iteration)
+
     def __call__(
-        self, mixture: Mixture, reservoir: Reservoir, iteration: int, first_entropy: float, generator: torch.Generator
+        self,
+        mixture: Mixture,
+        candidates: Candidates,
+        iteration: int,
+        first_entropy: float,
+        generator: torch.Generator,
     ) -> Mixture:
-        mixture = self.rule(mixture, reservoir, iteration, first_entropy, generator)
+        mixture = self.rule(mixture, candidates, iteration, first_entropy, generator)
         if iteration % self.split_every:
             return mixture
         mixture = self._without_light(mixture)
@@ -86,4 +93,4 @@ def _split(mixture: Mixture, heavy: Tensor) -> Mixture:
     records = mixture.records.take(torch.cat([whole, heavy, heavy]))
     rewards = records.rewards.clone()
     rewards[:, len(whole) :] = torch.nan
-    return replace(mixture, log_weights=log_weights, components=components, records=replace(records, rewards=rewards))
+    return Mixture(log_weights, components, replace(records, rewards=rewards), mixture.n_additions + len(heavy))

@@ -123,7 +123,10 @@ class GMMVIConfig(Settings):
         minimum=0,
     )
     n_candidates: int = option(
-        20_000, "samples of earlier iterations that are remembered, and looked at for an addition", minimum=1
+        20_000, "samples of earlier iterations that are remembered, and looked at for an addition", minimum=0
+    )
+    n_prior_candidates: int = option(
+        0, "samples of the start that are evaluated and looked at, too, for each addition", minimum=0
     )
 
     @classmethod

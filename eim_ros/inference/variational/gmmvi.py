@@ -125,7 +125,7 @@ class GMMVI:
         places = checked_contexts(context).to(generator.device)
         start = self._start(initial, generator, places.shape[1])
         target = target_density(self.target, conditional=context is not None, device=generator.device)
-        algorithm = Iteration(self.config, self.modules, target, places)
+        algorithm = Iteration(self.config, self.modules, target, places, start)
         state = self._first_state(start, places, generator)
         if algorithm.exhausted(state):
             needed = self.modules.samples.n_new(start.n_components)

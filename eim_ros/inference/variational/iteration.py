@@ -20,7 +20,7 @@ from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import History
 from eim_ros.inference.target_density import TargetDensity, restricted_elbo
-from eim_ros.inference.variational.component_adaptation import Mixture
+from eim_ros.inference.variational.component_adaptation import Candidates, Mixture
 from eim_ros.inference.variational.component_records import ComponentRecords
 from eim_ros.inference.variational.configuration import GMMVIConfig
 from eim_ros.inference.variational.kinds import restored
@@ -100,6 +100,7 @@ class Iteration:
     modules: Modules
     target: TargetDensity
     context: Tensor
+    start: MixtureOfExperts
 
     def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
         config, modules, generator = self.config, self.modules, state.generator
@@ -140,16 +141,18 @@ class Iteration:
 
         n_recent = modules.samples.n_reused(components.n_components)
         database = database.remembered(selection, components, n_recent, generator)
+        prior = self._from_start(target, components.n_components, state.iteration + 1, generator)
+        n_evaluations = len(selection.component) + (0 if prior is None else len(prior))
         new = modules.adaptation(
             dataclasses.replace(mixture, log_weights=log_weights, components=updated, records=records),
-            database.reservoir,
+            Candidates(database.reservoir, prior),
             state.iteration + 1,
             state.first_entropy,
             generator,
         )
         n_added = new.n_additions - mixture.n_additions
         figures |= {
-            "evaluations": float(len(selection.component)),
+            "evaluations": float(n_evaluations),
             "updated": float(moved.to(reward).mean()),
             "n_components": float(components.n_components),
             "added": float(n_added),
@@ -161,7 +164,7 @@ class Iteration:
             weight_step,
             elbo,
             state.first_entropy,
-            state.evaluations + len(selection.component),
+            state.evaluations + n_evaluations,
             len(selection.component),
             state.iteration + 1,
             generator,
@@ -211,6 +214,7 @@ class Iteration:
         needed = rule.n_new(state.mixture.components.n_components)
         if len(state.database.recent):  # which spare many: those of the last iteration tell how many
             needed = min(needed, state.last_evaluations)
+        needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
         return 0 < bound < state.evaluations + needed
 
     def _contexts(self, generator: torch.Generator) -> Tensor:
@@ -219,6 +223,18 @@ class Iteration:
         if n_some == 0 or n_some >= n_all:
             return self.context
         return self.context[torch.randperm(n_all, generator=generator, device=self.context.device)[:n_some]]
+
+    def _from_start(
+        self, target: TargetDensity, n_components: int, iteration: int, generator: torch.Generator
+    ) -> Evaluated | None:
+        """New samples of the start for an addition, if some are wanted."""
+        n_prior = self.modules.adaptation.n_prior(n_components, iteration)
+        if n_prior == 0:
+            return None
+        place = torch.randint(len(self.context), (n_prior,), generator=generator, device=self.context.device)
+        context = self.context[place]
+        sample = self.start.sample(context, generator)
+        return Evaluated(torch.cat([sample, context], -1), target.log_prob(context, sample), None)
 
     def _evaluated(self, target: TargetDensity, row: Tensor) -> Evaluated:
         n_dims = row.shape[1] - self.context.shape[1]

@@ -96,6 +96,7 @@ def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:
             temperature=config.temperature,
             first_step=first_step,
             first_ridge=config.first_ridge,
+            n_prior_candidates=config.n_prior_candidates,
         )
     if config.split_every == 0:
         return rule

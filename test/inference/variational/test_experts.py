@@ -17,7 +17,7 @@ from eim_ros.inference.variational import GMMVI, GMMVIConfig, More, Regression, 
 from eim_ros.inference.variational.configuration import LETTERS
 from eim_ros.inference.variational.context_gate import ContextGate
 from eim_ros.inference.variational.expert_components import ExpertComponents
-from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.importance_weights import ImportanceWeights, WeightBlock
 from eim_ros.inference.variational.log_ratio import log_ratio
 from eim_ros.inference.variational.sample_database import Evaluated, SampleDatabase, Selection
 from eim_ros.inference.variational.sample_selection import ComponentSamples
@@ -230,9 +230,9 @@ def test_gating_follows_linear_rewards_by_its_natural_gradient():
     probabilities = gate.log_probs.exp()
     fisher = torch.einsum("nk,nki,nkj->ij", probabilities, jacobian, jacobian) / 40
     torch.testing.assert_close(fisher @ linear.flatten(), gradient, rtol=1e-10, atol=1e-12)
-    weights = ImportanceWeights(*2 * (torch.ones(1500, 3).double(),))
+    alike = (WeightBlock(slice(0, 1500), None, torch.ones(1500, 3).double()),)
     value = torch.cat([rows[:, 2:], torch.ones(1500, 1).double()], -1) @ linear[0]
-    reward = components.reward(rows, value, ImportanceWeights(weights.values, weights.values.sum(0)))
+    reward = components.reward(rows, value, ImportanceWeights(alike, 1500, torch.full((3,), 1500.0).double()))
     torch.testing.assert_close(gate.linear(reward)[0], linear[0], rtol=0.0, atol=0.05)  # the ridge is .006
 
 

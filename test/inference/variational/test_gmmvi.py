@@ -148,6 +148,31 @@ def test_evaluations_are_counted_and_stay_within_their_bound(reuse_ratio, exceed
     assert result.status is Status.MAX_ITERATIONS
 
 
+def test_candidates_of_the_start_find_the_second_mode_and_are_counted():
+    """Two modes 20 deviations apart, one component: no sample is remembered, so nothing can be added without them."""
+    means = torch.tensor([[-10.0, 0.0], [10.0, 0.0]]).double()
+    density = GaussianMixture(torch.zeros(2).double(), means, torch.eye(2).double().expand(2, 2, 2))
+    calls = []
+
+    def target(sample):
+        calls.append(len(sample))
+        return density.log_prob(sample)
+
+    def fit(n_prior):
+        config = GMMVIConfig(n_samples=20, n_iterations=100, add_every=20, n_candidates=0, n_prior_candidates=n_prior)
+        calls.clear()
+        return GMMVI(target, config).fit(wide_start(1, scale=8.0), generator_of(0))
+
+    alone = fit(0)
+    assert alone.model.n_components == 1
+    helped = fit(50)
+    check = 200 + 1  # of the start, before the first iteration
+    assert sum(calls) - check == sum(helped.history.column("evaluations")) == helped.state.evaluations
+    assert helped.state.evaluations > 5 * 50 + 20 * (20 + 40 + 60)
+    assert elbo_of(alone.model, density) == pytest.approx(-math.log(2.0), abs=0.05)
+    assert elbo_of(helped.model, density) > -0.05
+
+
 def test_plateau_of_the_elbo_ends_a_run():
     config = GMMVIConfig.named("SEMTRUX", plateau_window=20, n_iterations=2000)
     result = GMMVI(lambda sample: -sample.abs().sum(-1), config).fit(wide_start(2), generator_of(0))

@@ -1,6 +1,7 @@
 """Which samples are used, which are remembered, and which components are added and deleted."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from inference.variational.problems import components_of, three_modes
 from eim_ros.inference.variational.component_adaptation import (
     DELTAS,
     AdaptiveComponents,
+    Candidates,
     Mixture,
     smoothing_kernel,
 )
@@ -110,24 +112,36 @@ def test_reservoir_keeps_each_sample_with_equal_probability():
 def test_component_is_added_where_the_rule_says():
     target = three_modes()
     mixture = mixture_of(components_of("full", 2, 2), torch.zeros(2).double())
-    candidates = 6.0 * normal(generator_of(4), 100, 2)
-    reservoir = Reservoir(candidates, target.log_prob(candidates), 100)
+    places = 6.0 * normal(generator_of(4), 100, 2)
+    reservoir = Reservoir(places, target.log_prob(places), 100)
     for n_before, delta in enumerate(DELTAS):
         state = Mixture(mixture.log_weights, mixture.components, mixture.records, n_before)
-        grown = ADAPTIVE(state, reservoir, 2, 5.0, generator_of(0))
-        log_model = mixture.log_prob(candidates)
+        grown = ADAPTIVE(state, Candidates(reservoir), 2, 5.0, generator_of(0))
+        log_model = mixture.log_prob(places)
         best = max(
             range(100),
-            key=lambda i: (
-                float(target.log_prob(candidates[i])) - max(float(log_model[i]), float(log_model.max()) - delta)
-            ),
+            key=lambda i: float(target.log_prob(places[i])) - max(float(log_model[i]), float(log_model.max()) - delta),
         )
-        assert torch.equal(grown.components.means[-1], candidates[best])
+        assert torch.equal(grown.components.means[-1], places[best])
         assert float(grown.log_weights[-1]) == pytest.approx(math.log(1e-29), abs=1e-9)
         entropies = sorted([float(mixture.log_weights.exp() @ mixture.components.entropy()), 5.0])
         assert entropies[0] < float(grown.components.entropy()[-1]) < entropies[1]
         assert grown.n_additions == n_before + 1
         assert bool(grown.records.rewards[:, -1].isnan().all())
+
+
+def test_component_is_added_at_a_sample_of_the_start_if_it_is_the_best_place():
+    """Also where there is no other candidate; it is wanted only when one is due."""
+    mixture = mixture_of(components_of("full", 2, 2), torch.zeros(2).double())
+    rule = replace(ADAPTIVE, add_every=3, n_prior_candidates=20)
+    assert [rule.n_prior(2, iteration) for iteration in (1, 2, 3, 4, 6)] == [0, 0, 20, 0, 20]
+    assert rule.n_prior(50, 3) == 0
+    near, far = normal(generator_of(1), 10, 2), 40.0 + normal(generator_of(2), 20, 2)
+    prior = Evaluated(far, 1e5 * torch.arange(20).double(), None)
+    for n_seen in (0, 10):
+        candidates = Candidates(Reservoir(near, torch.full((10,), -500.0).double(), n_seen), prior)
+        grown = rule(mixture, candidates, 3, 5.0, generator_of(0))
+        assert torch.equal(grown.components.means[-1], far[-1])
 
 
 def test_new_component_is_as_wide_as_those_of_weight_not_as_those_just_added():
@@ -138,7 +152,7 @@ def test_new_component_is_as_wide_as_those_of_weight_not_as_those_just_added():
     sample = normal(generator_of(2), 50, 2)
     reservoir = Reservoir(sample, -0.5 * sample.square().sum(-1), 50)
     first_entropy = float(components.entropy()[0])
-    grown = ADAPTIVE(mixture_of(components, log_weights), reservoir, 2, first_entropy, generator_of(0))
+    grown = ADAPTIVE(mixture_of(components, log_weights), Candidates(reservoir), 2, first_entropy, generator_of(0))
     torch.testing.assert_close(grown.components.scale_trils[-1], torch.eye(2).double(), rtol=1e-9, atol=1e-9)
 
 
@@ -153,7 +167,7 @@ def test_nothing_is_added_in_between_at_the_bound_or_without_candidates():
         (AdaptiveComponents(1, 6, 2, 100, 1.0, 0.1, 1e-12), full, 2),
         (AdaptiveComponents(0, 6, 50, 100, 1.0, 0.1, 1e-12), full, 2),
     ]:
-        assert rule(mixture, reservoir, iteration, 1.0, generator_of(0)).components.n_components == 2
+        assert rule(mixture, Candidates(reservoir), iteration, 1.0, generator_of(0)).components.n_components == 2
 
 
 def test_components_are_deleted_by_age_weight_and_relative_gain():

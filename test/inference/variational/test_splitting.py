@@ -8,7 +8,7 @@ from distributions.random_models import generator_of, normal, random_mixture_of_
 from inference.variational.problems import components_of, wide_start
 
 from eim_ros.inference.variational import GMMVI, GMMVIConfig, kinds
-from eim_ros.inference.variational.component_adaptation import FixedComponents, Mixture
+from eim_ros.inference.variational.component_adaptation import Candidates, FixedComponents, Mixture
 from eim_ros.inference.variational.component_records import ComponentRecords
 from eim_ros.inference.variational.component_splitting import SplitComponents
 from eim_ros.inference.variational.sample_database import Reservoir
@@ -30,7 +30,7 @@ def mixture_of(kind: str, n_updates: float) -> Mixture:
 def split(mixture: Mixture, iteration: int, max_components: int = 100) -> Mixture:
     rule = SplitComponents(FixedComponents(), split_every=3, delete_after=10, max_components=max_components)
     nothing = Reservoir(torch.zeros(0, 3).double(), torch.zeros(0).double())
-    return rule(mixture, nothing, iteration, 0.0, generator_of(0))
+    return rule(mixture, Candidates(nothing), iteration, 0.0, generator_of(0))
 
 
 @pytest.mark.parametrize("kind", ["full", "diagonal"])
