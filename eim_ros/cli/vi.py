@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     save_model(args.output, model, {"training": {**figures, "config": config.to_mapping()}})
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
-    if args.picture is not None:
+    if args.picture is not None and isinstance(target, PlanarRobot | HumanoidPosterior):
         _draw(target, model, args.picture)
     if args.json:
         print(json.dumps({"output": args.output, **figures}))

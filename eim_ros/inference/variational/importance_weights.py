@@ -102,30 +102,22 @@ class ImportanceWeights:
                 values[block.rows, block.columns] = block.values
         return values
 
-    def sums(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
-        """Weighted sums over the samples, (n_components, n_values), of what the function says of some (n, n_values)."""
+    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
         sums, step = self.total.new_zeros(len(self.total), n_values), max(1, CHUNK_VALUES // n_values)
         for block in self.blocks:
-            for start, values in zip(
-                range(block.rows.start, block.rows.stop, step), block.values.split(step), strict=True
-            ):
+            starts = range(block.rows.start, block.rows.stop, step)
+            for start, values in zip(starts, block.values.split(step), strict=True):
                 part = function(slice(start, start + len(values)))
                 if block.columns is None:
                     sums.addmm_(values.T, part)
                 else:
                     sums.index_add_(0, block.columns, values.T @ part)
-        return sums
-
-    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
-        """The same as means under every component."""
-        return self.sums(function, n_values) / self.total.unsqueeze(-1)
+        return sums / self.total.unsqueeze(-1)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
         return self.means(lambda rows: values[rows], values.shape[-1])
 
     def share(self, log_weights: Tensor) -> Tensor:
-        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
         scaled = log_weights.exp() / self.total
         share = self.total.new_zeros(self.n_samples)
         for block in self.blocks:
@@ -133,7 +125,6 @@ class ImportanceWeights:
         return share
 
     def effective_samples(self) -> Tensor:
-        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
         return column_sums(self.blocks, self.total).square() / column_sums(self.blocks, self.total, 2)
 
     def relevant(self) -> tuple[Tensor, Tensor]:
