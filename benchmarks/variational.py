@@ -1,13 +1,13 @@
-"""Variational inference by SAMTRON: CPU time beside PyPI's gmmvi at equal evaluations, and what long runs reach.
+"""Variational inference: CPU time beside PyPI's gmmvi at equal evaluations, and what long runs reach.
 
     python benchmarks/variational.py [--peer PYTHON] [--seeds 3] [--skip-quality] [--targets gmm20 ...] [--output FILE]
 
-One thread. Speed: both begin at the same start with the settings that were published, on the same target, and stop at
-the same number of evaluations of it; the first three iterations, in which TensorFlow traces its graphs, count for
-neither. gmmvi needs an interpreter that has it (pip install gmmvi in an environment of its own brings TensorFlow): give
-it by --peer; without, its columns are empty. Quality, by the settings of `QUALITY`: -ELBO from 20000 fresh samples and
-its standard error, modes found, and for the planar robot the share of its samples at each goal beside the exact one.
-"kinematic": from `kinematic_start`, smaller steps.
+One thread. Speed: SAMTRON; both begin at the same start with the settings that were published, on the same target, and
+stop at the same number of evaluations of it; the first three iterations, in which TensorFlow traces its graphs, count
+for neither. gmmvi needs an interpreter that has it (pip install gmmvi in an environment of its own brings TensorFlow):
+give it by --peer; without, its columns are empty. Quality, by the algorithms and settings of `QUALITY`: -ELBO from
+20000 fresh samples and its standard error, modes found, and for the planar robot the share of its samples at each goal.
+Where they have components split, this is beyond the paper's algorithms; "kinematic" is a run from `kinematic_start`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +28,48 @@ from _machine import load_average, processor, versions
 
 from eim_ros.distributions import GaussianMixture
 from eim_ros.experiments.gmmvi_problems import PROBLEMS
-from eim_ros.inference.variational import GMMVI
+from eim_ros.inference.variational import GMMVI, GMMVIConfig
 from eim_ros.targets import kinematic_start
 from eim_ros.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
-SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # evaluations
-KINEMATIC = {
-    "natural_gradient": "regression", "first_component_step": 0.05, "largest_component_step": 0.05, "add_every": 5,
-    "n_samples": 50,
-}  # fmt: skip
-N_KINEMATIC, KINEMATIC_BUDGET = 900, 6_000_000
-# Evaluations, and settings beside those of the speed test: quality grows with the number of components added, and each
-# costs n_samples * add_every * n_components evaluations.
-QUALITY: dict[str, tuple[int, dict[str, Any]]] = {
-    "gmm20": (800_000, {"n_samples": 100}),
-    "breast-cancer": (1_000_000, {"n_samples": 50, "add_every": 10, "largest_component_step": 0.05}),
-    "stm20": (2_600_000, {"n_samples": 50, "add_every": 3, "n_components": 20}),
-    "planar4": (PROBLEMS["planar4"].n_evaluations, {}),
+SPEED = {"planar4": 200_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # evaluations
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """Algorithm, evaluations, settings beside those of the problem, and components of a kinematic start."""
+
+    target: str
+    word: str
+    n_evaluations: int
+    settings: dict[str, Any]
+    n_kinematic: int = 0
+
+
+SMALL = {"first_component_step": 0.05, "largest_component_step": 0.05}
+QUALITY = {
+    "gmm20": LongRun("gmm20", "SAMTRON", 800_000, {"n_samples": 100}),
+    "stm20": LongRun(
+        "stm20",
+        "LAMTRON",
+        1_300_000,
+        {"n_samples": 50, "add_every": 30, "split_every": 50, "delete_after": 20, "max_components": 240},
+    ),
+    "breast-cancer": LongRun(
+        "breast-cancer",
+        "LEMTRON",
+        1_000_000,
+        {"n_samples": 50, "split_every": 40, "delete_after": 20, "max_components": 160, "largest_component_step": 0.05},
+    ),
+    "planar4": LongRun(
+        "planar4",
+        "LEMTRON",
+        1_100_000,
+        {"n_samples": 30, "split_every": 4, "delete_after": 10, "max_components": 3000, **SMALL},
+        n_kinematic=1000,
+    ),
 }
 
 
@@ -53,9 +77,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", metavar="PYTHON", help="interpreter that has gmmvi")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--skip-quality", action="store_true")
     parser.add_argument("--skip-speed", action="store_true")
-    parser.add_argument("--skip-kinematic", action="store_true")
     parser.add_argument("--targets", nargs="+", choices=QUALITY, default=list(QUALITY), help="of the long runs")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
@@ -69,7 +93,7 @@ def main() -> None:
             args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     tell(
-        f"SAMTRON, one thread, CPU seconds; {versions(['torch', 'numpy'])}; {processor()}",
+        f"one thread, CPU seconds; {versions(['torch', 'numpy'])}; {processor()}",
         f"load average when it began: {load_average()}",
         "",
     )
@@ -79,25 +103,20 @@ def main() -> None:
             f"{'times faster':>13}"
         )
         for name, budget in SPEED.items():
-            for seed in range(args.seeds):
+            for seed in range(args.first_seed, args.first_seed + args.seeds):
                 tell(_speed(name, budget, seed, args.peer))
         tell("")
     if not args.skip_quality:
         tell(
-            f"{'target':>20} {'seed':>4} {'evaluations':>12} {'-ELBO':>9} {'+-':>6} {'s':>7} {'components':>11}  found"
+            f"{'target':>20} {'algorithm':>14} {'seed':>4} {'evaluations':>12} {'-ELBO':>9} {'+-':>6} {'s':>7} "
+            f"{'components':>11}  found"
         )
         for name in args.targets:
-            for seed in range(args.seeds):
-                tell(_quality(name, *QUALITY[name], seed))
-        if not args.skip_kinematic:
-            for seed in range(args.seeds):
-                tell(_quality("planar4", KINEMATIC_BUDGET, KINEMATIC, seed, kinematic=True))
+            for seed in range(args.first_seed, args.first_seed + args.seeds):
+                tell(_quality(QUALITY[name], seed))
 
 
-def _fitted(
-    target: Any, name: str, budget: int, generator: torch.Generator, start: GaussianMixture, **settings: Any
-) -> tuple[Any, float]:
-    config = PROBLEMS[name].config("SAMTRON", budget, **settings)
+def _fitted(target: Any, config: GMMVIConfig, generator: torch.Generator, start: GaussianMixture) -> tuple[Any, float]:
     began = time.process_time()
     result = GMMVI(target, config).fit(start, generator)
     return result, time.process_time() - began
@@ -111,7 +130,7 @@ def _speed(name: str, budget: int, seed: int, peer: str | None) -> str:
     generator = torch.Generator().manual_seed(seed)
     target = PROBLEMS[name].make(generator)
     start = target.start.mixture(generator, PROBLEMS[name].settings.get("n_components"))
-    result, _ = _fitted(target, name, budget, generator, start)
+    result, _ = _fitted(target, PROBLEMS[name].config("SAMTRON", budget), generator, start)
     records = result.history.records[N_TRACED:]
     seconds = sum(record["cpu_seconds"] for record in records)
     evaluations = sum(record["evaluations"] for record in records)
@@ -144,23 +163,24 @@ def _peer(peer: str, target: Any, start: GaussianMixture, name: str, budget: int
     return theirs
 
 
-def _quality(name: str, budget: int, settings: dict[str, Any], seed: int, *, kinematic: bool = False) -> str:
-    generator = torch.Generator().manual_seed(seed)
-    target = PROBLEMS[name].make(generator)
-    if kinematic:
-        start = kinematic_start(target, N_KINEMATIC, generator).mixture
+def _quality(long_run: LongRun, seed: int) -> str:
+    generator, problem = torch.Generator().manual_seed(seed), PROBLEMS[long_run.target]
+    target, config = problem.make(generator), problem.config(long_run.word, long_run.n_evaluations, **long_run.settings)
+    if long_run.n_kinematic:
+        start = kinematic_start(target, long_run.n_kinematic, generator).mixture
     else:
-        start = target.start.mixture(generator, {**PROBLEMS[name].settings, **settings}.get("n_components"))
-    result, seconds = _fitted(target, name, budget, generator, start, **settings)
+        start = target.start.mixture(generator, config.n_components or None)
+    result, seconds = _fitted(target, config, generator, start)
     scores = _scores(target, result.model)
     found = ""
     if scores.goal_shares is not None:
         found = "goals " + " ".join(f"{share:.3f}" for share in scores.goal_shares)
     elif scores.n_found is not None:
         found = f"{scores.n_found} of {scores.n_modes} modes"
-    label = f"{name} kinematic" if kinematic else name
+    label = f"{long_run.target} kinematic" if long_run.n_kinematic else long_run.target
+    algorithm = f"{long_run.word} split" if config.split_every else long_run.word
     return (
-        f"{label:>20} {seed:>4} {result.state.evaluations:>12} {-scores.elbo.value:>9.3f} "
+        f"{label:>20} {algorithm:>14} {seed:>4} {result.state.evaluations:>12} {-scores.elbo.value:>9.3f} "
         f"{scores.elbo.standard_error:>6.3f} {seconds:>7.1f} {result.model.n_components:>11}  {found}"
     )
 

@@ -24,13 +24,13 @@ from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.distributions import GaussianMixture
 from eim_ros.distributions.serialization import save_model
 from eim_ros.errors import ConfigurationError, ModelFileError
-from eim_ros.experiments.gmmvi_problems import PROBLEMS
+from eim_ros.experiments.gmmvi_problems import FILE_PROBLEMS, PROBLEMS, Problem
 from eim_ros.inference import Checkpoint
 from eim_ros.inference.variational import ALGORITHMS, GMMVI, GMMVIConfig
 from eim_ros.numerics import Status
 from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
-from eim_ros.targets import kinematic_start
+from eim_ros.targets import HumanoidPosterior, PlanarRobot, kinematic_start
 from eim_ros.targets.scores import mixture_scores
 
 __all__ = ["add_parser", "run"]
@@ -48,12 +48,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=f"Algorithms: {names}.",
     )
     add = parser.add_argument
-    add("--target", choices=tuple(PROBLEMS), required=True, help="density to fit")
+    add("--target", choices=(*PROBLEMS, *FILE_PROBLEMS), required=True, help="density to fit")
+    add("--urdf", metavar="FILE", help="of the humanoid, for --target talos")
     add("--algorithm", default="samtron", metavar="WORD", help="seven letters (default %(default)s)")
     add("--budget", type=count, default=500_000, metavar="N", help="evaluations of the target (default %(default)s)")
     add("--start", choices=("published", "kinematic"), default="published", help="first model (default %(default)s)")
     add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
     add("--random-seed", "--seed", type=random_seed, default=0, help="of everything (default %(default)s)")
+    add("--picture", metavar="FILE", help="PNG of postures in samples of the model, for robots")
     add("--elbo-samples", type=count, default=20_000, metavar="N", help="for the last ELBO (default %(default)s)")
     add("--checkpoint", metavar="FILE", help="where the run saves itself (default: OUTPUT.checkpoint)")
     add("--checkpoint-every", type=count, default=50, metavar="N", help="iterations between (default %(default)s)")
@@ -69,11 +71,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     use_threads(args)
-    config = _config(args)
+    problem = _problem(args)
+    config = _config(args, problem)
     checkpoint = _checkpoint(args, config)
-    check_outputs({"--output": args.output, "--checkpoint": checkpoint.path if checkpoint else None})
+    check_outputs(
+        {
+            "--output": args.output,
+            "--picture": args.picture,
+            "--checkpoint": checkpoint.path if checkpoint else None,
+        },
+        {"--urdf": args.urdf},
+    )
     generator = torch.Generator().manual_seed(args.random_seed)
-    target = PROBLEMS[args.target].make(generator)
+    target = problem.make(generator)
+    if args.picture is not None and not isinstance(target, PlanarRobot | HumanoidPosterior):
+        raise ConfigurationError(f"--picture shows postures of robots; {args.target} is none", args.target)
     initial, n_before = _start(args, target, config, generator)
     started = time.process_time()
     with ProgressBar(args.budget, args.target, enabled=not args.quiet, unit="evaluations") as progress:
@@ -100,6 +112,8 @@ def run(args: argparse.Namespace) -> int:
     save_model(args.output, model, {"training": {**figures, "config": config.to_mapping()}})
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
+    if args.picture is not None and isinstance(target, PlanarRobot | HumanoidPosterior):
+        _draw(target, model, args.picture)
     if args.json:
         print(to_json({"output": args.output, **figures}))
     else:
@@ -107,11 +121,22 @@ def run(args: argparse.Namespace) -> int:
     return 0 if result.status is not Status.NON_FINITE else 1
 
 
-def _config(args: argparse.Namespace) -> GMMVIConfig:
+def _problem(args: argparse.Namespace) -> Problem:
+    if args.target not in FILE_PROBLEMS:
+        return PROBLEMS[args.target]
+    if args.urdf is None:
+        raise ConfigurationError(
+            f"--target {args.target} needs a robot: give --urdf FILE, for TALOS the talos_reduced.urdf of PyPI's "
+            "example-robot-data"
+        )
+    return FILE_PROBLEMS[args.target](Path(args.urdf))
+
+
+def _config(args: argparse.Namespace, problem: Problem) -> GMMVIConfig:
     given = given_settings(args)
     if "max_evaluations" in given:
         raise ConfigurationError("give --budget in place of --max-evaluations", given["max_evaluations"])
-    return PROBLEMS[args.target].config(args.algorithm, args.budget, **given)
+    return problem.config(args.algorithm, args.budget, **given)
 
 
 def _checkpoint(args: argparse.Namespace, config: GMMVIConfig) -> Checkpoint | None:
@@ -121,7 +146,7 @@ def _checkpoint(args: argparse.Namespace, config: GMMVIConfig) -> Checkpoint | N
     if path is None:
         return None
     described = {name: value for name, value in config.to_mapping().items() if name not in BOUNDS}
-    described |= {"target": args.target, "seed": args.random_seed, "start": args.start}
+    described |= {"target": args.target, "urdf": args.urdf, "seed": args.random_seed, "start": args.start}
     identity = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
     return Checkpoint(path, args.checkpoint_every, identity)
 
@@ -150,6 +175,17 @@ def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torc
     if found.goal_shares is not None:
         scores["goal_shares"] = [round(share, 4) for share in found.goal_shares]
     return scores
+
+
+def _draw(target: PlanarRobot | HumanoidPosterior, model: GaussianMixture, path: str) -> None:
+    if isinstance(target, PlanarRobot):
+        from eim_ros.viz.planar_posterior_picture import draw_planar_posterior  # here: matplotlib takes a second
+
+        draw_planar_posterior(target, model, path)
+    else:
+        from eim_ros.viz.humanoid_picture import draw_humanoid
+
+        draw_humanoid(target, model, path)
 
 
 def _finite(value: float) -> float | None:

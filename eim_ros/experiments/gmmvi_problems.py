@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from eim_ros import targets
 from eim_ros.inference.variational import GMMVIConfig
 from eim_ros.targets import Target
 
-__all__ = ["PROBLEMS", "Problem"]
+__all__ = ["FILE_PROBLEMS", "PROBLEMS", "Problem"]
 
 UNBOUNDED = 10**9  # iterations: evaluations are what is bounded
 
@@ -32,7 +33,8 @@ class Problem:
     n_evaluations : int
         Evaluations of the target that a long run makes.
     settings : mapping
-        Of `GMMVIConfig`. Step sizes are bounds of trust regions; where `n_components` is missing, the target tells.
+        Of `GMMVIConfig`. Step sizes are bounds of trust regions; where `n_components` is missing, the target tells, and
+        `n_samples` is for each component: samples of the mixture are as many for each (paper, section 3.1).
     small_steps : mapping
         Step sizes that are factors, not bounds of trust regions: they must be small from the first. That of the
         components is for all such updates, that of the weights for algorithms whose steps do not adapt.
@@ -59,6 +61,8 @@ class Problem:
             Replace those of the problem.
         """
         algorithm, values = GMMVIConfig.named(word), dict(self.settings)
+        if algorithm.samples == "mixture" and {"n_samples", "n_components"} <= values.keys():
+            values["n_samples"] *= values["n_components"]
         if algorithm.weight_update != "trust-region":
             values.pop("first_weight_step", None)
         if algorithm.component_update != "trust-region":
@@ -76,20 +80,23 @@ def _table_8(*values: float) -> dict[str, float]:
     return dict(zip(words, values, strict=False))  # STM300 has no ZAMTRUX
 
 
-PLANAR = {"n_samples": 100, "delete_after": 10, "add_every": 1, "first_weight_step": 5.0}
+PLANAR = {"n_components": 100, "n_samples": 100, "delete_after": 10, "add_every": 1, "first_weight_step": 5.0}
 GMM = {"n_components": 5, "n_samples": 300, "add_every": 30}
 STM = {"n_components": 45, "n_samples": 200, "add_every": 60, "first_weight_step": 1.0}
 REGRESSION = {"n_components": 1, "n_samples": 250, "add_every": 25, "first_component_step": 0.01}
+WINE = {"n_components": 1, "n_samples": 400, "add_every": 0, "own_samples": True, "n_candidates": 0}
+TALOS = {"n_components": 10, "n_samples": 200, "add_every": 30, "largest_component_step": 0.2}
 STEPS = {"first_component_step": 0.01, "first_weight_step": 1e-4}
+PLANAR_STEPS = {"first_component_step": 0.001, "first_weight_step": 1e-7}  # rewards differ by 1e5 nat at first
 SMALL_STEPS = {"first_component_step": 0.001, "first_weight_step": 1e-4}
 
 PROBLEMS: dict[str, Problem] = {
-    "planar1": Problem(lambda generator: targets.planar_robot(1), 12_000_000, PLANAR, SMALL_STEPS),
+    "planar1": Problem(lambda generator: targets.planar_robot(1), 12_000_000, PLANAR, PLANAR_STEPS),
     "planar4": Problem(
         lambda generator: targets.planar_robot(4),
         12_000_000,
         PLANAR,
-        SMALL_STEPS,
+        PLANAR_STEPS,
         _table_8(11.47, 11.47, 11.47, 13.16, 12.98, 12.93, 17.26, 16.35, 11.48),
     ),
     "gmm20": Problem(
@@ -141,6 +148,18 @@ PROBLEMS: dict[str, Problem] = {
         REGRESSION,
         SMALL_STEPS,
     ),
+    "wine": Problem(lambda generator: targets.synthetic_wine().target, 20_000_000, WINE, SMALL_STEPS),
     "funnel": Problem(lambda generator: targets.Funnel(), 1_000_000),
     "banana": Problem(lambda generator: targets.Banana(), 1_000_000),
 }
+
+
+def _talos(urdf: Path) -> Problem:
+    """Postures of a humanoid; figures are those of TALOS."""
+    target = targets.humanoid(urdf)
+    published = {"SAMTRON": -24.43, "SAMYRON": -24.0, "SEPYFUX": -16.64, "ZAMTRUX": -23.69}
+    return Problem(lambda generator: target, 20_000_000, TALOS, SMALL_STEPS, published)
+
+
+# Problems of a file that the user gives.
+FILE_PROBLEMS: dict[str, Callable[[Path], Problem]] = {"talos": _talos}

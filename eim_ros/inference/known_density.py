@@ -34,9 +34,10 @@ from eim_ros.inference.component_adaptation import DELTAS, Adaptation, Adaptatio
 from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
+from eim_ros.inference.known_step import known_step
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
-from eim_ros.inference.model_family import FamilyConfig, with_networks
+from eim_ros.inference.model_family import FamilyConfig, is_linear, with_networks
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, restricted_elbo, target_density
@@ -212,7 +213,7 @@ class _Fitting:
     def step(self, state: KnownDensityState) -> tuple[KnownDensityState, dict[str, float]]:
         config, generator = self.config, state.generator
         target, context = self.target.at(state.iteration), self._contexts(generator)
-        model, components, record = state.model, state.components, {"evaluations": 0.0}
+        model, components, record = state.model, state.components, dict[str, float]()
         if config.adapts:
             model, components, record = self.adaptation(
                 model,
@@ -225,14 +226,12 @@ class _Fitting:
             record["evaluations"] = record.pop("candidates")
         typical = model.experts(context[:1]).mean[0]
         prepared = config.prepared(model, context, typical)
-        ratio = KnownRatio(target, prepared, config.temperature)
-        gated, gating_record, reward = update_gating(config, model, ratio, context, generator)
-        following, experts_record = update_experts(config, gated, ratio, context, generator)
-        record |= {**gating_record, **experts_record, **self._figures(target, model, following, generator)}
+        update = known_step if is_linear(model) and config.gating_gradient == "natural" else _projected
+        following, updates, reward = update(config, target, prepared, context, generator)
+        updates["evaluations"] += record.get("evaluations", 0.0)
+        record |= {**updates, **self._figures(target, model, following, generator)}
         if prepared.states.shape[1] > 0:
             record["auxiliary_error"] = self._auxiliary_error(prepared, generator)
-        record["evaluations"] += ratio.evaluations
-        record["non_finite"] = ratio.non_finite / max(1, ratio.evaluations)
         if config.adapts:
             components = self.adaptation.followed(components, model, context, reward)
         return KnownDensityState(following, generator, state.iteration + 1, components), record
@@ -285,6 +284,22 @@ class _Fitting:
             "entropy": -float(log_model.mean()),
             "change": 0.5 * float((log_model - old.log_prob(context, sample)).var()),
         }
+
+
+def _projected(
+    config: KnownDensityEIMConfig,
+    target: TargetDensity,
+    prepared: PreparedMixture,
+    context: Tensor,
+    generator: torch.Generator,
+) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
+    """The update of models with networks: that of EIM, with the exact log ratio; see `known_step`."""
+    ratio = KnownRatio(target, prepared, config.temperature)
+    gated, gating_record, reward = update_gating(config, prepared.model, ratio, context, generator)
+    following, experts_record = update_experts(config, gated, ratio, context, generator)
+    record = {**gating_record, **experts_record, "evaluations": float(ratio.evaluations)}
+    record["non_finite"] = ratio.non_finite / max(1, ratio.evaluations)
+    return following, record, reward
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:

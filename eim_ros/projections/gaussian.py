@@ -113,7 +113,7 @@ def project_experts(
 
 
 def solve_multipliers(
-    rho: Tensor, shift: Tensor, kl_bound: float, entropy_loss_bound: float, *, kl_weight: float = 1.0
+    rho: Tensor, shift: Tensor, kl_bound: float | Tensor, entropy_loss_bound: float, *, kl_weight: float = 1.0
 ) -> Multipliers:
     """Minimise the dual for every expert by one monotone root-find in a = eta + kl_weight.
 
@@ -124,7 +124,7 @@ def solve_multipliers(
     shift : Tensor (n_components, n_dims)
         c_j >= 0, mean squared slope along each eigenvector.
     kl_bound, entropy_loss_bound, kl_weight : float
-        As in `project_experts`.
+        As in `project_experts`; the first may differ from expert to expert, (n_components,).
 
     Returns
     -------
@@ -140,9 +140,10 @@ def solve_multipliers(
     omega = _omega(a, rho, entropy_loss_bound)
     kl = _kl(a, omega, rho, shift)
     feasible = bracket.found & torch.isfinite(kl)
-    if math.isinf(kl_bound):  # nothing but its own curvature then keeps the objective from growing without end
+    unbounded = torch.as_tensor(kl_bound).isinf()
+    if bool(unbounded.any()):  # nothing but its own curvature then keeps the objective from growing without end
         held = kl_weight > 0.0 or math.isfinite(entropy_loss_bound)  # otherwise the best expert is a point
-        feasible = feasible & (rho.amin(-1) > -kl_weight) & held
+        feasible = feasible & (((rho.amin(-1) > -kl_weight) & held) | ~unbounded.to(rho.device))
     return Multipliers(a - kl_weight, omega, kl, _entropy_change(a, omega, rho), feasible)
 
 

@@ -128,6 +128,17 @@ class HumanoidPosterior:
         of_angles = (_angle_axes(x[:, n + 3 :]) * whole_torque.unsqueeze(1)).sum(-1)
         return log_prob, torch.cat([of_joints, of_position, of_angles], -1)
 
+    def skeleton(self, x: Tensor) -> Tensor:
+        """Ends of lines from each joint to what it is mounted on, and to the tips, (n_samples, n_lines, 2, 3) [m]."""
+        x = checked_samples(x, self.n_dims)
+        tree, n = self.tree, self.tree.n_joints
+        frames = tree.forward(x[:, :n])
+        tips = [tree.tip(frames, index)[1] for index in range(len(tree.tip_frames))]
+        ends = torch.cat([frames.origins[:, 1:], torch.stack(tips, 1)], 1)
+        starts = frames.origins[:, [*tree.parents.tolist(), *tree.tip_frames]]
+        base = _rotation(x[:, n + 3 :]).unsqueeze(1).unsqueeze(1)
+        return _turned(base, torch.stack([starts, ends], 2)) + x[:, None, None, n : n + 3]
+
     @property
     def _constant(self) -> float:
         """Minus the log normalisers of the normal densities: 9 positions, 18 entries of rotations."""

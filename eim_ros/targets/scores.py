@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
+from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.monte_carlo import Estimate
+from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
 from eim_ros.targets.metrics import mean_log_ratio, modes_found
 
 __all__ = ["MixtureScores", "mixture_scores"]
 
 CHUNK = 1000  # samples whose densities are computed at once
+MANY_DIMS = 64  # from which on the products of the coordinates are too many
 LEAST_SHARE = 0.01  # of the samples at a goal that counts as found
 
 
@@ -52,7 +57,8 @@ def mixture_scores(target: Any, model: GaussianMixture, n_samples: int, generato
     generator : torch.Generator
     """
     sample = model.sample(n_samples, generator)
-    elbo = mean_log_ratio(torch.cat([target.log_prob(part) - model.log_prob(part) for part in sample.split(CHUNK)]))
+    log_prob = _log_density(model)
+    elbo = mean_log_ratio(torch.cat([target.log_prob(part) - log_prob(part) for part in sample.split(CHUNK)]))
     modes = getattr(target, "modes", None)
     if modes is not None:
         n_found = modes_found(model.means, modes, target.mode_radius, model.log_weights)
@@ -61,3 +67,19 @@ def mixture_scores(target: Any, model: GaussianMixture, n_samples: int, generato
         shares = tuple(target.goal_shares(sample).tolist())
         return MixtureScores(elbo, sum(share >= LEAST_SHARE for share in shares), len(shares), shares)
     return MixtureScores(elbo)
+
+
+def _log_density(model: GaussianMixture) -> Callable[[Tensor], Tensor]:
+    """Log density of the model; that of many components as one matrix product."""
+    n_components, n_dims = model.means.shape
+    if n_components < n_dims or n_dims > MANY_DIMS:
+        return model.log_prob
+    center = model.means.mean(0)
+    means = model.means - center
+    forms = QuadraticForms.from_experts(LinearExperts(means.new_zeros(*means.shape, 0), means, model.scale_trils))
+
+    def log_prob(x: Tensor) -> Tensor:
+        local = x - center
+        return torch.logsumexp(forms(local, products_of_coordinates(local)) + model.log_weights, -1)
+
+    return log_prob

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from cli.command import Command
+from kinematics.humanoids import TIPS, humanoid_urdf
 
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.distributions import GaussianMixture
 from eim_ros.distributions.serialization import load_model
 from eim_ros.experiments.gmmvi import EXPERIMENT, GMMVIExperimentConfig
 from eim_ros.inference.variational import GMMVIConfig
+from eim_ros.targets.humanoid_posterior import TALOS_TIPS
 
 QUICK = ["--target", "banana", "--components", "4", "--n-samples", "20", "--quiet"]
 
@@ -41,6 +43,25 @@ def test_modes_and_goals_are_counted(eim: Command, tmp_path: Path) -> None:
     assert reached.json["modes_found"] == 4
     assert sum(reached.json["goal_shares"]) == pytest.approx(1.0, abs=1e-3)
     assert reached.json["elbo"] > -20.0
+
+
+def test_humanoid_comes_from_its_file_and_postures_are_drawn(eim: Command, tmp_path: Path) -> None:
+    urdf, picture = tmp_path / "robot.urdf", tmp_path / "postures.png"
+    names = dict(zip(TIPS, TALOS_TIPS, strict=True)) | {"pelvis": "base_link"}
+    text = humanoid_urdf()
+    for own, talos in names.items():
+        text = text.replace(f'"{own}"', f'"{talos}"')
+    urdf.write_text(text, encoding="utf-8")
+    common = ["--quiet", "--json", "--budget", 400, "--n-samples", 20, "--output", tmp_path / "m.safetensors"]
+    fitted = eim("vi", "--target", "talos", "--urdf", urdf, "--picture", picture, *common)
+    assert (fitted.code, fitted.json["target"]) == (0, "talos")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    missing = eim("vi", "--target", "talos", *common)
+    assert missing.code == 2
+    assert "needs a robot: give --urdf FILE" in missing.err
+    no_robot = eim("vi", "--target", "banana", "--picture", picture, *common)
+    assert no_robot.code == 2
+    assert "--picture shows postures of robots; banana is none" in no_robot.err
 
 
 def test_a_row_of_the_experiment_is_what_the_command_finds(eim: Command, tmp_path: Path) -> None:

@@ -61,3 +61,19 @@ def test_bad_goals_are_refused(target):
         HumanoidPosterior(target.tree, torch.zeros(2), target.foot_goals)
     with pytest.raises(DistributionError, match="two feet and a hand"):
         humanoid(humanoid_urdf(), TIPS[:2], base=None)
+
+
+def test_skeleton_ends_at_joints_and_tips_in_the_world(target):
+    x = 0.3 * normals(4, target.n_dims)
+    tree, n = target.tree, target.tree.n_joints
+    frames = tree.forward(x[:, :n])
+    turn = Rotation.from_euler("xyz", x[:, n + 3 :].numpy()).as_matrix()
+    lines = target.skeleton(x)
+    assert lines.shape == (4, n + len(tree.tip_frames), 2, 3)
+    for line, (parent, end) in enumerate(
+        [(int(tree.parents[joint]), frames.origins[:, joint + 1]) for joint in range(n)]
+        + [(frame, tree.tip(frames, tip)[1]) for tip, frame in enumerate(tree.tip_frames)]
+    ):
+        for place, own in ((0, frames.origins[:, parent]), (1, end)):
+            expected = x[:, n : n + 3].numpy() + np.einsum("nij,nj->ni", turn, own.numpy())
+            np.testing.assert_allclose(lines[:, line, place].numpy(), expected, atol=1e-12)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.importance_weights import SampleWeights
 from eim_ros.inference.variational.weight_update import WeightStep
 
 __all__ = [
@@ -37,9 +37,11 @@ __all__ = [
     "log_densities",
     "mixture_log_prob",
     "padded_noise",
+    "representable",
 ]
 
 CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
+ROUNDING = 1e-10  # deviations of a coordinate, relative to its mean: samples of smaller ones have less than six digits
 ComponentsT = TypeVar("ComponentsT", bound="Components")
 SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
 
@@ -221,7 +223,7 @@ class Components(Protocol):
     ) -> tuple[ComponentsT, Tensor]:
         """New components from a and m, see the top of this file, and which have moved, (n_components,) of bool.
 
-        One that is not accepted, or whose new parameters are not finite, is left as it is.
+        One that is not accepted, or whose new parameters are not finite or lost in rounding, is left as it is.
         """
         ...
 
@@ -241,7 +243,7 @@ class Components(Protocol):
         """Log weights at the contexts, (n_contexts, n_components); the given ones of a mixture without contexts."""
         ...
 
-    def reward(self, sample: Tensor, value: Tensor, weights: ImportanceWeights) -> Tensor:
+    def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
         """Rewards E_o[R|y] as functions of the component's features of the context, (n_components, n_features).
 
         Parameters
@@ -249,7 +251,7 @@ class Components(Protocol):
         sample : Tensor (n_samples, width)
         value : Tensor (n_samples,)
             R [nat].
-        weights : ImportanceWeights
+        weights : SampleWeights
         """
         ...
 
@@ -296,6 +298,19 @@ def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> t
     if bool((counts == largest).all()):
         return noise, None
     return noise, torch.arange(largest, device=means.device) < counts.unsqueeze(-1)
+
+
+def representable(means: Tensor, scales: Tensor) -> Tensor:
+    """Which components (n_components,) are not so narrow and so far from zero that rounding moves their samples.
+
+    Those of the others would have nearly no density under the component that drew them: the ELBO would have no bound.
+
+    Parameters
+    ----------
+    means, scales : Tensor (n_components, n_dims)
+        Scales are the diagonals of the Cholesky factors.
+    """
+    return (scales > ROUNDING * means.abs()).all(-1)
 
 
 def log_densities(components: Components | Snapshot, sample: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.importance_weights import SampleWeights
 from eim_ros.inference.variational.weight_update import WeightStep, normalised
 
 __all__ = ["ConstantWeights"]
@@ -51,7 +51,7 @@ class ConstantWeights:
     def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
         return log_weights.unsqueeze(0)
 
-    def reward(self, sample: Tensor, value: Tensor, weights: ImportanceWeights) -> Tensor:
+    def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
         return weights.mean(value.unsqueeze(-1))
 
     def reward_at_contexts(self, reward: Tensor) -> Tensor:

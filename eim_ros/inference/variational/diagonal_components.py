@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise, representable
 from eim_ros.inference.variational.constant_weights import ConstantWeights
 
 __all__ = ["DiagonalComponents"]
@@ -85,8 +85,9 @@ class DiagonalComponents(ConstantWeights):
     ) -> tuple[DiagonalComponents, Tensor]:
         scales, step = self.scales * precision.rsqrt(), self.scales * shift.squeeze(-1)
         usable = torch.isfinite(scales) & (scales > 0.0) & torch.isfinite(step)
-        moved = accepted & usable.all(-1)
-        means = torch.where(moved.unsqueeze(-1), self.means + step, self.means)
+        means = self.means + step
+        moved = accepted & usable.all(-1) & representable(means, scales)
+        means = torch.where(moved.unsqueeze(-1), means, self.means)
         return DiagonalComponents(means, torch.where(moved.unsqueeze(-1), scales, self.scales)), moved
 
     def take(self, index: Tensor) -> DiagonalComponents:

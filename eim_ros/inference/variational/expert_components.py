@@ -27,7 +27,7 @@ from eim_ros.inference.variational.components import Densities, NaturalGradient,
 from eim_ros.inference.variational.context_gate import ContextGate
 from eim_ros.inference.variational.expert_densities import ExpertDensities, PastExperts
 from eim_ros.inference.variational.full_components import halved, moved_by, spectrum_of
-from eim_ros.inference.variational.importance_weights import ImportanceWeights
+from eim_ros.inference.variational.importance_weights import SampleWeights
 from eim_ros.inference.variational.weight_update import LEAST_LOG_WEIGHT, WeightStep
 
 __all__ = ["ExpertComponents"]
@@ -178,7 +178,7 @@ class ExpertComponents:
     def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
         return self.gate.log_probs
 
-    def reward(self, sample: Tensor, value: Tensor, weights: ImportanceWeights) -> Tensor:
+    def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
         """By least squares on the features, with a ridge on their slopes."""
         middle, n_context = self.gate.context.mean(0), self.n_context
         local, column = sample[:, self.n_dims :] - middle, value.unsqueeze(-1)

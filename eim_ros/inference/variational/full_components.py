@@ -13,7 +13,7 @@ from torch import Tensor
 from eim_ros.distributions.gaussian import log_normaliser
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
-from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise, representable
 from eim_ros.inference.variational.constant_weights import ConstantWeights
 
 __all__ = ["FullComponents", "moved_by", "spectrum_of"]
@@ -105,8 +105,9 @@ class FullComponents(ConstantWeights):
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[FullComponents, Tensor]:
         factors, step, usable = moved_by(self.scale_trils, spectrum, precision, shift)
-        moved = accepted & usable
-        means = torch.where(moved.unsqueeze(-1), self.means + step.squeeze(-1), self.means)
+        means = self.means + step.squeeze(-1)
+        moved = accepted & usable & representable(means, factors.diagonal(dim1=-2, dim2=-1))
+        means = torch.where(moved.unsqueeze(-1), means, self.means)
         return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
 
     def take(self, index: Tensor) -> FullComponents:

@@ -8,13 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["ImportanceWeights", "WeightBlock", "column_sums"]
+__all__ = ["ImportanceWeights", "SampleWeights", "WeightBlock", "column_sums"]
 
 CHUNK_VALUES = 1_048_576  # numbers that are weighed at a time
+LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change a regression
+
+
+class SampleWeights(Protocol):
+    """What samples count for every component."""
+
+    @property
+    def total(self) -> Tensor:
+        """What a weighted sum is divided by to be a mean, (n_components,)."""
+        ...
+
+    @property
+    def values(self) -> Tensor:
+        """All weights, (n_samples, n_components), each column up to a factor."""
+        ...
+
+    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
+        """Means under every component, (n_components, n_values), of what a function says of some rows (n, n_values)."""
+        ...
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
+        ...
+
+    def share(self, log_weights: Tensor) -> Tensor:
+        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
+        ...
+
+    def effective_samples(self) -> Tensor:
+        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
+        ...
+
+    def relevant(self) -> tuple[Tensor, Tensor]:
+        """Weights of each component, as they count in a mean, and the samples' numbers, (n_components, n_relevant).
+
+        Samples that do not matter are left out, or have the weight zero.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +76,7 @@ class WeightBlock:
 
 @dataclass(frozen=True)
 class ImportanceWeights:
-    """Weights of all samples for every component: N(x|o)/z(x), each column up to a factor.
+    """Weights of all samples for every component: N(x|o)/z(x), each column up to a factor; see `SampleWeights`.
 
     Attributes
     ----------
@@ -63,30 +102,22 @@ class ImportanceWeights:
                 values[block.rows, block.columns] = block.values
         return values
 
-    def sums(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
-        """Weighted sums over the samples, (n_components, n_values), of what the function says of some (n, n_values)."""
+    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
         sums, step = self.total.new_zeros(len(self.total), n_values), max(1, CHUNK_VALUES // n_values)
         for block in self.blocks:
-            for start, values in zip(
-                range(block.rows.start, block.rows.stop, step), block.values.split(step), strict=True
-            ):
+            starts = range(block.rows.start, block.rows.stop, step)
+            for start, values in zip(starts, block.values.split(step), strict=True):
                 part = function(slice(start, start + len(values)))
                 if block.columns is None:
                     sums.addmm_(values.T, part)
                 else:
                     sums.index_add_(0, block.columns, values.T @ part)
-        return sums
-
-    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
-        """The same as means under every component."""
-        return self.sums(function, n_values) / self.total.unsqueeze(-1)
+        return sums / self.total.unsqueeze(-1)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
         return self.means(lambda rows: values[rows], values.shape[-1])
 
     def share(self, log_weights: Tensor) -> Tensor:
-        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
         scaled = log_weights.exp() / self.total
         share = self.total.new_zeros(self.n_samples)
         for block in self.blocks:
@@ -94,8 +125,13 @@ class ImportanceWeights:
         return share
 
     def effective_samples(self) -> Tensor:
-        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
         return column_sums(self.blocks, self.total).square() / column_sums(self.blocks, self.total, 2)
+
+    def relevant(self) -> tuple[Tensor, Tensor]:
+        weights = self.values.T
+        n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
+        weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
+        return weights / self.total.unsqueeze(-1), index
 
 
 def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -> Tensor:

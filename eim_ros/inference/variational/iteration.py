@@ -22,17 +22,14 @@ from eim_ros.inference.run import History
 from eim_ros.inference.target_density import TargetDensity, restricted_elbo
 from eim_ros.inference.variational.component_adaptation import Candidates, Mixture
 from eim_ros.inference.variational.component_records import ComponentRecords
-from eim_ros.inference.variational.components import Components, NaturalGradient
 from eim_ros.inference.variational.configuration import GMMVIConfig
 from eim_ros.inference.variational.kinds import restored
-from eim_ros.inference.variational.log_ratio import LogRatio, log_ratio
+from eim_ros.inference.variational.log_ratio import log_ratio
 from eim_ros.inference.variational.modules import Modules
-from eim_ros.inference.variational.natural_gradient import More
+from eim_ros.inference.variational.natural_step import moved_components
 from eim_ros.inference.variational.sample_database import Evaluated, Reservoir, SampleDatabase
 
 __all__ = ["GMMVIState", "Iteration"]
-
-NOTICED = 1e-6  # a component that has this share of its samples outside the target's support follows values
 
 
 @dataclass(frozen=True)
@@ -128,11 +125,10 @@ class Iteration:
         records = mixture.records.followed(log_weights + reward, log_weights)
         figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
 
-        gradient = self._natural_gradient(components, ratio, records)
         step = modules.component_step_size(records.step, records.n_updates, records.gain)
-        spectrum = components.spectrum(gradient)
-        update = modules.component_update(spectrum, step)
-        updated, moved = components.moved(spectrum, update.precision, update.shift, update.accepted)
+        updated, moved, _ = moved_components(
+            modules.natural_gradient, modules.component_update, components, ratio, records.ridge, step
+        )
         records = records.updated(step, moved, config.first_ridge, config.largest_ridge)
 
         elbo = torch.stack([state.elbo[1], (log_weights.exp() * reward).sum()])
@@ -246,17 +242,3 @@ class Iteration:
         if not self.modules.natural_gradient.needs_gradient:
             return Evaluated(row, target.log_prob(context, sample), None)
         return Evaluated(row, *target.log_prob_and_gradient(context, sample))
-
-    def _natural_gradient(self, components: Components, ratio: LogRatio, records: ComponentRecords) -> NaturalGradient:
-        estimator = self.modules.natural_gradient
-        gradient = estimator(components, ratio, records.ridge)
-        if not estimator.needs_gradient or bool(ratio.finite.all()):
-            return gradient
-        share = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1)
-        outside = (share > NOTICED) & (ratio.weights.effective_samples() > ratio.sample.shape[1])
-        by_values = More()(components, ratio, records.ridge)
-        chosen = outside.reshape(-1, *[1] * (gradient.curvature.dim() - 1))
-        return NaturalGradient(
-            torch.where(chosen, by_values.curvature, gradient.curvature),
-            torch.where(outside.reshape(-1, *[1] * (gradient.slope.dim() - 1)), by_values.slope, gradient.slope),
-        )

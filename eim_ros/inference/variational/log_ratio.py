@@ -17,7 +17,13 @@ from torch import Tensor
 
 from eim_ros.inference.target_density import with_floor
 from eim_ros.inference.variational.components import CHUNK_ELEMENTS, Components
-from eim_ros.inference.variational.importance_weights import ImportanceWeights, WeightBlock, column_sums
+from eim_ros.inference.variational.importance_weights import (
+    ImportanceWeights,
+    SampleWeights,
+    WeightBlock,
+    column_sums,
+)
+from eim_ros.inference.variational.own_weights import OwnWeights
 from eim_ros.inference.variational.sample_database import Selection
 
 __all__ = ["LogRatio", "log_ratio"]
@@ -41,14 +47,14 @@ class LogRatio:
         Gradient of R; zero where it is not finite.
     finite : Tensor (n_samples,) of bool
         Where the target, and the gradient if there is one, is finite.
-    weights : ImportanceWeights
+    weights : SampleWeights
     """
 
     sample: Tensor
     value: Tensor
     gradient: Tensor | None
     finite: Tensor
-    weights: ImportanceWeights
+    weights: SampleWeights
 
     def reward(self, components: Components) -> Tensor:
         """E_o[R|y] [nat] by its coefficients of the components' features, (n_components, n_features), E_o[R] first."""
@@ -102,11 +108,12 @@ def log_ratio(
     """
     sample, gradient = selection.sample, selection.gradient
     log_model, score, blocks, log_background = _evaluate(components, log_weights, selection)
-    n_samples, like = len(sample), log_weights
+    n_samples = len(sample)
+    weights: SampleWeights
     if own_samples:
-        weights = _own(selection, like)
+        weights = OwnWeights(selection.counts.to(torch.int64), n_samples, sample)
     else:
-        sums = column_sums(blocks, like)
+        sums = column_sums(blocks, log_weights)
         faint = (sums < math.exp(LEAST_LOG_WEIGHT)).nonzero().flatten()
         if len(faint) and self_normalised:
             log_values = components.take(faint).densities().log_prob(sample) - log_background.unsqueeze(-1)
@@ -167,15 +174,3 @@ def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | No
             yield first, part, None
         else:
             yield first, part[:, columns], columns
-
-
-def _own(selection: Selection, like: Tensor) -> ImportanceWeights:
-    """Weight one for the samples that a component has drawn in this iteration, zero for all others."""
-    n_samples, counts = len(selection.sample), selection.counts.to(torch.int64)
-    ends = (counts.cumsum(0) + n_samples - len(selection.component)).tolist()
-    blocks = tuple(
-        WeightBlock(slice(end - count, end), torch.tensor([number], device=like.device), like.new_ones(count, 1))
-        for number, (end, count) in enumerate(zip(ends, counts.tolist(), strict=True))
-        if count
-    )
-    return ImportanceWeights(blocks, n_samples, counts.to(like))

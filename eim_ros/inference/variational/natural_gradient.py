@@ -17,7 +17,6 @@ __all__ = ["GradientEstimator", "More", "Regression", "Stein"]
 CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
 ENOUGH = 2.0  # effective samples for each unknown of a regression
 MOST_COEFFICIENTS = 16_384  # of a quadratic function: matrices of them squared take 2 GiB each, and there are three
-LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change the regression
 
 
 class GradientEstimator(Protocol):
@@ -97,11 +96,8 @@ class More:
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         n_features = _n_features(components, ratio.sample[:1])
-        weights = ratio.weights.values.T
-        n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
-        weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
-        weights = weights / ratio.weights.total.unsqueeze(-1)
-        step = max(1, CHUNK_ELEMENTS // (n_relevant * n_features))
+        weights, index = ratio.weights.relevant()
+        step = max(1, CHUNK_ELEMENTS // (index.shape[1] * n_features))
         parts = [
             _regressed(
                 components.take(some), ratio.sample[index[some]], ratio.value[index[some]], weights[some], ridge[some]

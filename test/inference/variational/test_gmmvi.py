@@ -260,6 +260,16 @@ def test_improper_target_never_converges_and_stays_finite():
     assert result.history.column("elbo")[-1] > result.history.column("elbo")[0] + 10.0
 
 
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_divergence_does_not_end_with_an_elbo_above_log_z(covariance):
+    """Fixed steps that are far too long: rounding of the samples of narrow, far components gave an ELBO of 7e19."""
+    word = GMMVIConfig.named("SEPYFUX", covariance=covariance, first_component_step=0.5, n_samples=8, n_iterations=300)
+    target = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), 1e-3 * torch.eye(2).double()[None])
+    elbo = GMMVI(target, word).fit(wide_start(8), generator_of(0)).history.column("elbo")
+    assert len(elbo) > 0
+    assert max(elbo) < 1.0
+
+
 def nan(sample):
     return torch.where(sample[:, 0] > 0.0, sample.sum(-1), torch.nan)
 
