@@ -56,3 +56,9 @@ def test_methods_without_steps_are_all_at_the_same_start():
     assert len({round(value, 9) for value in found}) == 1
     gan = next(cell for cell in EXPERIMENT.cells(still) if cell["method"] == "GAN")
     assert EXPERIMENT.measure(still, gan, 3).figures["kl"] == pytest.approx(found.pop(), abs=1e-4)  # single precision
+
+
+def test_what_costs_most_comes_last():
+    methods = [cell["method"] for cell in EXPERIMENT.cells(SMALL)]
+    assert set(methods[-6:]) == {"WGAN", "WGAN-GP"}
+    assert not {"WGAN", "WGAN-GP"} & set(methods[:-6])

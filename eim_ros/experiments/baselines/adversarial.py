@@ -1,4 +1,8 @@
-"""Gaussian mixtures by adversarial training: a discriminator and the mixture's parameters take steps in turn."""
+"""Gaussian mixtures by adversarial training: a discriminator and the mixture's parameters take steps in turn.
+
+The mixture's steps shrink linearly to zero, as Gulrajani et al. (2017) have it: with steps of one size the two circle
+each other until the end, and a model that was close to the data goes away again.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ class AdversarialConfig(Settings):
     n_steps: int = option(5000, "steps of the generator", minimum=0)
     batch_size: int = option(500, "data, and samples of the model, of each step", minimum=1)
     learning_rate: float = option(1e-3, "step size of the discriminator's Adam", minimum=0.0)
-    generator_rate: float = option(1e-3, "step size of the generator's Adam", minimum=0.0)
+    generator_rate: float = option(1e-3, "step size of the generator's Adam, which falls linearly to zero", minimum=0.0)
     hidden_layers: tuple[int, ...] = option((50, 50, 50), "widths of the discriminator's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the discriminator", minimum=0.0, maximum=0.9)
 
@@ -84,6 +88,8 @@ def fit_adversarially(
         return (weights.draw(model, config.batch_size, generator) - shift) / scale
 
     for step in range(config.n_steps):
+        for group in of_model.param_groups:
+            group["lr"] = config.generator_rate * (1.0 - step / config.n_steps)
         for _ in range(game.n_discriminator_steps):
             real = standardised[torch.randint(len(data), (config.batch_size,), generator=generator)]
             with torch.no_grad():
