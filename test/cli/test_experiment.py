@@ -18,6 +18,10 @@ SMALL = {
         *("--targets", "gmm20", "planar4", "breast-cancer", "--algorithms", "samtron", "SEPYFUX"),
         *("--budget", "0.001", "--n-test-samples", "100"),
     ],
+    "kinematics": [
+        *("--components", "2", "--n-samples", "200", "--n-validation", "50", "--n-test", "50", "--n-iterations", "1"),
+        *("--hidden-layers", "4", "--em-iterations", "2"),
+    ],
     "line-reaching": [
         *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
         *("--line-x", "2.0", "--line-height", "1.0"),

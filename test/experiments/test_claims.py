@@ -7,6 +7,7 @@ import pytest
 
 import eim_ros.experiments.claims
 from eim_ros.experiments.claims import Claim, Finding, paired_means
+from eim_ros.experiments.kinematics import CURVES
 from eim_ros.experiments.projections import EXPERIMENT as PROJECTIONS
 from eim_ros.experiments.projections import ProjectionsConfig
 from eim_ros.experiments.robustness import OPTIMUM
@@ -50,6 +51,18 @@ def nonlinear(kl, near, on_one_mode):
     return rows_of(cells, {"EM": {"kl": 9.0, "near": 0.5, "on_one_mode": 0.5}, "EIM": eim})
 
 
+def kinematics(rmse, marginal, conditional):
+    eim = {"rmse_position": rmse, "entropy_marginal": marginal, "entropy_conditional": conditional}
+    em = {"rmse_position": 0.4, "entropy_marginal": 0.98, "entropy_conditional": 0.7}
+    cells = [
+        {"robot": "iiwa14", "method": method, "estimator": ratio, "n_components": count}
+        | {CURVES["entropy_conditional"]: [0.8, conditional]}
+        for count in (10, 100)
+        for method, ratio in (("EM", "none"), ("EIM", "network"))
+    ]
+    return rows_of(cells, {"EM": em, "EIM": eim})
+
+
 def robustness(eim, em):
     best = [{"method": OPTIMUM, "estimator": "none", "start": 0, "log_likelihood": 0.6}]
     runs = (("EIM", "network", eim), ("EM", "none", em))
@@ -82,6 +95,7 @@ def adversarial(**kl):
 
 BORNE_OUT = {
     "adversarial": adversarial(**{"EIM": 0.1, "EIM-KL": 0.2, "EIM-US": 0.3, "EIM-US-KL": 0.3, "GAN": 0.5, "VIPS": 0.0}),
+    "kinematics": kinematics(0.2, 0.95, 0.3),
     "line_reaching": line_reaching(0.05, 0.01, {1: 0.2, 50: 0.9}),
     "nonlinear": nonlinear(0.01, 0.99, 0.95),
     "obstacle": obstacle(0.0, 0.05, 1.0),
@@ -90,6 +104,7 @@ BORNE_OUT = {
 }
 NOT = {
     "adversarial": adversarial(**{"EIM": 0.4, "EIM-KL": 0.2, "EIM-US": 0.3, "EIM-US-KL": 0.9, "GAN": 0.3, "VIPS": 0.5}),
+    "kinematics": kinematics(0.5, 0.6, 0.75),
     "line_reaching": line_reaching(0.15, 0.18, {1: 0.9, 50: 0.8}),
     "nonlinear": nonlinear(0.5, 0.6, 0.6),
     "obstacle": obstacle(0.4, 0.05, 0.5),
