@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from eim_ros.errors import RobotError
 from eim_ros.kinematics.link_shapes import origin_transform
+from eim_ros.kinematics.link_tree import Mimic
 from eim_ros.kinematics.robot import Robot
-from eim_ros.kinematics.urdf import Mimic, parse_urdf
+from eim_ros.kinematics.urdf import parse_urdf
 
 __all__ = ["fixed_links", "following_joints", "link_poses"]
 

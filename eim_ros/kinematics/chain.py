@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import RobotError
-from eim_ros.kinematics.urdf import UrdfJoint
+from eim_ros.kinematics.link_tree import UrdfJoint
 
 __all__ = ["MULTIPLIER", "OFFSET", "PRISMATIC", "SOURCE", "TRANSLATION", "ChainModel", "build_chain"]
 

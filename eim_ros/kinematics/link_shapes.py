@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import EimError, RobotError
+from eim_ros.kinematics.link_tree import UrdfJoint, UrdfTree
 from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere, finite_numbers
-from eim_ros.kinematics.urdf import UrdfJoint, UrdfTree
 
 __all__ = ["link_placements", "link_shapes", "origin_transform"]
 

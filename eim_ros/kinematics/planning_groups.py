@@ -12,8 +12,9 @@ from xml.etree.ElementTree import Element
 
 from eim_ros.errors import RobotError
 from eim_ros.kinematics.attachments import fixed_links
+from eim_ros.kinematics.link_tree import UrdfTree
 from eim_ros.kinematics.robot import Robot
-from eim_ros.kinematics.urdf import UrdfTree, parse_urdf
+from eim_ros.kinematics.urdf import parse_urdf
 
 __all__ = ["listed_groups", "srdf_groups"]
 

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import torch
 
 from eim_ros.errors import RobotError
+from eim_ros.kinematics.link_tree import UrdfJoint, UrdfTree
 from eim_ros.kinematics.tree import KinematicTree
-from eim_ros.kinematics.urdf import UrdfJoint, UrdfTree, parse_urdf, read_urdf_source
+from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
 
 __all__ = ["read_tree"]
 

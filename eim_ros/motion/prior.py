@@ -20,10 +20,10 @@ from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import DataError, EimError, JointStateError, ModelFileError
-from eim_ros.motion.basis import Basis
 from eim_ros.motion.calibration import Calibration
 from eim_ros.motion.distribution import MotionDistribution
 from eim_ros.motion.latent_space import LatentSpace
+from eim_ros.motion.prior_parts import check_parts, restored_parts, stored_prior
 from eim_ros.motion.representation import Representation
 from eim_ros.motion.via_point import ViaPoint, condition_on
 from eim_ros.numerics.arguments import expect
@@ -35,7 +35,6 @@ FloatArray = npt.NDArray[np.float64]
 
 MOTION_KIND = "motion_prior"
 MOTION_SCHEMA = 1
-PARTS = ("mixture.", "latent.", "calibration.")
 LIMIT_TOLERANCE = 1e-6  # [rad] or [m]: rounding of positions in messages and files
 
 
@@ -169,35 +168,15 @@ class MotionPrior:
 
     def save(self, path: str | Path) -> None:
         """Write atomically, as safetensors with the description in its header."""
-        tensors = {
-            **{f"mixture.{name}": value for name, value in self.mixture.tensors().items()},
-            **{f"latent.{name}": value for name, value in self.latent.tensors().items()},
-            "calibration.log_prob": self.calibration.log_prob,
-            "calibration.residual": self.calibration.residual,
-            "context_center": self.context_center,
-            "context_scale": self.context_scale,
-        }
-        document = {
-            "joint_names": list(self.joint_names),
-            "basis": self.representation.basis.to_mapping(),
-            "n_points": self.representation.n_points,
-            "ridge": self.representation.ridge,
-            "n_latent": self.latent.n_latent,
-            "context_names": list(self.context_names),
-            "lower": _finite_or_none(self.lower),
-            "upper": _finite_or_none(self.upper),
-            "mean_duration": self.mean_duration,
-            "training": self.training,
-        }
-        write_tensor_file(path, tensors, document, kind=MOTION_KIND, schema=MOTION_SCHEMA)
+        write_tensor_file(path, *stored_prior(self), kind=MOTION_KIND, schema=MOTION_SCHEMA)
 
     @classmethod
     def load(cls, path: str | Path) -> MotionPrior:
         """Read a prior; `ModelFileError` if the file is truncated, a pickle, of another kind or schema, or damaged."""
         tensors, document = read_tensor_file(path, kind=MOTION_KIND, schema=MOTION_SCHEMA)
         try:
-            prior = _from_file(tensors, document)
-            _check_shapes(prior)
+            prior = cls(**restored_parts(tensors, document))
+            check_parts(prior)
         except (EimError, KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
             cause = f"{type(error).__name__}: {error}" if isinstance(error, (KeyError, TypeError)) else str(error)
             raise ModelFileError(f"{path} does not hold a valid motion prior: {cause}", str(path)) from error
@@ -230,55 +209,3 @@ class MotionPrior:
                     f"{self.upper[joint]:.6g}",
                     position,
                 )
-
-
-def _from_file(tensors: dict[str, Tensor], document: dict[str, Any]) -> MotionPrior:
-    values = {name: value.to(torch.float64) for name, value in tensors.items()}
-    mixture, latent, calibration = (
-        {name.removeprefix(part): value for name, value in values.items() if name.startswith(part)} for part in PARTS
-    )
-    joint_names = tuple(str(name) for name in document["joint_names"])
-    basis = Basis(**document["basis"])
-    return MotionPrior(
-        representation=Representation(basis, joint_names, int(document["n_points"]), float(document["ridge"])),
-        latent=LatentSpace(latent["center"], latent["axes"], latent["scales"], int(document["n_latent"])),
-        mixture=MixtureOfExperts.from_tensors(mixture),
-        context_names=tuple(str(name) for name in document["context_names"]),
-        context_center=values["context_center"],
-        context_scale=values["context_scale"],
-        lower=np.array([-np.inf if value is None else float(value) for value in document["lower"]]),
-        upper=np.array([np.inf if value is None else float(value) for value in document["upper"]]),
-        mean_duration=float(document["mean_duration"]),
-        calibration=Calibration(calibration["log_prob"], calibration["residual"]),
-        training=dict(document.get("training") or {}),
-    )
-
-
-def _check_shapes(prior: MotionPrior) -> None:
-    """`DataError` unless all parts fit each other and are finite."""
-    n_joints, n_weights, n_context = prior.representation.n_joints, prior.representation.n_weights, prior.n_context
-    latent = prior.latent
-    checks = {
-        "joint names": len(set(prior.joint_names)) == n_joints > 0,
-        "n_points": prior.representation.n_points >= 2,
-        "latent space": (latent.center.shape, latent.axes.shape, latent.scales.shape)
-        == ((n_weights,), (n_weights, n_weights), (n_weights,)),
-        "mixture": (prior.mixture.n_dims, prior.mixture.n_context) == (latent.n_latent, n_context),
-        "number of latent coordinates": 1 <= latent.n_latent <= n_weights,
-        "context": prior.context_center.shape == prior.context_scale.shape == (n_context,),
-        "joint limits": prior.lower.shape == prior.upper.shape == (n_joints,),
-        "calibration": prior.calibration.log_prob.shape == prior.calibration.residual.shape
-        and len(prior.calibration) > 0,
-        "mean duration": np.isfinite(prior.mean_duration) and prior.mean_duration > 0.0,
-        "scales": bool((latent.scales > 0.0).all() and (prior.context_scale > 0.0).all()),
-    }
-    wrong = [name for name, holds in checks.items() if not holds]
-    if wrong:
-        raise DataError(f"its {', '.join(wrong)} do not fit the rest", wrong)
-    tensors = (*latent.tensors().values(), prior.context_center, prior.context_scale, prior.calibration.log_prob)
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
-        raise DataError("it has entries that are not finite")
-
-
-def _finite_or_none(values: FloatArray) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in values]

@@ -11,7 +11,7 @@ from ik.arms import arm_of, sampler_of
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, sample_path
 from eim_ros.ik.goal import Goal
-from eim_ros.ik.path import _Search
+from eim_ros.ik.path_search import PathSearch
 from eim_ros.ik.pool import Pool
 from eim_ros.kinematics import Robot, Sphere
 
@@ -130,8 +130,8 @@ def test_path_is_followed_by_one_candidate_once_time_is_up(monkeypatch: pytest.M
         monkeypatch.setattr(Goal, "refined", noted)
         return worth(search, costs)
 
-    worth = _Search._worth_following
-    monkeypatch.setattr(_Search, "_worth_following", worth_following)
+    worth = PathSearch._worth_following
+    monkeypatch.setattr(PathSearch, "_worth_following", worth_following)
     poses = robot.forward(motion(robot, 8, 15))
     path = sample_path(sampler_of("panda", "pose"), poses, random_seed=0, timeout=ENOUGH)
     assert n_followed == [0] + [1] * 14

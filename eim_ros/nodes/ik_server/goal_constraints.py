@@ -19,7 +19,7 @@ from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition
 from eim_ros.ik.link_constraints import LinkConstraint
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.attachments import link_poses
-from eim_ros.kinematics.urdf import Mimic
+from eim_ros.kinematics.link_tree import Mimic
 from eim_ros.nodes.common.pose_messages import transform_of
 from eim_ros.nodes.ik_server.constraint_messages import shape_of
 from eim_ros.nodes.ik_server.fields import RequestError
