@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.bags.clock_steps import mended_stamps
 from eim_ros.bags.reader import Bag
 from eim_ros.data.joint_matching import OTHER_JOINTS, JointMatcher
 from eim_ros.errors import DataError
@@ -45,6 +46,8 @@ class Series:
         Frame of the first message.
     is_pose : bool
         Whether the values are position and quaternion.
+    clock_steps : tuple of int
+        By how much the clock of the headers was set [ns]; the stamps are those of the clock before.
     """
 
     arrival: IntArray
@@ -52,13 +55,14 @@ class Series:
     values: FloatArray
     frame: str = ""
     is_pose: bool = False
+    clock_steps: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.arrival)
 
     def part(self, chosen: Any) -> Series:
         """Some of its rows."""
-        return Series(self.arrival[chosen], self.stamp[chosen], self.values[chosen], self.frame, self.is_pose)
+        return replace(self, arrival=self.arrival[chosen], stamp=self.stamp[chosen], values=self.values[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +109,8 @@ class _Rows:
     def series(self, n_dims: int, is_pose: bool = False) -> Series:
         values = np.array(self.values, dtype=np.float64).reshape(len(self.values), n_dims)
         stamp, arrival = np.array(self.stamp, dtype=np.int64), np.array(self.arrival, dtype=np.int64)
-        return Series(arrival, stamp if stamp.any() else arrival, values, self.frame, is_pose)
+        mended, steps = mended_stamps(stamp if stamp.any() else arrival, arrival)
+        return Series(arrival, mended, values, self.frame, is_pose, tuple(steps))
 
 
 def read_content(

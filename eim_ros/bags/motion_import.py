@@ -47,12 +47,15 @@ class MotionForm:
         positions) or lists of numbers: the newest value in the middle of the segment, else the first one after that.
     min_duration : float
         Shorter motions are left out [s].
+    min_displacement : float
+        Motions in which no joint moves as far are left out [rad] or [m]: the robot stands still.
     """
 
     n_points: int = 50
     method: str = "linear"
     contexts: tuple[str, ...] = ()
     min_duration: float = 0.1
+    min_displacement: float = 0.005
 
 
 def import_motions(
@@ -134,6 +137,9 @@ def _no_motion(segment: Segment, form: MotionForm) -> str:
     (piece,) = segment.pieces
     if len(piece.times) < 2 or piece.duration < form.min_duration:
         return f"{len(piece.times)} joint states within {piece.duration:.3f} s, shorter than {form.min_duration} s"
+    moved = float(np.ptp(piece.positions, axis=0).max())
+    if moved < form.min_displacement:
+        return f"the robot stands still: no joint moves by more than {moved:.2g}"
     return ""
 
 

@@ -1,4 +1,8 @@
-"""From the content of a bag to continuous pieces of motion: cut by label, where time or position jump, and at gaps."""
+"""From the content of a bag to continuous pieces of motion: cut by label, where time or position jump, and at gaps.
+
+Times of messages are not those of the motion: a publisher that was late sends several at once, .1 ms apart. So a jump
+is a change of a joint that is both large and too fast for the time that messages take on average.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from eim_ros.bags.content import BagContent, Series
 __all__ = ["Cuts", "Piece", "Segment", "segments_of"]
 
 SECOND = 1e9  # [ns]
+STAYS = 0.5  # share of a sudden change by which the joint is away after it
 
 
 @dataclass(frozen=True)
@@ -24,13 +29,17 @@ class Cuts:
     max_gap : float
         Longest time between two joint states of one piece [s].
     max_speed : float
-        Fastest change of a joint between two of them [rad/s] or [m/s].
+        Fastest change of a joint between two of them [rad/s] or [m/s], by the time between them or, where that is
+        longer, by the mean time between messages.
+    min_jump : float
+        Smaller changes are no jumps [rad] or [m].
     use_arrival : bool
         Go by the times of arrival instead of those in the headers.
     """
 
     max_gap: float = 0.2
-    max_speed: float = 100.0
+    max_speed: float = 20.0
+    min_jump: float = 0.1
     use_arrival: bool = False
 
 
@@ -107,25 +116,57 @@ def _pieces(
     kept, starts, reasons, n_late = _in_order(times, cuts.max_gap)
     times, positions = times[kept], series.values[kept]
     steps = np.diff(times)
-    speeds = np.zeros_like(steps)
     unbroken = np.ones(len(steps), dtype=bool)
     unbroken[[start - 1 for start in starts]] = False
-    if len(steps):
-        changes = np.diff(positions, axis=0)
-        if continuous is not None:
-            changes = np.where(continuous, (changes + np.pi) % (2.0 * np.pi) - np.pi, changes)
-        speeds = np.abs(changes).max(axis=1) / np.where(unbroken, steps, 1.0)
-    for i in np.flatnonzero(unbroken):
-        if steps[i] > cuts.max_gap:
-            starts.append(int(i) + 1)
+    is_gap = unbroken & (steps > cuts.max_gap)
+    changes = _changes(positions, continuous)
+    fast = _too_fast(clock, series.values, kept, unbroken & ~is_gap, cuts, continuous)
+    jumps = unbroken & ~is_gap & (changes > cuts.min_jump) & fast
+    for i in np.flatnonzero(is_gap | jumps):
+        starts.append(int(i) + 1)
+        if is_gap[i]:
             reasons.append(f"gap of {steps[i]:.3f} s at {times[i]:.3f} s")
-        elif speeds[i] > cuts.max_speed:
-            starts.append(int(i) + 1)
-            reasons.append(f"a joint jumps at {times[i]:.3f} s, by {speeds[i] * steps[i]:.3g} within {steps[i]:.4f} s")
+        else:
+            reasons.append(f"a joint jumps at {times[i]:.3f} s, by {changes[i]:.3g} within {steps[i]:.4f} s")
     edges = [0, *sorted(starts), len(times)]
     pieces = tuple(Piece(times[a:b], positions[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True))
     dropped = Counter({"joint states not later than the one before": n_late} if n_late else {})
     return pieces, tuple(reasons), dropped
+
+
+def _changes(positions: np.ndarray, continuous: npt.NDArray[np.bool_] | None) -> np.ndarray:
+    """Largest change of a joint from each row to the next (n - 1,); half a turn at most where it is continuous."""
+    changes = np.diff(positions, axis=0)
+    if continuous is not None:
+        changes = np.where(continuous, (changes + np.pi) % (2.0 * np.pi) - np.pi, changes)
+    return np.asarray(np.abs(changes).max(axis=1)) if len(changes) else np.zeros(0)
+
+
+def _too_fast(
+    clock: npt.NDArray[np.int64],
+    values: np.ndarray,
+    kept: list[int],
+    counts: npt.NDArray[np.bool_],
+    cuts: Cuts,
+    continuous: npt.NDArray[np.bool_] | None,
+) -> npt.NDArray[np.bool_]:
+    """Whether a joint is too fast from each kept row to the next (n - 1,), or between messages left out there.
+
+    A message takes at least the mean time between two where nothing is cut, however late it is stamped. What was left
+    out counts only where the joint stays as far away: it may be of another time.
+    """
+    n_messages = np.diff(kept)
+    steps = np.diff(clock[kept]) / SECOND
+    if not counts.any():
+        return np.zeros(len(steps), dtype=np.bool_)
+    mean = steps[counts].sum() / n_messages[counts].sum()
+    changes = _changes(values[kept], continuous)
+    between = _changes(values[kept[0] : kept[-1] + 1], continuous)
+    spent = np.maximum(np.diff(clock[kept[0] : kept[-1] + 1]) / SECOND, mean)
+    sudden = np.where(between > cuts.max_speed * spent, between, 0.0)
+    largest = np.maximum.reduceat(sudden, np.array(kept[:-1]) - kept[0])
+    by_rows = changes > cuts.max_speed * np.maximum(steps, mean * n_messages)
+    return np.asarray(by_rows | ((largest > 0.0) & (changes > STAYS * largest)))
 
 
 def _in_order(times: np.ndarray, max_gap: float) -> tuple[list[int], list[int], list[str], int]:

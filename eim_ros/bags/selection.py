@@ -72,6 +72,9 @@ def read_bag(
     except (DataError, OSError) as error:
         report.error = str(error)
         return report, None, []
+    for step in content.joints.clock_steps:
+        way = "back" if step < 0 else "forward"
+        report.notes.append(f"the clock of its headers was set {way} by {abs(step) / SECOND:.3f} s: taken out")
     segments, dropped = segments_of(content, selection.cuts, selection.robot.continuous if selection.robot else None)
     report.dropped = content.dropped + dropped + sum((segment.dropped for segment in segments), Counter[str]())
     return report, content, segments

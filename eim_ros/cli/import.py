@@ -71,9 +71,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--max-speed",
         type=_positive,
-        default=100.0,
+        default=Cuts.max_speed,
         metavar="V",
         help="a joint that is faster has jumped (default %(default)s rad/s or m/s)",
+    )
+    parser.add_argument(
+        "--min-jump",
+        type=_positive,
+        default=Cuts.min_jump,
+        metavar="D",
+        help="a joint that moves less has not (default %(default)s rad or m)",
+    )
+    parser.add_argument(
+        "--min-displacement",
+        type=_positive,
+        default=MotionForm.min_displacement,
+        metavar="D",
+        help="a robot whose joints all move less stands still (default %(default)s rad or m)",
     )
     parser.add_argument(
         "--min-duration", type=_positive, default=0.1, metavar="S", help="of a motion (default %(default)s s)"
@@ -116,14 +130,14 @@ def _selection(args: argparse.Namespace) -> Selection:
         label_topic=args.label_topic,
         labels=tuple(args.label),
         skipped_labels=tuple(args.skip_label),
-        cuts=Cuts(args.max_gap, args.max_speed, use_arrival=args.time == "arrival"),
+        cuts=Cuts(args.max_gap, args.max_speed, args.min_jump, use_arrival=args.time == "arrival"),
     )
 
 
 def _motions(args: argparse.Namespace, selection: Selection) -> tuple[DataSet, list[BagReport]]:
     if args.pose_topic or args.rate:
         raise ConfigurationError("--pose-topic and --rate are for --task ik", args.task)
-    form = MotionForm(args.points, args.method, tuple(args.context), args.min_duration)
+    form = MotionForm(args.points, args.method, tuple(args.context), args.min_duration, args.min_displacement)
     data_set, reports = import_motions(args.bags, selection, form)
     if selection.robot is None:
         return data_set, reports

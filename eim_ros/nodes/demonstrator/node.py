@@ -120,6 +120,7 @@ class Demonstrator(Node):
             if not answer.success:
                 raise ServiceError(f"the simulator refuses the task: {answer.message}", answer.message)
         while self._n_shown < settings.n_motions:
+            yield from self._tell_label("pause")  # planning is no demonstration
             motions = yield from self._planned(min(_BATCH, settings.n_motions - self._n_shown))
             for motion in motions:
                 yield from self._show_one(motion)

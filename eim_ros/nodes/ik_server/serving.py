@@ -28,6 +28,8 @@ from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 __all__ = ["Serving"]
 
+_LINGER = 0.3  # [s] in which a client that is there reads what was sent
+
 Prepare: TypeAlias = Callable[[Any, Any, Robot, IkServerSettings], Prepared]
 
 
@@ -51,6 +53,7 @@ class Serving:
         self._counters = AnswerCounters()
         self._pacer = ResponsePacer(self._send)
         self._solving: dict[int, Exchange] = {}  # by their identities
+        self._n_given_up = 0
         self._lock = threading.Lock()
         self._queue: RequestQueue[tuple[Prepare, Exchange]] = RequestQueue(
             self._serve, self._give_up, n_threads=settings().threads, size=settings().queue_size
@@ -74,8 +77,10 @@ class Serving:
         return idle
 
     def send_rest(self) -> None:
-        """Send what the pacer has held back."""
+        """Send what the pacer has held back, and let the last answers be read: they go with the service."""
         self._pacer.close()
+        if self._n_given_up:
+            time.sleep(_LINGER)
 
     def _receive(self, prepare: Prepare, exchange: Exchange) -> None:
         """On the executor's thread."""
@@ -109,6 +114,7 @@ class Serving:
         self._refuse_at_end(task[1])
 
     def _refuse_at_end(self, exchange: Exchange) -> None:
+        self._n_given_up += 1
         refuse(exchange.response, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
         self._pacer.post(exchange)
 

@@ -1,0 +1,80 @@
+"""Jumps are found and nothing else is taken for one, whatever publishers, clocks and networks do to the times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags.disturbed_bags import judged
+from bags.example_bags import joint_state, label, write_own
+
+from eim_ros.bags.clock_steps import mended_stamps
+from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.segmentation import Cuts
+from eim_ros.bags.selection import Selection
+from eim_ros.errors import DataError
+
+
+@pytest.mark.parametrize("use_arrival", [False, True])
+@pytest.mark.parametrize("seed", [3, 4, 119, 135, 136])
+def test_each_jump_is_found_and_no_good_motion_is_left_out(tmp_path: Path, seed: int, use_arrival: bool) -> None:
+    """Of 50 Hz to 1 kHz, with jitter, publishers that catch up, clocks that are set, duplicates, network bursts."""
+    judgement = judged(tmp_path, seed, use_arrival=use_arrival)
+    assert judgement.good
+    assert judgement.taken == judgement.good
+    assert judgement.largest_error < 1e-9
+
+
+def test_publisher_that_catches_up_does_not_jump(tmp_path: Path) -> None:
+    """Two messages come .1 ms apart and differ by .013 rad."""
+    times = [0.01 * i for i in range(100)]
+    times[50] = times[51] - 1e-4
+    bag = write_own(tmp_path / "bag", [joint_state(t, ["j1"], [0.013 * i]) for i, t in enumerate(times)])
+    for use_arrival in (False, True):
+        data_set, _ = import_motions([bag], Selection(cuts=Cuts(use_arrival=use_arrival)), MotionForm())
+        assert len(data_set) == 1
+
+
+@pytest.mark.parametrize(("size", "n_motions"), [(0.19, 1), (0.25, 0)])
+def test_jump_is_as_large_as_the_largest_speed_allows(tmp_path: Path, size: float, n_motions: int) -> None:
+    """20 rad/s, 100 Hz: .2 rad."""
+    items = [label(0.0, "smooth"), *(joint_state(0.01 * i, ["j1"], [0.01 * i]) for i in range(100))]
+    items += [label(1.0, "jump"), *(joint_state(1.0 + 0.01 * i, ["j1"], [size * (i > 50)]) for i in range(100))]
+    data_set, _ = import_motions([write_own(tmp_path / "bag", items)], Selection(), MotionForm())
+    assert len(data_set) == 1 + n_motions
+
+
+def test_robot_that_stands_still_is_no_motion(tmp_path: Path) -> None:
+    """As while a node plans before it has told a label."""
+    items = [joint_state(0.01 * i, ["j1"], [1.0 + 1e-3 * np.sin(i)]) for i in range(100)]
+    items += [label(1.0, "reach"), *(joint_state(1.0 + 0.01 * i, ["j1"], [0.01 * i]) for i in range(100))]
+    bag = write_own(tmp_path / "bag", [label(0.0, ""), *items])
+    data_set, (report,) = import_motions([bag], Selection(skipped_labels=("pause",)), MotionForm())
+    assert data_set.description["labels"] == ["reach"]
+    assert "the robot stands still: no joint moves by more than 0.002" in report.segments[0].reason
+    only_still = write_own(tmp_path / "still", [joint_state(0.01 * i, ["j1"], [1.0]) for i in range(100)])
+    with pytest.raises(DataError, match="stands still"):
+        import_motions([only_still], Selection(), MotionForm())
+
+
+@pytest.mark.parametrize("step", [-490_000_000, -30_000_000, 30_000_000, 5_000_000_000])
+def test_clock_that_is_set_is_mended_and_reported(tmp_path: Path, step: int) -> None:
+    items = []
+    for i in range(200):
+        stamp = 0.01 * i + (1e-9 * step if i >= 120 else 0.0)
+        items.append(joint_state(stamp, ["j1"], [0.01 * i], arrival=0.01 * i))
+    data_set, (report,) = import_motions([write_own(tmp_path / "bag", items)], Selection(), MotionForm())
+    assert data_set.description["durations"] == pytest.approx([1.99])
+    assert np.allclose(data_set.sample[0], np.linspace(0.0, 1.99, 50), atol=1e-9)
+    way = "back" if step < 0 else "forward"
+    assert report.notes == [f"the clock of its headers was set {way} by {abs(step) * 1e-9:.3f} s: taken out"]
+
+
+def test_messages_that_had_to_wait_are_no_step_of_a_clock() -> None:
+    stamp = np.arange(500) * 10_000_000
+    arrival = stamp + 1_000_000
+    arrival[200:230] = arrival[230]
+    mended, steps = mended_stamps(stamp, arrival)
+    assert not steps
+    assert np.array_equal(mended, stamp)
