@@ -76,7 +76,7 @@ class MixtureDensityNetwork(nn.Module):
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Log densities [nat] (n,) of samples (n, n_dims) at contexts (n, n_context), in float32."""
         if self.network is not None:
-            return self(context).log_prob(sample)
+            return self.forward(context).log_prob(sample)
         return MixtureOfExperts.from_mixture(self._shared()).log_prob(context, sample)  # one mixture, not n copies
 
     def without_context(self) -> GaussianMixture:
