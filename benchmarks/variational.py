@@ -66,8 +66,8 @@ QUALITY = {
     "planar4": LongRun(
         "planar4",
         "LEMTRON",
-        1_100_000,
-        {"n_samples": 30, "split_every": 4, "delete_after": 10, "max_components": 3000, **SMALL},
+        1_500_000,
+        {"n_samples": 30, "split_every": 4, "delete_after": 10, "max_components": 2000, **SMALL},
         n_kinematic=1000,
     ),
 }

@@ -39,9 +39,9 @@ class ShortRun:
 
 
 RUNS = {
-    "gmm100": ShortRun("SAMTRON", 400_000, {}, 0.01),
-    "stm300": ShortRun("SAMTRON", 40_000, {"n_components": 10, "n_samples": 100, "own_samples": True}, 14.96),
-    "wine": ShortRun("SEMTRON", 100_000, {"first_component_step": 0.5}),
+    "gmm100": ShortRun("SAMTRON", 200_000, {}, 0.01),
+    "stm300": ShortRun("SAMTRON", 20_000, {"n_components": 10, "n_samples": 100, "own_samples": True}, 14.96),
+    "wine": ShortRun("SEMTRON", 40_000, {"first_component_step": 0.5}),
     "talos": ShortRun("LEMTRON", 1_000_000, {"n_samples": 100, "max_components": 60, **SPLIT}, -24.43),
 }
 

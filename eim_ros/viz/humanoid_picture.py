@@ -16,7 +16,7 @@ from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
 
 __all__ = ["draw_humanoid"]
 
-VIEWS = (("front", 1, 2), ("side", 0, 2), ("above", 0, 1))  # coordinates across and up
+VIEWS = (("from the front", 1, 2), ("from the side", 0, 2), ("from above", 0, 1))  # coordinates across and up
 MARGIN = 0.1  # [m]
 
 
@@ -25,7 +25,7 @@ def draw_humanoid(
     mixture: GaussianMixture,
     path: str | Path,
     *,
-    n_drawn: int = 12,
+    n_drawn: int = 8,
     generator: torch.Generator | None = None,
     title: str = "",
 ) -> Path:
@@ -52,7 +52,7 @@ def draw_humanoid(
     figure = new_figure(10.0, 4.6)
     for axes, (name, across, up) in zip(figure.subplots(1, len(VIEWS)), VIEWS, strict=True):
         _draw_view(axes, segments[..., [across, up]], component, goals[:, [across, up]])
-        axes.set_title(f"from {'the ' * (name != 'above')}{name}", fontsize=9, color=INK)
+        axes.set_title(f"{name} [m]", fontsize=9, color=INK)
     if title:
         figure.suptitle(title, fontsize=11, color=INK)
     return write_figure(figure, Path(path))
@@ -62,7 +62,7 @@ def _draw_view(axes: Axes, segments: Tensor, component: Tensor, goals: Tensor) -
     """Segments (n_samples, n_segments, 2, 2) in the plane of the view [m]."""
     for posture, number in zip(segments, component.tolist(), strict=True):
         colour = GROUP_COLOURS[number % len(GROUP_COLOURS)]
-        axes.add_collection(LineCollection(list(posture.numpy()), colors=colour, linewidths=1.0, alpha=0.55))
+        axes.add_collection(LineCollection(list(posture.numpy()), colors=colour, linewidths=1.4, alpha=0.7))
     axes.plot(goals[:, 0], goals[:, 1], "+", color=INK, markersize=9, zorder=3)
     points = torch.cat([segments.flatten(0, 2), goals])
     (left, low), (right, high) = (points.amin(0) - MARGIN).tolist(), (points.amax(0) + MARGIN).tolist()
