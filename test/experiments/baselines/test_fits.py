@@ -70,6 +70,14 @@ def test_adversarial_weights_learn_from_mutual_information():
     assert abs(float(fit.mixture.log_weights.exp()[0]) - 0.5) < 0.1
 
 
+def test_steps_of_the_model_shrink_to_zero():
+    """Towards data far away Adam takes whole steps, all in one direction: forty that shrink go half as far."""
+    start = mixture([1.0], [[0.0, 0.0]], 0.5)
+    config = AdversarialConfig(n_steps=40, batch_size=50, generator_rate=0.01, dropout=0.0)
+    fit = fit_adversarially(config, gan(), GumbelSoftmax(0.5), DATA + 50.0, start, generator_of(3))
+    assert 0.1 < float((fit.mixture.means - start.means).norm(dim=-1) / 2.0**0.5) < 0.3
+
+
 def test_adversarial_training_that_diverges_returns_its_last_finite_mixture():
     config = AdversarialConfig(n_steps=50, batch_size=50, generator_rate=1e6)
     fit = fit_adversarially(config, gan(), GumbelSoftmax(0.5), DATA, START, generator_of(3))
