@@ -30,7 +30,7 @@ result tables in [`{tables}`]({link}) alone: nothing is fitted, running it again
 
 *Classifier* is the thesis' estimator of the density ratio, a network that tells data from samples of the model;
 *plug-in* is a density fitted to the data by EM, over the model's own. Both are always shown. QUICK settings are smaller
-than the thesis': what they show need not hold for FULL ones.
+than the thesis': what they show need not hold for FULL ones. FULL, IN PART: of a full run, but not all of its cells.
 """
 SOURCES = """## Sources
 
@@ -183,11 +183,23 @@ def _lines(claim: Claim, table: ResultTable) -> list[str]:
 
 
 def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
-    """Which preset a table is of, in capitals, and in what it differs from the full one."""
+    """Which preset a table is of, or of a part of its cells, in capitals, and in what it differs from the full one."""
     found = _comparable(experiment.settings_type.from_mapping(table.settings))
     full, quick = (_comparable(experiment.preset(is_quick).settings) for is_quick in (False, True))
     differences = [f"{name} {value} (full: {full[name]})" for name, value in found.items() if value != full[name]]
-    return "FULL" if found == full else "QUICK" if found == quick else "NEITHER FULL NOR QUICK", differences
+    if found in (full, quick):
+        return "FULL" if found == full else "QUICK", differences
+    in_part = all(_is_part(experiment, full, {name: found[name]}) for name in found if found[name] != full[name])
+    return "FULL, IN PART" if in_part else "NEITHER FULL NOR QUICK", differences
+
+
+def _is_part(experiment: Experiment[Any], full: dict[str, Any], changed: dict[str, Any]) -> bool:
+    """Whether a changed setting leaves cells of the full run out, and does nothing else: no row depends on others."""
+    all_cells, cells = (
+        {tuple(cell.items()) for cell in experiment.cells(experiment.settings_type.from_mapping(values))}
+        for values in (full, {**full, **changed})
+    )
+    return cells < all_cells
 
 
 def _comparable(settings: Settings) -> dict[str, Any]:

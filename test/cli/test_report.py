@@ -57,13 +57,17 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")} == first
 
 
-def test_quick_and_changed_settings_are_said(tmp_path):
+def test_quick_partial_and_changed_settings_are_said(tmp_path):
     obstacle_table(tmp_path, quick=True)
     assert "**Setting: QUICK**" in made(tmp_path, tmp_path / "report")
     obstacle_table(tmp_path, quick=False, n_components=3)
     text = made(tmp_path, tmp_path / "report")
     assert "**Setting: NEITHER FULL NOR QUICK**" in text
     assert "Unlike the full setting: n_components 3 (full: 1)." in text
+    obstacle_table(tmp_path, quick=False, ratios=("plug-in",))
+    assert "**Setting: FULL, IN PART**" in made(tmp_path, tmp_path / "report")
+    obstacle_table(tmp_path, quick=False, ratios=("plug-in",), n_components=3)
+    assert "**Setting: NEITHER FULL NOR QUICK**" in made(tmp_path, tmp_path / "report")
 
 
 def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, capsys):
