@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.clock_steps import mended_stamps
 from eim_ros.bags.reader import Bag
+from eim_ros.bags.series import BagContent, GrowingSeries, Series
+from eim_ros.bags.trajectories import TRAJECTORY, Timeline, trajectory_rows
 from eim_ros.data.joint_matching import OTHER_JOINTS, JointMatcher
 from eim_ros.errors import DataError
 
-__all__ = ["BagContent", "Series", "read_content"]
+__all__ = ["read_content"]
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -28,89 +28,6 @@ NOT_FINITE = "not finite"
 QUATERNION_TOLERANCE = 1e-3
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Vectors over time.
-
-    Attributes
-    ----------
-    arrival : (n,) int64
-        When each message arrived, ascending [ns].
-    stamp : (n,) int64
-        What its header says [ns]; that of the arrival where it has none.
-    values : (n, n_dims)
-    frame : str
-        Frame of the first message.
-    is_pose : bool
-        Whether the values are position and quaternion.
-    clock_steps : tuple of int
-        By how much the clock of the headers was set [ns]; the stamps are those of the clock before.
-    """
-
-    arrival: IntArray
-    stamp: IntArray
-    values: FloatArray
-    frame: str = ""
-    is_pose: bool = False
-    clock_steps: tuple[int, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.arrival)
-
-    def part(self, chosen: Any) -> Series:
-        """Some of its rows."""
-        return replace(self, arrival=self.arrival[chosen], stamp=self.stamp[chosen], values=self.values[chosen])
-
-
-@dataclass(frozen=True, eq=False)
-class BagContent:
-    """Content of one bag.
-
-    Attributes
-    ----------
-    joint_names : tuple of str
-    joints : Series
-        Positions [rad] or [m] of these joints.
-    vectors : dict
-        Series of other topics; poses have 7 columns (position [m], quaternion xyzw), points 3.
-    labels : list of (int, str)
-        When each segment begins [ns], and its label; empty in a bag without labels.
-    dropped : Counter
-        Messages left out, by reason.
-    """
-
-    joint_names: tuple[str, ...]
-    joints: Series
-    vectors: dict[str, Series]
-    labels: list[tuple[int, str]]
-    dropped: Counter[str]
-
-
-@dataclass
-class _Rows:
-    """A series that grows."""
-
-    arrival: list[int] = field(default_factory=list)
-    stamp: list[int] = field(default_factory=list)
-    values: list[FloatArray] = field(default_factory=list)
-    frame: str = ""
-
-    def add(self, arrival: int, header: Any, values: FloatArray) -> None:
-        if not self.values and header is not None:
-            self.frame = header.frame_id
-        stamp = arrival if header is None else header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
-        self.arrival.append(arrival)
-        self.stamp.append(stamp)
-        self.values.append(values)
-
-    def series(self, n_dims: int, is_pose: bool = False) -> Series:
-        values = np.array(self.values, dtype=np.float64).reshape(len(self.values), n_dims)
-        stamp, arrival = np.array(self.stamp, dtype=np.int64), np.array(self.arrival, dtype=np.int64)
-        mended, steps = mended_stamps(stamp if stamp.any() else arrival, arrival)
-        return Series(arrival, mended, values, self.frame, is_pose, tuple(steps))
 
 
 def read_content(
@@ -137,9 +54,13 @@ def read_content(
     DataError
         When a topic is missing or of another type, no joint state has these joints, or it is not clear which do.
     """
-    joint_topics = [_known(bag, joint_topic, (JOINT_STATE,))] if joint_topic else bag.topics_of(JOINT_STATE)
+    if joint_topic:
+        joint_topics = [_known(bag, joint_topic, (JOINT_STATE, TRAJECTORY))]
+    else:  # what the robot did, rather than what it was told to do
+        joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
-        raise DataError(f"{bag.path} has no joint states; its topics: {', '.join(bag.topics) or 'none'}", str(bag.path))
+        listed = ", ".join(bag.topics) or "none"
+        raise DataError(f"{bag.path} has no joint states and no trajectories; its topics: {listed}", str(bag.path))
     for topic in vector_topics:
         _known(bag, topic, VECTOR_TYPES)
     label_topic = _label_topic(bag, label_topic)
@@ -156,8 +77,9 @@ class _Reader:
         self._bag, self._vector_topics, self._label_topic = bag, vector_topics, label_topic
         self._wanted = None if joint_names is None else tuple(joint_names)
         self._matchers: dict[str, JointMatcher] = {}
-        self._joints: dict[str, _Rows] = {}
-        self._vectors = {topic: _Rows() for topic in vector_topics}
+        self._joints: dict[str, GrowingSeries] = {}
+        self._timelines: dict[str, Timeline] = {}
+        self._vectors = {topic: GrowingSeries() for topic in vector_topics}
         self._labels: list[tuple[int, str]] = []
         self._dropped: dict[str, Counter[str]] = {}
 
@@ -166,17 +88,19 @@ class _Reader:
             self._labels.append((arrival, message.data))
         elif topic in self._vector_topics:
             self._add_vector(topic, arrival, message)
+        elif self._bag.topics[topic] == TRAJECTORY:
+            self._add_trajectory(topic, arrival, message)
         else:
             self._add_joints(topic, arrival, message)
 
     def content(self, joint_topics: list[str]) -> BagContent:
         path = self._bag.path
-        found = [topic for topic in joint_topics if self._joints.get(topic) and self._joints[topic].values]
+        found = [topic for topic in joint_topics if topic in self._joints or topic in self._timelines]
         if not found:
             reasons = sum((self._dropped.get(topic, Counter()) for topic in joint_topics), Counter[str]())
             why = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common(5)) or "there are none"
             wanted = f" of {', '.join(self._wanted)}" if self._wanted else ""
-            raise DataError(f"{path} has no usable joint states{wanted}: {why}", str(path))
+            raise DataError(f"{path} has no usable {self._kind(joint_topics[0])}{wanted}: {why}", str(path))
         if len(found) > 1:
             raise DataError(
                 f"{path} has the joints on several topics, {', '.join(found)}: two robots? choose one of them "
@@ -191,7 +115,8 @@ class _Reader:
                 "(--joints or --robot)",
                 matcher.joint_names,
             )
-        dropped = Counter({f"joint states {reason}": n for reason, n in self._dropped.get(topic, Counter()).items()})
+        kind = self._kind(topic)
+        dropped = Counter({f"{kind} {reason}": n for reason, n in self._dropped.get(topic, Counter()).items()})
         vectors = {}
         for name, rows in self._vectors.items():
             n_dims = len(rows.values[0]) if rows.values else 0
@@ -199,16 +124,19 @@ class _Reader:
             dropped.update({f"{name}: {reason}": n for reason, n in self._dropped.get(name, Counter()).items()})
         if self._bag.n_undecoded:
             dropped["messages that cannot be decoded"] = self._bag.n_undecoded
-        joints = self._joints[topic].series(len(matcher.joint_names))
-        return BagContent(matcher.joint_names, joints, vectors, self._labels, dropped)
+        labels = self._labels
+        if topic in self._timelines:
+            timeline = self._timelines[topic]
+            times = np.concatenate(timeline.times)
+            joints, labels = Series(times, times, np.concatenate(timeline.values)), timeline.labels(labels)
+        else:
+            joints = self._joints[topic].series(len(matcher.joint_names))
+        return BagContent(matcher.joint_names, joints, vectors, labels, dropped)
 
     def _add_joints(self, topic: str, arrival: int, message: Any) -> None:
-        matcher = self._matchers.get(topic)
+        matcher = self._matcher(topic, message.name)
         if matcher is None:
-            if self._wanted is None and not message.name:
-                self._drop(topic, "without names")
-                return
-            matcher = self._matchers[topic] = JointMatcher(self._wanted or message.name)
+            return
         values, problem = matcher.match(message.name, message.position)
         if values is None:
             is_other = self._wanted is None and set(message.name) != set(matcher.joint_names)
@@ -217,7 +145,26 @@ class _Reader:
         if self._wanted is None and len(message.name) != len(matcher.joint_names):
             self._drop(topic, OTHER_JOINTS)
             return
-        self._joints.setdefault(topic, _Rows()).add(arrival, message.header, values)
+        self._joints.setdefault(topic, GrowingSeries()).add(arrival, message.header, values)
+
+    def _add_trajectory(self, topic: str, arrival: int, message: Any) -> None:
+        matcher = self._matcher(topic, message.joint_names)
+        if matcher is None:
+            return
+        rows, problem = trajectory_rows(message, matcher)
+        if rows is None:
+            self._drop(topic, problem)
+        else:
+            self._timelines.setdefault(topic, Timeline()).add(arrival, rows)
+
+    def _matcher(self, topic: str, names: Sequence[str]) -> JointMatcher | None:
+        """Of the wanted joints, or of those of the first message that names some."""
+        if topic not in self._matchers:
+            if self._wanted is None and not len(names):
+                self._drop(topic, "without names")
+                return None
+            self._matchers[topic] = JointMatcher(self._wanted or names)
+        return self._matchers[topic]
 
     def _add_vector(self, topic: str, arrival: int, message: Any) -> None:
         kind, rows = self._bag.topics[topic], self._vectors[topic]
@@ -233,6 +180,9 @@ class _Reader:
             self._drop(topic, f"in frame '{header.frame_id}' instead of '{rows.frame}'")
         else:
             rows.add(arrival, header, values)
+
+    def _kind(self, topic: str) -> str:
+        return "trajectories" if self._bag.topics[topic] == TRAJECTORY else "joint states"
 
     def _drop(self, topic: str, reason: str) -> None:
         self._dropped.setdefault(topic, Counter())[reason] += 1

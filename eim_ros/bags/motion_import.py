@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.content import BagContent, Series
 from eim_ros.bags.import_report import BagReport
 from eim_ros.bags.segmentation import Segment
 from eim_ros.bags.selection import (
@@ -22,6 +21,7 @@ from eim_ros.bags.selection import (
     unwrapped,
     wanted_names,
 )
+from eim_ros.bags.series import BagContent, Series
 from eim_ros.data.data_set import DataSet
 from eim_ros.data.resampling import interpolated
 

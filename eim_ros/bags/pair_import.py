@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.content import BagContent, Series
 from eim_ros.bags.import_report import BagReport
 from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment
 from eim_ros.bags.selection import (
@@ -23,6 +22,7 @@ from eim_ros.bags.selection import (
     unwrapped,
     wanted_names,
 )
+from eim_ros.bags.series import BagContent, Series
 from eim_ros.data.resampling import interpolated, interpolated_poses
 from eim_ros.errors import DataError
 from eim_ros.kinematics import Robot

@@ -34,6 +34,7 @@ DECODED_TYPES = (
     "geometry_msgs/msg/PointStamped",
     "std_msgs/msg/Float64MultiArray",
     "std_msgs/msg/String",
+    "trajectory_msgs/msg/JointTrajectory",
 )
 _UNREADABLE = (  # what rosbags and sqlite3 raise on damaged bags
     ReaderError,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.content import BagContent, Series
+from eim_ros.bags.series import BagContent, Series
 
 __all__ = ["Cuts", "Piece", "Segment", "segments_of"]
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from eim_ros.bags.content import BagContent, read_content
+from eim_ros.bags.content import read_content
 from eim_ros.bags.import_report import BagReport, SegmentReport
 from eim_ros.bags.reader import open_bag
 from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment, segments_of
+from eim_ros.bags.series import BagContent
+from eim_ros.bags.tables import TABLE_SUFFIXES, read_table
 from eim_ros.errors import DataError
 from eim_ros.kinematics import Robot
 
@@ -66,9 +68,12 @@ def read_bag(
     """Begin of a report, content and segments of a bag; no content, and the reason in the report, if it is unusable."""
     report = BagReport(str(path))
     try:
-        with open_bag(path) as bag:
-            report.notes += bag.notes
-            content = read_content(bag, names, selection.joint_topic, selection.label_topic, topics)
+        if Path(path).suffix in TABLE_SUFFIXES:
+            content = _table(Path(path), selection, names, topics)
+        else:
+            with open_bag(path) as bag:
+                report.notes += bag.notes
+                content = read_content(bag, names, selection.joint_topic, selection.label_topic, topics)
     except (DataError, OSError) as error:
         report.error = str(error)
         return report, None, []
@@ -78,6 +83,13 @@ def read_bag(
     segments, dropped = segments_of(content, selection.cuts, selection.robot.continuous if selection.robot else None)
     report.dropped = content.dropped + dropped + sum((segment.dropped for segment in segments), Counter[str]())
     return report, content, segments
+
+
+def _table(path: Path, selection: Selection, names: tuple[str, ...] | None, topics: Sequence[str]) -> BagContent:
+    asked = [*filter(None, (selection.joint_topic, selection.label_topic)), *topics]
+    if asked:
+        raise DataError(f"{path} is a table and has no topic {asked[0]}", asked[0])
+    return read_table(path, names)
 
 
 def nothing_left(reports: list[BagReport], what: str) -> DataError:

@@ -1,6 +1,7 @@
 """`eim import`: bags of recorded joint states become a data set; says what it left out and why.
 
-Bags are folders or files of rosbag2 (MCAP or sqlite3), whole or cut off.
+Bags are folders or files of rosbag2 (MCAP or sqlite3), whole or cut off, with joint states or trajectories; tables are
+CSV or NPZ.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ TASKS = {"motion": "motions", "ik": "pairs"}
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the verb."""
     parser = subparsers.add_parser("import", help="turn recorded bags into a data set", description=__doc__)
-    parser.add_argument("bags", nargs="+", metavar="BAG", help="folder of a bag, or its file (.mcap, .db3)")
+    parser.add_argument(
+        "bags", nargs="+", metavar="BAG", help="folder of a bag, its file (.mcap, .db3), or a table (.csv, .npz)"
+    )
     parser.add_argument("--output", required=True, metavar="FILE", help="data set to write (.npz)")
     parser.add_argument(
         "--task",
@@ -43,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_robot_flags(parser, default="that of the data set")
     parser.add_argument("--joints", metavar="A,B,...", help="wanted joints in their order (default: of the robot)")
-    parser.add_argument("--joint-topic", metavar="TOPIC", help="joint states (default: the only topic with the joints)")
+    parser.add_argument("--joint-topic", metavar="TOPIC", help="joint states or trajectories (default: the only one)")
     parser.add_argument("--label-topic", metavar="TOPIC", help="labels (default: the only one named .../segment)")
     parser.add_argument("--label", action="append", default=[], help="only segments of this label; may be repeated")
     parser.add_argument("--skip-label", action="append", default=[], metavar="LABEL", help="not these; may be repeated")
