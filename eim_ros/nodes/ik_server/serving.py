@@ -27,6 +27,7 @@ from eim_ros.nodes.ik_server.settings import IkServerSettings
 __all__ = ["Serving"]
 
 Prepare: TypeAlias = Callable[[Any, Any, Robot, IkServerSettings], Prepared]
+_Call: TypeAlias = tuple[Prepare, ResponsePacer, Exchange]
 
 
 class Serving:
@@ -47,12 +48,13 @@ class Serving:
         self._settings = settings
         self._sampler = sampler
         self._counters = AnswerCounters()
-        self._pacer = ResponsePacer(self._send)
-        self._queue: RequestQueue[tuple[Prepare, Exchange]] = RequestQueue(
+        self._pacers = {name: ResponsePacer(self._send) for name in CALLS}
+        self._queue: RequestQueue[_Call] = RequestQueue(
             self._serve, n_threads=settings().threads, size=settings().queue_size
         )
         for name, (service_type, prepare) in CALLS.items():
-            create_deferred_service(node, service_type, name, partial(self._receive, prepare), SERVICE_QOS)
+            receive = partial(self._receive, prepare, self._pacers[name])
+            create_deferred_service(node, service_type, name, receive, SERVICE_QOS)
 
     def facts(self) -> dict[str, str]:
         """For `/diagnostics`."""
@@ -63,20 +65,21 @@ class Serving:
         return self._queue.close(timeout)
 
     def send_rest(self) -> None:
-        """Send what the pacer has held back."""
-        self._pacer.close()
+        """Send what the pacers have held back."""
+        for pacer in self._pacers.values():
+            pacer.close()
 
-    def _receive(self, prepare: Prepare, exchange: Exchange) -> None:
+    def _receive(self, prepare: Prepare, pacer: ResponsePacer, exchange: Exchange) -> None:
         """On the executor's thread."""
-        self._pacer.expect(exchange)
-        if not self._queue.offer((prepare, exchange)):
+        pacer.expect(exchange)
+        if not self._queue.offer((prepare, pacer, exchange)):
             message = f"{self._queue.n_open} requests are waiting (parameter queue_size): try again later"
             refuse(exchange.response, ErrorCode.BUSY, message)
-            self._pacer.post(exchange)
+            pacer.post(exchange)
 
-    def _serve(self, task: tuple[Prepare, Exchange]) -> None:
+    def _serve(self, call: _Call) -> None:
         """On a worker thread: answer, whatever happens."""
-        prepare, exchange = task
+        prepare, pacer, exchange = call
         try:
             self._solve(prepare, exchange)
         except RequestError as error:
@@ -84,7 +87,7 @@ class Serving:
         except Exception as error:
             exchange.response = type(exchange.response)()  # it may have been half filled
             refuse(exchange.response, ErrorCode.FAILURE, reason_of(error))
-        self._pacer.post(exchange)
+        pacer.post(exchange)
 
     def _solve(self, prepare: Prepare, exchange: Exchange) -> None:
         sampler = self._sampler()
@@ -96,7 +99,7 @@ class Serving:
         prepared.solve(sampler, prepared.timeout - waited)
 
     def _send(self, exchange: Exchange) -> None:
-        """Called by the pacer."""
+        """Called by a pacer."""
         elapsed = time.monotonic() - exchange.arrival
         if hasattr(exchange.response, "elapsed"):
             exchange.response.elapsed = elapsed
