@@ -11,14 +11,16 @@ from eim_ros.deferred import deferred_names
 if TYPE_CHECKING:
     from eim_ros.nodes.common.activation import wait_until_active
     from eim_ros.nodes.common.qos import SERVICE_QOS
+    from eim_ros.nodes.common.retrying_client import RetryingClient
     from eim_ros.nodes.ik_server.client import SampleIKClient, joint_positions, samples_of
 
-__all__ = ["SERVICE_QOS", "SampleIKClient", "joint_positions", "samples_of", "wait_until_active"]
+__all__ = ["SERVICE_QOS", "RetryingClient", "SampleIKClient", "joint_positions", "samples_of", "wait_until_active"]
 
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
         "SERVICE_QOS": "common.qos",
+        "RetryingClient": "common.retrying_client",
         "SampleIKClient": "ik_server.client",
         "joint_positions": "ik_server.client",
         "samples_of": "ik_server.client",

@@ -36,6 +36,7 @@ class Exchange:
     arrival: float
     send: Callable[[], None]
     received: float = -math.inf  # by the middleware, before `arrival` where requests had to wait for being read
+    number: int = 1  # the how many-th request of its client
     deadline: float = math.inf  # when the client stops waiting
 
 
@@ -66,6 +67,7 @@ def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
 
         exchange.send = send
         exchange.received = exchange.arrival - _unread_time(header)
+        exchange.number = int(header.request_id.sequence_number)
         receive(exchange)
 
     def receive_all(exchange: Exchange, header: Any) -> None:

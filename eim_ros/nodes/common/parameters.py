@@ -72,6 +72,12 @@ class NodeSettings(Generic[SettingsT]):
         finally:
             self._telling = None
 
+    def put(self, name: str, value: Any) -> None:
+        """Change a read-only parameter: the node itself has changed what it says; users still may not."""
+        # rclpy has no public way to it; of its private ones this tells those who listen to /parameter_events, too
+        descriptors = {name: self._node.describe_parameter(name)}
+        self._node._set_parameters_atomically_common([Parameter(name, value=value)], descriptors)
+
     def _check(self, parameters: list[Parameter]) -> SetParametersResult:
         """Refuse values that do not make valid settings, naming the parameter."""
         told = [parameter.name for parameter in parameters if parameter.name in self._told]

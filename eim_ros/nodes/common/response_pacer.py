@@ -1,4 +1,4 @@
-"""Answers on their way out: sent at once by whoever brings them, or one by one by a thread when `Pacing` says so."""
+"""Answers of a service on their way out: sent at once by whoever brings them, or by a thread when `Pacing` says so."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ResponsePacer:
     def expect(self, exchange: Exchange) -> None:
         """Count a request."""
         with self._changed:
-            self._pacing.arrived(exchange.received)
+            self._pacing.arrived(exchange.number, exchange.received)
 
     def post(self, exchange: Exchange) -> None:
         """Send the answer now if it need not wait, else soon. Never blocks."""
@@ -42,7 +42,7 @@ class ResponsePacer:
                 self._waiting.append(exchange)
                 self._changed.notify()
                 return
-            self._pacing.sent()
+            self._pacing.sent(exchange.number)
         self._send(exchange)
 
     def close(self) -> None:
@@ -66,5 +66,6 @@ class ResponsePacer:
                 if delay == 0.0:
                     break
                 self._changed.wait(delay)
-            self._pacing.sent()
-            return self._waiting.popleft()
+            exchange = self._waiting.popleft()
+            self._pacing.sent(exchange.number)
+            return exchange

@@ -21,7 +21,7 @@ from trajectory_msgs.msg import JointTrajectory
 from eim_ros.errors import ServiceError
 from eim_ros.nodes.common.activation import Watch
 from eim_ros.nodes.common.interfaces import SetTask, StartRecording, TaskStatus
-from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.qos import LATCHED_QOS, SERVICE_QOS
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
 from eim_ros.planar import PlanarTask
 
@@ -78,7 +78,7 @@ class PlanarClient:
             (Trigger, "demonstrator/start"),
             (Trigger, "planar_simulator/reset"),
         ):
-            client = self._node.create_client(service_type, name)
+            client = self._node.create_client(service_type, name, qos_profile=SERVICE_QOS)
             try:
                 while not client.service_is_ready():
                     watch("", time.monotonic() - began)
@@ -144,7 +144,7 @@ class PlanarClient:
         self._refusal = str(message.data)
 
     def _call(self, service_type: Any, name: str, request: Any) -> Any:
-        client = self._node.create_client(service_type, name)
+        client = self._node.create_client(service_type, name, qos_profile=SERVICE_QOS)
         try:
             self._until(client.service_is_ready, f"service {client.srv_name}", self._wait)
             future = client.call_async(request)

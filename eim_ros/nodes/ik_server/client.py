@@ -4,7 +4,7 @@
         answer = client.sample(SampleIK.Request(...), timeout=3.0)
         samples = samples_of(answer)
 
-Nodes use an ordinary client of `eim_ros.srv.SampleIK` with `SERVICE_QOS`.
+Nodes use a `RetryingClient`, or an ordinary client of `eim_ros.srv.SampleIK` with `SERVICE_QOS`.
 """
 
 from __future__ import annotations

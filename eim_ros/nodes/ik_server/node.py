@@ -177,6 +177,7 @@ class IkServer(LifecycleNode):
             self._loaded, self._model = following, path
             if self._serving is not None:
                 self._serving = following
+            self._node_settings.put("model", path)
 
     def _report(self) -> None:
         facts = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -33,6 +34,15 @@ _LINGER = 0.3  # [s] in which a client that is there reads what was sent
 Prepare: TypeAlias = Callable[[Any, Any, Robot, IkServerSettings], Prepared]
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A request, how it is understood, and who sends its answer."""
+
+    prepare: Prepare
+    pacer: ResponsePacer
+    exchange: Exchange
+
+
 class Serving:
     """The services that need a sampler.
 
@@ -51,15 +61,16 @@ class Serving:
         self._settings = settings
         self._sampler = sampler
         self._counters = AnswerCounters()
-        self._pacer = ResponsePacer(self._send)
-        self._solving: dict[int, Exchange] = {}  # by their identities
+        self._pacers = {name: ResponsePacer(self._send) for name in CALLS}
+        self._solving: dict[int, _Call] = {}  # by the identity of the exchange
         self._n_given_up = 0
         self._lock = threading.Lock()
-        self._queue: RequestQueue[tuple[Prepare, Exchange]] = RequestQueue(
-            self._serve, self._give_up, n_threads=settings().threads, size=settings().queue_size
+        self._queue: RequestQueue[_Call] = RequestQueue(
+            self._serve, self._refuse_at_end, n_threads=settings().threads, size=settings().queue_size
         )
         for name, (service_type, prepare) in CALLS.items():
-            create_deferred_service(node, service_type, name, partial(self._receive, prepare), SERVICE_QOS)
+            receive = partial(self._receive, prepare, self._pacers[name])
+            create_deferred_service(node, service_type, name, receive, SERVICE_QOS)
 
     def facts(self) -> dict[str, str]:
         """For `/diagnostics`."""
@@ -71,33 +82,34 @@ class Serving:
         with self._lock:
             unsolved = [*self._solving.values()]
             self._solving.clear()
-        for exchange in unsolved:
-            exchange.response = type(exchange.response)()  # the worker goes on with the other one
-            self._refuse_at_end(exchange)
+        for call in unsolved:
+            call.exchange.response = type(call.exchange.response)()  # the worker goes on with the other one
+            self._refuse_at_end(call)
         return idle
 
     def send_rest(self) -> None:
-        """Send what the pacer has held back, and let the last answers be read: they go with the service."""
-        self._pacer.close()
+        """Send what the pacers have held back, and let the last answers be read: they go with the service."""
+        for pacer in self._pacers.values():
+            pacer.close()
         if self._n_given_up:
             time.sleep(_LINGER)
 
-    def _receive(self, prepare: Prepare, exchange: Exchange) -> None:
+    def _receive(self, prepare: Prepare, pacer: ResponsePacer, exchange: Exchange) -> None:
         """On the executor's thread."""
-        self._pacer.expect(exchange)
-        if not self._queue.offer((prepare, exchange)):
+        pacer.expect(exchange)
+        if not self._queue.offer(_Call(prepare, pacer, exchange)):
             message = f"{self._queue.n_open} requests are waiting (parameter queue_size): try again later"
             refuse(exchange.response, ErrorCode.BUSY, message)
-            self._pacer.post(exchange)
+            pacer.post(exchange)
 
-    def _serve(self, task: tuple[Prepare, Exchange]) -> None:
+    def _serve(self, call: _Call) -> None:
         """On a worker thread: answer, whatever happens."""
-        prepare, exchange = task
+        exchange = call.exchange
         response = exchange.response
         with self._lock:
-            self._solving[id(exchange)] = exchange
+            self._solving[id(exchange)] = call
         try:
-            self._solve(prepare, exchange, response)
+            self._solve(call.prepare, exchange, response)
         except RequestError as error:
             refuse(response, error.code, str(error))
         except Exception as error:
@@ -107,16 +119,14 @@ class Serving:
             if self._solving.pop(id(exchange), None) is None:  # the node has ended: it is answered
                 return
         exchange.response = response
-        self._pacer.post(exchange)
+        call.pacer.post(exchange)
 
-    def _give_up(self, task: tuple[Prepare, Exchange]) -> None:
-        """A request that waited when the queue was closed."""
-        self._refuse_at_end(task[1])
-
-    def _refuse_at_end(self, exchange: Exchange) -> None:
+    def _refuse_at_end(self, call: _Call) -> None:
+        """A request that waited, or was being solved, when the queue was closed."""
         self._n_given_up += 1
-        refuse(exchange.response, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
-        self._pacer.post(exchange)
+        message = f"{self._node.get_name()} was ended before this was solved"
+        refuse(call.exchange.response, ErrorCode.FAILURE, message)
+        call.pacer.post(call.exchange)
 
     def _solve(self, prepare: Prepare, exchange: Exchange, response: Any) -> None:
         sampler = self._sampler()
@@ -128,7 +138,7 @@ class Serving:
         prepared.solve(sampler, prepared.timeout - waited)
 
     def _send(self, exchange: Exchange) -> None:
-        """Called by the pacer."""
+        """Called by a pacer."""
         elapsed = time.monotonic() - exchange.arrival
         if hasattr(exchange.response, "elapsed"):
             exchange.response.elapsed = elapsed

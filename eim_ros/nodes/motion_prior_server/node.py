@@ -99,6 +99,7 @@ class MotionPriorServer(Node):
                 prior.joint_names,
             )
         self._prior = prior
+        self._node_settings.put("model", path)
         self._node_settings.tell("prior.joint_names", list(prior.joint_names), "Joints of the motions.")
         self._node_settings.tell("prior.context_names", ", ".join(prior.context_names), "Numbers of a context.")
         self.get_logger().info(

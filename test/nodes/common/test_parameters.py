@@ -83,3 +83,13 @@ def test_told_parameter_is_set_by_the_node_alone(make_node: MakeNode) -> None:
     (result,) = node.set_parameters([Parameter("chain.base_link", value="third")])
     assert not result.successful
     assert "chain.base_link" in result.reason
+
+
+def test_node_changes_what_users_may_only_read(make_node: MakeNode) -> None:
+    node = make_node(model="first.safetensors")
+    settings = NodeSettings(node, IkServerSettings)
+    settings.put("model", "second.safetensors")
+    assert settings.current.model == node.get_parameter("model").value == "second.safetensors"
+    refused = node.set_parameters([Parameter("model", value="third.safetensors")])[0]
+    assert not refused.successful
+    assert node.describe_parameter("model").read_only

@@ -12,6 +12,7 @@ import torch
 from nodes.client_node import NODE, ClientNode, request
 from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
+from rcl_interfaces.srv import GetParameters
 
 from eim_ros.ik import IKModel
 from eim_ros.srv import LoadModel, SampleIK
@@ -149,11 +150,25 @@ def test_model_is_exchanged_in_an_inactive_node_and_refused_by_an_unconfigured_o
     assert load(client, server, other).success
     assert client.sample(server, request()).error_code == Response.FAILURE
     assert client.change_state(server, "activate")
-    assert not np.array_equal(fingerprint(client, server), old)
+    exchanged = fingerprint(client, server)
+    assert not np.array_equal(exchanged, old)
     assert client.change_state(server, "deactivate")
     assert client.change_state(server, "cleanup")
     answer = load(client, server, other)
     assert (answer.success, "unconfigured" in answer.message) == (False, True)
     assert client.change_state(server, "configure")
     assert client.change_state(server, "activate")
-    assert fingerprint(client, server) == old  # configured with the parameter's model again
+    assert fingerprint(client, server) == exchanged  # configured with the parameter's model, which was loaded last
+
+
+def test_parameter_tells_which_model_serves(
+    client: ClientNode, server: ServerProcess, model: Path, other: Path
+) -> None:
+    wanted = GetParameters.Request(names=["model"])
+    for path in (other, model):
+        assert load(client, server, path).success
+        told = client.call(server, GetParameters, f"{NODE}/get_parameters", wanted)
+        assert told.values[0].string_value == str(path)
+    assert not load(client, server, "nowhere.safetensors").success
+    told = client.call(server, GetParameters, f"{NODE}/get_parameters", wanted)
+    assert told.values[0].string_value == str(model)

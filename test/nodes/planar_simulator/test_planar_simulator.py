@@ -137,7 +137,7 @@ def test_success_is_told_and_ends_with_a_reset(client: ClientNode, robot: Planar
     assert arrived.clearance == math.inf
     assert client.call(server, Trigger, f"{SPACE}/planar_simulator/reset", Trigger.Request()).success
     assert not robot.hear_new(lambda message: not message.success, "a reset").reached
-    assert not positions(robot).any()
+    robot.hear(lambda: not positions(robot).any(), "the start")
 
 
 def test_collision_is_told_and_spoils_the_success(

@@ -1,0 +1,144 @@
+"""Calls that always end: answered, asked again where an answer is lost or the server busy, or with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.task import Future
+
+from eim_ros.errors import ConfigurationError, ServiceError
+from eim_ros.ik import ErrorCode
+from eim_ros.nodes.common.deferred_service import Exchange, create_deferred_service
+from eim_ros.nodes.common.qos import SERVICE_QOS
+from eim_ros.nodes.common.retrying_client import RetryingClient
+from eim_ros.srv import SampleIK
+
+LONG, SHORT = 60.0, 0.2  # [s]
+
+Receive = Callable[[Exchange], None]
+
+
+class Bench:
+    """A service that does with its requests what a test wants, and a client of it, on one executor."""
+
+    def __init__(self) -> None:
+        self.nodes = [rclpy.create_node(name) for name in ("retrying_server", "retrying_client")]
+        self.executor = SingleThreadedExecutor()
+        for node in self.nodes:
+            self.executor.add_node(node)
+        self.taken: list[Exchange] = []
+        self.answer: Receive = lambda exchange: exchange.send()
+        create_deferred_service(self.nodes[0], SampleIK, "asked_again", self._receive, SERVICE_QOS)
+
+    @property
+    def client_node(self) -> Node:
+        return self.nodes[1]
+
+    def client(self, timeout: float, n_attempts: int = 3) -> RetryingClient:
+        made = RetryingClient(self.client_node, SampleIK, "asked_again", timeout=timeout, n_attempts=n_attempts)
+        assert made.wait_for_service(LONG)
+        return made
+
+    def finish(self, future: Future) -> SampleIK.Response:
+        self.executor.spin_until_future_complete(future, LONG)
+        return future.result()
+
+    def close(self) -> None:
+        self.executor.shutdown()
+        for node in self.nodes:
+            node.destroy_node()
+
+    def _receive(self, exchange: Exchange) -> None:
+        self.taken.append(exchange)
+        self.answer(exchange)
+
+
+@pytest.fixture
+def bench(ros_environment: None) -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+def request(number: int) -> SampleIK.Request:
+    return SampleIK.Request(random_seed=number)
+
+
+def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCCESS) -> Receive:
+    """Loses the first answers, or gives them with a code, and the later ones with another."""
+    taken: list[Exchange] = []
+
+    def receive(exchange: Exchange) -> None:
+        taken.append(exchange)
+        exchange.response.error_code = int(code if len(taken) <= n_lost else then)
+        if code != ErrorCode.FAILURE or len(taken) > n_lost:
+            exchange.send()
+
+    return receive
+
+
+def test_answer_comes_after_one_request(bench: Bench) -> None:
+    client = bench.client(LONG)
+    bench.answer = answering(ErrorCode.SUCCESS)
+    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.SUCCESS
+    assert len(bench.taken) == 1
+    assert not list(bench.client_node.timers)
+
+
+def test_lost_answers_are_asked_for_again(bench: Bench) -> None:
+    client = bench.client(SHORT)
+    bench.answer = answering(ErrorCode.FAILURE, n_lost=2)
+    assert bench.finish(client.call_async(request(7))).error_code == ErrorCode.SUCCESS
+    assert [exchange.request.random_seed for exchange in bench.taken] == [7, 7, 7]
+    assert not list(bench.client_node.timers)
+
+
+def test_busy_server_is_asked_again_and_its_last_answer_stays(bench: Bench) -> None:
+    client = bench.client(LONG)
+    bench.answer = answering(ErrorCode.BUSY, n_lost=2)
+    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.SUCCESS
+    bench.answer = answering(ErrorCode.BUSY, n_lost=3)
+    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.BUSY
+    assert len(bench.taken) == 6
+
+
+def test_silence_ends_with_an_error_that_names_the_service(bench: Bench) -> None:
+    client = bench.client(SHORT, n_attempts=2)
+    bench.answer = lambda exchange: None
+    with pytest.raises(ServiceError, match="service asked_again did not answer 2 requests, within 0.2 s each"):
+        bench.finish(client.call_async(request(1)))
+    assert len(bench.taken) == 2
+    assert not list(bench.client_node.timers)
+
+
+def test_call_that_is_cancelled_asks_no_more(bench: Bench) -> None:
+    client = bench.client(SHORT)
+    bench.answer = lambda exchange: None
+    future = client.call_async(request(1))
+    while not bench.taken:
+        bench.executor.spin_once(LONG)
+    future.cancel()
+    other = client.call_async(request(2))
+    with pytest.raises(ServiceError):
+        bench.finish(other)
+    assert [exchange.request.random_seed for exchange in bench.taken] == [1, 2, 2, 2]
+
+
+def test_coroutine_waits_for_the_answer(bench: Bench) -> None:
+    client = bench.client(SHORT)
+    bench.answer = answering(ErrorCode.FAILURE, n_lost=1)
+
+    async def twice() -> list[int]:
+        return [(await client.call_async(request(number))).error_code for number in (1, 2)]
+
+    assert bench.finish(bench.executor.create_task(twice())) == [ErrorCode.SUCCESS] * 2
+
+
+@pytest.mark.parametrize(("timeout", "n_attempts", "reason"), [(0.0, 3, "timeout"), (1.0, 0, "n_attempts")])
+def test_bad_numbers_are_refused(bench: Bench, timeout: float, n_attempts: int, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        RetryingClient(bench.client_node, SampleIK, "asked_again", timeout=timeout, n_attempts=n_attempts)
