@@ -73,9 +73,13 @@ def test_published_figures_are_of_known_algorithms():
         assert all(math.isfinite(value) for value in problem.published.values())
 
 
-# Without gradients a quadratic in 300 dimensions is fitted, 45451 numbers: too many for us as for the paper.
+# Without gradients a quadratic in 300 dimensions is fitted, 45451 numbers: too many for us as for the paper. The 15931 of
+# 177 dimensions take 6 GB and minutes.
 PAIRS = [
-    (n, w) for n in PROBLEMS for w in ("SAMTRON", "SAMYRON", "SEPYFUX", "ZAMTRUX") if (n, w) != ("stm300", "ZAMTRUX")
+    (name, word)
+    for name in PROBLEMS
+    for word in ("SAMTRON", "SAMYRON", "SEPYFUX", "ZAMTRUX")
+    if not (word == "ZAMTRUX" and name in ("stm300", "wine"))
 ]
 
 
