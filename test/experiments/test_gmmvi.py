@@ -73,8 +73,8 @@ def test_published_figures_are_of_known_algorithms():
         assert all(math.isfinite(value) for value in problem.published.values())
 
 
-# Without gradients a quadratic in 300 dimensions is fitted, 45451 numbers: too many for us as for the paper. The 15931 of
-# 177 dimensions take 6 GB and minutes.
+# Without gradients a quadratic in 300 dimensions is fitted, 45451 numbers: too many for us as for the paper. The 15931
+# of 177 dimensions take 6 GB and minutes.
 PAIRS = [
     (name, word)
     for name in PROBLEMS
