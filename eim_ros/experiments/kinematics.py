@@ -53,7 +53,7 @@ class KinematicsConfig(Settings):
     n_test: int = option(5000, "samples for testing", minimum=10)
     em_iterations: int = option(100, "iterations of EM at most", minimum=1)
     start_iterations: int = option(10, "iterations of EM at most for EIM's start", minimum=1)
-    n_iterations: int = option(50, "iterations of EIM", minimum=1)
+    n_iterations: int = option(100, "iterations of EIM", minimum=1)
     kl_bound: float = option(0.15, "largest KL of an expert's update", unit="nat", minimum=0.0)
     gating_kl_bound: float = option(0.015, "largest KL of the gating's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.15, "largest loss of entropy per update", unit="nat", minimum=0.0)
