@@ -3,7 +3,8 @@
 from eim_ros.inference.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.eim import EIM
 from eim_ros.inference.eim_configuration import EIMConfig
-from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.em import EM
+from eim_ros.inference.em_configuration import EMConfig
 from eim_ros.inference.exponential_em import ExponentialEM, ExponentialEMConfig
 from eim_ros.inference.fitted_model import FittedModel
 from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig

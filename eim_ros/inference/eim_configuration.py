@@ -41,7 +41,7 @@ class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig, Adaptati
         choices=("auto", "plain", "natural"),
     )
     least_demand: float = option(
-        1.0, "log p/q of data, at least, for a component to be added there", unit="nat", minimum=0.0
+        2.0, "log p/q of data, at least, for a component to be added there", unit="nat", minimum=0.0
     )
     n_selection_samples: int = option(
         1000, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0

@@ -32,7 +32,8 @@ from eim_ros.errors import DistributionError
 from eim_ros.inference.auxiliary import AuxiliaryConfig
 from eim_ros.inference.component_adaptation import DELTAS, Adaptation, AdaptationConfig
 from eim_ros.inference.component_history import ComponentHistory
-from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.em import EM
+from eim_ros.inference.em_configuration import EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
 from eim_ros.inference.known_step import known_step
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.branches import closest_component
-from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.em import EM
+from eim_ros.inference.em_configuration import EMConfig
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.training_data import Pairs
 from eim_ros.numerics.status import Status

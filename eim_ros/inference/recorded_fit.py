@@ -16,7 +16,8 @@ from torch import Tensor
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference.eim import EIM
 from eim_ros.inference.eim_configuration import EIMConfig
-from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.em import EM
+from eim_ros.inference.em_configuration import EMConfig
 from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.ratio_inputs import RatioInputs
 from eim_ros.inference.run import Checkpoint, FitResult, State

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.em import EM, EMConfig
+from eim_ros.inference.em import EM
+from eim_ros.inference.em_configuration import EMConfig
 from eim_ros.inference.training_data import Pairs
 from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 from eim_ros.numerics import Status

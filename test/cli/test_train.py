@@ -13,7 +13,7 @@ from cli.conftest import FAST, FAST_EIM, N_SAMPLES
 from eim_ros.data import DataSet, load_data_set, save_data_set
 from eim_ros.ik import IKModel, KinematicEIMConfig, KnownKinematicsConfig
 from eim_ros.inference import EIMConfig, EMConfig
-from eim_ros.inference.em import _Fitting
+from eim_ros.inference.em_iteration import EMIteration
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_ctrl_c_before_the_first_iteration_ends_the_command(
     def interrupted(self: object, state: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Fitting, "step", interrupted)
+    monkeypatch.setattr(EMIteration, "step", interrupted)
     for kinematics in ("--kinematics", "--no-kinematics"):
         outcome = eim(*planar, "--output", tmp_path / "m", kinematics, *FAST_EIM)
         assert (outcome.code, outcome.err) == (130, "eim train: interrupted\n")

@@ -8,6 +8,7 @@ from distributions.random_models import generator_of, random_mixture_of_experts
 from inference.ratios import MODEL, TARGET, Shifted, config, drawn_at, exact, gaussian, network, plug_in, samples
 
 from eim_ros.inference import NetworkRatio, StandardisedInputs
+from eim_ros.inference.ratio_training import RatioTraining
 
 
 def fitted(n: int = 600, **settings) -> tuple[NetworkRatio, torch.Tensor, torch.Tensor]:
@@ -60,16 +61,17 @@ def test_network_that_says_nothing_is_reported_as_collapsed(constant):
     data = samples(500)
     ratio = network(data, learning_rate=0.0)
     with torch.no_grad():
-        ratio.network[-1].bias.fill_(constant)
+        ratio.training.network[-1].bias.fill_(constant)
     assert ratio.fit(data, MODEL, 0, generator_of(6)).collapsed
 
 
 def test_without_held_out_pairs_the_network_is_the_learner_even_where_it_became_worse():
     data = samples(500, MODEL)
-    ratio = network(data, learning_rate=0.3, validation_share=0.0)  # there is nothing to learn but noise
+    # there is nothing to learn but noise, and steps are too large for that: three seeds gave losses of .72 to .73
+    ratio = network(data, learning_rate=1.0, validation_share=0.0)
     report = ratio.fit(data, MODEL, 0, generator_of(6))
     assert report.loss > math.log(2.0)  # the start had log 2
-    assert torch.equal(ratio.network[-1].weight, ratio.learner[-1].weight)
+    assert torch.equal(ratio.training.network[-1].weight, ratio.training.learner[-1].weight)
 
 
 def test_ratio_beyond_the_range_of_the_sigmoid_keeps_its_gradient():
@@ -91,7 +93,7 @@ def test_what_is_not_finite_reaches_neither_weights_nor_moments(objective):
     data = samples(600)
     ratio = network(data, objective=objective, initial_epochs=3)
     ratio.fit(data, MODEL, 0, generator_of(4))
-    ratio._go_back()
+    ratio.training.go_back()
     before = {name: value.clone() for name, value in ratio.tensors().items()}
     ratio.base = plug_in(Shifted(TARGET, 200.0))
     report = ratio.fit(data, MODEL, 1, generator_of(5))
@@ -114,7 +116,7 @@ def test_fit_goes_on_after_a_rejected_one():
 
 def with_steps_too_large(ratio: NetworkRatio) -> dict[str, torch.Tensor]:
     """Make every further epoch do harm; the tensors of before."""
-    for group in ratio.optimiser.param_groups:
+    for group in ratio.training.optimiser.param_groups:
         group["lr"] = 10.0
     return {name: value.clone() for name, value in ratio.tensors().items()}
 
@@ -123,7 +125,9 @@ def assert_unmoved(ratio: NetworkRatio, before: dict[str, torch.Tensor]) -> None
     """The network is that of before, and so are the learner and its moments."""
     after = ratio.tensors()
     for name in before:
-        assert name == "counts" or torch.equal(before[name.replace("learner", "network")], after[name]), name
+        assert name in ("training", "idle") or torch.equal(before[name.replace("learner", "network")], after[name]), (
+            name
+        )
 
 
 def test_ratio_is_taken_from_the_best_weights_while_the_learner_goes_on():
@@ -141,15 +145,15 @@ def test_learner_goes_back_to_the_best_weights_and_moments_when_its_patience_is_
     """Over iterations: five epochs without a gain are two in this fit, two in the next and one after that."""
     data = samples(1000)
     ratio = network(data, initial_epochs=20, n_epochs=2, patience=5)
-    ratio._stale = 0
+    ratio.training.stale = 0
     ratio.fit(data, MODEL, 0, generator_of(4))
-    ratio._go_back()
+    ratio.training.go_back()
     before = with_steps_too_large(ratio)
     for iteration in range(1, 4):
-        assert ratio._stale == 2 * (iteration - 1)
+        assert ratio.training.stale == 2 * (iteration - 1)
         ratio.fit(data, MODEL, iteration, generator_of(iteration))
     assert_unmoved(ratio, before)
-    assert ratio._stale == 0
+    assert ratio.training.stale == 0
 
 
 @pytest.mark.parametrize("patience", [1, 3])
@@ -157,7 +161,7 @@ def test_training_stops_when_patience_is_at_its_end(patience, monkeypatch):
     data = samples(500)
     ratio = network(data, patience=patience, initial_epochs=50)
     epochs = []
-    monkeypatch.setattr(NetworkRatio, "_epoch", lambda *arguments: not epochs.append(1))  # no epoch gains anything
+    monkeypatch.setattr(RatioTraining, "epoch", lambda *arguments: not epochs.append(1))  # no epoch gains anything
     ratio.fit(data, MODEL, 0, generator_of(4))
     assert len(epochs) == patience
 
