@@ -1,0 +1,63 @@
+// `eim_ros/KinematicsPlugin`: inverse kinematics in the process of MoveIt, one solution or all, by eim_ros/solver.
+#pragma once
+
+#include <limits>
+#include <moveit/kinematics_base/kinematics_base.hpp>
+#include <string>
+#include <vector>
+
+#include "arm_of_group.hpp"
+
+namespace eim_moveit {
+
+class KinematicsPlugin : public kinematics::KinematicsBase {
+   public:
+    using Pose = geometry_msgs::msg::Pose;
+    using ErrorCode = moveit_msgs::msg::MoveItErrorCodes;
+    using Options = kinematics::KinematicsQueryOptions;
+
+    bool initialize(const rclcpp::Node::SharedPtr& node, const moveit::core::RobotModel& robot_model,
+                    const std::string& group_name, const std::string& base_frame,
+                    const std::vector<std::string>& tip_frames, double search_discretization) override;
+
+    // The solution that the seed leads to, without any other seed, as MoveIt asks of this one.
+    bool getPositionIK(const Pose& pose, const Configuration& seed, Configuration& solution, ErrorCode& error_code,
+                       const Options& options = Options()) const override;
+
+    // All solutions that the default timeout leaves time for, near ones first, at most kMostSolutions. They differ, and
+    // are not chosen by discretisation: what is asked of that is refused.
+    bool getPositionIK(const std::vector<Pose>& poses, const Configuration& seed, std::vector<Configuration>& solutions,
+                       kinematics::KinematicsResult& result, const Options& options) const override;
+
+    // The nearest solution of the first that are found and that the callback, if there is one, accepts.
+    bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout, Configuration& solution,
+                          ErrorCode& error_code, const Options& options = Options()) const override;
+    bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout,
+                          const std::vector<double>& consistency_limits, Configuration& solution, ErrorCode& error_code,
+                          const Options& options = Options()) const override;
+    bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout, Configuration& solution,
+                          const IKCallbackFn& accept, ErrorCode& error_code,
+                          const Options& options = Options()) const override;
+    bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout,
+                          const std::vector<double>& consistency_limits, Configuration& solution,
+                          const IKCallbackFn& accept, ErrorCode& error_code,
+                          const Options& options = Options()) const override;
+    using kinematics::KinematicsBase::searchPositionIK;  // of several poses and of costs: MoveIt's own
+
+    bool getPositionFK(const std::vector<std::string>& link_names, const Configuration& joint_angles,
+                       std::vector<Pose>& poses) const override;
+
+    const std::vector<std::string>& getJointNames() const override { return arm_.joint_names; }
+    const std::vector<std::string>& getLinkNames() const override { return tip_frames_; }
+
+   private:
+    static constexpr int kMostSolutions = 100;
+
+    // Where a joint may be, as a distance from the seed: anywhere, within a limit, or nowhere else where it is locked.
+    Configuration reach(const std::vector<double>& consistency_limits, const Options& options) const;
+    bool is_well_formed(const Configuration& seed, const std::vector<double>& consistency_limits) const;
+
+    Arm arm_;
+};
+
+}  // namespace eim_moveit
