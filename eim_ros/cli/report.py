@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 from eim_ros.cli.experiment import EXPERIMENTS
 from eim_ros.numerics import write_atomically
@@ -34,37 +35,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    from eim_ros.experiments.report import Section, complete_seeds, report_text
+    from eim_ros.experiments.report import complete_seeds, report_text
     from eim_ros.experiments.sweep import TABLE_NAME
     from eim_ros.experiments.table import ResultTable
 
     folder, tables = Path(args.output), Path(args.tables)
-    read = {f"--tables {name}": tables / name / TABLE_NAME for name in EXPERIMENTS}
-    check_outputs({"--output": folder / PAGE}, read)
+    paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
+    check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
     found = {}
-    for name, (module, _) in EXPERIMENTS.items():  # all are read before anything is written
-        experiment = importlib.import_module(f"eim_ros.experiments.{module}").EXPERIMENT
-        path = tables / name / TABLE_NAME
+    for name, path in paths.items():  # all are read before anything is written
+        experiment = importlib.import_module(f"eim_ros.experiments.{EXPERIMENTS[name][0]}").EXPERIMENT
         table = ResultTable.read(path) if path.exists() else None
         found[name] = experiment, table, table and complete_seeds(experiment, table, path)
-    sections = []
-    for name, (experiment, table, complete) in found.items():
-        module, picture = EXPERIMENTS[name]
-        claims = f"eim_ros.experiments.claims.{module}"
-        figures = []
-        if complete is not None and complete.rows:
-            drawn = importlib.import_module(f"eim_ros.viz.{picture}").draw(complete, folder / name)
-            figures = [path.relative_to(folder).as_posix() for path in drawn]
-        sections.append(
-            Section(
-                experiment,
-                importlib.import_module(claims).CLAIMS if importlib.util.find_spec(claims) else (),
-                complete,
-                len(table.rows) - len(complete.rows) if table and complete else 0,
-                Path(os.path.relpath(tables / name / TABLE_NAME, folder)).as_posix(),
-                figures,
-            )
-        )
+    sections = [_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
     link = Path(os.path.relpath(tables, folder)).as_posix()
     command = "make report" if (args.tables, args.output) == (TABLES, OUTPUT) else f"eim report --tables {args.tables}"
     write_atomically(folder / PAGE, report_text(sections, args.tables, link, command).encode())
@@ -76,3 +59,22 @@ def run(args: argparse.Namespace) -> int:
         if missing:
             print(f"without tables of: {', '.join(missing)}")
     return 0
+
+
+def _section(name: str, experiment: Any, table: Any, complete: Any, folder: Path, path: Path) -> Any:
+    """Of an experiment: draw its figures, where a seed is complete, into the folder of the report."""
+    from eim_ros.experiments.report import Section
+
+    module, picture = EXPERIMENTS[name]
+    claims = f"eim_ros.experiments.claims.{module}"
+    is_complete = complete is not None and bool(complete.rows)
+    drawn = importlib.import_module(f"eim_ros.viz.{picture}").draw(complete, folder / name) if is_complete else []
+    return Section(
+        experiment,
+        importlib.import_module(claims).CLAIMS if importlib.util.find_spec(claims) else (),
+        complete if is_complete else table,
+        len(table.rows) - len(complete.rows) if is_complete else 0,
+        is_complete,
+        Path(os.path.relpath(path, folder)).as_posix(),
+        [figure.relative_to(folder).as_posix() for figure in drawn],
+    )

@@ -1,7 +1,7 @@
 """The report: for each experiment what the thesis says, what a result table says, and with which estimator.
 
-Everything comes from tables, nothing is fitted. Only seeds whose rows are complete count. How much of the full settings
-a table is of stands before any figure of it.
+Everything comes from tables, nothing is fitted. Only seeds whose rows are complete count; where there are none, what
+rows there are, and no figures. How much of the full settings a table is of stands before any number of it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ result tables in [`{tables}`]({link}) alone: nothing is fitted, running it again
 *Classifier* is the thesis' estimator of the density ratio, a network that tells data from samples of the model;
 *plug-in* is a density fitted to the data by EM, over the model's own. Both are always shown. QUICK settings are smaller
 than the thesis': what they show need not hold for FULL ones. FULL, IN PART: of a full run, but not all of its cells.
+INCOMPLETE: a run that has finished none of its seeds yet.
 """
 SOURCES = """## Sources
 
@@ -49,9 +50,11 @@ class Section:
     claims : sequence of Claim
         Of the thesis; empty where it says nothing.
     table : ResultTable, optional
-        With the complete seeds alone; None where there is none.
+        With the complete seeds alone, or with all rows where no seed is complete; None where there is none.
     n_left_out : int
         Rows of other seeds.
+    complete : bool
+        Whether the seeds are.
     link : str
         From the report to the table.
     figures : sequence of str
@@ -62,6 +65,7 @@ class Section:
     claims: Sequence[Claim]
     table: ResultTable | None = None
     n_left_out: int = 0
+    complete: bool = True
     link: str = ""
     figures: Sequence[str] = ()
 
@@ -122,7 +126,7 @@ def _overview(sections: Sequence[Section]) -> str:
         if one.table is None or not one.table.rows:
             lines.append(f"| [{name}](#{name}) | **no table** | | | | |")
             continue
-        kind, _ = _setting(one.experiment, one.table)
+        kind = _kind(one, one.table)
         findings = [claim.findings(one.table) for claim in one.claims]
         columns = [_score(findings, [estimator]) for estimator in ALWAYS_SHOWN]
         others = _score(findings, [key for key in ESTIMATORS if key not in ALWAYS_SHOWN])
@@ -141,8 +145,7 @@ def _section(one: Section, tables: str) -> str:
     experiment, table = one.experiment, one.table
     lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
     if table is None or not table.rows:
-        unfinished = f" of a complete seed ({one.n_left_out} rows so far)" if one.n_left_out else ""
-        lines += [f"**No table{unfinished}.** `eim experiment {experiment.name} --output {tables}` makes it.", ""]
+        lines += [f"**No table.** `eim experiment {experiment.name} --output {tables}` makes it.", ""]
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
@@ -161,7 +164,7 @@ def _section(one: Section, tables: str) -> str:
 
 
 def _provenance(one: Section, table: ResultTable) -> str:
-    kind, differences = _setting(one.experiment, table)
+    kind, (_, differences) = _kind(one, table), _setting(one.experiment, table)
     seeds = ", ".join(map(str, sorted(table.distinct("seed"))))
     versions = ", ".join(f"{name} {version}" for name, version in table.header.versions.items())
     left_out = f" {one.n_left_out} rows of unfinished seeds are left out." if one.n_left_out else ""
@@ -180,6 +183,10 @@ def _lines(claim: Claim, table: ResultTable) -> list[str]:
         words = f"{claim.text} ({claim.source})" if number == 0 else ""
         lines.append(f"| {words} | {ESTIMATORS[estimator]} | {finding.measured} | {VERDICTS[finding.agrees]} |")
     return lines
+
+
+def _kind(one: Section, table: ResultTable) -> str:
+    return _setting(one.experiment, table)[0] + ("" if one.complete else ", INCOMPLETE")
 
 
 def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:

@@ -87,7 +87,11 @@ def test_seeds_without_all_rows_are_left_out(tmp_path):
     assert "seeds 0: [5 rows]" in text
     assert "4 rows of unfinished seeds are left out." in text
     table.with_rows(table.rows[:1]).write(path)
-    assert "**No table of a complete seed (1 rows so far).**" in made(tmp_path, tmp_path / "report")
+    text = made(tmp_path, tmp_path / "report2")
+    assert "**Setting: FULL, INCOMPLETE**, seeds 0: [1 rows]" in text
+    assert not list((tmp_path / "report2").rglob("*.png"))
+    table.with_rows(()).write(path)
+    assert "| [obstacle](#obstacle) | **no table** | | | | |" in made(tmp_path, tmp_path / "report2")
 
 
 @pytest.mark.parametrize(

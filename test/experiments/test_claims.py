@@ -127,6 +127,15 @@ def test_plug_in_without_rows_is_told_and_the_default_is_left_out(name):
         assert all(finding == Finding("no rows", None) for finding in claim.findings(table([])).values())
 
 
+@pytest.mark.parametrize("name", BORNE_OUT)
+def test_any_row_may_be_missing(name):
+    rows = BORNE_OUT[name].rows
+    for missing in range(len(rows)):
+        for kept in ((*rows[:missing], *rows[missing + 1 :]), rows[missing : missing + 1]):
+            for claim in claims(name):
+                assert set(claim.findings(BORNE_OUT[name].with_rows(kept))) >= {"network", "plug-in"}
+
+
 def test_every_file_of_claims_is_tried():
     found = {path.stem for path in Path(eim_ros.experiments.claims.__file__).parent.glob("*.py")}
     assert found - {"__init__", "claim", "projections"} == BORNE_OUT.keys()

@@ -47,7 +47,8 @@ class Claim:
     text : str
         One sentence.
     check : callable
-        From a table and an estimator of the density ratio to a finding; None where there are no rows for it.
+        From a table and an estimator of the density ratio to a finding; None where there are no rows for it. Any
+        row may be missing.
     estimators : tuple of str
         Whose rows are looked at. What the first two say is told even where they are missing.
     """

@@ -26,10 +26,10 @@ def _below_em(table: ResultTable, estimator: str) -> Finding | None:
 
 
 def _all_are_used(table: ResultTable, estimator: str) -> Finding | None:
-    rows = table.where(method="EIM", estimator=estimator)
-    if not rows:
+    rows, rows_of_em = table.where(method="EIM", estimator=estimator), table.where(method="EM")
+    if not rows or not rows_of_em:
         return None
-    least, of_em = (min(row["entropy_marginal"] for row in some) for some in (rows, table.where(method="EM")))
+    least, of_em = (min(row["entropy_marginal"] for row in some) for some in (rows, rows_of_em))
     return Finding(f"at least {least:.3f} of its maximum (EM {of_em:.3f})", bool(min(least, of_em) >= HIGH))
 
 

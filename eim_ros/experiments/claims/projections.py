@@ -10,12 +10,14 @@ __all__ = ["CLAIMS"]
 
 MODE = 2.999915  # mean of the I-projection onto either mode, by quadrature
 CLOSE = 0.01
+N_TARGETS = 3
 
 
 def _one_mode_or_both(table: ResultTable, estimator: str) -> Finding | None:
-    if not table.where(estimator=estimator):
+    seeds = [seed for seed in table.distinct("seed", estimator=estimator) if len(table.where(seed=seed)) == N_TARGETS]
+    if not seeds:
         return None
-    found = [projections_of(table.where(seed=seed)).two_modes for seed in table.distinct("seed")]
+    found = [projections_of(table.where(seed=seed)).two_modes for seed in seeds]
     right, left, between = (float(getattr(found[0], name).mean) for name in ("right", "left", "moments"))
     return Finding(
         f"modes at -3 and 3: means of the I-projection from two starts {left:.3f} and {right:.3f}, of the M-projection "

@@ -14,7 +14,7 @@ __all__ = ["CLAIMS"]
 def _values(table: ResultTable, method: str, estimator: str) -> tuple[np.ndarray, np.ndarray]:
     """Log-likelihoods of the starts (n,) [nat], and whether each is at the optimum of its seed."""
     best = {row["seed"]: row["log_likelihood"] - AS_GOOD_AS for row in table.where(method=OPTIMUM)}
-    rows = table.where(method=method, estimator=estimator)
+    rows = [row for row in table.where(method=method, estimator=estimator) if row["seed"] in best]
     values = np.array([row["log_likelihood"] for row in rows], dtype=float)
     return values, values >= np.array([best[row["seed"]] for row in rows])
 
