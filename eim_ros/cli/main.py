@@ -19,6 +19,7 @@ VERBS = {
     "collect": "sample configurations of a robot and what they reach",
     "import": "turn recorded bags into a data set of motions or of poses and configurations",
     "recover": "make bags whole that were cut off",
+    "export": "write motions for other programs: LeRobot",
     "train": "learn an inverse kinematics model or a motion prior from a data set",
     "vi": "fit a Gaussian mixture to a target density: variational inference",
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
