@@ -106,7 +106,8 @@ def known_step(
     if model.n_components > 1 and bool(torch.isfinite(rewards).all()):
         some = torch.randperm(len(context), generator=generator, device=context.device)[: settings.n_gating_contexts]
         old = components.log_weights_at_contexts(log_weights)
-        old, reward = (values[some[: len(values)]] for values in (old, components.reward_at_contexts(rewards)))
+        rows = (old, components.reward_at_contexts(rewards))
+        old, reward = (values if len(values) == 1 else values[some] for values in rows)  # one where there is no context
         rule = EntropyBoundedWeights(settings.gating_entropy_loss_bound)
         change = rule(old, reward, log_weights.new_tensor(settings.gating_kl_bound))
         new = change.followed(old, reward)

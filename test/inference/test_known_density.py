@@ -240,6 +240,14 @@ def test_same_seed_gives_the_same_run_and_resuming_is_bitwise(tmp_path):
         assert all(torch.equal(value, other.model.tensors()[name]) for name, value in whole.model.tensors().items())
 
 
+def test_samples_without_contexts_are_as_many_as_there_are():
+    """The weights of a mixture without contexts are one row, however many samples there are."""
+    target = random_mixture(0, 2, 2)
+    sample = target.sample(50, generator_of(1))
+    result = KnownDensityEIM(target, n_components=2, n_iterations=20).fit(sample, generator=generator_of(0))
+    assert divergence(result.model, target) < 1e-3
+
+
 def test_start_is_the_likeliest_of_several_fits_of_em():
     target = random_target(5, 6, generator_of(1))
     sample = target.sample(1000, generator_of(51))
