@@ -34,10 +34,9 @@ from eim_ros.inference.component_adaptation import DELTAS, Adaptation, Adaptatio
 from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.em import EM, EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
-from eim_ros.inference.known_step import known_step
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
-from eim_ros.inference.model_family import FamilyConfig, is_linear, with_networks
+from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, restricted_elbo, target_density
@@ -226,8 +225,7 @@ class _Fitting:
             record["evaluations"] = record.pop("candidates")
         typical = model.experts(context[:1]).mean[0]
         prepared = config.prepared(model, context, typical)
-        update = known_step if is_linear(model) and config.gating_gradient == "natural" else _projected
-        following, updates, reward = update(config, target, prepared, context, generator)
+        following, updates, reward = _projected(config, target, prepared, context, generator)
         updates["evaluations"] += record.get("evaluations", 0.0)
         record |= {**updates, **self._figures(target, model, following, generator)}
         if prepared.states.shape[1] > 0:
@@ -293,7 +291,7 @@ def _projected(
     context: Tensor,
     generator: torch.Generator,
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-    """The update of models with networks: that of EIM, with the exact log ratio; see `known_step`."""
+    """The updates of EIM, gating first, with the exact log ratio."""
     ratio = KnownRatio(target, prepared, config.temperature)
     gated, gating_record, reward = update_gating(config, prepared.model, ratio, context, generator)
     following, experts_record = update_experts(config, gated, ratio, context, generator)
