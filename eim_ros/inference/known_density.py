@@ -7,14 +7,16 @@ The bound, its E-step and its M-step are those of EIM; only the log ratio differ
 With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as ever, which is the objective divided by T: the
 same steps as with phi = log p - T log q_old and the KL weighted by T.
 
-It is for mixtures of experts, and for starts from samples. Without contexts, `eim_ros.inference.variational.GMMVI` has
-the whole family of algorithms of which this is one. In the names of its seven modules:
+It is for starts from samples, networks, and hundreds of experts, of which log q is truncated. For linear models
+`eim_ros.inference.variational.GMMVI` has the whole family of algorithms of which this is one, with contexts or without:
+the combination LEMBFBX with `own_samples`, which differs in where the gating's rewards come from. In the names of the
+seven modules:
 
-- Samples: of each component, new ones for each of `update_gating` and `update_experts`.
+- Samples: of each component, new ones for each of `update_gating` and `update_experts`; there the same for both.
 - Natural gradient: by regression on gradients or values (`fit_to_gradients`, `fit_to_values`), chosen by `surrogate`.
 - Component update: trust region, with a bound on the loss of entropy too (`project_experts`); step size: fixed.
-- Weight update: trust region (`project_categorical`, `project_gating`); step size: fixed.
-- Adding and deleting components: `Adaptation`, before each step.
+- Weight update: the same for the weights (`project_categorical`, `project_gating`); step size: fixed.
+- Adding and deleting components: `Adaptation`, before each step; there none.
 """
 
 from __future__ import annotations

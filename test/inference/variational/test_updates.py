@@ -219,6 +219,6 @@ def test_entropy_bounded_update_leaves_what_is_not_finite():
 def test_entropy_bounded_weights_are_the_projection_of_probabilities(bounds):
     log_weights = torch.log_softmax(normal(generator_of(0), 7, 5), -1)
     reward = 3.0 * normal(generator_of(1), 7, 5)
-    step = EntropyBoundedWeights(bounds[1])(log_weights, reward, torch.tensor(bounds[0]).double())
+    step = EntropyBoundedWeights(bounds[1])(log_weights, reward, torch.tensor(bounds[0], dtype=torch.float64))
     expected = project_categorical(log_weights, reward, *bounds)
     torch.testing.assert_close(step.followed(log_weights, reward), expected.log_probs, rtol=1e-9, atol=1e-9)
