@@ -7,14 +7,16 @@ The bound, its E-step and its M-step are those of EIM; only the log ratio differ
 With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as ever, which is the objective divided by T: the
 same steps as with phi = log p - T log q_old and the KL weighted by T.
 
-It is for mixtures of experts, and for starts from samples. Without contexts, `eim_ros.inference.variational.GMMVI` has
-the whole family of algorithms of which this is one. In the names of its seven modules:
+It is for starts from samples, networks, and hundreds of experts, of which log q is truncated. For linear models
+`eim_ros.inference.variational.GMMVI` has the whole family of algorithms of which this is one, with contexts or without:
+the combination LEMBFBX with `own_samples`, which differs in where the gating's rewards come from. In the names of the
+seven modules:
 
-- Samples: of each component, new ones for each of `update_gating` and `update_experts`.
+- Samples: of each component, new ones for each of `update_gating` and `update_experts`; there the same for both.
 - Natural gradient: by regression on gradients or values (`fit_to_gradients`, `fit_to_values`), chosen by `surrogate`.
 - Component update: trust region, with a bound on the loss of entropy too (`project_experts`); step size: fixed.
-- Weight update: trust region (`project_categorical`, `project_gating`); step size: fixed.
-- Adding and deleting components: `Adaptation`, before each step.
+- Weight update: the same for the weights (`project_categorical`, `project_gating`); step size: fixed.
+- Adding and deleting components: `Adaptation`, before each step; there none.
 """
 
 from __future__ import annotations
@@ -35,10 +37,9 @@ from eim_ros.inference.component_history import ComponentHistory
 from eim_ros.inference.em import EM
 from eim_ros.inference.em_configuration import EMConfig
 from eim_ros.inference.known_ratio import KnownRatio
-from eim_ros.inference.known_step import known_step
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
-from eim_ros.inference.model_family import FamilyConfig, is_linear, with_networks
+from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.plateau import on_plateau
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, restricted_elbo, target_density
@@ -227,8 +228,7 @@ class _Fitting:
             record["evaluations"] = record.pop("candidates")
         typical = model.experts(context[:1]).mean[0]
         prepared = config.prepared(model, context, typical)
-        update = known_step if is_linear(model) and config.gating_gradient == "natural" else _projected
-        following, updates, reward = update(config, target, prepared, context, generator)
+        following, updates, reward = _projected(config, target, prepared, context, generator)
         updates["evaluations"] += record.get("evaluations", 0.0)
         record |= {**updates, **self._figures(target, model, following, generator)}
         if prepared.states.shape[1] > 0:
@@ -294,7 +294,7 @@ def _projected(
     context: Tensor,
     generator: torch.Generator,
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-    """The update of models with networks: that of EIM, with the exact log ratio; see `known_step`."""
+    """The updates of EIM, gating first, with the exact log ratio."""
     ratio = KnownRatio(target, prepared, config.temperature)
     gated, gating_record, reward = update_gating(config, prepared.model, ratio, context, generator)
     following, experts_record = update_experts(config, gated, ratio, context, generator)

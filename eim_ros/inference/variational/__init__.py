@@ -13,6 +13,7 @@ from eim_ros.inference.variational.component_update import (
     TrustRegionUpdate,
 )
 from eim_ros.inference.variational.configuration import ALGORITHMS, GMMVIConfig
+from eim_ros.inference.variational.entropy_bounds import EntropyBoundedUpdate, EntropyBoundedWeights
 from eim_ros.inference.variational.gmmvi import GMMVI, random_start
 from eim_ros.inference.variational.iteration import GMMVIState
 from eim_ros.inference.variational.modules import Modules
@@ -32,6 +33,8 @@ __all__ = [
     "DecayingStepSize",
     "DirectUpdate",
     "DirectWeights",
+    "EntropyBoundedUpdate",
+    "EntropyBoundedWeights",
     "FixedComponents",
     "FixedStepSize",
     "GMMVIConfig",

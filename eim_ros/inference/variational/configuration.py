@@ -24,10 +24,15 @@ LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
 )
 
 # Beyond the paper, in the same places.
-OWN_LETTERS = {"natural_gradient": {"L": "regression"}}
+OWN_LETTERS = {
+    "natural_gradient": {"L": "regression"},
+    "component_update": {"B": "entropy-bounded"},
+    "weight_update": {"B": "entropy-bounded"},
+}
 
 ALGORITHMS = {
     "LAMTRON": "SAMTRON with gradients by least squares: fewer samples, finer results",
+    "LEMBFBX": "the updates of known-density EIM: bounds on the loss of entropy, too, fixed steps",
     "SAMTRON": "the paper's best",
     "SAMTROX": "SAMTRON with a fixed step size of the weights",
     "SAMTRUX": "SAMTRON with direct updates of the weights",
@@ -51,12 +56,14 @@ class GMMVIConfig(Settings):
     adaptation: str = option("adaptive", "number of components", choices=("fixed", "adaptive"))
     samples: str = option("component", "what samples are drawn from", choices=("mixture", "component"))
     component_update: str = option(
-        "trust-region", "update of the components", choices=("direct", "iblr", "trust-region")
+        "trust-region", "update of the components", choices=("direct", "iblr", "trust-region", "entropy-bounded")
     )
     component_step_size: str = option(
         "adaptive", "step sizes of the components", choices=("fixed", "decaying", "adaptive")
     )
-    weight_update: str = option("trust-region", "update of the weights", choices=("direct", "trust-region"))
+    weight_update: str = option(
+        "trust-region", "update of the weights", choices=("direct", "trust-region", "entropy-bounded")
+    )
     weight_step_size: str = option("adaptive", "step size of the weights", choices=("fixed", "decaying", "adaptive"))
 
     covariance: str = option(
@@ -99,18 +106,24 @@ class GMMVIConfig(Settings):
 
     first_component_step: float | None = option(
         None,
-        "step size of a component's first update: KL of a trust region [nat], else a factor; none: .1 or .01",
+        "step size of a component's first update: KL of a region [nat], else a factor; none: .1 or .01",
         minimum=0.0,
     )
     smallest_component_step: float = option(1e-3, "smallest adaptive step size of a component", minimum=0.0)
     largest_component_step: float = option(1.0, "largest adaptive step size of a component", minimum=0.0)
     first_weight_step: float | None = option(
         None,
-        "step size of the weights' first update: KL of a trust region [nat], else a factor; none: .1 or 1",
+        "step size of the weights' first update: KL of a region [nat], else a factor; none: .1 or 1",
         minimum=0.0,
     )
     smallest_weight_step: float = option(1e-5, "smallest adaptive step size of the weights", minimum=0.0)
     largest_weight_step: float = option(4.0, "largest adaptive step size of the weights", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05, "entropy-bounded: largest loss of a component's entropy in an iteration", unit="nat", minimum=0.0
+    )
+    weight_entropy_loss_bound: float = option(
+        0.05, "entropy-bounded: largest loss of the weights' entropy in an iteration", unit="nat", minimum=0.0
+    )
     decay_exponent: float = option(0.55, "a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
 
     add_every: int = option(30, "iterations between additions of a component; 0: none is added", minimum=0)

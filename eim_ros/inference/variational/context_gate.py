@@ -112,6 +112,22 @@ class ContextGate:
         weights = torch.linalg.solve_triangular(factor.mT, slope.unsqueeze(-1), upper=True).squeeze(-1)
         return torch.cat([weights, intercept - (weights * center).sum(-1, keepdim=True)], -1)
 
+    def moments(self, ratios: Tensor, context: Tensor, values: Tensor) -> Tensor:
+        """Sums over contexts of values times q(o|y)/q(o) times the features, (n_components, n_context + 1).
+
+        Parameters
+        ----------
+        ratios : Tensor (n_samples, n_components)
+            q(o|y)/q(o).
+        context : Tensor (n_samples, n_context)
+        values : Tensor (n_samples, n_components), or (n_samples, 1) for the same of all components
+        """
+        extended = torch.cat([context, torch.ones_like(context[:, :1])], -1)
+        sums = ratios.T @ (values * extended) if values.shape[-1] == 1 else (ratios * values).T @ extended
+        local = (sums[:, :-1] - sums[:, -1:] * self.center).unsqueeze(-1)
+        slope = torch.linalg.solve_triangular(self.scale_tril, local, upper=False).squeeze(-1)
+        return torch.cat([sums[:, -1:], slope], -1)
+
     def values(self, coefficients: Tensor) -> Tensor:
         """At the contexts, (n_contexts, n_components), the functions of coefficients (n_components, n_context + 1)."""
         linear = self.linear(coefficients)

@@ -7,9 +7,8 @@ mean. In the experts' precisions Q and means K that is (compare thesis 4.2.2)
 
     Q' = Q + beta G,    (Q K)' = Q K + beta (G K + E[gradient R f'] E[f f']^-1),    G = -E[hessian R]
 
-The reward of a component is regressed on its features, too, and the logits of the gating move by that function of the
-context. If rewards are linear, it is the gating's natural gradient: the Fisher matrix of a softmax gating times these
-functions is the gradient of E[sum_o q(o|y) R_o(y)].
+The reward of a component is regressed on its features, too, and the logits of the gating move by a function of the
+context that follows from it: the gating's natural gradient (`gating_gradient.py`).
 """
 
 from __future__ import annotations
@@ -23,10 +22,11 @@ from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts
 from eim_ros.distributions.gaussian import log_normaliser
-from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise
+from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise, representable
 from eim_ros.inference.variational.context_gate import ContextGate
 from eim_ros.inference.variational.expert_densities import ExpertDensities, PastExperts
 from eim_ros.inference.variational.full_components import halved, moved_by, spectrum_of
+from eim_ros.inference.variational.gating_gradient import with_common_rest
 from eim_ros.inference.variational.importance_weights import SampleWeights
 from eim_ros.inference.variational.weight_update import LEAST_LOG_WEIGHT, WeightStep
 
@@ -162,7 +162,9 @@ class ExpertComponents:
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[ExpertComponents, Tensor]:
         factors, step, usable = moved_by(self.scale_trils, spectrum, precision, shift)
-        moved = accepted & usable
+        slope = self.experts.weights @ self.gate.scale_tril + step[..., 1:]
+        reach = (self.means + step[..., 0]).abs() + slope.abs().sum(-1)
+        moved = accepted & usable & representable(reach, factors.diagonal(dim1=-2, dim2=-1))
         linear = self.gate.linear(step)
         which, old = moved[:, None, None], self.experts
         weights = torch.where(which, old.weights + linear[..., :-1], old.weights)
@@ -179,7 +181,7 @@ class ExpertComponents:
         return self.gate.log_probs
 
     def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
-        """By least squares on the features, with a ridge on their slopes."""
+        """By least squares on the features, with a ridge on their slopes; then as `with_common_rest` says."""
         middle, n_context = self.gate.context.mean(0), self.n_context
         local, column = sample[:, self.n_dims :] - middle, value.unsqueeze(-1)
         means = weights.mean(torch.cat([column, torch.ones_like(column), local, local * column], -1))
@@ -189,13 +191,16 @@ class ExpertComponents:
         at_mean = (to_own @ (center / one - (self.gate.center - middle)).unsqueeze(-1)).squeeze(-1)
         spread = products / one.unsqueeze(-1) - (center / one).unsqueeze(-1) * (center / one).unsqueeze(-2)
         spread = to_own @ spread @ to_own.mT
-        ridge = SCARCITY * (1 + n_context) / weights.effective_samples() + RIDGE
+        n_effective = weights.effective_samples()
+        ridge = SCARCITY * (1 + n_context) / n_effective + RIDGE
         identity = torch.eye(n_context, dtype=value.dtype, device=value.device)
         covariance = to_own @ ((cross - center * reward / one) / one).unsqueeze(-1)
         factor, info = torch.linalg.cholesky_ex(spread + ridge[:, None, None] * identity)
         slope = torch.cholesky_solve(covariance, factor).squeeze(-1)
         slope = torch.where((info == 0).unsqueeze(-1), slope, 0.0)
-        return torch.cat([reward - one * (slope * at_mean).sum(-1, keepdim=True), slope], -1)
+        fitted = torch.cat([reward - one * (slope * at_mean).sum(-1, keepdim=True), slope], -1)
+        share = weights.share(self.gate.log_mass)
+        return with_common_rest(self.gate, fitted, sample[:, self.n_dims :], value, share, n_effective)
 
     def reward_at_contexts(self, reward: Tensor) -> Tensor:
         return self.gate.values(reward)

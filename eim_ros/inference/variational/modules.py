@@ -17,12 +17,15 @@ from eim_ros.inference.variational.component_update import (
     TrustRegionUpdate,
 )
 from eim_ros.inference.variational.configuration import GMMVIConfig
+from eim_ros.inference.variational.entropy_bounds import EntropyBoundedUpdate, EntropyBoundedWeights
 from eim_ros.inference.variational.natural_gradient import GradientEstimator, More, Regression, Stein
 from eim_ros.inference.variational.sample_selection import ComponentSamples, MixtureSamples, SampleSelection
 from eim_ros.inference.variational.step_size import AdaptiveStepSize, DecayingStepSize, FixedStepSize, StepSize
 from eim_ros.inference.variational.weight_update import DirectWeights, TrustRegionWeights, WeightUpdate
 
 __all__ = ["Modules"]
+
+REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a KL
 
 
 @dataclass(frozen=True)
@@ -43,21 +46,21 @@ class Modules:
         samples = MixtureSamples if config.samples == "mixture" else ComponentSamples
         component_step = _step_size(
             config.component_step_size,
-            _first(config.first_component_step, 0.1 if config.component_update == "trust-region" else 0.01),
+            _first(config.first_component_step, 0.1 if config.component_update in REGIONS else 0.01),
             (config.smallest_component_step, config.largest_component_step, config.decay_exponent),
         )
         weight_step = _step_size(
             config.weight_step_size,
-            _first(config.first_weight_step, 0.1 if config.weight_update == "trust-region" else 1.0),
+            _first(config.first_weight_step, 0.1 if config.weight_update in REGIONS else 1.0),
             (config.smallest_weight_step, config.largest_weight_step, config.decay_exponent),
         )
         return cls(
             samples(config.n_samples, config.reuse_ratio),
             component_step,
             _estimator(config.natural_gradient),
-            _component_update(config.component_update),
+            _component_update(config),
             weight_step,
-            DirectWeights() if config.weight_update == "direct" else TrustRegionWeights(),
+            _weight_update(config),
             _adaptation(config, component_step.first),
         )
 
@@ -79,10 +82,18 @@ def _estimator(kind: str) -> GradientEstimator:
     return Regression() if kind == "regression" else Stein()
 
 
-def _component_update(kind: str) -> ComponentUpdate:
-    if kind == "direct":
+def _component_update(config: GMMVIConfig) -> ComponentUpdate:
+    if config.component_update == "entropy-bounded":
+        return EntropyBoundedUpdate(config.entropy_loss_bound)
+    if config.component_update == "direct":
         return DirectUpdate()
-    return ImprovedBayesianUpdate() if kind == "iblr" else TrustRegionUpdate()
+    return ImprovedBayesianUpdate() if config.component_update == "iblr" else TrustRegionUpdate()
+
+
+def _weight_update(config: GMMVIConfig) -> WeightUpdate:
+    if config.weight_update == "entropy-bounded":
+        return EntropyBoundedWeights(config.weight_entropy_loss_bound)
+    return DirectWeights() if config.weight_update == "direct" else TrustRegionWeights()
 
 
 def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:

@@ -17,8 +17,9 @@ from eim_ros.inference.variational import GMMVI, GMMVIConfig, More, Regression, 
 from eim_ros.inference.variational.configuration import LETTERS
 from eim_ros.inference.variational.context_gate import ContextGate
 from eim_ros.inference.variational.expert_components import ExpertComponents
-from eim_ros.inference.variational.importance_weights import ImportanceWeights, WeightBlock
+from eim_ros.inference.variational.gating_gradient import with_common_rest
 from eim_ros.inference.variational.log_ratio import log_ratio
+from eim_ros.inference.variational.own_weights import OwnWeights
 from eim_ros.inference.variational.sample_database import Evaluated, SampleDatabase, Selection
 from eim_ros.inference.variational.sample_selection import ComponentSamples
 from eim_ros.inference.variational.weight_update import DirectWeights, TrustRegionWeights
@@ -200,8 +201,8 @@ def test_rewards_are_regressed_on_the_features():
     """Ridge regression of R on [1, u] by weighted samples, of every expert; the ridge falls with effective samples."""
     components = components_at(3)
     ratio, _, _ = quadratic_ratio(components, 60)
-    found = ratio.reward(components)
-    features = components.gate.features(ratio.sample[:, 2:].expand(3, -1, -1))
+    context = ratio.sample[:, 2:]
+    features, expected = components.gate.features(context.expand(3, -1, -1)), []
     for number in range(3):
         weights = ratio.weights.values[:, number] / ratio.weights.values[:, number].sum()
         mean = weights @ features[number]
@@ -209,9 +210,54 @@ def test_rewards_are_regressed_on_the_features():
         ridge = 3.0 * 3 * float(weights.square().sum())
         gram = local.T @ (weights.unsqueeze(-1) * local) + ridge * torch.eye(2).double()
         slope = torch.linalg.solve(gram, local.T @ (weights * ratio.value))
-        intercept = weights @ ratio.value - slope @ mean
-        expected = torch.cat([intercept.reshape(1), slope])
-        torch.testing.assert_close(found[number], expected, rtol=1e-6, atol=1e-6)
+        expected.append(torch.cat([(weights @ ratio.value - slope @ mean).reshape(1), slope]))
+    share = ratio.weights.share(components.gate.log_mass)
+    n_effective = ratio.weights.effective_samples()
+    natural = with_common_rest(components.gate, torch.stack(expected), context, ratio.value, share, n_effective)
+    torch.testing.assert_close(ratio.reward(components), natural, rtol=1e-6, atol=1e-6)
+
+
+def test_rest_that_is_common_to_all_components_is_no_merit_of_one():
+    """d of (F + damping) d = E_o[n f_o], by a loop over components, contexts and features, for quadratic rewards.
+
+    A reward that is the same function for all components then moves the gating by less than a twentieth of what its
+    linear fits would.
+    """
+    gate = components_at(3).gate
+    context, probabilities = gate.context, gate.log_probs.exp()
+    features = torch.cat([torch.ones(3, 40, 1).double(), gate.features(context.expand(3, -1, -1))], -1)
+    common = (context @ normal(generator_of(5), 2, 1)).square().expand(-1, 3)
+    for own in (torch.zeros(40, 3).double(), (context @ normal(generator_of(6), 2, 3)).square()):
+        rewards = common + own
+        fits = []
+        for k in range(3):
+            root = gate.shares[:, k : k + 1].sqrt()
+            fits.append(torch.linalg.lstsq(root * features[k], root * rewards[:, k : k + 1]).solution[:, 0])
+        fitted = torch.stack(fits)
+        rest = (probabilities * (rewards - torch.einsum("kni,ki->nk", features, fitted))).sum(-1)
+        rest = rest - rest.mean()
+        damping = 0.01 + 3.0 / torch.tensor([1e3, 3e2, 1e5]).double()
+        matrix, right = torch.diag(damping.repeat_interleave(3)), torch.zeros(9).double()
+        for k, n, i in itertools.product(range(3), range(40), range(3)):
+            factor = float(probabilities[n, k] * features[k, n, i] / gate.log_mass[k].exp()) / 40
+            right[3 * k + i] += factor * rest[n]
+            for other, j in itertools.product(range(3), range(3)):
+                matrix[3 * k + i, 3 * other + j] += (
+                    factor * (float(k == other) - probabilities[n, other]) * features[other, n, j]
+                )
+        expected = fitted - torch.linalg.solve(matrix, right).reshape(3, 3)
+        pairs = (
+            context.repeat_interleave(3, 0),
+            rewards.flatten(),
+            probabilities.flatten() / 40,
+            3.0 / (damping - 0.01),
+        )
+        found = with_common_rest(gate, fitted, *pairs, n_steps=40)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+        if not bool(own.any()):
+            spread = [float((gate.values(part) - gate.values(part).mean(-1, keepdim=True)).std()) for part in
+                      (fitted, with_common_rest(gate, fitted, *pairs))]  # fmt: skip
+            assert spread[1] < 0.05 * spread[0]
 
 
 def test_gating_follows_linear_rewards_by_its_natural_gradient():
@@ -230,10 +276,12 @@ def test_gating_follows_linear_rewards_by_its_natural_gradient():
     probabilities = gate.log_probs.exp()
     fisher = torch.einsum("nk,nki,nkj->ij", probabilities, jacobian, jacobian) / 40
     torch.testing.assert_close(fisher @ linear.flatten(), gradient, rtol=1e-10, atol=1e-12)
-    alike = (WeightBlock(slice(0, 1500), None, torch.ones(1500, 3).double()),)
-    value = torch.cat([rows[:, 2:], torch.ones(1500, 1).double()], -1) @ linear[0]
-    reward = components.reward(rows, value, ImportanceWeights(alike, 1500, torch.full((3,), 1500.0).double()))
-    torch.testing.assert_close(gate.linear(reward)[0], linear[0], rtol=0.0, atol=0.05)  # the ridge is .006
+    own = torch.nn.functional.one_hot(component, 3).double()
+    value = ((torch.cat([rows[:, 2:], torch.ones(1500, 1).double()], -1) @ linear.T) * own).sum(-1)
+    weights = OwnWeights(torch.full((3,), 500), 1500, rows)
+    found = components.reward_at_contexts(components.reward(rows, value, weights))
+    lead, expected = (values - (probabilities * values).sum(-1, keepdim=True) for values in (found, design @ linear.T))
+    assert float((lead - expected).std()) < 0.1 * float(expected.std())  # ridge and damping are .018 and .016
 
 
 def test_gating_moves_by_the_rewards_within_its_bound():

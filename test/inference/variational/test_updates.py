@@ -8,10 +8,14 @@ from distributions.random_models import generator_of, normal
 from inference.variational.problems import components_of
 from torch.distributions import MultivariateNormal, kl_divergence
 
+from eim_ros.distributions import LinearExperts
 from eim_ros.inference.variational.component_update import DirectUpdate, ImprovedBayesianUpdate, TrustRegionUpdate
 from eim_ros.inference.variational.components import NaturalGradient
+from eim_ros.inference.variational.entropy_bounds import EntropyBoundedUpdate, EntropyBoundedWeights
 from eim_ros.inference.variational.step_size import AdaptiveStepSize, DecayingStepSize, FixedStepSize
 from eim_ros.inference.variational.weight_update import DirectWeights, TrustRegionWeights
+from eim_ros.projections import project_categorical, project_experts
+from eim_ros.projections.surrogate import QuadraticSurrogate
 
 KINDS = ("full", "diagonal")
 N = 4
@@ -186,3 +190,35 @@ def test_step_sizes_follow_their_rules():
     torch.testing.assert_close(adapted, torch.tensor([0.085, 1.0, 0.001]).double())
     unknown = AdaptiveStepSize(0.1, 0.001, 1.0)(step, n_updates, torch.full((3,), torch.nan).double())
     assert torch.equal(unknown, step)
+
+
+@pytest.mark.parametrize("bounds", [(0.1, 0.05), (0.1, 10.0), (1e6, 0.02), (1e-3, 1e-4)])
+def test_entropy_bounded_update_is_the_projection_of_experts(bounds):
+    components = components_of("full", N, 3)
+    gradient, _, _ = natural_gradient(components, "full", 2.0)
+    moved, accepted = applied(components, EntropyBoundedUpdate(bounds[1]), gradient, steps(bounds[0]))
+    experts = LinearExperts(torch.zeros(N, 3, 0).double(), components.means, components.scale_trils)
+    surrogate = QuadraticSurrogate(gradient.curvature, gradient.slope.unsqueeze(-1), torch.ones(N, 1, 1).double())
+    expected = project_experts(experts, surrogate, *bounds)
+    assert bool(accepted.all())
+    torch.testing.assert_close(moved.means, expected.experts.biases, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(moved.scale_trils, expected.experts.scale_trils, rtol=1e-9, atol=1e-9)
+    assert bool((moved.entropy() >= components.entropy() - bounds[1] - 1e-9).all())
+
+
+def test_entropy_bounded_update_leaves_what_is_not_finite():
+    components = components_of("full", N, 3)
+    gradient, _, _ = natural_gradient(components, "full")
+    gradient.curvature[0], gradient.slope[1] = torch.nan, torch.nan
+    moved, accepted = applied(components, EntropyBoundedUpdate(0.05), gradient, steps(0.1))
+    assert accepted.tolist() == [False, False, True, True]
+    assert torch.equal(moved.means[:2], components.means[:2])
+
+
+@pytest.mark.parametrize("bounds", [(0.05, 0.01), (0.05, 10.0), (50.0, 0.02)])
+def test_entropy_bounded_weights_are_the_projection_of_probabilities(bounds):
+    log_weights = torch.log_softmax(normal(generator_of(0), 7, 5), -1)
+    reward = 3.0 * normal(generator_of(1), 7, 5)
+    step = EntropyBoundedWeights(bounds[1])(log_weights, reward, torch.tensor(bounds[0], dtype=torch.float64))
+    expected = project_categorical(log_weights, reward, *bounds)
+    torch.testing.assert_close(step.followed(log_weights, reward), expected.log_probs, rtol=1e-9, atol=1e-9)
