@@ -19,7 +19,6 @@ import numpy.typing as npt
 from eim_ros.errors import RobotError
 from eim_ros.ik import ErrorCode, Posture
 from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.attachments import fixed_links, following_joints
 from eim_ros.kinematics.collision import collision_model
@@ -55,10 +54,8 @@ class NearestRequest:
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
         """How far a solution (dof,) is from the state, in the joints that it names; 0 where it names none."""
-        first = self.alternatives[0]
-        if first.preference is not None:
-            return float(first.preference.costs(robot, q[None])[0])
-        return 0.0 if first.reference is None else float(distance_to(robot, q[None], first.reference)[0])
+        state = self.alternatives[0].preference
+        return 0.0 if state is None else float(state.costs(robot, q[None])[0])
 
 
 def parse_nearest(request: Any, robot: Robot, settings: IkServerSettings) -> NearestRequest:
@@ -202,13 +199,13 @@ def _state(message: Any, robot: Robot) -> dict[str, float]:
 
 
 def _seed(state: Mapping[str, float], robot: Robot) -> dict[str, Any]:
-    """Near to the state; where it does not name all joints, as near as can be in those that it names."""
+    """The search begins at the state, and solutions are moved as near to it as can be, in the joints that it names."""
     named = {name: state[name] for name in robot.joint_names if name in state}
     if not named:
         return {}
     middle = 0.5 * (robot.lower + robot.upper)
     near = np.array([named.get(name, middle[j]) for j, name in enumerate(robot.joint_names)])
-    return {"near": near} if len(named) == robot.dof else {"near": near, "posture": Posture(named)}
+    return {"near": near, "posture": Posture(named)}
 
 
 def _has_shapes(robot: Robot) -> bool:

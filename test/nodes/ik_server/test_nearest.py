@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics.attachments import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
 from eim_ros.nodes.ik_server.calls import prepare_nearest
@@ -172,6 +173,19 @@ def test_solution_is_near_to_a_whole_state_and_gives_all_its_joints_back() -> No
     assert np.linalg.norm(q - (Q + 0.05)) <= np.linalg.norm(np.full(7, 0.05)) + 1e-6
     assert (values["finger"], values["mirror"]) == (0.02, 0.02)
     assert values["lid"] == -2.0 * values["j2"] + 0.1  # follows a joint of the chain
+
+
+def test_no_known_solution_is_nearer_to_the_state() -> None:
+    """Of the arm's self-motion: not those that states came from, nor any of a dense sample."""
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        q = ROBOT.sample_configurations(1, rng)[0]
+        state = np.clip(q + rng.normal(0.0, 0.2, ROBOT.dof), ROBOT.lower, ROBOT.upper)
+        pose = ROBOT.forward(q)
+        request = request_for(pose, **dict(zip(ROBOT.joint_names, state.tolist(), strict=True)))
+        known = np.concatenate([q[None], sampler().sample(pose, 300, 0, timeout=20.0).positions])
+        nearest = distance_to(ROBOT, known, state).min()
+        assert distance_to(ROBOT, solution(request)[None], state)[0] <= nearest + 1e-6
 
 
 @pytest.mark.parametrize("is_diff", [False, True])
