@@ -181,7 +181,8 @@ def _lines(claim: Claim, table: ResultTable) -> list[str]:
     lines = []
     for number, (estimator, finding) in enumerate(claim.findings(table).items()):
         words = f"{claim.text} ({claim.source})" if number == 0 else ""
-        lines.append(f"| {words} | {ESTIMATORS[estimator]} | {finding.measured} | {VERDICTS[finding.agrees]} |")
+        words, measured = (text.replace("|", "\\|") for text in (words, finding.measured))
+        lines.append(f"| {words} | {ESTIMATORS[estimator]} | {measured} | {VERDICTS[finding.agrees]} |")
     return lines
 
 

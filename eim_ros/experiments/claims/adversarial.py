@@ -83,7 +83,7 @@ def _variants(table: ResultTable, estimator: str) -> dict[tuple[int, int], dict[
 CLAIMS = (
     Claim(
         "6.1, figure 6.1",
-        "EIM's KL(model \\|\\| target) is below that of every adversarial method.",
+        "EIM's KL(model || target) is below that of every adversarial method.",
         _below_adversarial,
     ),
     Claim("6.1, figure 6.2", "EIM is better than all its variants.", _best_of_variants),

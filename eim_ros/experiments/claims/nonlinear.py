@@ -20,7 +20,7 @@ def _fits(target: str) -> Callable[[ResultTable, str], Finding | None]:
             return None
         worst = max(row["kl"] for row in rows)
         mean, _ = mean_and_error(rows, "kl")
-        return Finding(f"KL(model \\|\\| target) {mean:.3f} nat, {worst:.3f} in the worst run", worst <= MOST_KL)
+        return Finding(f"KL(model || target) {mean:.3f} nat, {worst:.3f} in the worst run", worst <= MOST_KL)
 
     return check
 
