@@ -160,7 +160,8 @@ class GMMVI:
                 initial = random_start(n_dims, n_components, config.start_spread, config.start_scale, generator)
             else:
                 raise DistributionError("a start is needed: the target does not tell its n_dims", self.target)
-        expect(initial, GaussianMixture, "the start", DistributionError)
+        if not isinstance(initial, MixtureOfExperts):
+            expect(initial, GaussianMixture, "the start", DistributionError)
         if n_dims is not None and initial.n_dims != n_dims:
             raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target {n_dims}", n_dims)
         model = initial if isinstance(initial, MixtureOfExperts) else MixtureOfExperts.from_mixture(initial)

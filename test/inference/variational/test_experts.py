@@ -354,6 +354,7 @@ def test_reused_samples_keep_the_background_of_their_own_iteration():
 
 @pytest.mark.parametrize("word", ["LEMTRUX", "LAPTRUX"])
 def test_mixture_of_experts_is_found_to_rounding(word):
+    """From a mixture, and on from the experts that it has become."""
     experts = LinearExperts(
         torch.tensor([[[1.0], [0.5]], [[-0.5], [0.3]]]).double(),
         torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double(),
@@ -362,8 +363,11 @@ def test_mixture_of_experts_is_found_to_rounding(word):
     gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
     target = MixtureOfExperts(gating, experts)
     config = GMMVIConfig.named(word, n_iterations=120, n_samples=200, add_every=0)
-    model = GMMVI(target, config).fit(wide_start(2), generator_of(0), context=normal(generator_of(1), 500, 1)).model
+    context = normal(generator_of(1), 500, 1)
+    model = GMMVI(target, config).fit(wide_start(2), generator_of(0), context=context).model
     assert kl_between(model, target) < 1e-9
+    again = GMMVI(target, config, n_iterations=1).fit(model, generator_of(0), context=context)
+    assert again.history.column("elbo")[0] == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("word", ["SAMTRON", "ZEPYDOG"])
