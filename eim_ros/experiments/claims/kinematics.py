@@ -53,5 +53,5 @@ def _only_eim_parts_the_positions(table: ResultTable, estimator: str) -> Finding
 CLAIMS = (
     Claim("6.4, figure 6.6a", "EIM's RMSE of the end-effector's position is below EM's.", _below_em, SHOWN),
     Claim("6.4, figure 6.6c", "Both keep H(z) high: they use all components.", _all_are_used, SHOWN),
-    Claim("6.4, figure 6.6b", "Only EIM lowers E H(z|y).", _only_eim_parts_the_positions, SHOWN),
+    Claim("6.4, figure 6.6b", "Only EIM lowers E H(q(z \\| y)).", _only_eim_parts_the_positions, SHOWN),
 )
