@@ -64,7 +64,9 @@ def test_data_that_do_not_fit_are_one_line(eim: Command, model: Path, tmp_path: 
 def test_missing_truncated_and_empty_files_are_one_line(eim: Command, model: Path, data: Path, tmp_path: Path) -> None:
     eim("evaluate", "--model", tmp_path / "none", "--data", data).refused("cannot read", "none")
     eim("evaluate", "--model", model, "--data", tmp_path / "none").refused("cannot read", "none")
-    eim("evaluate", "--model", model, "--data", model).refused("is truncated or no .npz data set")
+    eim("evaluate", "--model", model, "--data", model).refused(
+        "is no .npz data set, it is the file of a mixture of experts"
+    )
     (tmp_path / "half").write_bytes(data.read_bytes()[:1000])
     eim("evaluate", "--model", model, "--data", tmp_path / "half").refused("is truncated or no .npz data set")
     whole = load_data_set(data)
