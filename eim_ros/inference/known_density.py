@@ -31,16 +31,16 @@ from torch import Tensor
 from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts
 from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.errors import DistributionError
-from eim_ros.inference.auxiliary import AuxiliaryConfig
 from eim_ros.inference.component_adaptation import DELTAS, Adaptation, AdaptationConfig
 from eim_ros.inference.component_history import ComponentHistory
-from eim_ros.inference.em import EM
-from eim_ros.inference.em_configuration import EMConfig
-from eim_ros.inference.known_ratio import KnownRatio
+from eim_ros.inference.em.configuration import EMConfig
+from eim_ros.inference.em.em import EM
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.m_step import MStepConfig, update_experts, update_gating
 from eim_ros.inference.model_family import FamilyConfig, with_networks
 from eim_ros.inference.plateau import on_plateau
+from eim_ros.inference.ratio.auxiliary import AuxiliaryConfig
+from eim_ros.inference.ratio.known_ratio import KnownRatio
 from eim_ros.inference.run import Checkpoint, FitResult, History, run
 from eim_ros.inference.target_density import Target, TargetDensity, restricted_elbo, target_density
 from eim_ros.inference.training_data import Pairs, checked_start, data_or_contexts, has_samples

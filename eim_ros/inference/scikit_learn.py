@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from eim_ros.errors import EimError
 from eim_ros.inference.eim import EIM
-from eim_ros.inference.em import EM
+from eim_ros.inference.em.em import EM
+from eim_ros.inference.em.truncated_em import TruncatedEM
 from eim_ros.inference.fitted_model import FittedModel
 from eim_ros.inference.run import FitResult
-from eim_ros.inference.truncated_em import TruncatedEM
 from eim_ros.numerics.status import Status
 
 __all__ = ["EIMMixture", "EMMixture", "TruncatedEMMixture"]

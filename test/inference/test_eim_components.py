@@ -10,7 +10,7 @@ from inference.toys import KnownInputs, bimodal_pairs, kl_between, normal_mixtur
 from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.errors import ConfigurationError
 from eim_ros.inference import EIM, EIMConfig, Pairs
-from eim_ros.inference.ratio_demand import DELTA, RatioDemand
+from eim_ros.inference.ratio.demand import DELTA, RatioDemand
 from eim_ros.inference.run import Checkpoint
 
 MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).double()
