@@ -1,7 +1,6 @@
 """Learners: each is `init -> step -> step ...`, run by the one loop in `run`."""
 
-from eim_ros.inference.eim import EIM
-from eim_ros.inference.eim_configuration import EIMConfig
+from eim_ros.inference.eim import EIM, EIMConfig, KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.em import (
     EM,
     EMConfig,
@@ -13,7 +12,6 @@ from eim_ros.inference.em import (
     TruncatedEMConfig,
 )
 from eim_ros.inference.fitted_model import FittedModel
-from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
 from eim_ros.inference.ratio import (
     DensityRatio,
     FeatureInputs,

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.m_step import LogRatio
+from eim_ros.inference.eim.m_step import LogRatio
 from eim_ros.inference.training_data import Pairs
 
 __all__ = ["DELTA", "RatioDemand"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from eim_ros.inference.component_adaptation import AdaptationConfig
-from eim_ros.inference.m_step import MStepConfig
+from eim_ros.inference.eim.component_adaptation import AdaptationConfig
+from eim_ros.inference.eim.m_step import MStepConfig
+from eim_ros.inference.eim.reparameterised import GradientConfig
 from eim_ros.inference.model_family import FamilyConfig
 from eim_ros.inference.ratio.density_ratio import RatioConfig
-from eim_ros.inference.reparameterised import GradientConfig
 from eim_ros.settings import option
 
 __all__ = ["EIMConfig"]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import DistributionError
-from eim_ros.inference.m_step import LogRatio
+from eim_ros.inference.eim.m_step import LogRatio
 from eim_ros.settings import Settings, option
 
 __all__ = ["GradientConfig", "update_by_gradients"]

@@ -11,7 +11,7 @@ from inference.toys import bimodal_pairs, kl_between, pairs_from, small_eim_conf
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
 from eim_ros.errors import DataError
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, StandardisedInputs
-from eim_ros.inference.m_step import draw_contexts
+from eim_ros.inference.eim.m_step import draw_contexts
 from eim_ros.numerics import Status
 
 

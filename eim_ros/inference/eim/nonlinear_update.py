@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts, NeuralExperts
 from eim_ros.errors import DistributionError
-from eim_ros.inference.expert_contexts import draw_contexts
+from eim_ros.inference.eim.expert_contexts import draw_contexts
 from eim_ros.projections.neural_fit import FitSettings, fit_neural_experts
 from eim_ros.projections.shortened_step import shorten_step
 from eim_ros.projections.weighted_samples import weigh_samples

@@ -18,15 +18,15 @@ import torch
 
 from eim_ros.distributions import GaussianMixture, MixtureOfExperts
 from eim_ros.errors import ConfigurationError
-from eim_ros.inference.component_adaptation import Adaptation
-from eim_ros.inference.component_history import ComponentHistory
-from eim_ros.inference.eim_configuration import EIMConfig
-from eim_ros.inference.eim_iteration import EIMIteration, EIMState
+from eim_ros.inference.eim.component_adaptation import Adaptation
+from eim_ros.inference.eim.component_history import ComponentHistory
+from eim_ros.inference.eim.configuration import EIMConfig
+from eim_ros.inference.eim.iteration import EIMIteration, EIMState
+from eim_ros.inference.eim.start import start_of
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.ratio.choice import data_density, density_ratio
 from eim_ros.inference.ratio.inputs import RatioInputs, StandardisedInputs
 from eim_ros.inference.run import Checkpoint, FitResult, run
-from eim_ros.inference.starts.eim_start import start_of
 from eim_ros.inference.starts.reference_start import closest_start
 from eim_ros.inference.training_data import checked_data, checked_start
 from eim_ros.numerics.threads import torch_threads

@@ -26,8 +26,8 @@ from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.distributions.prepared_mixture import PreparedMixture
 from eim_ros.distributions.standardisation import linear_parts
 from eim_ros.errors import ConfigurationError
-from eim_ros.inference.component_history import ComponentHistory
-from eim_ros.inference.expert_contexts import draw_contexts
+from eim_ros.inference.eim.component_history import ComponentHistory
+from eim_ros.inference.eim.expert_contexts import draw_contexts
 from eim_ros.inference.training_data import Pairs
 from eim_ros.settings import Settings, option
 

@@ -14,8 +14,8 @@ from distributions.random_models import (
 
 from eim_ros.distributions import Experts, LinearExperts, MixtureOfExperts, NeuralExperts, SoftmaxGating
 from eim_ros.errors import DistributionError
-from eim_ros.inference.m_step import MStepConfig, update_experts
-from eim_ros.inference.nonlinear_update import balanced_noise, update_nonlinear_experts
+from eim_ros.inference.eim.m_step import MStepConfig, update_experts
+from eim_ros.inference.eim.nonlinear_update import balanced_noise, update_nonlinear_experts
 
 SMALL = {"n_expert_contexts": 200, "n_context_samples": 8, "parameter_iterations": 10}
 

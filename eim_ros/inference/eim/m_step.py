@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
-from eim_ros.inference.expert_contexts import draw_contexts
+from eim_ros.inference.eim.expert_contexts import draw_contexts
+from eim_ros.inference.eim.nonlinear_update import update_nonlinear_experts
 from eim_ros.inference.model_family import NetworkFitConfig
-from eim_ros.inference.nonlinear_update import update_nonlinear_experts
 from eim_ros.projections.categorical import project_categorical
 from eim_ros.projections.gating_projection import project_gating
 from eim_ros.projections.gaussian import project_experts

@@ -11,15 +11,15 @@ from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.distributions.prepared_mixture import PreparedMixture
-from eim_ros.inference.component_adaptation import Adaptation
-from eim_ros.inference.component_history import ComponentHistory
-from eim_ros.inference.eim_configuration import EIMConfig
-from eim_ros.inference.m_step import update_experts, update_gating
+from eim_ros.inference.eim.component_adaptation import Adaptation
+from eim_ros.inference.eim.component_history import ComponentHistory
+from eim_ros.inference.eim.configuration import EIMConfig
+from eim_ros.inference.eim.m_step import update_experts, update_gating
+from eim_ros.inference.eim.reparameterised import update_by_gradients
 from eim_ros.inference.ratio.choice import smoothed
 from eim_ros.inference.ratio.demand import DELTA, RatioDemand
 from eim_ros.inference.ratio.density_ratio import DensityRatio
 from eim_ros.inference.ratio.inputs import RatioInputs
-from eim_ros.inference.reparameterised import update_by_gradients
 from eim_ros.inference.run import History
 from eim_ros.inference.training_data import Pairs
 

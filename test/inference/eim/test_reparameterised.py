@@ -15,7 +15,7 @@ from inference.toys import kl_between
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.reparameterised import GradientConfig, update_by_gradients
+from eim_ros.inference.eim.reparameterised import GradientConfig, update_by_gradients
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from inference.toys import bimodal_pairs, kl_between, normal_mixture, without_ti
 from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.errors import ConfigurationError
 from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig, Pairs
-from eim_ros.inference.component_adaptation import DELTAS, with_additions
-from eim_ros.inference.component_history import ComponentHistory
+from eim_ros.inference.eim.component_adaptation import DELTAS, with_additions
+from eim_ros.inference.eim.component_history import ComponentHistory
 from eim_ros.inference.run import Checkpoint
 from eim_ros.numerics import Status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.eim_configuration import EIMConfig
+from eim_ros.inference.eim.configuration import EIMConfig
 from eim_ros.inference.ratio.reference_density import best_fit, refined
 from eim_ros.inference.starts.neural_start import neural_start
 from eim_ros.inference.training_data import Pairs
