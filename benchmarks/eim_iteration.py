@@ -38,11 +38,11 @@ from eim_ros.inference import (
     TruncatedEM,
     TruncatedEMConfig,
 )
-from eim_ros.inference.component_history import ComponentHistory
-from eim_ros.inference.eim_iteration import EIMIteration, EIMState
-from eim_ros.inference.expert_contexts import draw_contexts
-from eim_ros.inference.m_step import update_experts, update_gating
-from eim_ros.inference.ratio_choice import density_ratio
+from eim_ros.inference.eim.component_history import ComponentHistory
+from eim_ros.inference.eim.expert_contexts import draw_contexts
+from eim_ros.inference.eim.iteration import EIMIteration, EIMState
+from eim_ros.inference.eim.m_step import update_experts, update_gating
+from eim_ros.inference.ratio.choice import density_ratio
 from eim_ros.inference.training_data import Pairs, checked_data
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.projections import QuadraticSurrogate, fit_to_gradients, project_experts

@@ -45,7 +45,7 @@ from eim_ros.experiments.random_mixtures import random_mixture
 from eim_ros.experiments.summary import summary
 from eim_ros.experiments.table import ResultTable
 from eim_ros.inference import EM, EMConfig
-from eim_ros.inference.initial_model import initial_mixture_of_experts
+from eim_ros.inference.starts.initial_model import initial_mixture_of_experts
 from eim_ros.inference.variational import GMMVI, GMMVIConfig
 from eim_ros.settings import Settings, option
 

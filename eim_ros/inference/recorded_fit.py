@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.eim import EIM
-from eim_ros.inference.eim_configuration import EIMConfig
-from eim_ros.inference.em import EM
-from eim_ros.inference.em_configuration import EMConfig
-from eim_ros.inference.known_density import KnownDensityEIM, KnownDensityEIMConfig
-from eim_ros.inference.ratio_inputs import RatioInputs
+from eim_ros.inference.eim import KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.inference.eim.configuration import EIMConfig
+from eim_ros.inference.eim.eim import EIM
+from eim_ros.inference.em.configuration import EMConfig
+from eim_ros.inference.em.em import EM
+from eim_ros.inference.em.truncated_em import TruncatedEM, TruncatedEMConfig
+from eim_ros.inference.ratio.inputs import RatioInputs
 from eim_ros.inference.run import Checkpoint, FitResult, State
 from eim_ros.inference.target_density import Target
-from eim_ros.inference.truncated_em import TruncatedEM, TruncatedEMConfig
 
 __all__ = ["Callback", "FitConfig", "RecordedFit", "algorithm_of"]
 

@@ -19,11 +19,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from eim_ros.errors import EimError
-from eim_ros.inference.eim import EIM
-from eim_ros.inference.em import EM
+from eim_ros.inference.eim.eim import EIM
+from eim_ros.inference.em.em import EM
+from eim_ros.inference.em.truncated_em import TruncatedEM
 from eim_ros.inference.fitted_model import FittedModel
 from eim_ros.inference.run import FitResult
-from eim_ros.inference.truncated_em import TruncatedEM
 from eim_ros.numerics.status import Status
 
 __all__ = ["EIMMixture", "EMMixture", "TruncatedEMMixture"]

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.inference import EM, EMConfig, StandardisedInputs
-from eim_ros.inference.density_ratio import RatioConfig
-from eim_ros.inference.reference_start import closest_start
+from eim_ros.inference.ratio.density_ratio import RatioConfig
+from eim_ros.inference.starts.reference_start import closest_start
 from eim_ros.motion.start import start_of_ways
 from eim_ros.numerics import Status
 

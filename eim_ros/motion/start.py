@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.inference.clustering import k_means
-from eim_ros.inference.initial_model import mixture_of_clusters
+from eim_ros.inference.starts.clustering import k_means
+from eim_ros.inference.starts.initial_model import mixture_of_clusters
 
 __all__ = ["start_of_ways"]
 

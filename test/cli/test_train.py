@@ -13,7 +13,7 @@ from cli.conftest import FAST, FAST_EIM, N_SAMPLES
 from eim_ros.data import DataSet, load_data_set, save_data_set
 from eim_ros.ik import IKModel, KinematicEIMConfig, KnownKinematicsConfig
 from eim_ros.inference import EIMConfig, EMConfig
-from eim_ros.inference.em_iteration import EMIteration
+from eim_ros.inference.em.iteration import EMIteration
 
 
 @pytest.fixture

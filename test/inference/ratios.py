@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.inference import DensityRatio, NetworkRatio, Pairs, PlugInRatio, RatioConfig, StandardisedInputs
-from eim_ros.inference.plug_in_ratio import InputsFactor, KnownFactor, ReferenceFactor
+from eim_ros.inference.ratio.plug_in_ratio import InputsFactor, KnownFactor, ReferenceFactor
 
 __all__ = [
     "Shifted",

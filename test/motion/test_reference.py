@@ -56,7 +56,7 @@ def test_same_generator_gives_the_same_reference() -> None:
 
 def test_inputs_know_the_density_and_its_gradient() -> None:
     from eim_ros.inference import StandardisedInputs
-    from eim_ros.inference.plug_in_ratio import InputsFactor
+    from eim_ros.inference.ratio.plug_in_ratio import InputsFactor
 
     found = reference()
     context, _, sample, _ = coordinates(20)

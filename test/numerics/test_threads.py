@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, KnownDensityEIM, KnownDensityEIMConfig, TruncatedEM
-from eim_ros.inference.truncated_em import TruncatedEMConfig
+from eim_ros.inference.em.truncated_em import TruncatedEMConfig
 from eim_ros.numerics import threads
 from eim_ros.numerics.threads import default_threads, torch_threads, use_torch_threads
 

@@ -15,7 +15,7 @@ from eim_ros.distributions import GaussianMixture
 from eim_ros.experiments.baselines.games import Game
 from eim_ros.experiments.baselines.mixture_parameters import MixtureParameters
 from eim_ros.experiments.baselines.weight_learning import WeightLearning
-from eim_ros.inference.ratio_network import Dropout, ratio_network
+from eim_ros.inference.ratio.classifier import Dropout, ratio_network
 from eim_ros.numerics.threads import torch_threads
 from eim_ros.settings import Settings, option
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
+from eim_ros.inference.variational.component_densities import mixture_log_prob
 from eim_ros.inference.variational.component_records import ComponentRecords
-from eim_ros.inference.variational.components import Components, mixture_log_prob
+from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.sample_database import Evaluated, Reservoir
 
 __all__ = ["DELTAS", "AdaptiveComponents", "Candidates", "ComponentAdaptation", "FixedComponents", "Mixture"]

@@ -21,8 +21,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.components import Spectrum
 from eim_ros.inference.variational.least_multiplier import least_multiplier
+from eim_ros.inference.variational.spectrum import Spectrum
 
 __all__ = ["ComponentStep", "ComponentUpdate", "DirectUpdate", "ImprovedBayesianUpdate", "TrustRegionUpdate"]
 

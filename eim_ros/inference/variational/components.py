@@ -16,112 +16,20 @@ context. A mixture without contexts has one feature.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from eim_ros.distributions import MixtureOfExperts
+from eim_ros.inference.variational.component_densities import Densities, Snapshot
 from eim_ros.inference.variational.importance_weights import SampleWeights
+from eim_ros.inference.variational.spectrum import NaturalGradient, Spectrum
 from eim_ros.inference.variational.weight_update import WeightStep
 
-__all__ = [
-    "Components",
-    "Densities",
-    "LogDensities",
-    "NaturalGradient",
-    "Snapshot",
-    "Spectrum",
-    "log_densities",
-    "mixture_log_prob",
-    "padded_noise",
-    "representable",
-]
+__all__ = ["Components"]
 
-CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
-ROUNDING = 1e-10  # deviations of a coordinate, relative to its mean: samples of smaller ones have less than six digits
 ComponentsT = TypeVar("ComponentsT", bound="Components")
-SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
-
-
-@dataclass(frozen=True)
-class NaturalGradient:
-    """Natural gradient of E[R] for every component, in its own coordinates.
-
-    Attributes
-    ----------
-    curvature : Tensor (n_components, n_dims, n_dims), of diagonal covariances (n_components, n_dims)
-        Gamma, symmetric, of any sign.
-    slope : Tensor (n_components, n_dims), of linear experts (n_components, n_dims, n_features)
-        gamma.
-    """
-
-    curvature: Tensor
-    slope: Tensor
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """A natural gradient along the eigenvectors of its curvature.
-
-    Attributes
-    ----------
-    curvature : Tensor (n_components, n_dims)
-        lambda, the eigenvalues of Gamma.
-    slope : Tensor (n_components, n_dims, n_features)
-        U' gamma.
-    basis : Tensor (n_components, n_dims, n_dims) or None
-        U; None for the identity.
-    """
-
-    curvature: Tensor
-    slope: Tensor
-    basis: Tensor | None = None
-
-
-class LogDensities(Protocol):
-    """Log densities of all components, prepared for many samples."""
-
-    def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density [nat] under every component, (n_samples, n_components), of samples (n_samples, width)."""
-        ...
-
-
-class Densities(LogDensities, Protocol):
-    """The same, with their scores."""
-
-    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
-        """Gradient of the log densities, averaged with shares (n_samples, n_components), (n_samples, n_dims)."""
-        ...
-
-    def take(self, index: Tensor) -> Densities:
-        """Those of some components, by their numbers (n,)."""
-        ...
-
-
-class Snapshot(Protocol):
-    """Densities of components as they were when they drew samples that may be used again."""
-
-    @property
-    def n_components(self) -> int: ...
-
-    def densities(self) -> LogDensities:
-        """The log densities, prepared."""
-        ...
-
-    def take(self: SnapshotT, index: Tensor) -> SnapshotT:
-        """Some of the components, by their numbers (n,) in ascending order, of the densities that they have."""
-        ...
-
-    def joined(self: SnapshotT, other: SnapshotT) -> SnapshotT:
-        """Those of both, own ones first."""
-        ...
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
-        ...
 
 
 class Components(Protocol):
@@ -288,43 +196,3 @@ class Components(Protocol):
     def tensors(self) -> dict[str, Tensor]:
         """Parameters by name."""
         ...
-
-
-def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
-    """Standard normal noise (n_components, largest count, n_dims), and which of it counts; None for all."""
-    largest = int(counts.max())
-    shape = (len(counts), largest, means.shape[-1])
-    noise = torch.randn(shape, generator=generator, dtype=means.dtype, device=means.device)
-    if bool((counts == largest).all()):
-        return noise, None
-    return noise, torch.arange(largest, device=means.device) < counts.unsqueeze(-1)
-
-
-def representable(means: Tensor, scales: Tensor) -> Tensor:
-    """Which components (n_components,) are not so narrow and so far from zero that rounding moves their samples.
-
-    Those of the others would have nearly no density under the component that drew them: the ELBO would have no bound.
-
-    Parameters
-    ----------
-    means, scales : Tensor (n_components, n_dims)
-        Scales are the diagonals of the Cholesky factors.
-    """
-    return (scales > ROUNDING * means.abs()).all(-1)
-
-
-def log_densities(components: Components | Snapshot, sample: Tensor) -> Tensor:
-    """Log densities [nat] under all components, (n_samples, n_components), of samples (n_samples, width)."""
-    return torch.cat(list(_log_density_chunks(components, sample)))
-
-
-def mixture_log_prob(components: Components | Snapshot, log_weights: Tensor, sample: Tensor) -> Tensor:
-    """Log density [nat] of the mixture, (n_samples,), of samples (n_samples, width); weights (n_components,)."""
-    parts = [torch.logsumexp(part + log_weights, -1) for part in _log_density_chunks(components, sample)]
-    return torch.cat(parts)
-
-
-def _log_density_chunks(components: Components | Snapshot, sample: Tensor) -> Iterator[Tensor]:
-    densities = components.densities()
-    for rows in sample.split(max(1, CHUNK_ELEMENTS // components.n_components)):
-        yield densities.log_prob(rows)

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise, representable
+from eim_ros.inference.variational.component_densities import Densities
 from eim_ros.inference.variational.constant_weights import ConstantWeights
+from eim_ros.inference.variational.gaussian_batch import padded_noise, representable
+from eim_ros.inference.variational.spectrum import NaturalGradient, Spectrum
 
 __all__ = ["DiagonalComponents"]
 

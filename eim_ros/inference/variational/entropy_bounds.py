@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.inference.variational.component_update import ComponentStep
-from eim_ros.inference.variational.components import Spectrum
+from eim_ros.inference.variational.spectrum import Spectrum
 from eim_ros.inference.variational.weight_update import WeightStep
 from eim_ros.projections.categorical_dual import CategoricalDual
 from eim_ros.projections.gaussian import solve_multipliers

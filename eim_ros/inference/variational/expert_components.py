@@ -22,12 +22,14 @@ from torch import Tensor
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts
 from eim_ros.distributions.gaussian import log_normaliser
-from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise, representable
+from eim_ros.inference.variational.component_densities import Densities
 from eim_ros.inference.variational.context_gate import ContextGate
 from eim_ros.inference.variational.expert_densities import ExpertDensities, PastExperts
 from eim_ros.inference.variational.full_components import halved, moved_by, spectrum_of
 from eim_ros.inference.variational.gating_gradient import with_common_rest
+from eim_ros.inference.variational.gaussian_batch import padded_noise, representable
 from eim_ros.inference.variational.importance_weights import SampleWeights
+from eim_ros.inference.variational.spectrum import NaturalGradient, Spectrum
 from eim_ros.inference.variational.weight_update import LEAST_LOG_WEIGHT, WeightStep
 
 __all__ = ["ExpertComponents"]

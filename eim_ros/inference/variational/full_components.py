@@ -13,8 +13,10 @@ from torch import Tensor
 from eim_ros.distributions.gaussian import log_normaliser
 from eim_ros.distributions.linear_experts import LinearExperts
 from eim_ros.distributions.quadratic_form import QuadraticForms, products_of_coordinates
-from eim_ros.inference.variational.components import Densities, NaturalGradient, Spectrum, padded_noise, representable
+from eim_ros.inference.variational.component_densities import Densities
 from eim_ros.inference.variational.constant_weights import ConstantWeights
+from eim_ros.inference.variational.gaussian_batch import padded_noise, representable
+from eim_ros.inference.variational.spectrum import NaturalGradient, Spectrum
 
 __all__ = ["FullComponents", "moved_by", "spectrum_of"]
 

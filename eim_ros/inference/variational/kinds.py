@@ -7,7 +7,8 @@ from torch import Tensor
 from eim_ros.distributions import LinearExperts, MixtureOfExperts
 from eim_ros.distributions.standardisation import linear_parts
 from eim_ros.errors import ConfigurationError
-from eim_ros.inference.variational.components import Components, Snapshot
+from eim_ros.inference.variational.component_densities import Snapshot
+from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.context_gate import ContextGate
 from eim_ros.inference.variational.diagonal_components import DiagonalComponents
 from eim_ros.inference.variational.expert_components import ExpertComponents

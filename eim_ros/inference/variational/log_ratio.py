@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from eim_ros.inference.target_density import with_floor
-from eim_ros.inference.variational.components import CHUNK_ELEMENTS, Components
+from eim_ros.inference.variational.component_densities import CHUNK_ELEMENTS
+from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.importance_weights import (
     ImportanceWeights,
     SampleWeights,

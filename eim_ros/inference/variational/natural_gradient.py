@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.inference.variational.components import Components, NaturalGradient
+from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.log_ratio import LogRatio
+from eim_ros.inference.variational.spectrum import NaturalGradient
 
 __all__ = ["GradientEstimator", "More", "Regression", "Stein"]
 

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from eim_ros.inference.variational.component_update import ComponentStep, ComponentUpdate
-from eim_ros.inference.variational.components import Components, NaturalGradient
+from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.log_ratio import LogRatio
 from eim_ros.inference.variational.natural_gradient import GradientEstimator, More
+from eim_ros.inference.variational.spectrum import NaturalGradient
 
 __all__ = ["moved_components", "natural_gradient"]
 

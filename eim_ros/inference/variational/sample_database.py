@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.components import Components, Snapshot
+from eim_ros.inference.variational.component_densities import Snapshot
+from eim_ros.inference.variational.components import Components
 
 __all__ = ["Evaluated", "Reservoir", "SampleDatabase", "Selection"]
 

@@ -13,7 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eim_ros.inference.variational.components import Components, log_densities, mixture_log_prob
+from eim_ros.inference.variational.component_densities import log_densities, mixture_log_prob
+from eim_ros.inference.variational.components import Components
 from eim_ros.inference.variational.sample_database import Evaluated, SampleDatabase, Selection
 
 __all__ = ["ComponentSamples", "Evaluate", "MixtureSamples", "SampleSelection"]

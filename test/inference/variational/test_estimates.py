@@ -8,10 +8,10 @@ from distributions.random_models import generator_of, normal
 from inference.variational.problems import components_of, quadratic, ratio_at
 from torch.distributions import MultivariateNormal
 
-from eim_ros.inference.variational.components import NaturalGradient
 from eim_ros.inference.variational.log_ratio import log_ratio
 from eim_ros.inference.variational.natural_gradient import More, Regression, Stein
 from eim_ros.inference.variational.sample_database import Selection
+from eim_ros.inference.variational.spectrum import NaturalGradient
 
 KINDS = ("full", "diagonal")
 RIDGE = torch.full((3,), 1e-12).double()

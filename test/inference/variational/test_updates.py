@@ -10,8 +10,8 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from eim_ros.distributions import LinearExperts
 from eim_ros.inference.variational.component_update import DirectUpdate, ImprovedBayesianUpdate, TrustRegionUpdate
-from eim_ros.inference.variational.components import NaturalGradient
 from eim_ros.inference.variational.entropy_bounds import EntropyBoundedUpdate, EntropyBoundedWeights
+from eim_ros.inference.variational.spectrum import NaturalGradient
 from eim_ros.inference.variational.step_size import AdaptiveStepSize, DecayingStepSize, FixedStepSize
 from eim_ros.inference.variational.weight_update import DirectWeights, TrustRegionWeights
 from eim_ros.projections import project_categorical, project_experts
