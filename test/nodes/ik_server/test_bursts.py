@@ -1,9 +1,9 @@
 """200 requests at once from a client with the default quality of service, which keeps only 10 answers.
 
 The server paces its answers, but such a client still loses some where a busy machine keeps it from reading for some 40
-ms, and no server can help that; one that is kept from asking finds a short queue empty. So one of several bursts must be
-whole, and fill the queue. `test_concurrency.py` demands every
-answer of a client that keeps enough of them, `../common/test_pacing.py` and `test_response_pacer.py` the pace.
+ms, and no server can help that; one that is kept from asking finds a short queue empty. So one of several bursts must
+be whole, and fill a short queue. `test_concurrency.py` demands every answer of a client that keeps enough of them,
+`../common/test_pacing.py` and `test_response_pacer.py` the pace.
 """
 
 from __future__ import annotations
