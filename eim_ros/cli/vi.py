@@ -8,6 +8,7 @@ greater budget if one is given.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import math
@@ -87,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
     if args.picture is not None and not isinstance(target, PlanarRobot | HumanoidPosterior):
         raise ConfigurationError(f"--picture shows postures of robots; {args.target} is none", args.target)
     initial, n_before = _start(args, target, config, generator)
+    if n_before:  # the start counts, too; a bound of zero would be none
+        config = dataclasses.replace(config, max_evaluations=max(1, args.budget - n_before))
     started = time.process_time()
     with ProgressBar(args.budget, args.target, enabled=not args.quiet, unit="evaluations") as progress:
         result = GMMVI(target, config).fit(

@@ -43,6 +43,7 @@ def test_modes_and_goals_are_counted(eim: Command, tmp_path: Path) -> None:
     assert reached.json["modes_found"] == 4
     assert sum(reached.json["goal_shares"]) == pytest.approx(1.0, abs=1e-3)
     assert reached.json["elbo"] > -20.0
+    assert reached.json["evaluations"] <= 1000  # those of the start are among them
 
 
 def test_humanoid_comes_from_its_file_and_postures_are_drawn(eim: Command, tmp_path: Path) -> None:
