@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import ScalarFormatter
 
 from eim_ros.experiments.robustness import K_MEANS, OPTIMUM, reached_optimum
 from eim_ros.experiments.table import ResultTable, Row
@@ -15,6 +16,8 @@ from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, METHOD_COLOURS, MUTED
 __all__ = ["draw"]
 
 COLOURS = {**METHOD_COLOURS, K_MEANS: METHOD_COLOURS["EM"]}
+LINEAR = 1.0  # [nat] around zero in which the axis of log-likelihoods is linear
+TICKS = (-1000.0, -100.0, -50.0, -20.0, -10.0, -5.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
@@ -72,10 +75,18 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     axes.axhline(float(np.mean(list(optimum.values()))), color=FAINT, linewidth=1.0, zorder=0)
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks([])
-    axes.set_ylim(low - 0.35 * (high - low), high + 0.05 * (high - low))
+    axes.set_yscale("symlog", linthresh=LINEAR)  # a run that fails altogether must not press the others together
+    axes.set_yticks([tick for tick in TICKS if low - LINEAR < tick < high + LINEAR], minor=False)
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    scale = axes.yaxis.get_transform()
+    least, most = scale.transform(np.array([low, high]))
+    margins = np.array([least - 0.35 * (most - least), most + 0.05 * (most - least)])
+    axes.set_ylim(*scale.inverted().transform(margins))
     axes.set_ylabel("log-likelihood per test sample [nat]", fontsize=9)
     axes.set_xlabel(
-        f"dot: a start, random but for k-means and the same for all; bar: their mean; grey line: {OPTIMUM}", fontsize=8
+        f"dot: a start, random but for k-means and the same for all; bar: their mean; grey line: {OPTIMUM}; "
+        "axis linear from -1 to 1",
+        fontsize=8,
     )
 
 
