@@ -17,7 +17,7 @@ __all__ = ["GradientEstimator", "More", "Regression", "Stein"]
 
 CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
 ENOUGH = 2.0  # effective samples for each unknown of a regression
-MOST_COEFFICIENTS = 16_384  # of a quadratic function: matrices of them squared take 2 GiB each, and there are three
+MOST_COEFFICIENTS = 16_384  # of a quadratic function: matrices of them squared take 2 GiB each, some six at a time
 
 
 class GradientEstimator(Protocol):
