@@ -115,7 +115,7 @@ def _n_features(components: Components, sample: Tensor) -> int:
     if n_features > MOST_COEFFICIENTS:
         raise ConfigurationError(
             f"a quadratic function in {width} dimensions has {n_features} coefficients, and its regression "
-            f"would take {24e-9 * n_features**2:.0f} GB; give the target a gradient and take natural_gradient='stein', "
+            f"would take {48e-9 * n_features**2:.0f} GB; give the target a gradient and take natural_gradient='stein', "
             "or take covariance='diagonal'",
             width,
         )
