@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore")
-def test_nonsense_is_refused_by_an_error_of_the_package(name: str) -> None:
+def test_nonsense_is_refused_by_an_error_of_the_package(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the text is a good name of a checkpoint's file
     call, good = CALLS[name]
     others: list[str] = []
     for argument in good:
