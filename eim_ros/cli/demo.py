@@ -26,7 +26,6 @@ from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ServiceError
 from eim_ros.ik import IKModel, Training, collect, evaluate
-from eim_ros.ik.samples import to_mapping
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose, robot_path
 from eim_ros.numerics import Status
@@ -156,7 +155,7 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
         except ServiceError:
             server.check()
             raise
-    return {**to_mapping(samples_of(answer)), "raw_position_error": list(raw.position_error)}, latency
+    return {**samples_of(answer).to_dict(), "raw_position_error": list(raw.position_error)}, latency
 
 
 def _summary(robot: Robot, answer: dict[str, Any], latency: list[float]) -> dict[str, Any]:

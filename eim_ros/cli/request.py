@@ -57,7 +57,6 @@ def run(args: argparse.Namespace) -> int:
         _check(args)
         from eim_ros.cli.configurations import print_configurations  # here: `eim --help` must not need numpy or ROS
         from eim_ros.ik import ErrorCode
-        from eim_ros.ik.samples import to_mapping
         from eim_ros.nodes.ik_server.client import SampleIKClient, samples_of
         from eim_ros.numerics.strict_json import to_json
 
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     except (EimError, ImportError) as error:
         return _fail(error, 2)
     if args.json:
-        print(to_json(to_mapping(samples)))
+        print(to_json(samples.to_dict()))
     elif len(samples):
         print_configurations(samples, args.samples)
     if samples.error_code != ErrorCode.SUCCESS:

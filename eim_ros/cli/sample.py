@@ -9,6 +9,7 @@ import argparse
 import sys
 
 import numpy as np
+import numpy.typing as npt
 
 from eim_ros.cli.configurations import print_configurations
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
@@ -16,12 +17,11 @@ from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_po
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import random_seed_or_fresh
 from eim_ros.errors import ConfigurationError, JointStateError
-from eim_ros.ik import ErrorCode, IKModel, Sampler
-from eim_ros.ik.samples import to_mapping
+from eim_ros.ik import ErrorCode, IKModel, Sampler, Samples
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.numerics.strict_json import to_json
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "add_sample_flags", "exit_code", "run", "sampled", "wanted_pose"]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,6 +29,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "sample", help="configurations for a pose, of a model or a robot", description=__doc__
     )
+    add_sample_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def add_sample_flags(parser: argparse.ArgumentParser) -> None:
+    """Add all flags of a request that is answered here."""
     add = parser.add_argument
     add_query_flags(parser)
     add_constraint_flags(parser)
@@ -43,13 +49,27 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
     add("--orientation-tolerance", type=float, default=1e-6, metavar="RAD", help="[rad] (default %(default)s)")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
+    samples = sampled(args)[1]
+    if args.json:
+        print(to_json(samples.to_dict()))
+    else:
+        print_configurations(samples, args.samples)
+    return exit_code("eim sample", samples)
+
+
+def wanted_pose(args: argparse.Namespace) -> npt.NDArray[np.float64]:
+    """(4, 4) of --pose."""
     check_pose_length(args)
-    pose = pose_from(args.pose[:3], args.pose[3:] or None)
+    return pose_from(args.pose[:3], args.pose[3:] or None)
+
+
+def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
+    """The robot and the answer that the flags of `add_sample_flags` ask for."""
+    pose = wanted_pose(args)
     constraints, order, posture = constraints_from(args), order_from(args), posture_from(args)
     sampler = _sampler(args)
     if args.near is not None and len(args.near) != sampler.robot.dof:
@@ -72,12 +92,13 @@ def run(args: argparse.Namespace) -> int:
         constraints=constraints,
         posture=posture,
     )
-    if args.json:
-        print(to_json(to_mapping(samples)))
-    else:
-        print_configurations(samples, args.samples)
+    return sampler.robot, samples
+
+
+def exit_code(verb: str, samples: Samples) -> int:
+    """0 with a valid configuration, else 1; what is short of success is told."""
     if samples.error_code != ErrorCode.SUCCESS:
-        print(f"eim sample: {samples.error_code.name}: {samples.message}", file=sys.stderr)
+        print(f"{verb}: {samples.error_code.name}: {samples.message}", file=sys.stderr)
     return 0 if samples.valid.any() else 1
 
 

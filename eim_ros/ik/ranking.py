@@ -16,7 +16,7 @@ from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import is_number
 
-__all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "limit_margin", "manipulability"]
+__all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "limit_margin"]
 
 FloatArray = npt.NDArray[np.float64]
 Order: TypeAlias = str | Mapping[str, float]
@@ -133,19 +133,8 @@ class Ranking:
             assert self.posture is not None
             return self.posture.costs(robot, positions)
         if name == "manipulability":
-            return -manipulability(robot, positions, self.position_only)
+            return -robot.manipulability(positions, self.position_only)
         return -limit_margin(robot, positions)
-
-
-def manipulability(robot: Robot, positions: FloatArray, position_only: bool = False) -> FloatArray:
-    """Yoshikawa's measure (n,): the product of the singular values of the Jacobian, zero where it is singular.
-
-    Of the six rows, or with `position_only` of the three of the position; of the largest dof singular values where the
-    arm has fewer joints than that.
-    """
-    jacobians = robot.jacobian(positions).reshape(len(positions), 6, robot.dof)
-    rows = jacobians[:, :3] if position_only else jacobians
-    return np.asarray(np.linalg.svd(rows, compute_uv=False).prod(axis=-1))
 
 
 def limit_margin(robot: Robot, positions: FloatArray) -> FloatArray:

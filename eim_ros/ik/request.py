@@ -10,12 +10,13 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, JointStateError
+from eim_ros.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.ranking import Order
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.pose import check_pose, pose_from
+from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.numerics.arguments import as_numbers, checked_flag
 
 __all__ = ["MOST_SAMPLES", "SampleOptions", "SampleRequest", "check_numbers", "checked_configuration"]
@@ -49,7 +50,8 @@ class SampleRequest:
     Attributes
     ----------
     pose : (4, 4) array_like
-        Wanted pose of the tip in the base frame.
+        Wanted pose of the tip in the base frame, also in any of the forms of `pose_forms.FORMS`; of a position (3,)
+        alone any orientation will do.
     n : int
         Number of configurations, 1 to 1000000.
     random_seed : int, optional
@@ -110,6 +112,11 @@ class SampleRequest:
             self.n, self.random_seed, self.position_tolerance, self.orientation_tolerance, self.timeout, self.explore
         )
         put = object.__setattr__
+        if is_position(self.pose):
+            if self.position_only is not None and not self.position_only:
+                raise PoseError("a position has no orientation, which position_only=False asks for", self.pose)
+            put(self, "position_only", True)
+            put(self, "pose", pose_from(self.pose))
         put(self, "pose", _frozen(check_pose(self.pose)))
         if isinstance(self.near, np.ndarray):
             put(self, "near", _frozen(self.near.copy()))

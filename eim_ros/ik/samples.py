@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,11 @@ import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.samples_table import html_table
 from eim_ros.numerics.strict_json import finite
 from eim_ros.solver import NO_EXPERT
 
-__all__ = ["NO_EXPERT", "GivenDensity", "Samples", "to_mapping"]
+__all__ = ["NO_EXPERT", "GivenDensity", "Samples"]
 
 TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
 
@@ -102,20 +104,36 @@ class Samples:
         is_known = self.known_log_prob is not None or self.density is None or "log_prob" in self.__dict__
         return 0.0 if is_known or self.density is None else self.density.seconds(len(self))
 
+    @property
+    def q(self) -> npt.NDArray[np.float64]:
+        """`positions`, by the short name."""
+        return self.positions
+
     def __len__(self) -> int:
         return len(self.positions)
 
+    def __getitem__(self, index: Any) -> npt.NDArray[np.float64]:
+        """One configuration (dof,), or those of a slice or mask (k, dof), as of `positions`."""
+        return np.asarray(self.positions[index])
 
-def to_mapping(samples: Samples) -> dict[str, Any]:
-    """JSON-compatible, under the field names of the service's response: rows as lists, None for what is not finite."""
-    columns = ("positions", "log_prob", "position_error", "orientation_error")
-    return {
-        "error_code": int(samples.error_code),
-        "message": samples.message,
-        "joint_names": list(samples.joint_names),
-        "n": len(samples),
-        **{name: finite(getattr(samples, name)) for name in columns},
-        "valid": samples.valid.tolist(),
-        "expert": samples.expert.tolist(),
-        "elapsed": finite(samples.elapsed),
-    }
+    def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
+        """The configurations (dof,), one after the other."""
+        return iter(self.positions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-compatible, under the names of the service's response: rows as lists, None for what is not finite."""
+        columns = ("positions", "log_prob", "position_error", "orientation_error")
+        return {
+            "error_code": int(self.error_code),
+            "message": self.message,
+            "joint_names": list(self.joint_names),
+            "n": len(self),
+            **{name: finite(getattr(self, name)) for name in columns},
+            "valid": self.valid.tolist(),
+            "expert": self.expert.tolist(),
+            "elapsed": finite(self.elapsed),
+        }
+
+    def _repr_html_(self) -> str:
+        """The first rows as a table, for notebooks."""
+        return html_table(self)

@@ -44,8 +44,10 @@ def number_from_zero(value: object, name: str) -> float:
     return float(value)
 
 
-def checked_generator(rng: np.random.Generator) -> np.random.Generator:
-    """The generator; `RobotError` if it is none."""
+def checked_generator(rng: np.random.Generator | None) -> np.random.Generator:
+    """The generator, a fresh one for None; `RobotError` if it is none."""
+    if rng is None:
+        return np.random.default_rng()
     if not isinstance(rng, np.random.Generator):
         raise RobotError(f"rng must be a numpy Generator, as numpy.random.default_rng() makes it, got {rng!r}", rng)
     return rng

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import PoseError
+from eim_ros.kinematics.pose_forms import FORMS, taken_apart
 from eim_ros.numerics.arguments import as_numbers
 from eim_ros.solver import first_not_rigid
 
@@ -39,8 +41,10 @@ EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # of the products of a rotation's columns
 LONGEST = 1e100  # [m]: squares must not overflow
 
 
-def pose_from(position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = None) -> FloatArray:
-    """Transform (4, 4) of a position [m] and a quaternion.
+def pose_from(
+    position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = None, *, rpy: npt.ArrayLike | None = None
+) -> FloatArray:
+    """Transform (4, 4) of a position [m] and a quaternion, or angles.
 
     Parameters
     ----------
@@ -48,9 +52,21 @@ def pose_from(position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = N
         [m], finite.
     quaternion_xyzw : (4,) array_like, optional
         Unit length within 1e-3 (normalised here); default no rotation.
+    rpy : (3,) array_like, optional
+        Roll, pitch, yaw [rad] in place of the quaternion: turns about the fixed x, then y, then z, as in a URDF.
+
+    Raises
+    ------
+    PoseError
+        If numbers are missing or not finite, the quaternion has another length, or both orientations are given.
     """
     transform = np.eye(4)
     transform[:3, 3] = _finite(position, 3, "position")
+    if rpy is not None:
+        if quaternion_xyzw is not None:
+            raise PoseError("an orientation is given as a quaternion or as rpy, not as both", rpy)
+        transform[:3, :3] = _rotation_from_rpy(_finite(rpy, 3, "rpy"))
+        return transform
     if quaternion_xyzw is None:
         return transform
     quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw")
@@ -66,6 +82,11 @@ def pose_from(position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = N
         [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
     ]
     return transform
+
+
+def _rotation_from_rpy(rpy: FloatArray) -> FloatArray:
+    roll, pitch, yaw = rotations_from(np.diag(rpy))  # about x, y and z
+    return np.asarray(yaw @ pitch @ roll)
 
 
 def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
@@ -115,15 +136,16 @@ def rotation_vectors(rotations: FloatArray) -> FloatArray:
 def check_pose(transform: npt.ArrayLike) -> FloatArray:
     """A copy of the transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-4.
 
-    A rotation off by less, from rounding, is replaced by the nearest one, so that errors are measured against a pose
-    that can be reached.
+    A pose in another of the forms that `pose_forms.FORMS` lists becomes a transform. A rotation off by less, from
+    rounding, is replaced by the nearest one, so that errors are measured against a pose that can be reached.
     """
+    given = transform if isinstance(transform, np.ndarray) and transform.shape == (4, 4) else _transform(transform)
     try:
-        pose = np.array(as_numbers(transform))
+        pose = np.array(as_numbers(given))
     except (TypeError, ValueError) as error:
         raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
     if pose.shape != (4, 4):
-        raise PoseError(f"a pose must be a (4, 4) transform, got shape {pose.shape}", transform)
+        raise PoseError(f"a pose must be {FORMS}; got shape {pose.shape}", transform)
     if first_not_rigid(pose[None], EXACT):
         return pose
     if not np.isfinite(pose).all():
@@ -144,16 +166,36 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
 
 
 def check_poses(transforms: npt.ArrayLike) -> FloatArray:
-    """At least one transform, (n, 4, 4), each as `check_pose` returns it."""
+    """At least one transform, (n, 4, 4), each as `check_pose` returns it; a sequence may hold any form of a pose."""
     try:
         poses = np.array(as_numbers(transforms))
     except (TypeError, ValueError) as error:
-        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", transforms) from error
+        poses = _each_form(transforms, error)
+    if poses.ndim == 2 and poses.shape[1] == 7:
+        poses = _each_form(poses, None)
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
-        raise PoseError(f"expected poses of shape (n, 4, 4), n >= 1, got {poses.shape}", transforms)
+        raise PoseError(f"expected poses of shape (n, 4, 4) or (n, 7), n >= 1, got {poses.shape}", transforms)
     for i in range(first_not_rigid(poses, EXACT), len(poses)):
         poses[i] = check_pose(poses[i])
     return poses
+
+
+def _each_form(poses: npt.ArrayLike, cause: Exception | None) -> FloatArray:
+    if not isinstance(poses, (list, tuple, np.ndarray)) or not len(poses):
+        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", poses) from cause
+    return np.array([check_pose(pose) for pose in poses])
+
+
+def _transform(pose: npt.ArrayLike) -> Any:
+    """(4, 4) of a pose in any form."""
+    transform, orientation = taken_apart(pose)
+    if orientation is None:
+        return transform
+    if np.shape(orientation) != (3, 3):
+        return pose_from(transform, orientation)
+    joined = pose_from(transform)
+    joined[:3, :3] = _array(orientation, "a rotation")
+    return joined
 
 
 def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:

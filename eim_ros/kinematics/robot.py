@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from eim_ros.errors import RobotError
 from eim_ros.kinematics.arguments import checked_generator, positive_number, whole_number
-from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.pose import check_pose, pose_from
+from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.kinematics.serial_arm import SerialArm
 from eim_ros.kinematics.task import TaskOptions, make_task, redundancy, transforms
 from eim_ros.solver import Effort, Spread, Task
@@ -137,7 +138,7 @@ class Robot(SerialArm):
         solutions: npt.ArrayLike,
         pose: npt.ArrayLike,
         n: int,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         *,
         step: float = 0.4,
         finest: float | None = None,
@@ -155,7 +156,8 @@ class Robot(SerialArm):
         pose : (4, 4) array_like
         n : int
             Most solutions wanted, 0 to 1000000.
-        rng : numpy Generator
+        rng : numpy Generator, optional
+            Fresh if missing.
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 of it from all others, in Euclidean distance.
         finest : float, optional
@@ -223,18 +225,32 @@ class Robot(SerialArm):
     def solve(
         self,
         pose: npt.ArrayLike,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         *,
         max_restarts: int = MAX_RESTARTS,
         **asked: Unpack[TaskOptions],
     ) -> Refinement:
-        """One solution of one pose from uniform random seeds, or the best attempt of all restarts (n = 1)."""
+        """One solution of one pose from uniform random seeds, or the best attempt of all restarts (n = 1).
+
+        Parameters
+        ----------
+        pose : (4, 4) array_like
+            Or in any of the forms of `pose_forms.FORMS`; with a position (3,) alone any orientation will do.
+        rng : numpy Generator, optional
+            Fresh if missing.
+        max_restarts : int
+            Most seeds, 1 to 1000000.
+        **asked
+            See `TaskOptions`.
+        """
+        if is_position(pose):
+            pose, asked = pose_from(pose), {**asked, "position_only": True}
         return self._solve(check_pose(pose)[None], rng, max_restarts, asked)
 
     def solve_many(
         self,
         poses: npt.ArrayLike,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         *,
         max_restarts: int = MAX_RESTARTS,
         **asked: Unpack[TaskOptions],
@@ -243,7 +259,7 @@ class Robot(SerialArm):
         return self._solve(transforms(poses), rng, max_restarts, asked)
 
     def _solve(
-        self, targets: FloatArray, rng: np.random.Generator, max_restarts: int, asked: TaskOptions
+        self, targets: FloatArray, rng: np.random.Generator | None, max_restarts: int, asked: TaskOptions
     ) -> Refinement:
         max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(rng)
         task, effort = self._restarts(asked) if asked else self._plain_restarts

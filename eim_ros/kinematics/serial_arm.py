@@ -6,9 +6,9 @@ Frames: poses and Jacobians are of the tip link in the base link's frame. Angles
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,19 @@ __all__ = ["SerialArm"]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 ArmT = TypeVar("ArmT", bound="SerialArm")
+
+SOLVING = "robot.solve(pose) gives one solution, eim_ros.ik.Sampler.of(robot).sample(pose) all of them"
+DRAWING = "`eim draw --robot NAME --pose ...` draws its solutions, eim_ros.viz.arm_picture.draw_solutions from Python"
+NAMING = "its joints are robot.joint_names, robot.dof is their number"
+INSTEAD = {
+    **dict.fromkeys(("ik", "inverse", "inverse_kinematics", "solve_ik", "ikine", "compute_ik"), SOLVING),
+    **dict.fromkeys(("fkine", "forward_kinematics", "compute_fk"), "robot.forward(q), or robot.fk(q), gives its poses"),
+    **dict.fromkeys(("plot", "show", "draw", "visualize"), DRAWING),
+    **dict.fromkeys(("joints", "n_joints", "num_joints", "nq", "n", "n_dof"), NAMING),
+    **dict.fromkeys(("jacob0", "jac"), "robot.jacobian(q) gives its Jacobians in the base frame"),
+    **dict.fromkeys(("lower_limits", "upper_limits", "joint_limits", "qlim"), "robot.lower and robot.upper are they"),
+    **dict.fromkeys(("random_q", "random", "sample"), "robot.random_configuration() gives one within the limits"),
+}  # names that other libraries have
 
 MOST_CONFIGURATIONS = 2_000_000_000  # that may be asked for at once; memory ends before
 
@@ -106,7 +119,7 @@ class SerialArm:
 
     @classmethod
     def load(cls: type[ArmT], name_or_path: str | Path, base: str | None = None, tip: str | None = None) -> ArmT:
-        """A shipped robot by name (iiwa14, panda, planar3, planar5, planar10, ur5), or any URDF by path."""
+        """A shipped robot by name (see `SHIPPED_ROBOTS`), or any URDF by path."""
         if str(name_or_path) in SHIPPED_ROBOTS:
             return cls.from_urdf(shipped_urdf(str(name_or_path)), base, tip)
         try:
@@ -154,11 +167,25 @@ class SerialArm:
         poses = self.chain.forward(rows)
         return poses[0] if single else poses
 
+    fk = forward
+
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one: linear rows [m], then angular [rad]."""
         rows, single = self._rows(q)
         jacobians = self.chain.jacobian(rows)
         return jacobians[0] if single else jacobians
+
+    def manipulability(self, q: npt.ArrayLike, position_only: bool = False) -> FloatArray:
+        """Yoshikawa's measure (n,) of configurations (n, dof): the product of the Jacobian's singular values.
+
+        It is zero where the arm is singular. Of the six rows, or with `position_only` of the three of the position; of
+        the largest dof singular values where the arm has fewer joints than that. Of one configuration (dof,) an array
+        of no dimension, which is as good as a number.
+        """
+        rows, single = self._rows(q)
+        jacobians = self.chain.jacobian(rows)
+        values = np.linalg.svd(jacobians[:, :3] if position_only else jacobians, compute_uv=False).prod(axis=-1)
+        return np.asarray(values[0] if single else values)
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
         """Points (n, n_points, 3), or (n_points, 3) of one: base, origin of each moving joint, tip [m]."""
@@ -173,10 +200,25 @@ class SerialArm:
         inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
 
-    def sample_configurations(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Configurations (n, dof), uniform within the limits."""
+    def random_configuration(self, rng: np.random.Generator | None = None) -> FloatArray:
+        """One configuration (dof,), uniform within the limits; the generator is fresh if missing."""
+        return np.asarray(self.sample_configurations(1, rng)[0])
+
+    def sample_configurations(self, n: int, rng: np.random.Generator | None = None) -> FloatArray:
+        """Configurations (n, dof), uniform within the limits; the generator is fresh if missing."""
         shares = checked_generator(rng).random((whole_number(n, 0, "n", MOST_CONFIGURATIONS), self.dof))
         return self.lower + (self.upper - self.lower) * shares
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy in another process needs: the compiled chain is made anew there."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    if not TYPE_CHECKING:  # a type checker knows what is missing by itself
+
+        def __getattr__(self, name: str) -> Any:
+            """`AttributeError` that says what does what other libraries call by this name."""
+            instead = f"; {INSTEAD[name]}" if name in INSTEAD else ""
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
         """Contiguous float64 rows (n, dof), and whether one row was given."""

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, RobotError
 from eim_ros.kinematics.arguments import number_from_zero
-from eim_ros.kinematics.pose import check_pose, check_poses
+from eim_ros.kinematics.pose import check_pose, check_poses, pose_from
+from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.numerics.arguments import as_numbers, checked_flag
 from eim_ros.solver import Task
 
@@ -26,7 +27,7 @@ class TaskOptions(TypedDict, total=False):
     """Keywords of the methods of `Robot` that take a pose.
 
     position_only : bool
-        Whether any orientation will do.
+        Whether any orientation will do; it will where the pose is a position alone.
     tolerances : (6,) array_like
         How far the tip may be off along x, y, z [m], and turned about x, y, z [rad], of the wanted pose's frame;
         infinite where it is free. Errors are then what is beyond. The turn is measured as a twist about the axis of the
@@ -107,10 +108,10 @@ def make_task(
     RobotError
         If the position or the orientation tolerance is no number of at least 0.
     """
-    position_only = checked_flag(position_only, "position_only", RobotError)
+    position_only = checked_flag(position_only, "position_only", RobotError) or is_position(pose)
     return Task(
         bounds,
-        check_pose(pose),
+        check_pose(pose_from(pose) if is_position(pose) else pose),
         position_only,
         checked_tolerances(tolerances, position_only),
         number_from_zero(position_tolerance, "the position tolerance"),

@@ -1,12 +1,11 @@
 """One pose, many configurations: a picture of the arm in all of them, beside their joint values.
 
-The picture is a PNG of 1600 x 800 pixels. Colours tell groups of configurations: each around the solid arm that
-stands for it (see `representatives.py`), or groups of experts where those are given.
+The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours tell groups of configurations: each around the solid arm
+that stands for it (see `representatives.py`), or groups of experts where those are given.
 """
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 
@@ -19,9 +18,9 @@ from eim_ros.errors import DataError
 from eim_ros.ik import NO_EXPERT
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import check_pose
-from eim_ros.numerics import write_atomically
 from eim_ros.viz.camera import Camera
 from eim_ros.viz.captions import draw_heading, draw_legend
+from eim_ros.viz.figure_file import write_figure
 from eim_ros.viz.joint_panel import draw_joint_panel
 from eim_ros.viz.palette import GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 from eim_ros.viz.representatives import group_arms
@@ -58,7 +57,7 @@ def draw_solutions(
     title: str | None = None,
     experts: npt.ArrayLike | None = None,
 ) -> None:
-    """Draw the arm in many configurations for one pose, and write the picture as PNG.
+    """Draw the arm in many configurations for one pose, and write the picture as PNG or SVG.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ def draw_solutions(
     shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_LINES)).round().astype(np.int64))
 
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=100, facecolor="white")
-    canvas = FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)
     oriented = len(rows) == 0 or float(np.median(robot.pose_errors(rows, target)[1])) < ORIENTATION_HELD
     _draw_scene(figure, robot, target, oriented, arms[shown], [colours[i] for i in shown], arms[groups.representatives])
     drawn = np.concatenate([shown, groups.representatives])
@@ -103,9 +102,7 @@ def draw_solutions(
     figure.text(PANEL[0] - 0.03, 0.812, "Joint values within their limits", fontsize=17, fontweight="bold", color=INK)
     draw_legend(figure, groups, 0.145, PANEL[0] - 0.03)
     draw_heading(figure, robot, len(rows), target, oriented, title or "")
-    buffer = io.BytesIO()
-    canvas.print_png(buffer)  # type: ignore[no-untyped-call]
-    write_atomically(path, buffer.getvalue())
+    write_figure(figure, path)
 
 
 def _draw_scene(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from eim_ros.experiments.line_reaching import LineReachingResult
-from eim_ros.numerics.atomic_file import write_atomically
+from eim_ros.viz.figure_file import new_figure, write_figure
 from eim_ros.viz.planar_arms import draw_arms, draw_task
 
 __all__ = ["draw_planar_demo"]
@@ -41,8 +38,7 @@ def draw_planar_demo(
     path : str or Path
     """
     panels = {"the expert": result.test[: len(next(iter(samples.values())))], **samples}
-    figure = Figure(figsize=(4.2 * len(panels), 4.8), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(4.2 * len(panels), 4.8)
     for place, (name, q) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         draw_task(place, result.task)
         draw_arms(place, result.arm, torch.as_tensor(q), COLOURS.get(name, "#555555"))
@@ -54,6 +50,4 @@ def draw_planar_demo(
         place.set_title(title, fontsize=9)
         place.set_xlim(-2.5, 9.0)
         place.set_ylim(-8.0, 8.0)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+    write_figure(figure, path)

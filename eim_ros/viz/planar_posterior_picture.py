@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from eim_ros.distributions import GaussianMixture
-from eim_ros.numerics import write_atomically
 from eim_ros.planar import PlanarArm
 from eim_ros.targets import PlanarRobot
+from eim_ros.viz.figure_file import new_figure, write_figure
 from eim_ros.viz.palette import GROUP_COLOURS, INK, LIMITS, MUTED, NO_GROUP_COLOUR
 
 __all__ = ["draw_planar_posterior"]
@@ -52,8 +49,7 @@ def draw_planar_posterior(
     q, component = mixture.sample_with_components(N_SAMPLES, generator)
     nearest = target.nearest_goal(q)
     n = len(target.goals)
-    figure = Figure(figsize=(3.6 * n, 4.2), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(3.6 * n, 4.2)
     for goal, axes in enumerate(figure.subplots(1, n, squeeze=False)[0]):
         here = nearest == goal
         _draw_goal(axes, target, goal, q[here], component[here])
@@ -63,9 +59,7 @@ def draw_planar_posterior(
         axes.set_title(f"{100.0 * share:.1f} % of the mass{reached}", fontsize=9, color=INK)
     if title:
         figure.suptitle(title, fontsize=11, color=INK)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
+    write_figure(figure, path)
 
 
 def _draw_goal(axes: Axes, target: PlanarRobot, goal: int, q: Tensor, component: Tensor) -> None:

@@ -8,7 +8,7 @@ from ik.arms import arm_of
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import Posture
-from eim_ros.ik.ranking import ORDERS, Ranking, limit_margin, manipulability
+from eim_ros.ik.ranking import ORDERS, Ranking, limit_margin
 
 
 def configurations(name: str = "panda", n: int = 50) -> np.ndarray:
@@ -20,11 +20,11 @@ def test_manipulability_is_the_root_of_the_determinant() -> None:
     jacobian = robot.jacobian(q)
     for rows, position_only in ((jacobian, False), (jacobian[:, :3], True)):
         expected = np.sqrt(np.linalg.det(rows @ np.swapaxes(rows, 1, 2)))
-        np.testing.assert_allclose(manipulability(robot, q, position_only), expected, rtol=1e-8)
+        np.testing.assert_allclose(robot.manipulability(q, position_only), expected, rtol=1e-8)
 
 
 def test_stretched_arm_is_singular() -> None:
-    assert manipulability(arm_of("planar3"), np.zeros((1, 3)), position_only=True) == pytest.approx(0.0, abs=1e-12)
+    assert arm_of("planar3").manipulability(np.zeros((1, 3)), position_only=True) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_margin_is_one_amid_the_ranges_and_zero_at_a_limit() -> None:

@@ -10,7 +10,6 @@ import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
 from eim_ros.ik import NO_EXPERT, ErrorCode, Sampler
-from eim_ros.ik.samples import to_mapping
 
 SERVICE = Path(__file__).resolve().parents[2] / "srv" / "SampleIK.srv"
 
@@ -23,12 +22,12 @@ def response_lines() -> list[str]:
 def test_names_are_those_of_the_response() -> None:
     samples = sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 4, 0)
     fields = [line.split()[1] for line in response_lines() if "=" not in line]
-    assert list(to_mapping(samples)) == fields
+    assert list(samples.to_dict()) == fields
 
 
 def test_mapping_survives_json() -> None:
     samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 4, 0)
-    answer = json.loads(json.dumps(to_mapping(samples), allow_nan=False))
+    answer = json.loads(json.dumps(samples.to_dict(), allow_nan=False))
     assert answer["n"] == len(samples) == 4
     assert np.array_equal(answer["positions"], samples.positions)
     for name in ("log_prob", "position_error", "orientation_error", "valid", "expert"):
@@ -97,3 +96,22 @@ def test_error_codes_are_those_of_moveit_and_of_the_service() -> None:
     served = {name.strip(): int(value) for name, value in constants.items()}
     assert served.pop("NO_EXPERT") == NO_EXPERT
     assert served == moveit
+
+
+def test_answer_is_a_sequence_of_configurations() -> None:
+    samples = sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 6, 0)
+    assert samples.q is samples.positions
+    assert np.array_equal(list(samples), samples.positions)
+    assert np.array_equal(samples[2], samples.positions[2])
+    assert np.array_equal(samples[-2:], samples.positions[-2:])
+    assert len(samples[samples.valid]) == 6
+    with pytest.raises(IndexError):
+        samples[6]
+
+
+def test_notebook_shows_a_row_for_each_of_the_first_configurations() -> None:
+    samples = Sampler.of("panda").sample(reachable_pose(arm_of("panda")), 25, 0)
+    table = samples._repr_html_()
+    assert table.count("<tr>") == 11  # a head and ten rows
+    assert "panda_joint7" in table
+    assert "10 of 25 are shown" in table

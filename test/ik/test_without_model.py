@@ -12,7 +12,6 @@ from ik.arms import ARMS, arm_and_oracle, arm_of, reachable_pose
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import NO_EXPERT, ErrorCode, Sampler, sample_batch, sample_path
-from eim_ros.ik.samples import to_mapping
 from eim_ros.kinematics import Robot
 
 ENOUGH = 60.0  # [s]
@@ -70,7 +69,7 @@ def test_nothing_is_preferred_and_no_density_known() -> None:
     assert (sampler.n_experts, sampler.prefers, sampler.context_kind) == (0, False, "pose")
     assert np.isnan(samples.log_prob).all()
     assert (samples.expert == NO_EXPERT).all()
-    assert to_mapping(samples)["log_prob"] == [None] * 20
+    assert samples.to_dict()["log_prob"] == [None] * 20
 
 
 def test_seed_decides_the_answer() -> None:

@@ -1,0 +1,62 @@
+"""What other libraries call things: it works here, or the error says what to write instead."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from eim_ros.kinematics import Robot
+
+ROBOT = Robot.load("panda")
+
+
+def test_short_names_are_the_long_ones() -> None:
+    q = ROBOT.random_configuration(np.random.default_rng(0))
+    assert q.shape == (7,)
+    assert ROBOT.within_limits(q).all()
+    np.testing.assert_array_equal(ROBOT.fk(q), ROBOT.forward(q))
+    assert np.array_equal(ROBOT.limits.lower, ROBOT.lower)
+
+
+def test_manipulability_of_one_is_that_of_many() -> None:
+    q = ROBOT.sample_configurations(5, np.random.default_rng(1))
+    assert ROBOT.manipulability(q[2]) == ROBOT.manipulability(q)[2]
+    jacobian = ROBOT.jacobian(q[2])
+    # rounding of a determinant of six rows
+    assert float(ROBOT.manipulability(q[2])) == pytest.approx(np.sqrt(np.linalg.det(jacobian @ jacobian.T)), rel=1e-10)
+
+
+def test_without_a_generator_each_call_is_a_fresh_one() -> None:
+    assert not np.array_equal(ROBOT.random_configuration(), ROBOT.random_configuration())
+    assert ROBOT.solve(ROBOT.fk(ROBOT.random_configuration())).converged.all()
+
+
+@pytest.mark.parametrize(
+    ("guess", "instead"),
+    [
+        ("ik", r"Sampler\.of\(robot\)\.sample\(pose\)"),
+        ("ikine", r"robot\.solve\(pose\)"),
+        ("plot", "eim draw"),
+        ("qlim", r"robot\.lower"),
+        ("n_joints", r"robot\.dof"),
+        ("compute_fk", r"robot\.forward"),
+    ],
+)
+def test_other_names_lead_to_ours(guess: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=instead):
+        getattr(ROBOT, guess)
+
+
+def test_what_is_never_guessed_is_just_missing() -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
+        ROBOT.nonsense
+    assert not hasattr(ROBOT, "__array__")
+
+
+def test_a_robot_is_copied_whole() -> None:
+    q = ROBOT.random_configuration(np.random.default_rng(2))
+    for twin in (copy.copy(ROBOT), pickle.loads(pickle.dumps(ROBOT))):
+        np.testing.assert_array_equal(twin.forward(q), ROBOT.forward(q))
