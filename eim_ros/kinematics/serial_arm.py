@@ -16,7 +16,7 @@ import numpy.typing as npt
 from eim_ros.errors import RobotError
 from eim_ros.kinematics.arguments import checked_generator, number_from_zero, whole_number
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
-from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, shipped_urdf
+from eim_ros.kinematics.shipped import robot_path
 from eim_ros.kinematics.task import JointLimits
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
 from eim_ros.numerics.arguments import as_numbers
@@ -119,17 +119,22 @@ class SerialArm:
 
     @classmethod
     def load(cls: type[ArmT], name_or_path: str | Path, base: str | None = None, tip: str | None = None) -> ArmT:
-        """A shipped robot by name (see `SHIPPED_ROBOTS`), or any URDF by path."""
-        if str(name_or_path) in SHIPPED_ROBOTS:
-            return cls.from_urdf(shipped_urdf(str(name_or_path)), base, tip)
-        try:
-            return cls.from_urdf(name_or_path, base, tip)
-        except RobotError as error:
-            text = str(name_or_path)
-            if text.isidentifier():
-                shipped = ", ".join(SHIPPED_ROBOTS)
-                raise RobotError(f"no shipped robot {text!r} (there are {shipped}), and {error}", text) from error
-            raise
+        """A robot by its name or its file.
+
+        Parameters
+        ----------
+        name_or_path : str or Path
+            A shipped robot (see `SHIPPED_ROBOTS`), or the path of a URDF; where xacro is installed also that of a xacro;
+            where `robot_descriptions` is installed also a name of that package, such as "ur5_description".
+        base, tip : str, optional
+            See `from_urdf`.
+
+        Raises
+        ------
+        RobotError
+            If there is no such robot, or as `from_urdf`.
+        """
+        return cls.from_urdf(robot_path(name_or_path), base, tip)
 
     @property
     def dof(self) -> int:

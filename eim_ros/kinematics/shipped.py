@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import os
 from pathlib import Path
 
@@ -9,7 +11,22 @@ from eim_ros.errors import RobotError
 
 __all__ = ["SHIPPED_ROBOTS", "robot_path", "share_path", "shipped_urdf"]
 
-SHIPPED_ROBOTS = ("iiwa14", "panda", "planar3", "planar5", "planar10", "ur5")
+SHIPPED_ROBOTS = (
+    "fetch",
+    "gen3",
+    "iiwa14",
+    "panda",
+    "planar3",
+    "planar5",
+    "planar10",
+    "sawyer",
+    "ur3e",
+    "ur5",
+    "ur5e",
+    "ur10e",
+    "xarm7",
+)
+DESCRIPTIONS = "robot_descriptions"  # a package of many robots, by names such as ur5_description
 
 
 def share_path(relative: str) -> Path:
@@ -43,5 +60,39 @@ def shipped_urdf(name: str) -> Path:
 
 
 def robot_path(name_or_path: str | Path) -> Path:
-    """Path of a robot's URDF, given as such or by the name of a shipped robot."""
-    return shipped_urdf(str(name_or_path)) if str(name_or_path) in SHIPPED_ROBOTS else Path(name_or_path)
+    """Path of a robot's URDF, given as such, by the name of a shipped robot, or by one of `robot_descriptions`.
+
+    Raises
+    ------
+    RobotError
+        For a name that is none of them, with those that are nearest to it.
+    """
+    name = str(name_or_path)
+    if name in SHIPPED_ROBOTS:
+        return shipped_urdf(name)
+    if not name.isidentifier() or Path(name).exists():
+        return Path(name_or_path)
+    described = _described(name)
+    if described is not None:
+        return described
+    near = difflib.get_close_matches(name, SHIPPED_ROBOTS, n=2)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise RobotError(
+        f"no shipped robot {name!r}: {meant}There are {', '.join(SHIPPED_ROBOTS)}; any other by the path of its URDF, "
+        f"or by its name in {DESCRIPTIONS} where that is installed",
+        name,
+    )
+
+
+def _described(name: str) -> Path | None:
+    """The file of a robot of `robot_descriptions`, which fetches it first where it has to; None where there is none."""
+    try:
+        module = importlib.import_module(f"{DESCRIPTIONS}.{name}")
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:  # of what it fetches by: no network, no disk
+        raise RobotError(f"{DESCRIPTIONS} cannot bring {name!r}: {error}", name) from error
+    path = getattr(module, "URDF_PATH", None) or getattr(module, "XACRO_PATH", None)
+    if path is None:
+        raise RobotError(f"{DESCRIPTIONS} has no URDF of {name!r}, only MJCF, which is not read: convert it", name)
+    return Path(path)

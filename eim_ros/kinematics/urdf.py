@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element
 
 from eim_ros.errors import RobotError
 from eim_ros.kinematics.link_tree import Mimic, UrdfJoint, UrdfTree, listed
+from eim_ros.kinematics.xacro_file import expanded_xacro
 from eim_ros.numerics.arguments import checked_path
 
 __all__ = ["parse_urdf", "read_urdf_source"]
@@ -21,12 +22,15 @@ SHAPES = ("box", "cylinder", "sphere", "capsule")
 
 
 def read_urdf_source(source: str | Path) -> str | bytes:
-    """XML: the source itself when it starts with '<', else the content of the file it names, in whatever encoding."""
+    """XML: the source itself when it starts with '<', else the content of the file it names, in whatever encoding.
+
+    A file that ends in .xacro is expanded.
+    """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
     path = checked_path(source, RobotError).expanduser()
     if path.suffix == ".xacro":
-        raise RobotError(f"{path} is a xacro file; expand it first: xacro {path.name} > {path.stem}", str(path))
+        return expanded_xacro(path)
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:

@@ -69,7 +69,7 @@ def test_any_urdf_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--robot", "nobody"), "no shipped robot 'nobody' (there are"),
+        (("--robot", "nobody"), "no shipped robot 'nobody': There are"),
         (("--robot", "arm/none.urdf"), "cannot read robot description 'arm/none.urdf': No such file"),
         (("--robot", "planar3", "--tip", "hand"), "no tip link 'hand'; its links:"),
         (("--robot", "planar3", "--base", "foot"), "no base link 'foot'"),

@@ -49,12 +49,21 @@ def test_panda_follows_its_denavit_hartenberg_table() -> None:
     assert (robot.lower[3], robot.upper[3], robot.upper[5]) == (-3.0718, -0.0698, 3.7525)
 
 
-def test_ur5_follows_its_denavit_hartenberg_table() -> None:
-    robot = Robot.load("ur5")
-    a, d = [0, -0.425, -0.39225, 0, 0, 0], [0.089159, 0, 0, 0.10915, 0.09465, 0.0823]
+UNIVERSAL = {
+    "ur5": (0.425, 0.39225, 0.089159, 0.10915, 0.09465, 0.0823),
+    "ur3e": (0.24355, 0.2132, 0.15185, 0.13105, 0.08535, 0.0921),
+    "ur5e": (0.425, 0.3922, 0.1625, 0.1333, 0.0997, 0.0996),
+    "ur10e": (0.6127, 0.57155, 0.1807, 0.17415, 0.11985, 0.11655),
+}  # -a2, -a3, d1, d4, d5, d6 [m]: the maker's tables
+
+
+@pytest.mark.parametrize("name", UNIVERSAL)
+def test_universal_robots_follow_their_denavit_hartenberg_tables(name: str) -> None:
+    robot, (a2, a3, d1, d4, d5, d6) = Robot.load(name), UNIVERSAL[name]
+    a, d = [0, -a2, -a3, 0, 0, 0], [d1, 0, 0, d4, d5, d6]
     alpha = np.array([1, 0, 0, 1, -1, 0]) * np.pi / 2
     for q in robot.sample_configurations(20, np.random.default_rng(0)):
-        pose = np.eye(4)
+        pose = np.diag([-1.0, -1.0, 1.0, 1.0])  # the controller's base in base_link
         for i in range(6):
             (ct, st), (ca, sa) = ((np.cos(x), np.sin(x)) for x in (q[i], alpha[i]))
             pose = pose @ [
@@ -67,6 +76,37 @@ def test_ur5_follows_its_denavit_hartenberg_table() -> None:
     assert robot.tip_link == "tool0"
     np.testing.assert_array_equal(robot.upper, np.pi)
     np.testing.assert_array_equal(robot.lower, -np.pi)
+
+
+def test_xarm7_is_at_its_zero_position_as_in_the_maker_s_manual() -> None:
+    robot = Robot.load("xarm7")
+    pose = robot.forward(np.zeros(7))
+    np.testing.assert_allclose(pose[:3, 3], [0.206, 0.0, 0.1205], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(pose[:3, :3], np.diag([1.0, -1.0, -1.0]), rtol=0, atol=1e-15)  # roll of half a turn
+
+
+def test_sawyer_is_at_its_zero_position() -> None:
+    robot = Robot.load("sawyer")
+    pose = robot.forward(np.zeros(7))
+    np.testing.assert_allclose(pose[:3, 3], [1.0155, 0.1603, 0.317], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(pose[:3, 2], [1.0, 0.0, 0.0], rtol=0, atol=1e-12)  # the hand points forward
+
+
+def test_gen3_stands_upright_at_zero() -> None:
+    robot = Robot.load("gen3")
+    pose = robot.forward(np.zeros(7))
+    height = 0.15643 + 0.12838 + 2 * 0.21038 + 0.20843 + 2 * 0.10593 + 0.061525
+    np.testing.assert_allclose(pose[:3, 3], [0.0, -0.0248501, height], rtol=0, atol=1e-12)
+    assert robot.continuous.tolist() == [True, False] * 3 + [True]
+
+
+def test_fetch_lifts_its_arm_by_its_torso() -> None:
+    robot = Robot.load("fetch")
+    assert robot.dof == 8
+    low = robot.forward(np.zeros(8))[:3, 3]
+    np.testing.assert_allclose(low, [1.1281, 0.0, 0.78601], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(robot.forward([0.3, *[0.0] * 7])[:3, 3] - low, [0.0, 0.0, 0.3], rtol=0, atol=1e-12)
+    assert Robot.load("fetch", base="torso_lift_link").dof == 7
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])
@@ -103,7 +143,8 @@ def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
         for j, second in enumerate(capsules.geometryObjects[:i]):
             if abs(int(first.parentJoint) - int(second.parentJoint)) > 2:
                 capsules.addCollisionPair(pin.CollisionPair(j, i))
-    rest = np.clip(np.zeros(robot.dof), robot.lower, robot.upper)
+    is_plain = model.nq == robot.dof  # of a continuous joint pinocchio has cosine and sine
+    rest = np.clip(np.zeros(robot.dof), robot.lower, robot.upper) if is_plain else pin.neutral(model)
     if name == "panda":
         rest = np.array([0, -np.pi / 4, 0, -3 * np.pi / 4, 0, np.pi / 2, np.pi / 4])
     assert not pin.computeCollisions(model, model.createData(), capsules, capsules.createData(), rest, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -162,14 +163,53 @@ def test_unreadable_files_are_refused_and_named(tmp_path: Path) -> None:
         (tmp_path / "missing.urdf", "missing.urdf.*No such file"),
         (tmp_path, "directory"),
         (binary, "no well-formed XML"),
-        (tmp_path / "arm.urdf.xacro", "xacro arm.urdf.xacro > arm.urdf"),
+        (tmp_path / "arm.urdf.xacro", "xacro cannot expand .*arm.urdf.xacro"),
         ("a\0b", "null byte"),
         ("", "directory"),
     ):
         with pytest.raises(RobotError, match=message):
             Robot.from_urdf(source)
-    with pytest.raises(RobotError, match="no shipped robot 'iiwa7' .*iiwa14, panda"):
+    with pytest.raises(RobotError, match="no shipped robot 'iiwa7': did you mean iiwa14.* There are .*iiwa14, panda"):
         Robot.load("iiwa7")
+
+
+def test_xacro_file_is_expanded(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf.xacro"
+    macro = '<xacro:property name="half" value="${pi/2}"/>'
+    text = changed('lower="-2"', 'lower="${-half}"').replace(
+        '<robot name="', '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" name="'
+    )
+    path.write_text(text.replace("<link", macro + "<link", 1))
+    assert Robot.load(path).lower[0] == -np.pi / 2
+    path.write_text(text)
+    with pytest.raises(RobotError, match="xacro cannot expand .*half.*where it needs arguments: xacro arm.urdf.xacro"):
+        Robot.load(path)
+
+
+def test_without_xacro_its_files_are_refused_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xacro", None)
+    with pytest.raises(RobotError, match="pip install xacro"):
+        Robot.load(tmp_path / "arm.xacro")
+
+
+def test_a_name_of_robot_descriptions_is_the_file_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package itself fetches its files from the net; this one of the same form has them."""
+    package = tmp_path / "robot_descriptions"
+    package.mkdir()
+    (tmp_path / "arm.urdf").write_text(SIMPLE)
+    (package / "__init__.py").write_text("")
+    (package / "arm_description.py").write_text(f"URDF_PATH = {str(tmp_path / 'arm.urdf')!r}")
+    (package / "beast_mj_description.py").write_text("MJCF_PATH = 'beast.xml'")
+    (package / "far_description.py").write_text("raise OSError('no network')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert Robot.load("arm_description").fingerprint == Robot.from_urdf(SIMPLE).fingerprint
+    for name, words in (
+        ("beast_mj_description", "only MJCF"),
+        ("far_description", "no network"),
+        ("arms", "no shipped"),
+    ):
+        with pytest.raises(RobotError, match=words):
+            Robot.load(name)
 
 
 def test_a_processed_xacro_loads() -> None:
