@@ -124,7 +124,7 @@ class SerialArm:
         Parameters
         ----------
         name_or_path : str or Path
-            A shipped robot (see `SHIPPED_ROBOTS`), or the path of a URDF; where xacro is installed also that of a xacro;
+            A shipped robot (see `SHIPPED_ROBOTS`), or the path of a URDF; where xacro is installed that of a xacro too;
             where `robot_descriptions` is installed also a name of that package, such as "ur5_description".
         base, tip : str, optional
             See `from_urdf`.
