@@ -31,7 +31,7 @@ __all__ = ["NearestRequest", "check_groups", "parse_nearest"]
 
 FloatArray = npt.NDArray[np.float64]
 
-NEAREST_SAMPLES = 32  # solutions of which the nearest is returned
+NEAREST_SAMPLES = 64  # solutions of which the nearest is returned
 
 
 @dataclass(frozen=True, eq=False)
