@@ -18,7 +18,7 @@ from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import random_seed_or_fresh
 from eim_ros.errors import ConfigurationError, JointStateError
 from eim_ros.ik import ErrorCode, Sampler, Samples
-from eim_ros.kinematics import pose_from
+from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.tool import tool_from
 from eim_ros.numerics.strict_json import to_json
 

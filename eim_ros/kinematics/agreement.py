@@ -123,8 +123,8 @@ def _first_difference(robot: SerialArm, other: SerialArm, ours: FloatArray, thei
         if distance > LENGTH_TOLERANCE:
             told.append(f"is off by {distance:.4g} m")
         return index, (
-            f"the axis of {_named(robot, index)} {' and '.join(told)}, with all joints at zero, beside that of {_named(other, index)} of "
-            f"the model; up to {LENGTH_TOLERANCE} m and {ANGLE_TOLERANCE} rad count as calibration"
+            f"the axis of {_named(robot, index)} {' and '.join(told)}, with all joints at zero, beside that of "
+            f"{_named(other, index)} of the model; {LENGTH_TOLERANCE} m and {ANGLE_TOLERANCE} rad count as calibration"
         )
     return len(ours), ""
 
