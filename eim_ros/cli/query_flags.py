@@ -7,7 +7,7 @@ import argparse
 from eim_ros.cli.whole_numbers import count
 from eim_ros.errors import PoseError
 
-__all__ = ["add_query_flags", "check_pose_length", "wants_position_only"]
+__all__ = ["add_query_flags", "add_tool_flag", "check_pose_length", "wants_position_only"]
 
 
 def add_query_flags(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +42,17 @@ def add_query_flags(parser: argparse.ArgumentParser) -> None:
         help="how much all solutions matter, not those alone that the model prefers, 0 to 1 (default: the model's)",
     )
     add("--json", action="store_true", help="print one JSON object")
+
+
+def add_tool_flag(parser: argparse.ArgumentParser) -> None:
+    """Add --tool."""
+    parser.add_argument(
+        "--tool",
+        nargs="+",
+        type=float,
+        metavar="VALUE",
+        help="tip of a tool that is to reach the pose, in the frame of the tip link: X Y Z [m], optionally QX QY QZ QW",
+    )
 
 
 def check_pose_length(args: argparse.Namespace) -> None:

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from eim_ros.cli.configurations import print_configurations
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
-from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
+from eim_ros.cli.query_flags import add_query_flags, add_tool_flag, check_pose_length, wants_position_only
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import random_seed_or_fresh
 from eim_ros.errors import ConfigurationError, JointStateError
-from eim_ros.ik import ErrorCode, IKModel, Sampler, Samples
+from eim_ros.ik import ErrorCode, Sampler, Samples
 from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics.tool import tool_from
 from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["add_parser", "add_sample_flags", "exit_code", "run", "sampled", "wanted_pose"]
@@ -44,6 +45,7 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
         help="model of eim train, or a shipped one; without: all solutions of --robot",
     )
     add_robot_flags(parser, default="that of --model")
+    add_tool_flag(parser)
     add("--random-seed", "--seed", type=random_seed_or_fresh, default=None, help="negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
@@ -104,14 +106,12 @@ def exit_code(verb: str, samples: Samples) -> int:
 
 def _sampler(args: argparse.Namespace) -> Sampler:
     """Of the model, which is held against the robot where one is given; without a model, all solutions of the robot."""
-    if args.model is None:
-        robot = given_robot(args)
-        if robot is None:
-            raise ConfigurationError("give --model, or --robot for all solutions without a model")
-        return Sampler.of(robot)
-    model = IKModel.load(args.model)
-    if args.robot:  # links that are left out are the model's
-        base, tip = args.base or model.robot.base_link, args.tip or model.robot.tip_link
-        return Sampler.load(args.model, Robot.load(args.robot, base, tip))
-    given_robot(args)  # refuses links without a robot
-    return Sampler(model)
+    if args.model is not None:
+        if not args.robot:
+            given_robot(args)  # refuses links without a robot
+        sampler = Sampler.load(args.model, args.robot, args.base, args.tip)
+    elif (robot := given_robot(args)) is not None:
+        sampler = Sampler.of(robot)
+    else:
+        raise ConfigurationError("give --model, or --robot for all solutions without a model")
+    return sampler if args.tool is None else sampler.with_tool(tool_from(args.tool))

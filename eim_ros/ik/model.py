@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from eim_ros.distributions import LinearParameters, load_parameters
 from eim_ros.errors import ModelFileError, RobotError
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, share_path
+from eim_ros.kinematics.agreement import Placement, agreement
+from eim_ros.kinematics.namesake import namesake
 from eim_ros.numerics.arguments import checked_path, expect
 
 if TYPE_CHECKING:
@@ -48,12 +50,15 @@ class IKModel:
         "position" or "pose", see `eim_ros.kinematics.context_from_pose`.
     training : dict
         JSON-compatible record of how the model was made.
+    placement : Placement
+        How the robot stands, and what it carries, beside the one that the model was trained for.
     """
 
     content: MixtureOfExperts | LinearParameters
     robot: Robot
     context_kind: str
     training: dict[str, Any] = field(default_factory=dict)
+    placement: Placement = field(default_factory=Placement.none)
 
     @functools.cached_property
     def mixture(self) -> MixtureOfExperts:
@@ -61,7 +66,18 @@ class IKModel:
         return self.content.mixture() if isinstance(self.content, LinearParameters) else self.content
 
     def save(self, path: str | Path) -> None:
-        """Write atomically, as safetensors with the description in its header."""
+        """Write atomically, as safetensors with the description in its header.
+
+        Raises
+        ------
+        ModelFileError
+            If the robot stands elsewhere, or carries another tool, than the one that the model was trained for.
+        """
+        if not self.placement.is_none:
+            raise ModelFileError(
+                "the model was trained for a robot with another base or tip; save it as it is loaded without a robot",
+                self.robot.name,
+            )
         from eim_ros.distributions import save_mixture_of_experts  # here: it needs torch
 
         document = {
@@ -72,41 +88,70 @@ class IKModel:
         save_mixture_of_experts(path, self.mixture, document)
 
     @classmethod
-    def load(cls, path: str | Path, robot: Robot | None = None) -> IKModel:
+    def load(
+        cls, path: str | Path, robot: Robot | str | Path | None = None, base: str | None = None, tip: str | None = None
+    ) -> IKModel:
         """Read a model.
 
         Parameters
         ----------
         path : str or Path
             Or the name of a shipped one, see `SHIPPED_MODELS`.
-        robot : Robot, optional
-            The robot it is to be used with; the one described in the file if missing.
+        robot : Robot, str or Path, optional
+            The robot it is to be used with, or the description it is in, see `namesake`; the one described in the file
+            if missing. It may have other names, other limits, which hold, another base or tip link, see `agreement`.
+        base, tip : str, optional
+            Links of the robot where it is no `Robot`; those of the model if missing.
 
         Raises
         ------
         ModelFileError
-            Truncated, a pickle, of another schema, damaged, or trained for another robot.
+            Truncated, a pickle, of another schema, damaged, or trained for a robot of other kinematics.
         """
         path = model_path(path)
-        if robot is not None:
+        if robot is not None and not isinstance(robot, (str, Path)):
             expect(robot, Robot, "robot", RobotError)
         content, document = load_parameters(path)
         kind = document.get("context_kind")
         if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
             raise ModelFileError(f"{path} is no inverse kinematics model: its context kind is {kind!r}", kind)
         stored = robot_from_description(document.get("robot"), path)
-        if robot is not None and robot.fingerprint != stored.fingerprint:
-            raise ModelFileError(
-                f"{path} was trained for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}, joints "
-                f"{', '.join(stored.joint_names)}), not for '{robot.name}' ({robot.base_link} to {robot.tip_link}, "
-                f"joints {', '.join(robot.joint_names)}), or its kinematics or limits differ; train a model for this "
-                "robot",
-                robot.name,
-            )
         shape = (content.n_dims, content.n_context)
         if shape != (stored.dof, CONTEXT_KINDS[kind]):
             raise ModelFileError(f"{path} has (joints, context) {shape}, its robot needs {stored.dof} joints", shape)
-        return cls(content, robot or stored, kind, document.get("training") or {})
+        if robot is None and (base or tip):
+            robot = stored.urdf
+        served = _served(stored, robot, base, tip, path)
+        return cls(content, served, kind, document.get("training") or {}, _placement(served, stored, path))
+
+
+def _served(stored: Robot, robot: Robot | str | Path | None, base: str | None, tip: str | None, path: Path) -> Robot:
+    """The robot that a model is to be used with."""
+    if robot is None or isinstance(robot, Robot):
+        return robot or stored
+    try:
+        return namesake(stored, robot, base, tip)
+    except RobotError as error:
+        raise ModelFileError(
+            f"model {path} is for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', which does "
+            f"not fit the robot given: {error}",
+            error.value,
+        ) from error
+
+
+def _placement(robot: Robot, stored: Robot, path: Path) -> Placement:
+    """How a robot lies beside the model's; `ModelFileError` says what differs where it is another."""
+    if robot.fingerprint == stored.fingerprint:
+        return Placement.none()
+    try:
+        return agreement(robot, stored)
+    except RobotError as error:
+        raise ModelFileError(
+            f"{path} was trained for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}, joints "
+            f"{', '.join(stored.joint_names)}), not for '{robot.name}' ({robot.base_link} to {robot.tip_link}, joints "
+            f"{', '.join(robot.joint_names)}): {error}; train a model for this robot",
+            robot.name,
+        ) from error
 
 
 def model_path(name_or_path: str | Path) -> Path:

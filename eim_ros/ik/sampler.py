@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,10 @@ from eim_ros.ik.samples import GivenDensity, Samples
 from eim_ros.ik.search import DISTINCT_TOLERANCE, Search
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics.agreement import Placement
 from eim_ros.kinematics.collision import collision_model
+from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.tool import with_tool
 from eim_ros.numerics.random import seed_fraction
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
+MOST_TOOLS = 16  # that are kept; one more costs reading the description again
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
 
@@ -59,6 +64,8 @@ class Sampler:
         self.context_kind: str = model.context_kind
         self.training = model.training
         self._proposal = Proposal(model.content)
+        self._placement = model.placement
+        self._with_tools = OrderedDict[bytes, Sampler]()
 
     @classmethod
     def of(cls, robot: Robot | str | Path, base: str | None = None, tip: str | None = None) -> Sampler:
@@ -73,15 +80,49 @@ class Sampler:
         sampler.robot = robot if isinstance(robot, Robot) else Robot.load(robot, base, tip)
         sampler.context_kind, sampler.training = "pose", {}
         sampler._proposal = Proposal.none(sampler.robot.dof)
+        sampler._placement = Placement.none()
+        sampler._with_tools = OrderedDict()
         return sampler
 
     @classmethod
-    def load(cls, model: str | Path, robot: Robot | None = None) -> Sampler:
-        """Read a model file; `ModelFileError` if it is damaged, of another schema, or for another robot.
+    def load(
+        cls, model: str | Path, robot: Robot | str | Path | None = None, base: str | None = None, tip: str | None = None
+    ) -> Sampler:
+        """Read a model file; `ModelFileError` if it is damaged, of another schema, or for other kinematics.
 
         Requests are served on the CPU, where one takes a fraction of a transfer to a GPU.
+
+        Parameters
+        ----------
+        model : str or Path
+            Or the name of a shipped one.
+        robot : Robot, str or Path, optional
+            The robot that is served, with names and limits of its own; that of the model if missing. See
+            `IKModel.load`, also for base and tip link.
         """
-        return cls(IKModel.load(model, robot))
+        return cls(IKModel.load(model, robot, base, tip))
+
+    def with_tool(self, tool: npt.ArrayLike) -> Sampler:
+        """The same with a tool on the tip link, whose tip reaches the poses.
+
+        Parameters
+        ----------
+        tool : (4, 4) array_like
+            Pose of the tool's tip in the frame of the tip link [m].
+        """
+        pose = check_pose(tool)
+        key = pose.tobytes()
+        sampler = self._with_tools.get(key)
+        if sampler is None:
+            sampler = self.__class__.__new__(self.__class__)
+            sampler.__dict__.update(self.__dict__)
+            sampler.robot = with_tool(self.robot, pose)
+            sampler._placement = self._placement.carrying(pose)
+            sampler._with_tools = OrderedDict()
+            self._with_tools[key] = sampler
+            if len(self._with_tools) > MOST_TOOLS:
+                self._with_tools.popitem(last=False)
+        return sampler
 
     @property
     def n_experts(self) -> int:
@@ -207,17 +248,22 @@ class Sampler:
 
     def _contexts(self, goal: Goal, random_seed: int | None) -> FloatArray:
         """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
-        poses, is_turned = goal.pose[None], self.context_kind == "pose" and goal.position_only
-        constraints = goal.constraints
+        poses, constraints = goal.pose[None], goal.constraints
+        is_turned = goal.position_only and (self.context_kind == "pose" or self._placement.is_off_tip)
         if not self.n_experts or (constraints.tolerances is None and not is_turned):
-            return context_from_pose(poses, self.context_kind)
+            return self._context(poses)
         rng = np.random.default_rng(None if random_seed is None else (random_seed, FREE_ORIENTATIONS))
         if constraints.tolerances is not None:
             poses = constraints.wanted(goal.pose, self.robot, FREE_ORIENTATIONS, rng)
         if is_turned:
             poses = np.repeat(poses, FREE_ORIENTATIONS // len(poses), axis=0)
             poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
-        return context_from_pose(poses, self.context_kind)
+        return self._context(poses)
+
+    def _context(self, poses: FloatArray) -> FloatArray:
+        """Contexts (n, n_context) of poses (n, 4, 4) of the robot's tip: those of the tip that the model knows."""
+        known = poses if self._placement.is_none else self._placement.poses_of_other(poses)
+        return context_from_pose(known, self.context_kind)
 
 
 def check_sampler(sampler: Sampler) -> None:

@@ -8,7 +8,7 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.kinematics import Robot
 from eim_ros.settings import Settings, option
 
-__all__ = ["RobotSettings", "load_robot"]
+__all__ = ["RobotSettings", "check_description", "load_robot"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +63,11 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
         raise ConfigurationError(
             "no robot: give one of the parameters robot, robot_description, use_robot_description_topic", ""
         )
-    if not description.lstrip().startswith("<"):
-        raise ConfigurationError("robot_description is no URDF text", description)
+    check_description(description)
     return Robot.from_urdf(description.lstrip(), base, tip)
+
+
+def check_description(description: str) -> None:
+    """`ConfigurationError` for what is there and no URDF text, and would be taken for the name of a file."""
+    if description and not description.lstrip().startswith("<"):
+        raise ConfigurationError("robot_description is no URDF text", description)

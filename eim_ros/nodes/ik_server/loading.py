@@ -5,11 +5,10 @@ A robot without a model is served as well: all its solutions, none of them prefe
 
 from __future__ import annotations
 
-from eim_ros.errors import ConfigurationError, ModelFileError, RobotError
+from eim_ros.errors import ConfigurationError, ModelFileError
 from eim_ros.ik import Sampler
 from eim_ros.ik.model import DEFAULT_MODEL
-from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.robot_source import load_robot
+from eim_ros.nodes.common.robot_source import check_description, load_robot
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 __all__ = ["NO_MODEL", "load_replacement", "load_sampler", "name_of_model"]
@@ -33,19 +32,19 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
         With the reason: model file missing, truncated, of another schema or format, or for another robot; robot that
         cannot be read, or none where there is no model.
     """
-    is_given = bool(settings.robot or description)
-    if settings.model == NO_MODEL or (is_given and not settings.model):
-        if not is_given:
+    source = settings.robot or description
+    base, tip = settings.base_link or None, settings.tip_link or None
+    if settings.model == NO_MODEL or (source and not settings.model):
+        if not source:
             raise ConfigurationError(
                 "without a model a robot is needed: robot, robot_description, or its topic", settings.model
             )
         sampler = Sampler.of(load_robot(settings, description))
     else:
-        path = settings.model or DEFAULT_MODEL
-        sampler = Sampler.load(path)
-        if is_given or settings.base_link or settings.tip_link:
-            robot = _given_robot(settings, description, sampler.robot, path)
-            sampler = Sampler.load(path, robot=robot)
+        check_description(description)
+        sampler = Sampler.load(settings.model or DEFAULT_MODEL, source or None, base, tip)
+    if settings.tool:
+        sampler = sampler.with_tool(settings.tool_pose)
     sampler.prepare()
     return sampler
 
@@ -68,18 +67,3 @@ def load_replacement(path: str, present: Sampler) -> Sampler:
     sampler = Sampler.load(path, robot=present.robot)
     sampler.prepare()
     return sampler
-
-
-def _given_robot(settings: IkServerSettings, description: str, stored: Robot, path: str) -> Robot:
-    """The robot of the settings, between the links of the settings or, where they are empty, those of the model."""
-    base, tip = settings.base_link or stored.base_link, settings.tip_link or stored.tip_link
-    try:
-        if settings.robot:
-            return Robot.load(settings.robot, base, tip)
-        return Robot.from_urdf(description or stored.urdf, base, tip)
-    except RobotError as error:
-        raise ModelFileError(
-            f"model {path} is for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', "
-            f"which does not fit the robot given: {error}",
-            path,
-        ) from error

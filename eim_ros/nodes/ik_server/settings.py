@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.errors import ConfigurationError
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConfigurationError, PoseError
+from eim_ros.kinematics.tool import tool_from
 from eim_ros.nodes.common.robot_source import RobotSettings
 from eim_ros.settings import option
 
@@ -19,6 +23,11 @@ class IkServerSettings(RobotSettings):
         "",
         "Model file (.safetensors) made by 'eim train', or the name of a shipped one; none: all solutions of the "
         "robot; empty: none where a robot is given, else iiwa14_pose.",
+    )
+    tool: str = option(
+        "",
+        "Tip of a tool, which reaches poses in place of the tip link, in the frame of that: X Y Z [m], or X Y Z QX QY "
+        "QZ QW; empty: none.",
     )
     default_position_tolerance: float = option(
         1e-6, "Position tolerance of a request that gives 0.", unit="m", minimum=1e-12, read_only=False
@@ -53,8 +62,20 @@ class IkServerSettings(RobotSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.tool:
+            self.tool_pose  # noqa: B018 - it is refused now
         if self.default_timeout > self.max_timeout:
             raise ConfigurationError(
                 f"default_timeout {self.default_timeout} s must be at most max_timeout {self.max_timeout} s",
                 self.default_timeout,
             )
+
+    @property
+    def tool_pose(self) -> npt.NDArray[np.float64]:
+        """Pose (4, 4) of the tool's tip in the frame of the tip link."""
+        try:
+            return tool_from([float(word) for word in self.tool.replace(",", " ").split()])
+        except (ValueError, PoseError) as error:
+            raise ConfigurationError(
+                f"tool is {self.tool!r}, expected X Y Z [QX QY QZ QW]: {error}", self.tool
+            ) from error

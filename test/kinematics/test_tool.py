@@ -1,0 +1,49 @@
+"""A robot with a tool reaches with the tool's tip, and is as sound a robot as any other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ik.arms import ARMS, arm_of
+
+from eim_ros.errors import PoseError
+from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics.pose import rotations_from
+from eim_ros.kinematics.tool import tool_from, with_tool
+
+
+@pytest.mark.parametrize("name", [*ARMS, "panda"])
+def test_forward_kinematics_go_on_to_the_tip_of_the_tool(name: str) -> None:
+    robot, rng = arm_of(name), np.random.default_rng(0)
+    q = robot.sample_configurations(5, rng)
+    turns = [
+        *rotations_from(rng.normal(size=(20, 3))),
+        *rotations_from(0.5 * np.pi * np.array([[0, 1, 0], [0, -1, 0]])),
+    ]
+    for turn in turns:
+        tool = np.eye(4)
+        tool[:3, :3], tool[:3, 3] = turn, rng.normal(size=3)
+        # through a text of 17 digits, and roll, pitch and yaw, of which the pitch loses half of them at a right angle
+        np.testing.assert_allclose(with_tool(robot, tool).forward(q), robot.forward(q) @ tool, atol=1e-7)
+
+
+def test_robot_with_a_tool_can_be_rebuilt_and_given_another() -> None:
+    tool = pose_from([0.0, 0.0, 0.1])
+    robot = with_tool(arm_of("panda"), tool)
+    again = Robot.from_urdf(robot.urdf, robot.base_link, robot.tip_link)
+    assert (robot.tip_link, again.fingerprint) == ("panda_link8_tool", robot.fingerprint)
+    longer = with_tool(robot, tool)
+    q = np.zeros(7)
+    np.testing.assert_allclose(longer.forward(q), arm_of("panda").forward(q) @ tool @ tool, atol=1e-12)
+
+
+def test_numbers_of_a_tool_are_a_position_with_or_without_a_quaternion() -> None:
+    assert np.array_equal(tool_from([0.1, 0.2, 0.3]), pose_from([0.1, 0.2, 0.3]))
+    assert np.array_equal(tool_from([0, 0, 1, 1, 0, 0, 0]), pose_from([0, 0, 1], [1, 0, 0, 0]))
+    for numbers, reason in (
+        ([0.1], "needs 3 or 7 numbers"),
+        ([0.1, np.nan, 0.0], "must be finite"),
+        ([0, 0, 0, 0, 0, 0, 2], "length 2"),
+    ):
+        with pytest.raises(PoseError, match=reason):
+            tool_from(numbers)
