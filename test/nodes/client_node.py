@@ -61,13 +61,13 @@ class ClientNode:
     def sample(self, server: ServerProcess, request: SampleIK.Request, namespace: str = "") -> SampleIK.Response:
         return self.call(server, SampleIK, f"{namespace}{NODE}/sample_ik", request)
 
-    def change_state(self, server: ServerProcess, label: str) -> bool:
+    def change_state(self, server: ServerProcess, label: str, node: str = NODE) -> bool:
         request = ChangeState.Request()
         request.transition.label = label
-        return self.call(server, ChangeState, f"{NODE}/change_state", request, PATIENCE).success
+        return self.call(server, ChangeState, f"{node}/change_state", request, PATIENCE).success
 
-    def state(self, server: ServerProcess) -> str:
-        return self.call(server, GetState, f"{NODE}/get_state", GetState.Request()).current_state.label
+    def state(self, server: ServerProcess, node: str = NODE) -> str:
+        return self.call(server, GetState, f"{node}/get_state", GetState.Request()).current_state.label
 
 
 def request(position: tuple[float, float, float] = (0.4, 0.1, 0.6), **fields: Any) -> SampleIK.Request:

@@ -22,7 +22,7 @@ class ServerProcess:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={_yaml(value)}")]
         command = [sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given, *arguments]
         self._log = log
-        self._starts_itself = node == "ik_server" and parameters.get("autostart", True)
+        self._starts_itself = parameters.get("autostart", True)
         with log.open("wb") as file:
             self._process = subprocess.Popen(
                 command,
@@ -46,7 +46,7 @@ class ServerProcess:
         assert text in self.log, f"the server ended with {self._process.returncode}:\n{self.log}"
 
     def wait_until_ready(self) -> None:
-        """Until an `ik_server` that starts itself is active; other nodes serve when their services are there."""
+        """Until a node that starts itself is active."""
         if self._starts_itself:
             self.wait_for_log("serving")
             self._starts_itself = False

@@ -1,4 +1,4 @@
-"""What `/diagnostics` tells about the server: state, model, queue, and how many requests ended in which way."""
+"""What a node tells on `/diagnostics`: its state, and of a server how many requests ended in which way."""
 
 from __future__ import annotations
 
@@ -40,13 +40,18 @@ class AnswerCounters:
             }
 
 
-def diagnostics(name: str, state: str, problem: str, facts: dict[str, str]) -> DiagnosticArray:
-    """Message with one status: OK when active, WARN when not, ERROR with a problem. The node stamps it."""
-    level, message = DiagnosticStatus.OK, state
+def diagnostics(name: str, state: str, problem: str, warning: str, facts: dict[str, str]) -> DiagnosticArray:
+    """Message with one status, which the node stamps.
+
+    ERROR with a problem, WARN with a warning or while the node is not active, else OK.
+    """
+    level = DiagnosticStatus.OK
     if problem:
-        level, message = DiagnosticStatus.ERROR, problem
-    elif state != "active":
+        level = DiagnosticStatus.ERROR
+    elif warning or state != "active":
         level = DiagnosticStatus.WARN
-    values = [KeyValue(key=key, value=value) for key, value in facts.items()]
-    status = DiagnosticStatus(level=level, name=f"{name}: sample_ik", message=message, hardware_id="", values=values)
+    values = [KeyValue(key=key, value=value) for key, value in {"state": state, **facts}.items()]
+    status = DiagnosticStatus(
+        level=level, name=name, message=problem or warning or state, hardware_id="", values=values
+    )
     return DiagnosticArray(status=[status])

@@ -17,9 +17,22 @@ from eim_ros.nodes.common.deferred_service import Exchange, defer, send
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.common.request_queue import RequestQueue
 
-__all__ = ["Transitions"]
+__all__ = ["Transitions", "started"]
 
 _MOST_WAITING = 10  # transitions that may wait for the one that is made
+
+
+def started(node: LifecycleNode) -> bool:
+    """Configure and activate a node; False, with the reason in the log, where one of them fails."""
+    try:
+        triggers = (node.trigger_configure, node.trigger_activate)
+        success = all(trigger() == TransitionCallbackReturn.SUCCESS for trigger in triggers)
+    except Exception as error:
+        node.get_logger().error(f"cannot start: {reason_of(error)}")
+        return False
+    if success:
+        node.get_logger().info("serving")
+    return success
 
 
 class _Job(NamedTuple):
@@ -46,24 +59,13 @@ class Transitions:
 
     def start(self) -> Future:
         """Configure and activate; the future will tell whether both succeeded."""
-        started = Future()
-        self._queue.offer(_Job(partial(self._start, started), partial(started.set_result, False)))
-        return started
+        future = Future()
+        self._queue.offer(_Job(lambda: future.set_result(started(self._node)), partial(future.set_result, False)))
+        return future
 
     def close(self, timeout: float) -> bool:
         """Make no more; False when one still goes on after `timeout` [s]."""
         return self._queue.close(timeout)
-
-    def _start(self, started: Future) -> None:
-        success = False
-        try:
-            triggers = (self._node.trigger_configure, self._node.trigger_activate)
-            success = all(trigger() == TransitionCallbackReturn.SUCCESS for trigger in triggers)
-        except Exception as error:
-            self._node.get_logger().error(f"cannot start: {reason_of(error)}")
-        if success:
-            self._node.get_logger().info("serving")
-        started.set_result(success)
 
     def _receive(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
         """On the executor's thread: queue the wish; refused, as nothing has changed, where too many wait."""

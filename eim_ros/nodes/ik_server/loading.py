@@ -50,8 +50,8 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
 
 
 def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
-    """What people are told of the model that `load_sampler` loaded."""
-    return (settings.model or DEFAULT_MODEL) if sampler.n_experts else "no model"
+    """What people are told of the model that `load_sampler` loaded: as the parameter model names it."""
+    return (settings.model or DEFAULT_MODEL) if sampler.n_experts else NO_MODEL
 
 
 def load_replacement(path: str, present: Sampler) -> Sampler:

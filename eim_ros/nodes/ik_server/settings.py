@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, PoseError
 from eim_ros.kinematics.tool import tool_from
+from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.common.robot_source import RobotSettings
 from eim_ros.settings import option
 
@@ -16,7 +17,7 @@ __all__ = ["IkServerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class IkServerSettings(RobotSettings):
+class IkServerSettings(RobotSettings, ManagedSettings):
     """What `ik_server` can be told, by a parameter file, by `-p name:=value`, or (not read-only ones) while it runs."""
 
     model: str = option(
@@ -55,9 +56,6 @@ class IkServerSettings(RobotSettings):
     )
     robot_description_semantic: str = option(
         "", "SRDF text, of which the groups that are this chain are served beside those of the parameter groups."
-    )
-    autostart: bool = option(
-        True, "Configure and activate at start; false leaves both to a lifecycle manager or 'ros2 lifecycle set'."
     )
 
     def __post_init__(self) -> None:

@@ -1,21 +1,22 @@
-"""`MotionPriorServer`: a node that samples, scores and conditions motions by a motion prior.
+"""`MotionPriorServer`: a lifecycle node that samples, scores and conditions motions by a motion prior.
 
 Services `~/sample_motion`, `~/score_motion`, `~/condition`, and `~/load_model`, which loads another prior on a thread
-of its own and then exchanges the two. Joints are matched by name.
+of its own and then exchanges the two. Joints are matched by name. Without a prior it is active and waits for one.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.node import Node
-
-from eim_ros.errors import EimError, ModelFileError
+from eim_ros.errors import EimError, ModelFileError, ServiceError
 from eim_ros.motion import MotionPrior
+from eim_ros.nodes.common.diagnostics import AnswerCounters
 from eim_ros.nodes.common.interfaces import ConditionMotion, SampleIK, SampleMotion, ScoreMotion
+from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.model_exchange import ModelExchange
-from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.motion_prior_server.messages import condition_motion, sample_motion, score_motion
@@ -23,34 +24,22 @@ from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
 
 __all__ = ["MotionPriorServer"]
 
-_LONGEST_JOIN = 2.0  # [s]
+_NO_MODEL = "no model is loaded: give the parameter model, or call load_model"
 
 Answer = Callable[[Any, Any, MotionPrior, MotionPriorServerSettings], None]
 FAILURE, INVALID = SampleIK.Response.FAILURE, SampleIK.Response.INVALID_GOAL_CONSTRAINTS
 
 
-class MotionPriorServer(Node):
+class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
     """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
 
     def __init__(self) -> None:
-        super().__init__("motion_prior_server")
-        self._node_settings = NodeSettings(self, MotionPriorServerSettings)
+        super().__init__("motion_prior_server", MotionPriorServerSettings, "sample_motion", takes_long=True)
         self._prior: MotionPrior | None = None
+        self._is_configured = False
+        self._exchange = threading.Lock()  # of the two priors, by transitions and by `~/load_model`
+        self._counters = AnswerCounters()
         self._models = ModelExchange(self, self._replace)
-
-    @property
-    def settings(self) -> MotionPriorServerSettings:
-        """Present values of the parameters."""
-        return self._node_settings.current
-
-    def start(self) -> bool:
-        """Load the prior, where one is given, and only then open the services; False if it is refused."""
-        if self.settings.model:
-            try:
-                self._replace(self.settings.model)
-            except Exception as error:  # whatever a file contains
-                self.get_logger().error(f"cannot load the model: {reason_of(error)}")
-                return False
         for service_type, name, answer in (
             (SampleMotion, "~/sample_motion", sample_motion),
             (ScoreMotion, "~/score_motion", score_motion),
@@ -58,55 +47,81 @@ class MotionPriorServer(Node):
         ):
             self.create_service(service_type, name, self._served(service_type, answer), qos_profile=SERVICE_QOS)
         self._models.open()
-        self.get_logger().info("serving" if self._prior is not None else "waiting for a model")
-        return True
 
-    def close(self) -> bool:
-        """Destroy the node; False when a model is still being loaded."""
-        idle = self._models.close(_LONGEST_JOIN)
-        self.destroy_node()
-        return idle
+    def configure(self) -> None:
+        """Load the prior, where one is given."""
+        prior = MotionPrior.load(self.settings.model) if self.settings.model else None
+        with self._exchange:
+            self._is_configured = True
+            if prior is not None:
+                self._take(prior, self.settings.model)
+        if prior is None:
+            self.get_logger().info("waiting for a model")
+
+    def cleanup(self) -> None:
+        """Forget the prior."""
+        with self._exchange:
+            self._is_configured, self._prior = False, None
+
+    def end(self, timeout: float) -> bool:
+        """Load no more; False when a model is still being loaded."""
+        return self._models.close(timeout)
+
+    def facts(self) -> dict[str, str]:
+        """Model and answers."""
+        model = self.settings.model if self._prior is not None else "not loaded"
+        return {"model": model, **self._counters.facts()}
+
+    def warning(self) -> str:
+        """That there is no model."""
+        return _NO_MODEL if self._prior is None else ""
 
     def _served(self, service_type: Any, answer: Answer) -> Callable[[Any, Any], Any]:
         """The callback of a service: an answer comes, whatever happens."""
 
         def serve(request: Any, response: Any) -> Any:
-            prior = self._prior
+            began, prior = time.monotonic(), self._prior
             try:
+                self.check_active()
                 if prior is None:
-                    raise _NoModelError("no model is loaded: give the parameter model, or call load_model")
+                    raise ServiceError(_NO_MODEL, "")
                 answer(request, response, prior, self.settings)
             except Exception as error:
                 response = service_type.Response()  # it may have been half filled
-                wrong = isinstance(error, EimError) and not isinstance(error, _NoModelError)
+                wrong = isinstance(error, EimError) and not isinstance(error, ServiceError)
                 response.error_code = INVALID if wrong else FAILURE
                 response.message = reason_of(error)
                 self.get_logger().warning(response.message)
+            self._counters.count(response.error_code, time.monotonic() - began)
             return response
 
         return serve
 
     def _replace(self, path: str) -> None:
-        """Load a prior, and only then exchange the two."""
+        """On the loader's thread: load another prior, and only then exchange the two."""
         if not path:
             raise ModelFileError("the path of the model is empty", path)
-        prior = MotionPrior.load(path)
-        present = self._prior
+        if not self._is_configured:
+            raise ServiceError(f"{self.inactivity}: it must be configured first", path)
+        prior, present = MotionPrior.load(path), self._prior
         if present is not None and set(prior.joint_names) != set(present.joint_names):
             raise ModelFileError(
                 f"{path} is a prior of joints {', '.join(prior.joint_names)}, this server's has "
                 f"{', '.join(present.joint_names)}",
                 prior.joint_names,
             )
+        with self._exchange:
+            if not self._is_configured or self._prior is not present:
+                raise ServiceError(f"{self.get_name()} was configured anew meanwhile", path)
+            self._take(prior, path)
+
+    def _take(self, prior: MotionPrior, path: str) -> None:
+        """Have a prior serve, and tell which one it is."""
         self._prior = prior
         self._node_settings.put("model", path)
         self._node_settings.tell("prior.joint_names", list(prior.joint_names), "Joints of the motions.")
         self._node_settings.tell("prior.context_names", ", ".join(prior.context_names), "Numbers of a context.")
         self.get_logger().info(
-            f"serving {path}: {prior.mixture.n_components} experts, joints "
+            f"model {path}: {prior.mixture.n_components} experts, joints "
             f"{', '.join(prior.joint_names)}, context {', '.join(prior.context_names) or 'none'}"
         )
-
-
-class _NoModelError(EimError):
-    """The server has no prior yet."""

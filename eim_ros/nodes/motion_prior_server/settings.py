@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.settings import Settings, option
+from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.settings import option
 
 __all__ = ["MotionPriorServerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class MotionPriorServerSettings(Settings):
+class MotionPriorServerSettings(ManagedSettings):
     """What `motion_prior_server` can be told."""
 
     model: str = option("", "Motion prior (.safetensors) made by 'eim train'; empty: wait for the service load_model.")

@@ -87,7 +87,7 @@ def test_robot_without_a_model_gives_all_its_solutions(tmp_path: Path, source: s
     settings = IkServerSettings(model=model, robot=robot, base_link=panda.base_link, tip_link=panda.tip_link)
     sampler = load_sampler(settings, panda.urdf if source == "description" else "")
     assert (sampler.robot.fingerprint, sampler.n_experts) == (panda.fingerprint, 0)
-    assert name_of_model(settings, sampler) == "no model"
+    assert name_of_model(settings, sampler) == "none"
 
 
 def test_neither_model_nor_robot_is_the_shipped_model() -> None:

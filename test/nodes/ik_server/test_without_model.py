@@ -12,6 +12,7 @@ from nodes.client_node import NODE, ClientNode, request
 from nodes.diagnosis import status
 from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
+from rcl_interfaces.srv import GetParameters
 
 from eim_ros.kinematics import quaternion_from_matrix
 from eim_ros.nodes.ik_server.client import joint_positions
@@ -55,7 +56,9 @@ def test_solutions_are_found_and_have_no_density(client: ClientNode, server: Ser
 def test_diagnostics_tell_that_there_is_no_model(client: ClientNode, server: ServerProcess) -> None:
     client.sample(server, wanted())
     facts = {value.key: value.value for value in status(client, server, "active").values}
-    assert facts["model"] == "no model"
+    assert facts["model"] == "none"
+    told = client.call(server, GetParameters, f"{NODE}/get_parameters", GetParameters.Request(names=["model"]))
+    assert told.values[0].string_value == "none"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from motion.demonstrated import JOINTS, N_POINTS, positions_of, two_ways
 from nodes.client_node import ClientNode
+from nodes.diagnosis import status
 from nodes.server_process import ServerProcess
+from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -250,6 +253,46 @@ def test_server_without_a_model_waits_for_one(
     assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
     answer = client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1))
     assert answer.error_code == SUCCESS
+    assert server.stop() == 0, server.log
+
+
+def test_parameter_tells_which_prior_serves_and_diagnostics_that_there_is_none(
+    start_server: Callable[..., ServerProcess], client: ClientNode, prior_file: Path
+) -> None:
+    server = start_server("-r", "__ns:=/told", node="motion_prior_server")
+    node, wanted = f"/told{NODE}", GetParameters.Request(names=["model"])
+    missing = status(client, server, "no model is loaded: give the parameter model, or call load_model")
+    assert missing.level == DiagnosticStatus.WARN
+    load = LoadModel.Request(path=str(prior_file))
+    assert client.call(server, LoadModel, f"{node}/load_model", load).success
+    told = client.call(server, GetParameters, f"{node}/get_parameters", wanted)
+    assert told.values[0].string_value == str(prior_file)
+    assert client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1)).error_code
+    active = status(client, server, "active")
+    assert active.level == DiagnosticStatus.OK
+    assert {item.key: item.value for item in active.values}["model"] == str(prior_file)
+    assert server.stop() == 0, server.log
+
+
+def test_server_that_is_not_active_refuses_and_says_so(
+    start_server: Callable[..., ServerProcess], client: ClientNode, prior_file: Path
+) -> None:
+    server = start_server("-r", "__ns:=/managed", node="motion_prior_server", model=prior_file, autostart=False)
+    node, load = f"/managed{NODE}", LoadModel.Request(path=str(prior_file))
+
+    def sample() -> Any:
+        message = SampleMotion.Request(n_samples=1, context=[1.0])
+        return client.call(server, SampleMotion, f"{node}/sample_motion", message)
+
+    assert (sample().error_code, "is unconfigured, not active" in sample().message) == (FAILURE, True)
+    assert "must be configured first" in client.call(server, LoadModel, f"{node}/load_model", load).message
+    for label in ("configure", "activate"):
+        assert client.change_state(server, label, node), server.log
+    assert sample().error_code == SUCCESS
+    assert client.change_state(server, "deactivate", node)
+    assert "is inactive, not active" in sample().message
+    assert client.change_state(server, "shutdown", node)
+    assert "is finalized, not active" in sample().message
     assert server.stop() == 0, server.log
 
 
