@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
 from eim_ros.ik.link_constraints import LinkCheck, LinkConstraint
-from eim_ros.kinematics import Robot, Shape
+from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
 from eim_ros.kinematics.pose import rotations_from
@@ -39,31 +39,38 @@ class Constraints:
         Value of joints that must not move [rad] or [m], within their limits. A continuous joint may be given
         any number of turns.
     self_collision : bool
-        Whether the robot must not collide with itself, by the primitive collision shapes of its description.
-    obstacles : sequence of Box, Sphere, Cylinder or Capsule
+        Whether the robot must not collide with itself, by the collision shapes of its description.
+    obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
         What the moving links must not collide with, posed in the base frame.
     links : sequence of LinkPosition or LinkOrientation
         Where links of the chain must be.
+    clearance : float
+        How close the robot must not come to obstacles, and with `self_collision` to itself [m].
     """
 
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     fixed: Mapping[str, float] = field(default_factory=dict)
     self_collision: bool = False
-    obstacles: Sequence[Shape] = ()
+    obstacles: Sequence[Obstacle] = ()
     tolerances: npt.ArrayLike | None = None
     links: Sequence[LinkConstraint] = ()
+    clearance: float = 0.0
 
     def __post_init__(self) -> None:
         expect_mapping(self.limits, "limits", ConstraintError)
         expect_mapping(self.fixed, "fixed", ConstraintError)
         checked_flag(self.self_collision, "self_collision", ConstraintError)
         parts: dict[str, tuple[Any, Any, str]] = {
-            "obstacles": (self.obstacles, Shape, "Box, Sphere, Cylinder and Capsule"),
+            "obstacles": (self.obstacles, Obstacle, "Box, Sphere, Cylinder, Capsule, Mesh and PointCloud"),
             "links": (self.links, LinkConstraint, "LinkConstraint"),
         }
         for name, (given, kind, expected) in parts.items():
             if not isinstance(given, Sequence) or not all(isinstance(each, kind) for each in given):
                 raise ConstraintError(f"{name} must be a list of {expected}, got {given!r}", given)
+        if not (is_number(self.clearance) and 0.0 <= self.clearance < math.inf):
+            raise ConstraintError(
+                f"the clearance must be finite and at least 0 [m], got {self.clearance!r}", self.clearance
+            )
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
@@ -138,7 +145,7 @@ class Constraints:
         """
         if not self.self_collision and not self.obstacles:
             return None
-        return collision_model(robot).scene(self.self_collision, self.obstacles)
+        return collision_model(robot).scene(self.self_collision, self.obstacles, self.clearance)
 
     def link_check(self, robot: Robot) -> LinkCheck | None:
         """What checks where links are; None where they may be anywhere.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from eim_ros.kinematics.collision_options import CollisionOptions
+from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 from eim_ros.kinematics.pose import (
     CONTEXT_KINDS,
     context_from_pose,
@@ -18,7 +20,11 @@ __all__ = [
     "SHIPPED_ROBOTS",
     "Box",
     "Capsule",
+    "CollisionOptions",
     "Cylinder",
+    "Mesh",
+    "Obstacle",
+    "PointCloud",
     "Refinement",
     "Robot",
     "Shape",

@@ -1,31 +1,38 @@
-"""Whether configurations of a robot collide, with themselves or with obstacles: pinocchio and coal on primitive shapes.
+"""The collision shapes of a robot, and which of them are checked against each other and against obstacles.
 
-Bodies are those of `link_shapes.py`. Two bodies of the robot are checked against each other unless they are neighbours
-(no body with a shape lies between them in the chain), or collide in at least ALWAYS of N_TRIALS random configurations:
-then their shapes overlap by design. Obstacles are checked against all bodies but the base, which does not move.
+Shapes are those of `link_shapes.py`, in the forms of `solids.py`. Two bodies of the robot are checked against each
+other unless they are neighbours (no body with a shape lies between them in the chain), or collide in at least ALWAYS of
+N_TRIALS random configurations: then their shapes overlap by design. Where the robot has an SRDF, that tells which links
+are not checked instead. Obstacles are checked against all bodies but the base, which does not move.
+
+A clearance is kept from obstacles, and between bodies but those that are closer than it in ALWAYS of the trials: these
+are checked for touching.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConstraintError
-from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION
-from eim_ros.kinematics.link_shapes import link_placements, link_shapes
+from eim_ros.errors import ConstraintError, EimError, RobotError
+from eim_ros.kinematics.chain import PRISMATIC, TRANSLATION
+from eim_ros.kinematics.collision_options import disabled_pairs
+from eim_ros.kinematics.collision_scene import CollisionScene
+from eim_ros.kinematics.link_shapes import MeshReference, link_placements, link_shapes
+from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
+from eim_ros.kinematics.obstacles import Mesh, Obstacle
 from eim_ros.kinematics.robot import Robot
-from eim_ros.kinematics.shapes import Box, Cylinder, Shape, Sphere
+from eim_ros.kinematics.solid_set import Pair, SolidSet
 from eim_ros.kinematics.urdf import parse_urdf
 
-__all__ = ["CollisionModel", "CollisionScene", "collision_model"]
+__all__ = ["CollisionModel", "CollisionScene", "collision_model", "collisions"]
 
 FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 ALWAYS = 0.95
 N_TRIALS = 400
@@ -37,6 +44,17 @@ class CollisionModel:
     Parameters
     ----------
     robot : Robot
+        Of which `collision` tells how meshes are read.
+
+    Attributes
+    ----------
+    pairs : list of (int, int)
+        Bodies that are checked against each other, with some of their shapes at least.
+
+    Raises
+    ------
+    RobotError
+        If a shape is malformed, a mesh is not there or cannot be read, or the SRDF is none.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -44,136 +62,137 @@ class CollisionModel:
 
         self.robot = robot
         self._model = _chain(robot)
-        self._shapes = pinocchio.GeometryModel()
-        self._bodies: list[int] = []
+        self._shapes = SolidSet(self._model)
         data = self._model.createData()
         pinocchio.forwardKinematics(self._model, data, np.zeros(self._model.nq))
-        placements, shapes = (
-            link_placements(parse_urdf(robot.urdf), robot.base_link, robot.tip_link),
-            link_shapes(robot.urdf),
-        )
+        placements = link_placements(parse_urdf(robot.urdf), robot.base_link, robot.tip_link)
+        links = link_shapes(robot.urdf)
+        read = functools.lru_cache(maxsize=None)(functools.partial(_mesh, robot))
         for link, (body, pose) in placements.items():
-            for shape in shapes[link]:
-                in_body = data.oMi[body].actInv(pinocchio.SE3(pose @ np.asarray(shape.pose)))
-                self._add(self._shapes, body, in_body, shape)
-                self._bodies.append(body)
-        self.pairs = self._checked_pairs()
-        self._paired = self._shapes.copy()
-        self._add_pairs(self._paired, self.pairs)
+            for shape in links[link]:
+                in_body = data.oMi[body].inverse().homogeneous @ pose @ np.asarray(shape.pose)
+                if not isinstance(shape, MeshReference):
+                    self._shapes.add(body, in_body, shape, link)
+                elif robot.collision.meshes != "none":
+                    scale = tuple(np.asarray(shape.scale, dtype=np.float64).tolist())
+                    self._shapes.add(body, in_body, read(link, shape.filename, scale), link)
+        self._checked = self._checked_pairs()
+        self._close_by_design = functools.lru_cache(maxsize=16)(functools.partial(self._often, self._checked))
+        self._alone = threading.local()
+        bodies = self._shapes.bodies
+        self.pairs = sorted({(bodies[a], bodies[b]) for a, b in self._checked})
 
     @property
     def n_shapes(self) -> int:
-        return len(self._bodies)
+        return len(self._shapes.bodies)
 
-    def scene(self, self_collision: bool, obstacles: Sequence[Shape] = ()) -> CollisionScene:
+    def scene(self, self_collision: bool, obstacles: Sequence[Obstacle] = (), clearance: float = 0.0) -> CollisionScene:
         """What configurations are checked for.
 
         Parameters
         ----------
         self_collision : bool
             Whether pairs of the robot's own bodies are checked.
-        obstacles : sequence of Box, Sphere, Cylinder or Capsule
+        obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
             In the base frame.
+        clearance : float
+            What comes closer than this [m], collides.
 
         Raises
         ------
         ConstraintError
             If the robot has no shapes: nothing would ever collide.
         """
-        import pinocchio
-
-        if not self._bodies:
+        bodies = self._shapes.bodies
+        if not bodies:
+            unread = ", and its meshes are not to be read" if self.robot.collision.meshes == "none" else ""
             raise ConstraintError(
                 f"robot {self.robot.name!r} cannot be checked for collisions: its description has no collision shape "
-                "that is a box, cylinder, sphere or capsule (meshes are not read)",
+                f"that is a box, cylinder, sphere, capsule or mesh{unread}",
                 self.robot.name,
             )
-        shapes = (self._paired if self_collision else self._shapes).copy()
-        for obstacle in obstacles:
-            index = self._add(shapes, 0, pinocchio.SE3(np.array(obstacle.pose, dtype=np.float64)), obstacle)
-            for own, body in enumerate(self._bodies):
-                if body:
-                    shapes.addCollisionPair(pinocchio.CollisionPair(own, index))
-        return CollisionScene(self.robot, self._model, shapes)
-
-    def _checked_pairs(self) -> list[tuple[int, int]]:
-        """Pairs of bodies by the rule above."""
-        present = sorted(set(self._bodies))
-        pairs = [(a, b) for i, a in enumerate(present) for b in present[i + 2 :]]
-        if not pairs:
-            return []
+        if not obstacles and self_collision:
+            return self._without_obstacles(clearance)
         shapes = self._shapes.copy()
-        owners = self._add_pairs(shapes, pairs)
-        scene = CollisionScene(self.robot, self._model, shapes)
-        often = scene.share_of_pairs(self.robot.sample_configurations(N_TRIALS, np.random.default_rng(0)), owners)
-        return [pair for pair in pairs if often[pair] < ALWAYS]
+        margins = self._own_margins(clearance) if self_collision else {}
+        for number, obstacle in enumerate(obstacles):
+            index = shapes.add(0, np.asarray(obstacle.pose), obstacle, obstacle.name or f"obstacle {number}")
+            margins.update({(own, index): clearance for own, body in enumerate(bodies) if body})
+        return CollisionScene(self.robot, shapes, margins)
 
-    def _add_pairs(self, shapes: Any, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Check the shapes of these bodies against each other; returns the pair of bodies of each pair of shapes."""
-        import pinocchio
+    def _without_obstacles(self, clearance: float) -> CollisionScene:
+        """What checks the robot alone is made once for each thread: that takes longer than an easy request."""
+        if getattr(self._alone, "clearance", None) != clearance:
+            self._alone.scene = CollisionScene(self.robot, self._shapes, self._own_margins(clearance))
+            self._alone.clearance = clearance
+        scene: CollisionScene = self._alone.scene
+        return scene.again()
 
-        owners = []
-        for first, second in pairs:
-            for a, b in itertools.product(*(np.flatnonzero(np.equal(self._bodies, body)) for body in (first, second))):
-                shapes.addCollisionPair(pinocchio.CollisionPair(int(a), int(b)))
-                owners.append((first, second))
-        return owners
+    def _own_margins(self, clearance: float) -> dict[Pair, float]:
+        margins = dict.fromkeys(self._checked, clearance)
+        if clearance:
+            margins.update(dict.fromkeys(self._close_by_design(clearance), 0.0))
+        return margins
 
-    @staticmethod
-    def _add(shapes: Any, body: int, placement: Any, shape: Shape) -> int:
-        import pinocchio
+    def _checked_pairs(self) -> list[Pair]:
+        """Pairs of shapes by the rule above."""
+        bodies, names = self._shapes.bodies, self._shapes.names
+        if self.robot.collision.srdf.strip():
+            is_disabled = disabled_pairs(self.robot.collision.srdf)
+            every = [(a, b) for a in range(len(bodies)) for b in range(len(bodies)) if bodies[a] < bodies[b]]
+            return [(a, b) for a, b in every if not is_disabled(names[a], names[b])]
+        present = sorted(set(bodies))
+        apart = {(a, b) for i, a in enumerate(present) for b in present[i + 2 :]}
+        pairs = [(a, b) for a in range(len(bodies)) for b in range(len(bodies)) if (bodies[a], bodies[b]) in apart]
+        overlapping = self._often(pairs, 0.0)
+        return [pair for pair in pairs if pair not in overlapping]
 
-        name = f"shape_{shapes.ngeoms}"
-        return int(shapes.addGeometryObject(pinocchio.GeometryObject(name, body, placement, _solid(shape))))
-
-
-class CollisionScene:
-    """Checks configurations, one at a time; not to be shared by threads.
-
-    Attributes
-    ----------
-    n_colliding : int
-        Configurations that were found to collide so far.
-    """
-
-    def __init__(self, robot: Robot, model: Any, shapes: Any) -> None:
-        self.n_colliding = 0
-        self._robot, self._model, self._shapes = robot, model, shapes
-        self._data, self._results = model.createData(), shapes.createData()
-
-    def colliding(self, q: FloatArray) -> BoolArray:
-        """Whether each configuration (n, dof) collides; touching counts."""
-        import pinocchio
-
-        check, model, data, shapes, results = (
-            pinocchio.computeCollisions, self._model, self._data, self._shapes, self._results,
-        )  # fmt: skip
-        found = np.array([check(model, data, shapes, results, row, True) for row in self._values(q)], dtype=np.bool_)
-        self.n_colliding += int(found.sum())
-        return found
-
-    def share_of_pairs(self, q: FloatArray, owners: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
-        """In which share of the configurations some pair of shapes of each owner collides."""
-        import pinocchio
-
-        counts = dict.fromkeys(owners, 0)
-        for row in self._values(q):
-            pinocchio.computeCollisions(self._model, self._data, self._shapes, self._results, row, False)
-            results = self._results.collisionResults
-            for owner in {owners[k] for k in range(len(owners)) if results[k].isCollision()}:
-                counts[owner] += 1
-        return {owner: count / len(q) for owner, count in counts.items()}
-
-    def _values(self, q: FloatArray) -> FloatArray:
-        """Values (n, m) of all moving joints, followers included."""
-        rows = self._robot.links[:-1]
-        return np.ascontiguousarray(q[:, rows[:, SOURCE].astype(np.int64)] * rows[:, MULTIPLIER] + rows[:, OFFSET])
+    def _often(self, pairs: Sequence[Pair], clearance: float) -> set[Pair]:
+        """Pairs of whose bodies some shapes collide in ALWAYS of the trials."""
+        if not pairs:
+            return set()
+        scene = CollisionScene(self.robot, self._shapes.copy(), dict.fromkeys(pairs, clearance))
+        trials = self.robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
+        counts: dict[Pair, int] = {}
+        bodies = self._shapes.bodies
+        for found in map(scene.pairs, trials):
+            for owners in {(bodies[a], bodies[b]) for a, b in found}:
+                counts[owners] = counts.get(owners, 0) + 1
+        often = {owners for owners, count in counts.items() if count >= ALWAYS * N_TRIALS}
+        return {(a, b) for a, b in pairs if (bodies[a], bodies[b]) in often}
 
 
 @functools.lru_cache(maxsize=8)
 def collision_model(robot: Robot) -> CollisionModel:
-    """The collision model of a robot, made once: it takes some ten milliseconds."""
+    """The collision model of a robot, made once: it takes some ten milliseconds, with meshes up to seconds."""
     return CollisionModel(robot)
+
+
+def collisions(
+    robot: Robot,
+    q: npt.ArrayLike,
+    obstacles: Sequence[Obstacle] = (),
+    *,
+    self_collision: bool = True,
+    clearance: float = 0.0,
+) -> list[tuple[str, str]]:
+    """What collides with what in one configuration.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (dof,) array_like
+        [rad] or [m].
+    obstacles, self_collision, clearance
+        See `CollisionModel.scene`.
+
+    Returns
+    -------
+    list of (str, str)
+        Names of a link, and of another one or an obstacle: its name, or "obstacle 2", counted from 0.
+    """
+    scene = collision_model(robot).scene(self_collision, obstacles, clearance)
+    return scene.names_of_pairs(robot._finite_rows(q, "configurations")[0])
 
 
 def _chain(robot: Robot) -> Any:
@@ -188,12 +207,10 @@ def _chain(robot: Robot) -> Any:
     return model
 
 
-def _solid(shape: Shape) -> Any:
-    from pinocchio import coal
-
-    if isinstance(shape, Box):
-        return coal.Box(*(float(edge) for edge in np.asarray(shape.size)))
-    if isinstance(shape, Sphere):
-        return coal.Sphere(float(shape.radius))
-    kind = coal.Cylinder if isinstance(shape, Cylinder) else coal.Capsule
-    return kind(float(shape.radius), float(shape.length))
+def _mesh(robot: Robot, link: str, filename: str, scale: tuple[float, ...]) -> Mesh:
+    """A collision mesh of a link, or its hull."""
+    try:
+        path = find_mesh(filename, robot.folder, robot.collision.package_paths)
+        return Mesh(np.eye(4), *read_mesh(path, scale), convex=robot.collision.meshes == "hulls")
+    except EimError as error:
+        raise RobotError(f"a collision shape of link {link!r}: {error}", link) from error

@@ -2,11 +2,13 @@
 
 Body i of a chain moves with its joint i - 1, body 0 is the base; links joined to one by fixed joints are part of it.
 Joints that are not of the chain (fingers, another arm) stand at zero, or at the limit nearest to it.
-A capsule is a cylinder and two spheres in a URDF, which knows none; those three are read as one shape.
+A capsule is a cylinder and two spheres in a URDF, which knows none; those three are read as one shape. Of a mesh the
+name of its file is read, see `mesh_files.py`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -17,11 +19,20 @@ from eim_ros.errors import EimError, RobotError
 from eim_ros.kinematics.link_tree import UrdfJoint, UrdfTree
 from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere, finite_numbers
 
-__all__ = ["link_placements", "link_shapes", "origin_transform"]
+__all__ = ["MeshReference", "link_placements", "link_shapes", "origin_transform"]
 
 FloatArray = npt.NDArray[np.float64]
 
 CAPSULE_TOLERANCE = 1e-6  # [m] of the ends of a cylinder and the centres of its spheres
+
+
+@dataclass(frozen=True, eq=False)
+class MeshReference:
+    """A mesh at a pose (4, 4), by the name that the URDF has for its file, scaled along each axis."""
+
+    pose: npt.ArrayLike
+    filename: str
+    scale: npt.ArrayLike
 
 
 def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int, FloatArray]]:
@@ -48,9 +59,9 @@ def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int,
     return {link: (body, to_base @ pose) for link, (body, pose) in found.items()}
 
 
-def link_shapes(urdf: str) -> dict[str, list[Shape]]:
-    """Collision primitives of each link, posed in the link's frame, from the text that `Robot.urdf` holds."""
-    shapes: dict[str, list[Shape]] = {}
+def link_shapes(urdf: str) -> dict[str, list[Shape | MeshReference]]:
+    """Collision shapes of each link, posed in the link's frame, from the text that `Robot.urdf` holds."""
+    shapes: dict[str, list[Shape | MeshReference]] = {}
     for link in ElementTree.fromstring(urdf).findall("link"):
         name = link.get("name", "")
         try:
@@ -60,12 +71,14 @@ def link_shapes(urdf: str) -> dict[str, list[Shape]]:
     return shapes
 
 
-def _shape(collision: Element) -> Shape:
+def _shape(collision: Element) -> Shape | MeshReference:
     origin, geometry = collision.find("origin"), collision.find("geometry")
     assert geometry is not None
     xyz, rpy = (_words("0 0 0" if origin is None else origin.get(key, "0 0 0"), 3) for key in ("xyz", "rpy"))
     pose = origin_transform(xyz, rpy)
-    solid = next(child for child in geometry if child.tag in ("box", "sphere", "cylinder", "capsule"))
+    solid = next(child for child in geometry if child.tag in ("box", "sphere", "cylinder", "capsule", "mesh"))
+    if solid.tag == "mesh":
+        return MeshReference(pose, solid.get("filename", ""), _words(solid.get("scale", "1 1 1"), 3))
     if solid.tag == "box":
         return Box(pose, _words(solid.get("size", ""), 3))
     radius = float(_words(solid.get("radius", ""), 1)[0])
@@ -75,9 +88,9 @@ def _shape(collision: Element) -> Shape:
     return Cylinder(pose, radius, length) if solid.tag == "cylinder" else Capsule(pose, radius, length)
 
 
-def _with_capsules(shapes: list[Shape]) -> list[Shape]:
+def _with_capsules(shapes: list[Shape | MeshReference]) -> list[Shape | MeshReference]:
     """The same, each cylinder that has a sphere of its radius at either end with these as one capsule."""
-    result: list[Shape] = []
+    result: list[Shape | MeshReference] = []
     merged: set[int] = set()
     for shape in shapes:
         ends = _end_spheres(shape, shapes) if isinstance(shape, Cylinder) else []
@@ -88,7 +101,7 @@ def _with_capsules(shapes: list[Shape]) -> list[Shape]:
     return [shape for shape in result if id(shape) not in merged]
 
 
-def _end_spheres(cylinder: Cylinder, shapes: list[Shape]) -> list[Sphere]:
+def _end_spheres(cylinder: Cylinder, shapes: list[Shape | MeshReference]) -> list[Sphere]:
     pose, found = np.asarray(cylinder.pose), []
     alike = [
         shape

@@ -45,7 +45,7 @@ class UrdfJoint:
 
 @dataclass(frozen=True)
 class UrdfTree:
-    """Links and joints of a URDF, and its text without anything that is not kinematics or a collision primitive."""
+    """Links and joints of a URDF, and its text without anything that is not kinematics or a collision shape."""
 
     name: str
     links: tuple[str, ...]

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from eim_ros.errors import RobotError
 from eim_ros.kinematics.arguments import checked_generator, number_from_zero, whole_number
 from eim_ros.kinematics.chain import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, build_chain
+from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.shipped import robot_path
 from eim_ros.kinematics.task import JointLimits
-from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
+from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source, urdf_folder
 from eim_ros.numerics.arguments import as_numbers
 from eim_ros.solver import MOST_JOINTS, Chain
 
@@ -53,7 +54,7 @@ class SerialArm:
     name, base_link, tip_link : str
         Names in the URDF.
     urdf : str
-        Links, joints and primitive collision shapes of the whole URDF; with base and tip it rebuilds the robot.
+        Links, joints and collision shapes of the whole URDF; with base and tip it rebuilds the robot.
     joint_names : tuple of str
         Independent joints from base to tip.
     lower, upper : (dof,)
@@ -66,6 +67,10 @@ class SerialArm:
         The chain in the form the solver works on, see `chain.py`.
     bounds : (3, dof)
         Lower limits, upper limits, and 1 where a joint is continuous, else 0; also for the solver.
+    collision : CollisionOptions
+        How the collision shapes are read when they are needed.
+    folder : Path or None
+        Where the URDF is, from which relative names of its meshes count; None where it was read from a text.
     """
 
     name: str
@@ -79,6 +84,8 @@ class SerialArm:
     fingerprint: str
     links: FloatArray = field(repr=False)
     bounds: FloatArray = field(init=False, repr=False)
+    collision: CollisionOptions = field(default_factory=CollisionOptions, repr=False)
+    folder: Path | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         bounds = self.limits.bounds
@@ -86,7 +93,13 @@ class SerialArm:
         object.__setattr__(self, "bounds", bounds)
 
     @classmethod
-    def from_urdf(cls: type[ArmT], source: str | Path, base: str | None = None, tip: str | None = None) -> ArmT:
+    def from_urdf(
+        cls: type[ArmT],
+        source: str | Path,
+        base: str | None = None,
+        tip: str | None = None,
+        collision: CollisionOptions | None = None,
+    ) -> ArmT:
         """Read a robot from the path or the XML text of a URDF.
 
         Parameters
@@ -95,6 +108,8 @@ class SerialArm:
             Path, or XML text (starts with '<').
         base, tip : str, optional
             Links between which the chain lies; default the root link and the only leaf.
+        collision : CollisionOptions, optional
+            How the collision shapes are read, meshes above all, when they are needed; default: as they are.
 
         Raises
         ------
@@ -115,10 +130,18 @@ class SerialArm:
             continuous=model.continuous,
             fingerprint=model.fingerprint,
             links=model.links,
+            collision=collision or CollisionOptions(),
+            folder=urdf_folder(source),
         )
 
     @classmethod
-    def load(cls: type[ArmT], name_or_path: str | Path, base: str | None = None, tip: str | None = None) -> ArmT:
+    def load(
+        cls: type[ArmT],
+        name_or_path: str | Path,
+        base: str | None = None,
+        tip: str | None = None,
+        collision: CollisionOptions | None = None,
+    ) -> ArmT:
         """A robot by its name or its file.
 
         Parameters
@@ -126,7 +149,7 @@ class SerialArm:
         name_or_path : str or Path
             A shipped robot (see `SHIPPED_ROBOTS`), or the path of a URDF; where xacro is installed that of a xacro too;
             where `robot_descriptions` is installed also a name of that package, such as "ur5_description".
-        base, tip : str, optional
+        base, tip, collision : optional
             See `from_urdf`.
 
         Raises
@@ -134,7 +157,7 @@ class SerialArm:
         RobotError
             If there is no such robot, or as `from_urdf`.
         """
-        return cls.from_urdf(robot_path(name_or_path), base, tip)
+        return cls.from_urdf(robot_path(name_or_path), base, tip, collision)
 
     @property
     def dof(self) -> int:

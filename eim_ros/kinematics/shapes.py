@@ -1,4 +1,7 @@
-"""Solid primitives: the collision shapes of a robot's links, and obstacles. Lengths in [m]."""
+"""Solid primitives: the collision shapes of a robot's links, and obstacles. Lengths in [m].
+
+A shape may have a name, by which it is told what collides with it.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ class Box:
 
     pose: npt.ArrayLike
     size: npt.ArrayLike
+    name: str = ""
 
     def __post_init__(self) -> None:
         _check(self, *finite_numbers(self.size, 3))
@@ -34,6 +38,7 @@ class Sphere:
 
     centre: npt.ArrayLike
     radius: float
+    name: str = ""
 
     def __post_init__(self) -> None:
         _check(self, self.radius)
@@ -50,6 +55,7 @@ class Cylinder:
     pose: npt.ArrayLike
     radius: float
     length: float
+    name: str = ""
 
     def __post_init__(self) -> None:
         _check(self, self.radius, self.length)
@@ -62,6 +68,7 @@ class Capsule:
     pose: npt.ArrayLike
     radius: float
     length: float
+    name: str = ""
 
     def __post_init__(self) -> None:
         _check(self, self.radius, self.length)

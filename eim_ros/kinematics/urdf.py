@@ -1,6 +1,7 @@
-"""A URDF read as a tree of links and joints, reduced to kinematics and primitive collision shapes.
+"""A URDF read as a tree of links and joints, reduced to kinematics and collision shapes.
 
-Meshes, visuals, inertias, transmissions and simulator tags are dropped, so any user's file loads without its meshes.
+Visuals, inertias, transmissions and simulator tags are dropped. Of collision meshes the names of the files are kept,
+and the files read when collisions are asked for, so any user's file loads without them.
 Serial chains are cut out of the tree in `link_tree.py`; placements and axes are computed by pinocchio in `chain.py`.
 """
 
@@ -16,9 +17,9 @@ from eim_ros.kinematics.link_tree import Mimic, UrdfJoint, UrdfTree, listed
 from eim_ros.kinematics.xacro_file import expanded_xacro
 from eim_ros.numerics.arguments import checked_path
 
-__all__ = ["parse_urdf", "read_urdf_source"]
+__all__ = ["parse_urdf", "read_urdf_source", "urdf_folder"]
 
-SHAPES = ("box", "cylinder", "sphere", "capsule")
+SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
 
 
 def read_urdf_source(source: str | Path) -> str | bytes:
@@ -36,6 +37,13 @@ def read_urdf_source(source: str | Path) -> str | bytes:
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RobotError(f"cannot read robot description {str(path)[:200]!r}: {cause}", str(path)) from error
+
+
+def urdf_folder(source: str | Path) -> Path | None:
+    """Folder of the file that a source names; None for XML text."""
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
+        return None
+    return checked_path(source, RobotError).expanduser().absolute().parent
 
 
 def parse_urdf(text: str | bytes) -> UrdfTree:
@@ -133,7 +141,7 @@ def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
 
 
 def _stripped(robot: Element, name: str) -> str:
-    """URDF text with links, joints and primitive collision shapes only."""
+    """URDF text with links, joints and collision shapes only."""
     copy = ElementTree.Element("robot", name=name)
     for link in robot.findall("link"):
         kept = ElementTree.SubElement(copy, "link", name=link.get("name", ""))

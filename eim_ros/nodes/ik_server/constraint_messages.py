@@ -7,7 +7,7 @@ from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.errors import ConstraintError
 from eim_ros.ik import Constraints
-from eim_ros.kinematics import Box, Capsule, Cylinder, Shape, Sphere
+from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
 
@@ -83,7 +83,9 @@ def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Sha
     return Cylinder(transform, sizes[SolidPrimitive.CYLINDER_RADIUS], sizes[SolidPrimitive.CYLINDER_HEIGHT])
 
 
-def _primitive(shape: Shape) -> SolidPrimitive:
+def _primitive(shape: Obstacle) -> SolidPrimitive:
+    if isinstance(shape, (Mesh, PointCloud)):
+        raise ConstraintError("a request of this kind cannot hold a mesh or a point cloud", shape)
     if isinstance(shape, Capsule):
         raise ConstraintError("a request cannot hold a capsule; give a cylinder and two spheres", shape)
     if isinstance(shape, Box):

@@ -1,0 +1,67 @@
+"""How the collision shapes of a robot's description are read: its meshes, and which pairs of links are not checked."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eim_ros.errors import RobotError
+
+__all__ = ["CollisionOptions", "disabled_pairs"]
+
+MESHES = ("exact", "hulls", "none")
+
+
+@dataclass(frozen=True)
+class CollisionOptions:
+    """Of a robot; the default reads the meshes of its description as they are.
+
+    Attributes
+    ----------
+    meshes : {"exact", "hulls", "none"}
+        Meshes as they are, the convex hull of each (faster), or none: then primitives alone are checked.
+    package_paths : sequence of str or Path
+        Folders with packages, or of packages, in which meshes are looked for before those of the environment.
+    srdf : str
+        Text of an SRDF: pairs of links are checked but those that it disables. Empty: but neighbours in the chain, and
+        those that collide almost always.
+    """
+
+    meshes: str = "exact"
+    package_paths: Sequence[str | Path] = ()
+    srdf: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.meshes not in MESHES:
+            raise RobotError(f"meshes must be one of {', '.join(MESHES)}, got {self.meshes!r}", self.meshes)
+        if isinstance(self.package_paths, (str, Path)):
+            raise RobotError(f"package_paths must be a list of folders, got {self.package_paths!r}", self.package_paths)
+        if not isinstance(self.srdf, str):
+            raise RobotError("srdf must be the text of an SRDF", self.srdf)
+
+
+def disabled_pairs(srdf: str) -> Callable[[str, str], bool]:
+    """Tells whether an SRDF disables the collisions of two links.
+
+    Raises
+    ------
+    RobotError
+        If it is no SRDF.
+    """
+    try:
+        root = ElementTree.fromstring(srdf.strip())
+    except (ElementTree.ParseError, ValueError) as error:
+        raise RobotError(f"the SRDF is no well-formed XML: {error}", srdf[:200]) from error
+    disabled, enabled = (
+        {frozenset((pair.get("link1", ""), pair.get("link2", ""))) for pair in root.findall(f"{kind}_collisions")}
+        for kind in ("disable", "enable")
+    )
+    silent = {link.get("link", "") for link in root.findall("disable_default_collisions")}
+
+    def is_disabled(first: str, second: str) -> bool:
+        pair = frozenset((first, second))
+        return pair in disabled or (bool(pair & silent) and pair not in enabled)
+
+    return is_disabled

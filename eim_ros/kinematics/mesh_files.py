@@ -1,0 +1,129 @@
+"""Meshes of files: where a URDF's `package://`, `file://` and relative names lead, and what is there, read by coal.
+
+A file's own unit counts, as it does in RViz: coal reads COLLADA files as if all were in metres.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConstraintError, RobotError
+
+__all__ = ["find_mesh", "read_mesh"]
+
+FloatArray = npt.NDArray[np.float64]
+
+PATH_VARIABLES = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH")
+UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
+UNIT_WITHIN = 65536  # [byte] of a COLLADA file, from its begin
+
+
+def find_mesh(filename: str, folder: Path | None, package_paths: Sequence[str | Path] = ()) -> Path:
+    """The file that a URDF names.
+
+    Parameters
+    ----------
+    filename : str
+        `package://NAME/...`, `file://...`, an absolute path, or one relative to the URDF.
+    folder : Path or None
+        Where the URDF is; None where that is not known.
+    package_paths : sequence of str or Path
+        Folders with packages, or of packages. Looked at before the environment's: `share` of each entry of
+        AMENT_PREFIX_PATH, the entries of ROS_PACKAGE_PATH, and the folders above the URDF.
+
+    Raises
+    ------
+    RobotError
+        If there is no such file, with the places that were looked at.
+    """
+    given = [Path(path).expanduser() for path in package_paths]
+    if filename.startswith("package://"):
+        package, _, rest = filename.removeprefix("package://").partition("/")
+        places = [place / rest for place in _package_folders(package, folder, given)]
+        cure = (
+            f"source the workspace that has package {package!r} (AMENT_PREFIX_PATH or ROS_PACKAGE_PATH), or give the "
+            "folder that it is in as package_paths"
+        )
+    elif "://" in filename and not filename.startswith("file://"):
+        raise RobotError(f"mesh {filename!r} is neither a package:// nor a file:// name, nor a path", filename)
+    else:
+        path = Path(filename.removeprefix("file://"))
+        roots = [] if path.is_absolute() else ([folder] if folder else []) + given
+        places = [path] if path.is_absolute() else [root / path for root in roots]
+        cure = "read the robot from the path of its URDF, where relative names begin, or give a folder as package_paths"
+        cure = "correct the name in the URDF" if path.is_absolute() else cure
+    for place in places:
+        for candidate in (place, Path(unquote(str(place)))):
+            if candidate.is_file():
+                return candidate
+    looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
+    raise RobotError(f"mesh {filename!r} is not there (looked at: {looked}); {cure}", filename)
+
+
+def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Vertices (n, 3) [m] and faces (m, 3) of a file, its parts all together.
+
+    Raises
+    ------
+    RobotError
+        If there is no such file, or no mesh in it that can be read.
+    ConstraintError
+        If the scale is not one or three finite numbers other than 0.
+    """
+    from pinocchio import coal  # deferred: a slow import
+
+    factors = np.asarray(scale, dtype=np.float64)
+    if factors.shape not in ((), (3,)) or not np.isfinite(factors).all() or not factors.all():
+        raise ConstraintError(f"the scale of a mesh must be one or three numbers other than 0, got {scale!r}", scale)
+    if not path.is_file():
+        raise RobotError(f"mesh {str(path)!r} is not there", str(path))
+    try:
+        model = coal.MeshLoader(coal.BV_AABB).load(str(path), np.full(3, _unit(path)))
+    except (ValueError, RuntimeError) as error:
+        cause = str(error).partition("message:")[2].strip() or str(error)
+        raise RobotError(f"mesh {str(path)!r} cannot be read: {' '.join(cause.split())[:300]}", str(path)) from error
+    vertices = np.array(model.vertices()) * factors
+    triangles = map(model.tri_indices, range(model.num_tris))
+    faces = np.array([[corners[0], corners[1], corners[2]] for corners in triangles])
+    if not np.isfinite(vertices).all() or not len(faces):
+        raise RobotError(f"mesh {str(path)!r} has vertices that are not finite, or no triangle", str(path))
+    if factors.ndim and np.prod(factors) < 0.0:
+        faces = faces[:, ::-1]  # mirrored: the sense of rotation is kept
+    return vertices, faces.astype(np.int64)
+
+
+def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -> Iterator[Path]:
+    """Where a package may be, likely places first."""
+    for path in given:
+        yield path / package
+        if path.name == package:
+            yield path
+    for variable, share in zip(PATH_VARIABLES, ("share", "."), strict=True):
+        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            yield Path(entry) / share / package
+            if Path(entry).name == package:
+                yield Path(entry)
+    if folder is not None:
+        yield from (above for above in (folder, *folder.parents) if above.name == package)
+
+
+def _unit(path: Path) -> float:
+    """Length of a file's unit [m]: 1 but where a COLLADA file says otherwise."""
+    if path.suffix.lower() != ".dae":
+        return 1.0
+    with path.open("rb") as file:
+        found = UNIT.search(file.read(UNIT_WITHIN))
+    try:
+        unit = float(found[1]) if found else 1.0
+    except ValueError:
+        unit = np.nan
+    if not 0.0 < unit < np.inf:
+        raise RobotError(f"mesh {str(path)!r} has a unit that is no positive number", str(path))
+    return unit

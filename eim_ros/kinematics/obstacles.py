@@ -1,0 +1,162 @@
+"""Obstacles that are no primitives: meshes, by arrays or from a file, and point clouds. Lengths in [m].
+
+A mesh is the solid that its surface encloses, see `containment.py`; a point cloud is the union of balls about its
+points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConstraintError
+from eim_ros.kinematics.arguments import is_number
+from eim_ros.kinematics.mesh_files import read_mesh
+from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.shapes import Shape
+from eim_ros.numerics.arguments import as_numbers, checked_flag
+
+__all__ = ["Mesh", "Obstacle", "PointCloud"]
+
+FloatArray = npt.NDArray[np.float64]
+
+HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of a cube with edges of 1
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A solid within a surface of triangles.
+
+    Attributes
+    ----------
+    pose : (4, 4) array_like
+        Of the frame that the vertices are told in.
+    vertices : (n, 3) array_like
+        [m].
+    faces : (m, 3) array_like of int
+        Vertices of each triangle, in the same sense of rotation all over the surface. Triangles without area are left
+        out.
+    convex : bool
+        Whether the convex hull is taken in place of the mesh: faster, and solid even where the surface has holes.
+    """
+
+    pose: npt.ArrayLike
+    vertices: npt.ArrayLike = field(repr=False)
+    faces: npt.ArrayLike = field(repr=False)
+    convex: bool = False
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_pose(self.pose)
+        checked_flag(self.convex, "convex", ConstraintError)
+        vertices = _points(self.vertices, "the vertices of a mesh")
+        faces = np.array(self.faces)
+        if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
+            raise ConstraintError(
+                f"the faces of a mesh must be an (m, 3) array of whole numbers, got {faces.dtype} of shape "
+                f"{faces.shape}",
+                self.faces,
+            )
+        if len(faces) and not 0 <= int(faces.min()) <= int(faces.max()) < len(vertices):
+            raise ConstraintError(
+                f"the faces of a mesh name vertices {faces.min()} to {faces.max()}; there are {len(vertices)}, from 0",
+                self.faces,
+            )
+        corners = vertices[faces]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        faces = np.ascontiguousarray(faces[np.linalg.norm(normals, axis=1) > 0.0], dtype=np.int64)
+        if not len(faces):
+            raise ConstraintError("a mesh needs at least one triangle with an area", self.faces)
+        for name, array in (("vertices", vertices), ("faces", faces)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        pose: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike = 1.0,
+        *,
+        convex: bool = False,
+        name: str = "",
+    ) -> Mesh:
+        """Read a mesh from a file: STL, OBJ, DAE and what else assimp reads.
+
+        Parameters
+        ----------
+        path : str or Path
+        pose : (4, 4) array_like, optional
+            Default: the identity.
+        scale : float or (3,) array_like
+            Of lengths, along each axis; a COLLADA file's unit counts as well.
+        convex, name
+            See the class.
+
+        Raises
+        ------
+        RobotError
+            If it cannot be read.
+        """
+        vertices, faces = read_mesh(Path(path), scale)
+        return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
+
+
+@dataclass(frozen=True, eq=False)
+class PointCloud:
+    """All that is within a radius of a point.
+
+    Attributes
+    ----------
+    points : (n, 3) array_like
+        [m].
+    radius : float
+        [m], about half of the distance of neighbouring points or more: between balls that do not touch, links fit.
+    pose : (4, 4) array_like, optional
+        Of the frame that the points are told in; default: the identity.
+    resolution : float
+        Above 0, points in the same cube with edges of this length [m] become one ball that contains theirs: its centre
+        is the cube's, and the radius grows by half of the cube's diagonal. Fewer balls are checked faster.
+    """
+
+    points: npt.ArrayLike = field(repr=False)
+    radius: float
+    pose: npt.ArrayLike = field(default_factory=lambda: np.eye(4))
+    resolution: float = 0.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_pose(self.pose)
+        for what, value in (("radius", self.radius), ("resolution", self.resolution)):
+            if not (is_number(value) and 0.0 <= value < np.inf):
+                raise ConstraintError(f"the {what} of a point cloud must be finite and at least 0, got {value}", value)
+        points = _points(self.points, "the points of a cloud")
+        points.flags.writeable = False
+        object.__setattr__(self, "points", points)
+
+    @property
+    def balls(self) -> tuple[FloatArray, float]:
+        """Centres (m, 3) and radius of the balls that are checked [m]."""
+        points = np.asarray(self.points)
+        if self.resolution == 0.0:
+            return points, float(self.radius)
+        cells = np.unique(np.floor(points / self.resolution), axis=0)
+        return (cells + 0.5) * self.resolution, float(self.radius + HALF_DIAGONAL * self.resolution)
+
+
+Obstacle: TypeAlias = Shape | Mesh | PointCloud
+
+
+def _points(values: npt.ArrayLike, what: str) -> FloatArray:
+    """A copy (n, 3) of finite points, n > 0."""
+    try:
+        points = np.array(as_numbers(values))
+    except (TypeError, ValueError):
+        points = np.empty(0)
+    if points.ndim != 2 or points.shape[1:] != (3,) or not len(points) or not np.isfinite(points).all():
+        raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, n > 0, got {values!r}"[:200], values)
+    return points

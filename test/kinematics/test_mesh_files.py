@@ -1,0 +1,150 @@
+"""Meshes of URDFs: found by each kind of name, read in each format, and what is wrong is told with the cure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kinematics.solids_by_formula import box_mesh, write_stl
+from kinematics.test_collision import SLIDE, shape
+
+from eim_ros.errors import ConstraintError, EimError, RobotError
+from eim_ros.kinematics import CollisionOptions, Mesh, Robot, Sphere
+from eim_ros.kinematics.collision import CollisionModel, collision_model
+from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
+
+CUBE = box_mesh((2.0, 2.0, 2.0))
+OBJ = "".join(f"v {x} {y} {z}\n" for x, y, z in CUBE[0]) + "".join(f"f {a} {b} {c}\n" for a, b, c in CUBE[1] + 1)
+
+
+def dae(unit: str) -> str:
+    """A cube with edges of 2 in COLLADA."""
+    numbers = " ".join(map(str, CUBE[0].ravel().tolist()))
+    index = " ".join(map(str, CUBE[1].ravel().tolist()))
+    return (
+        '<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">'
+        f'<asset><unit name="unit" meter="{unit}"/><up_axis>Z_UP</up_axis></asset><library_geometries>'
+        f'<geometry id="g"><mesh><source id="p"><float_array id="pa" count="24">{numbers}</float_array>'
+        '<technique_common><accessor source="#pa" count="8" stride="3"><param name="X" type="float"/>'
+        '<param name="Y" type="float"/><param name="Z" type="float"/></accessor></technique_common></source>'
+        '<vertices id="v"><input semantic="POSITION" source="#p"/></vertices><triangles count="12">'
+        f'<input semantic="VERTEX" source="#v" offset="0"/><p>{index}</p></triangles></mesh></geometry>'
+        '</library_geometries><library_visual_scenes><visual_scene id="s"><node id="n"><instance_geometry url="#g"/>'
+        '</node></visual_scene></library_visual_scenes><scene><instance_visual_scene url="#s"/></scene></COLLADA>'
+    )
+
+
+def urdf(filename: str, scale: str = "1 1 1") -> str:
+    slide = f'<joint name="j" type="prismatic"><parent link="a"/><child link="b"/>{SLIDE}</joint>'
+    mesh = shape(f'<mesh filename="{filename}" scale="{scale}"/>')
+    return f'<robot name="made"><link name="a"/><link name="b">{mesh}</link>{slide}</robot>'
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`share/arm` with a mesh, of which no variable tells."""
+    for variable in ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    folder = tmp_path / "share/arm"
+    (folder / "meshes").mkdir(parents=True)
+    (folder / "urdf").mkdir()
+    write_stl(folder / "meshes/link.stl", *CUBE)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("cube.obj", OBJ), ("cube.dae", dae("1")), ("cube.DAE", dae("1.0"))],
+)
+def test_formats_are_read(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    vertices, faces = read_mesh(tmp_path / name)
+    assert len(faces) == 12
+    assert sorted(map(tuple, np.unique(vertices, axis=0).tolist())) == sorted(map(tuple, CUBE[0].tolist()))
+
+
+def test_unit_of_a_collada_file_counts(tmp_path: Path) -> None:
+    (tmp_path / "cube.dae").write_text(dae("0.001"))
+    assert np.abs(read_mesh(tmp_path / "cube.dae", (1.0, 2.0, 3.0))[0]).max(axis=0) == pytest.approx([1e-3, 2e-3, 3e-3])
+    (tmp_path / "cube.dae").write_text(dae("-1"))
+    with pytest.raises(RobotError, match="unit that is no positive number"):
+        read_mesh(tmp_path / "cube.dae")
+
+
+def test_package_is_found_by_each_variable_by_argument_and_above_the_urdf(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, mesh = "package://arm/meshes/link.stl", package / "meshes/link.stl"
+    assert find_mesh(name, None, [package.parent]) == mesh
+    assert find_mesh(name, None, [str(package)]) == mesh
+    assert find_mesh(name, package / "urdf") == mesh
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"/nowhere:{package.parent.parent}")
+    assert find_mesh(name, None) == mesh
+    monkeypatch.delenv("AMENT_PREFIX_PATH")
+    for entry in (package.parent, package):
+        monkeypatch.setenv("ROS_PACKAGE_PATH", str(entry))
+        assert find_mesh(name, None).samefile(mesh)
+
+
+def test_paths_and_file_names_are_found(package: Path) -> None:
+    mesh = package / "meshes/link.stl"
+    spaced = write_stl(package / "meshes/my link.stl", *CUBE)
+    for name in (str(mesh), f"file://{mesh}", "../meshes/link.stl"):
+        assert find_mesh(name, package / "urdf").samefile(mesh)
+    assert find_mesh(f"file://{package}/meshes/my%20link.stl", None) == spaced
+    assert find_mesh("meshes/link.stl", None, [package]) == mesh
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "package://leg/link.stl",
+            "'package://leg/link.stl' is not there .*source the workspace that has package 'leg",
+        ),
+        ("meshes/none.stl", "no folder is known.*read the robot from the path of its URDF"),
+        ("/nowhere/none.stl", "looked at: /nowhere/none.stl.*correct the name"),
+        ("https://example.org/link.stl", "neither a package:// nor a file://"),
+        ("", "is not there"),
+    ],
+)
+def test_missing_mesh_is_named_with_the_cure_when_it_is_needed(package: Path, name: str, reason: str) -> None:
+    robot = Robot.from_urdf(urdf(name))
+    with pytest.raises(RobotError, match=f"(?s)collision shape of link 'b': .*{reason}"):
+        CollisionModel(robot)
+    assert CollisionModel(Robot.from_urdf(urdf(name), collision=CollisionOptions(meshes="none"))).n_shapes == 0
+
+
+@pytest.mark.parametrize("content", ["", "hello", "solid a\nendsolid a\n"])
+def test_file_that_is_no_mesh_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "bad.stl").write_text(content)
+    with pytest.raises(RobotError, match="bad.stl' cannot be read"):
+        read_mesh(tmp_path / "bad.stl")
+    with pytest.raises(RobotError, match="is not there"):
+        Mesh.load(tmp_path / "none.stl")
+    with pytest.raises(ConstraintError, match="scale"):
+        read_mesh(tmp_path / "bad.stl", 0.0)
+
+
+def test_relative_mesh_with_a_scale_is_that_of_the_urdf(package: Path) -> None:
+    (package / "urdf/arm.urdf").write_text(urdf("../meshes/link.stl", "0.1 0.1 0.1"))
+    for robot in (Robot.from_urdf(package / "urdf/arm.urdf"), Robot.load(str(package / "urdf/arm.urdf"))):
+        scene = collision_model(robot).scene(False, [Sphere((1.0, 0.0, 0.0), 0.2)])
+        assert scene.colliding(np.array([[0.69], [0.71]])).tolist() == [False, True]
+
+
+def test_mesh_obstacle_is_loaded_and_placed(package: Path) -> None:
+    pose = np.eye(4)
+    pose[0, 3] = 3.0
+    mesh = Mesh.load(package / "meshes/link.stl", pose, 0.5, name="block")
+    robot = Robot.from_urdf(urdf(str(package / "meshes/link.stl")))
+    scene = collision_model(robot).scene(False, [mesh])
+    assert scene.colliding(np.array([[1.49], [1.51]])).tolist() == [False, True]
+    assert scene.names_of_pairs(np.array([1.51])) == [("b", "block")]
+
+
+@pytest.mark.parametrize("options", [{"meshes": "best"}, {"package_paths": "/here"}, {"srdf": None}])
+def test_malformed_options_are_refused(options: dict) -> None:
+    with pytest.raises(EimError):
+        CollisionOptions(**options)
