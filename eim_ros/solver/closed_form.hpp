@@ -3,14 +3,15 @@
 // Of arms that turn about six axes, of which
 //   - the last three meet in a point (a spherical wrist: Pieper 1968), or
 //   - the second to the fourth are parallel (the UR family), or the first three;
-// or the same read from the tip: the motion X = e_1 e_2 ... e_6 of the tip, a product of turns e_i about the axes as they
-// lie at zero (Brockett 1984), inverted is the one of the arm with its axes in the other order and turned round.
-// Each leaves one subproblem of two unknown angles, the next ones follow one by one (Paden and Kahan; Elias and Wen 2022):
+// or the same read from the tip: the motion X = e_1 e_2 ... e_6 of the tip, a product of turns e_i about the axes as
+// they lie at zero (Brockett 1984), inverted is the one of the arm with its axes in the other order and turned round.
+// Each leaves one subproblem of two unknown angles, the next ones follow one by one (Paden and Kahan; Elias and Wen
+// 2022):
 //
 //     a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
 //
-// where x is an angle, E_1 and E_2 are constant + cosine cos x + sine sin x, and v is a known vector turned by the other
-// angle; a is the distance of two successive axes and s the sine of the angle between them. So x is a root of a
+// where x is an angle, E_1 and E_2 are constant + cosine cos x + sine sin x, and v is a known vector turned by the
+// other angle; a is the distance of two successive axes and s the sine of the angle between them. So x is a root of a
 // trigonometric polynomial of degree 2; where the two axes meet (a = 0) or are parallel (s = 0), of degree 1.
 #pragma once
 
@@ -19,9 +20,9 @@
 
 namespace eim {
 
-inline constexpr double kAlike = 1e-7;        // sine, and share of the arm's size, below which axes are parallel or meet
-inline constexpr double kSmall = 1e-2;        // a or s below which v is taken from the other one, with both signs
-inline constexpr double kAnyAngle = 1e-6;     // share of the arm's size below which a vector has no direction
+inline constexpr double kAlike = 1e-7;     // sine, and share of the arm's size, below which axes are parallel or meet
+inline constexpr double kSmall = 1e-2;     // a or s below which v is taken from the other one, with both signs
+inline constexpr double kAnyAngle = 1e-6;  // share of the arm's size below which a vector has no direction
 inline constexpr int kMostCandidates = 64;
 
 // Configurations that may reach a pose, before they are polished and verified.
@@ -37,8 +38,8 @@ struct Candidates {
     }
 };
 
-// The subproblem above: v in the plane across an axis, in the directions of the common normal of it and another axis, and
-// of the other axis.
+// The subproblem above: v in the plane across an axis, in the directions of the common normal of it and another axis,
+// and of the other axis.
 struct Pair {
     Vector first, second;  // ends of the common normal on the two axes
     double distance, sine;
@@ -230,9 +231,7 @@ class ClosedForm {
             const Vector seen = turned(h, h5, -q5);
             const bool any6 = has_no_direction(seen, h6);
             const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
-            const auto back = [&](const Vector& p) {
-                return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1);
-            };
+            const auto back = [&](const Vector& p) { return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1); };
             const Vector origin = back(l4.point);
             planar(1, origin, back(l4.point + some_) - origin, [&](double q2, double q3, double q4, bool any) {
                 found.add({q1, q2, q3, q4, q5, q6}, any || any1 || any6);
@@ -245,8 +244,7 @@ class ClosedForm {
         const Line &l3 = axes_[2], &l4 = axes_[3], &l5 = axes_[4], &l6 = axes_[5];
         const Vector &h4 = l4.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;
         const Wave along = turned_product(h, h4, h5);
-        const Wave e1 = Wave{dot(h, x(pair_.second) - l4.point)} +
-                        turned_product(h, h4, pair_.first - l4.point) * -1.0;
+        const Wave e1 = Wave{dot(h, x(pair_.second) - l4.point)} + turned_product(h, h4, pair_.first - l4.point) * -1.0;
         const Wave e2 = Wave{dot(h, x.turn(h6))} + along * -dot(h6, h5);
         DoubleWave m(Wave{1.0});
         m.add(along * along, -1.0);
@@ -257,9 +255,7 @@ class ClosedForm {
             const Vector seen = turned(g, h5, -q5);
             const bool any6 = has_no_direction(seen, h6);
             const double q6 = any6 ? 0.0 : angle_between(x.turn_back(h), seen, h6);
-            const auto back = [&](const Vector& p) {
-                return x(l6.turn(l5.turn(l4.turn(p, -q4), -q5), -q6));
-            };
+            const auto back = [&](const Vector& p) { return x(l6.turn(l5.turn(l4.turn(p, -q4), -q5), -q6)); };
             const Vector origin = back(l3.point);
             planar(0, origin, back(l3.point + some_) - origin, [&](double q1, double q2, double q3, bool any) {
                 found.add({q1, q2, q3, q4, q5, q6}, any || any4 || any5 || any6);

@@ -8,8 +8,11 @@
 namespace eim {
 
 inline constexpr Effort kPolish{1e-12, 1e-12, 25, 1};  // rounding ends it; where roots meet it takes some steps
-inline constexpr int kTried = 16, kFound = 14;         // random configurations that a closed form has to give back, most
-inline constexpr double kGivenBack = 1e-4;             // [rad]
+inline constexpr int kTried = 16, kFound = 14;  // random configurations that a closed form has to give back, most
+inline constexpr double kGivenBack = 1e-4;      // [rad]
+inline constexpr double kExactRoot = 1e-9;      // [m], [rad]: errors of roots, but for rounding
+inline constexpr double kMerged =
+    0.05;  // [rad]: what is within the tolerances only, so near a root, is none of its own
 
 // Roots, each joint within half a turn of zero, and whether they are one of infinitely many.
 struct Roots : Configurations {
@@ -77,21 +80,24 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     Roots roots{{6}};
     Bounds<double> circles{};
     std::fill_n(circles.lower, 6, -kPi), std::fill_n(circles.upper, 6, kPi), std::fill_n(circles.wraps, 6, true);
-    for (Index i = 0; i < rows.size(); ++i) {
-        if (!(rows.distances[i] <= task.position_tolerance && rows.angles[i] <= task.orientation_tolerance)) continue;
-        double q[6];
-        for (int j = 0; j < 6; ++j) q[j] = within(circles, j, rows.row(i)[j]);
-        const auto is_alike = [&](Index k) {
-            double away = 0.0;
-            for (int j = 0; j < 6; ++j) away = std::max(away, std::abs(difference(q[j], roots.row(k)[j], true)));
-            return away <= tolerance;
-        };
-        bool is_known = false;
-        for (Index k = 0; k < roots.size(); ++k) {
-            if (!is_alike(k)) continue;
-            is_known = true, roots.is_free[k] |= candidates.is_free[i];
+    for (const bool exact : {true, false}) {
+        for (Index i = 0; i < rows.size(); ++i) {
+            const double error = std::max(rows.distances[i], rows.angles[i]);
+            if ((error <= kExactRoot) != exact || !(rows.distances[i] <= task.position_tolerance) ||
+                !(rows.angles[i] <= task.orientation_tolerance)) {
+                continue;
+            }
+            double q[6];
+            for (int j = 0; j < 6; ++j) q[j] = within(circles, j, rows.row(i)[j]);
+            bool is_known = false;
+            for (Index k = 0; k < roots.size(); ++k) {
+                double away = 0.0;
+                for (int j = 0; j < 6; ++j) away = std::max(away, std::abs(difference(q[j], roots.row(k)[j], true)));
+                if (away > (exact ? tolerance : std::max(tolerance, kMerged))) continue;
+                is_known = true, roots.is_free[k] |= candidates.is_free[i];
+            }
+            if (!is_known) roots.add(q), roots.is_free.push_back(candidates.is_free[i]);
         }
-        if (!is_known) roots.add(q), roots.is_free.push_back(candidates.is_free[i]);
     }
     return roots;
 }

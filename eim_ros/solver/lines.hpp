@@ -14,14 +14,20 @@ struct Vector {
     Vector operator*(double f) const { return {f * x, f * y, f * z}; }
 };
 
-inline double dot(const Vector& a, const Vector& b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+inline double dot(const Vector& a, const Vector& b) {
+    return a.x * b.x + a.y * b.y + a.z * b.z;
+}
 inline Vector cross(const Vector& a, const Vector& b) {
     return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
-inline double length(const Vector& a) { return std::sqrt(dot(a, a)); }
+inline double length(const Vector& a) {
+    return std::sqrt(dot(a, a));
+}
 
 // The part of v across a unit axis.
-inline Vector across(const Vector& v, const Vector& axis) { return v - axis * dot(axis, v); }
+inline Vector across(const Vector& v, const Vector& axis) {
+    return v - axis * dot(axis, v);
+}
 
 // v turned about a unit axis (Rodrigues).
 inline Vector turned(const Vector& v, const Vector& axis, double cosine, double sine) {
@@ -70,8 +76,9 @@ struct Motion {
     Vector turn_back(const Vector& v) const { return rows[0] * v.x + rows[1] * v.y + rows[2] * v.z; }
     Vector operator()(const Vector& p) const { return turn(p) + translation; }
     Motion inverse() const {
-        return {{{rows[0].x, rows[1].x, rows[2].x}, {rows[0].y, rows[1].y, rows[2].y}, {rows[0].z, rows[1].z, rows[2].z}},
-                -turn_back(translation)};
+        return {
+            {{rows[0].x, rows[1].x, rows[2].x}, {rows[0].y, rows[1].y, rows[2].y}, {rows[0].z, rows[1].z, rows[2].z}},
+            -turn_back(translation)};
     }
 };
 

@@ -1,8 +1,9 @@
 // Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
 //
-// Roots of degree 2 are those of a quartic in t = tan((x - x0) / 2); x0 is where the polynomial is far from zero, so that
-// no root is far out. Real roots of the quartic are isolated by those of its derivatives: between two of these there is
-// one, or none. Where two roots are about to meet, or have just become complex, the place between them counts as one.
+// Roots of degree 2 are those of a quartic in t = tan((x - x0) / 2); x0 is where the polynomial is far from zero, so
+// that no root is far out. Real roots of the quartic are isolated by those of its derivatives: between two of these
+// there is one, or none. Where two roots are about to meet, or have just become complex, the place between them counts
+// as one.
 #pragma once
 
 #include <algorithm>
@@ -45,9 +46,7 @@ struct DoubleWave {
     double operator()(double c, double s) const {
         return constant + cosine * c + sine * s + cosine2 * (c * c - s * s) + 2.0 * sine2 * s * c;
     }
-    double size() const {
-        return std::abs(constant) + std::hypot(cosine, sine) + std::hypot(cosine2, sine2);
-    }
+    double size() const { return std::abs(constant) + std::hypot(cosine, sine) + std::hypot(cosine2, sine2); }
 };
 
 inline DoubleWave operator*(const Wave& a, const Wave& b) {
@@ -166,7 +165,8 @@ inline Angles roots(const DoubleWave& wave) {
     const double b0 = wave.constant, b1 = wave.cosine * c + wave.sine * s, b2 = wave.sine * c - wave.cosine * s;
     const double d1 = wave.cosine2 * cc + wave.sine2 * ss, d2 = wave.sine2 * cc - wave.cosine2 * ss;
     // cos y = (1 - t^2) / (1 + t^2), sin y = 2 t / (1 + t^2), times (1 + t^2)^2
-    const double quartic[5] = {b0 + b1 + d1, 2.0 * b2 + 4.0 * d2, 2.0 * b0 - 6.0 * d1, 2.0 * b2 - 4.0 * d2, b0 - b1 + d1};
+    const double quartic[5] = {b0 + b1 + d1, 2.0 * b2 + 4.0 * d2, 2.0 * b0 - 6.0 * d1, 2.0 * b2 - 4.0 * d2,
+                               b0 - b1 + d1};
     double bound = 0.0;
     for (int k = 0; k < 4; ++k) bound = std::max(bound, std::abs(quartic[k]));
     bound = 1.0 + bound / std::abs(quartic[4]);

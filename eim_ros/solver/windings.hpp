@@ -112,7 +112,8 @@ class Windings {
     }
 
     double term(Index root, int j, Index k) const {
-        if (bounds_.wraps[j]) return cost_.weights[j] * square(difference(turns(root, j).first, cost_.reference[j], true));
+        if (bounds_.wraps[j])
+            return cost_.weights[j] * square(difference(turns(root, j).first, cost_.reference[j], true));
         return cost_.weights[j] * square(turns(root, j).at(place(root, j, k)) - cost_.reference[j]);
     }
     static double square(double x) { return x * x; }
@@ -120,9 +121,9 @@ class Windings {
     const Bounds<double>& bounds_;
     int n_joints_;
     TurnCost cost_;
-    std::vector<Turns> turns_;      // (n_roots, n_joints)
-    std::vector<Index> nearest_;    // the same: turn nearest to the reference
-    std::vector<double> least_;     // (n_roots,)
+    std::vector<Turns> turns_;    // (n_roots, n_joints)
+    std::vector<Index> nearest_;  // the same: turn nearest to the reference
+    std::vector<double> least_;   // (n_roots,)
     std::priority_queue<Choice> open_;
     double total_ = 0.0;
 };
