@@ -77,6 +77,12 @@ class Ranking:
         return set(self.weights) <= {"density", UNORDERED}
 
     @property
+    def criterion(self) -> str | None:
+        """The only one that counts, empty where none does; None where there are several."""
+        criteria = tuple(self._criteria)
+        return None if len(criteria) > 1 else "".join(criteria)
+
+    @property
     def needs_density(self) -> bool:
         """Whether log densities are needed."""
         return "density" in self._criteria

@@ -17,15 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, RobotError
-from eim_ros.ik.error_codes import ErrorCode
+from eim_ros.ik.all_solutions import all_solutions
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
+from eim_ros.ik.outcome import Finding, outcome_of
 from eim_ros.ik.pool import Pool
 from eim_ros.ik.proposal import ConditionalMixture, Proposal
 from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import SampleOptions, SampleRequest
 from eim_ros.ik.samples import GivenDensity, Samples
-from eim_ros.ik.search import DISTINCT_TOLERANCE, Search
+from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.kinematics.agreement import Placement
@@ -180,16 +181,15 @@ class Sampler:
         contexts = self._contexts(goal, wanted.random_seed)
         conditional, deadline = self._proposal.condition(contexts), started + wanted.timeout
         if wanted.refine:
-            pool, out_of_time, is_cut_short = self._found(wanted, goal, conditional, deadline)
+            found = self._found(wanted, goal, conditional, deadline, ranking)
         elif not self.n_experts:
             raise ConfigurationError("raw samples need a model; without one every sample is refined", wanted.refine)
         else:
-            pool = goal.verified(*conditional.sample(wanted.n, np.random.default_rng(wanted.random_seed)))
-            out_of_time = is_cut_short = False
+            found = Finding(goal.verified(*conditional.sample(wanted.n, np.random.default_rng(wanted.random_seed))))
+        pool = found.pool
         if wanted.distinct and (wanted.posture is not None or not wanted.refine):
             pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
-        code, message = _outcome(pool, wanted, out_of_time or is_cut_short, goal)
-        message += "; not all were moved towards the posture" if is_cut_short else ""
+        code, message = outcome_of(found, pool, wanted, goal)
         density = GivenDensity(self._proposal, contexts)
         log_prob: FloatArray | None = None
         if ranking.is_fair:
@@ -215,6 +215,7 @@ class Sampler:
             time.perf_counter() - started,
             density,
             None if log_prob is None else log_prob[rows],
+            found.n_all,
         )
 
     def _ranking(self, wanted: SampleRequest) -> Ranking:
@@ -228,17 +229,32 @@ class Sampler:
         return ranking
 
     def _found(
-        self, wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture, deadline: float
-    ) -> tuple[Pool, bool, bool]:
-        """Configurations, and whether time was up in the search, or while they were moved towards a posture."""
+        self, wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture, deadline: float, ranking: Ranking
+    ) -> Finding:
+        """Configurations in closed form where the arm has one, else searched for."""
+        known = all_solutions(goal, wanted, ranking)
+        if known is not None and len(known.pool) and not known.is_singular:
+            pool = known.pool
+            if ranking.is_fair and ranking.needs_density and len(pool) > wanted.n:
+                pool = _drawn(pool, conditional.log_prob(pool.positions), wanted)
+            return Finding(pool, n_all=known.n_all)
         share = self._explore(wanted.explore, wanted.n, goal.position_only)
         seed = seed_fraction(wanted.random_seed)
         search = Search(goal, conditional, seed, bool(wanted.distinct), wanted.reference, share)
+        if known is not None and not known.is_singular:  # for the best attempt
+            search.patience = OUT_OF_REACH_SEEDS
         pool, out_of_time = search.run(wanted.n, deadline)
-        if wanted.preference is None:
-            return pool, out_of_time, False
-        pool, is_cut_short = goal.descended(pool, wanted.preference, deadline)
-        return pool, out_of_time, is_cut_short
+        n_all, is_singular = None, False
+        if known is not None:
+            is_singular, has_found = known.is_singular, bool(pool.valid.any())
+            n_all = None if is_singular or has_found else 0.0
+            pool = known.pool.joined(pool.chosen() if has_found and len(known.pool) else pool)
+            pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
+            out_of_time &= n_all is None
+        is_cut_short = False
+        if wanted.preference is not None:
+            pool, is_cut_short = goal.descended(pool, wanted.preference, deadline)
+        return Finding(pool, out_of_time, is_cut_short, n_all, is_singular)
 
     def _explore(self, explore: float | None, n: int, position_only: bool) -> float:
         if explore is not None:
@@ -272,30 +288,10 @@ def check_sampler(sampler: Sampler) -> None:
         raise ConfigurationError(f"the sampler must be a Sampler, got {sampler!r}", sampler)
 
 
-def _outcome(pool: Pool, wanted: SampleRequest, out_of_time: bool, goal: Goal) -> tuple[ErrorCode, str]:
-    n, refine, n_colliding, n_violating = wanted.n, wanted.refine, goal.n_colliding, goal.n_violating
-    n_valid = min(int(np.count_nonzero(pool.valid)), n)
-    if out_of_time:
-        code, reason = ErrorCode.TIMED_OUT, "timed out: "
-    else:
-        code, reason = (ErrorCode.SUCCESS if n_valid else ErrorCode.NO_IK_SOLUTION), ""
-    if n_valid:
-        if not refine:
-            return code, f"{n_valid} of {n} raw configurations are valid"
-        found = "different configurations" if wanted.distinct else "configurations"
-        rest = "" if n_valid == n or out_of_time else "; the search ended without more"
-        rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
-        rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
-        return code, f"{reason}{n_valid} of {n} {found} are valid{rest}"
-    if n_colliding:
-        code = code if out_of_time else ErrorCode.GOAL_IN_COLLISION
-        rest = f", or have a link where it must not be ({n_violating} more)" if n_violating else ""
-        return code, f"{reason}all of the {n_colliding} configurations found that reach the pose collide{rest}"
-    if n_violating:
-        return code, f"{reason}all of the {n_violating} configurations found have a link where it must not be"
-    best = pool.best()
-    error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
-    return code, f"{reason}no valid configuration found; the best is off by {error}"
+def _drawn(pool: Pool, log_prob: FloatArray, wanted: SampleRequest) -> Pool:
+    """n rows of a pool drawn by their densities without replacement (Gumbel: the largest of log density plus noise)."""
+    noise = np.random.default_rng(wanted.random_seed).gumbel(size=len(pool))
+    return pool.pick(np.argsort(-(log_prob + noise), kind="stable")[: wanted.n])
 
 
 def _random_rotations(n: int, rng: np.random.Generator) -> FloatArray:

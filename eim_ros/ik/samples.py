@@ -74,6 +74,9 @@ class Samples:
         The model given the pose; the server keeps it, so that answers of the service are without.
     known_log_prob : (n,), optional
         Log densities, where the order of the answer needed them, or the server told them.
+    n_all : float, optional
+        How many configurations satisfy the request, those included that differ by whole turns of joints, where the arm
+        has a closed form: nothing was sampled, and none is missing.
     """
 
     joint_names: tuple[str, ...]
@@ -87,6 +90,12 @@ class Samples:
     elapsed: float
     density: GivenDensity | None = None
     known_log_prob: npt.NDArray[np.float64] | None = None
+    n_all: float | None = None
+
+    @property
+    def certified(self) -> bool:
+        """Whether these are all configurations that satisfy the request, known by a closed form."""
+        return self.n_all is not None and np.count_nonzero(self.valid) == self.n_all
 
     @functools.cached_property
     def log_prob(self) -> npt.NDArray[np.float64]:

@@ -15,7 +15,7 @@ from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.solver import Experts, Found, Round, Spread
 
-__all__ = ["DISTINCT_TOLERANCE", "Search"]
+__all__ = ["DISTINCT_TOLERANCE", "OUT_OF_REACH_SEEDS", "Search"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,6 +61,8 @@ class Search:
         First seed.
     explore : float
         From 0, samples of the model, to 1.
+    patience : int
+        Seeds tried without any new solution before the search ends.
     """
 
     goal: Goal
@@ -69,6 +71,7 @@ class Search:
     distinct: bool = False
     near: FloatArray | None = None
     explore: float = 0.0
+    patience: int = FRUITLESS_SEEDS
 
     def run(self, n: int, deadline: float) -> tuple[Pool, bool]:
         """Up to n valid configurations, or the best attempt, and whether time was up: a time of `perf_counter` [s].
@@ -77,7 +80,7 @@ class Search:
         """
         goal, dof = self.goal, self.goal.robot.dof
         found, plan = Found(dof), self._plan(deadline)
-        patience = FRUITLESS_SEEDS if goal.is_within_reach else OUT_OF_REACH_SEEDS
+        patience = self.patience if goal.is_within_reach else OUT_OF_REACH_SEEDS
         n_continued = int(self.explore * (min(n, MANY) + 0.5 * max(n - MANY, 0)))
         n_roots = max(n - n_continued, min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
         least_uniform = EXPLORING_UNIFORM * self.explore if len(self.conditional.log_weights) else 1.0

@@ -21,7 +21,7 @@ from eim_ros.kinematics.shipped import robot_path
 from eim_ros.kinematics.task import JointLimits
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source, urdf_folder
 from eim_ros.numerics.arguments import as_numbers
-from eim_ros.solver import MOST_JOINTS, Chain
+from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm
 
 __all__ = ["SerialArm"]
 
@@ -180,6 +180,12 @@ class SerialArm:
                 "with their followers",
                 self.dof,
             ) from error
+
+    @functools.cached_property
+    def closed_form(self) -> ClosedForm | None:
+        """Of arms of six turning joints, of which the first or last three axes meet, or three in a row are parallel."""
+        form = ClosedForm(self.chain)
+        return form if form.kind else None
 
     @functools.cached_property
     def reach(self) -> float:

@@ -14,6 +14,7 @@ __all__ = [
     "NO_EXPERT",
     "SPACING",
     "Chain",
+    "ClosedForm",
     "Effort",
     "Experts",
     "Found",
@@ -23,6 +24,7 @@ __all__ = [
     "distinct_rows",
     "first_not_rigid",
     "log_gate",
+    "windings",
 ]
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         NO_EXPERT,
         SPACING,
         Chain,
+        ClosedForm,
         Effort,
         Experts,
         Found,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
         distinct_rows,
         first_not_rigid,
         log_gate,
+        windings,
     )
 else:
     _native = load_native("eim_ros.solver._solver")

@@ -26,6 +26,32 @@ def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float) -> Int
 def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> FloatArray:
     """log softmax(contexts weights + biases) - log n (n, k), of contexts (n, n_context), weights (n_context, k)."""
 
+def windings(
+    chain: Chain,
+    task: Task,
+    roots: FloatArray,
+    reference: FloatArray,
+    weights: FloatArray,
+    by_root: bool,
+    most: int,
+) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, float]:
+    """Roots (n, dof) turned by whole turns into the limits of a task, verified: at most `most` configurations (k, dof),
+    their errors (2, k), whether they are valid, the roots they belong to (k,), and how many there are in all.
+
+    In the order of sum_j w_j (q_j - r_j)^2, with reference r and weights w (dof,), `by_root` less its least of the same
+    root.
+    """
+
+class ClosedForm:
+    """Of an arm: `kind` says which, and is empty where it has none."""
+
+    kind: str
+    def __init__(self, chain: Chain) -> None: ...
+    def roots(self, chain: Chain, task: Task, tolerance: float) -> tuple[FloatArray, BoolArray]:
+        """Configurations (n, 6) that reach the pose of a task, each joint within half a turn of zero, whatever the
+        limits, which differ by more than a tolerance in some joint, and whether each is one of infinitely many (n,).
+        """
+
 class Task:
     """Limits and a pose: bounds (3, dof), 1 in the last row where a joint is continuous, tolerances (6,) or (0,)."""
 

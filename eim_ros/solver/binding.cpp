@@ -1,5 +1,6 @@
 // The solver as a Python module: arrays are checked here, once, and the interpreter's lock is let go while it works.
 #include "arrays.hpp"
+#include "closed_form_binding.hpp"
 #include "instruction_set.hpp"
 #include "mixture_binding.hpp"
 #include "restarts.hpp"
@@ -228,6 +229,7 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     module.def("first_not_rigid", first_not_rigid);
     module.def("distinct_rows", distinct_rows);
     bind_mixture(module);
+    bind_closed_forms(module);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
     py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
     py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int, double>());

@@ -58,7 +58,7 @@ def test_message_counts_the_different_solutions_where_there_are_fewer_than_asked
     samples = Sampler.of(robot).sample(reachable_pose(robot), 100, 0, timeout=ENOUGH)
     assert samples.error_code == ErrorCode.SUCCESS
     assert 2 <= len(samples) <= 8
-    expected = f"{len(samples)} of 100 different configurations are valid; the search ended without more"
+    expected = f"{len(samples)} of 100 different configurations are valid, all that there are"
     assert samples.message == expected
 
 

@@ -1,0 +1,85 @@
+// Vectors in space, lines, turns about them, and rigid motions: what closed forms are made of.
+#pragma once
+
+#include <cmath>
+
+namespace eim {
+
+struct Vector {
+    double x = 0, y = 0, z = 0;
+
+    Vector operator+(const Vector& b) const { return {x + b.x, y + b.y, z + b.z}; }
+    Vector operator-(const Vector& b) const { return {x - b.x, y - b.y, z - b.z}; }
+    Vector operator-() const { return {-x, -y, -z}; }
+    Vector operator*(double f) const { return {f * x, f * y, f * z}; }
+};
+
+inline double dot(const Vector& a, const Vector& b) {
+    return a.x * b.x + a.y * b.y + a.z * b.z;
+}
+inline Vector cross(const Vector& a, const Vector& b) {
+    return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+}
+inline double length(const Vector& a) {
+    return std::sqrt(dot(a, a));
+}
+
+// The part of v across a unit axis.
+inline Vector across(const Vector& v, const Vector& axis) {
+    return v - axis * dot(axis, v);
+}
+
+// v turned about a unit axis (Rodrigues).
+inline Vector turned(const Vector& v, const Vector& axis, double cosine, double sine) {
+    return axis * ((1.0 - cosine) * dot(axis, v)) + v * cosine + cross(axis, v) * sine;
+}
+inline Vector turned(const Vector& v, const Vector& axis, double angle) {
+    return turned(v, axis, std::cos(angle), std::sin(angle));
+}
+
+// The angle about a unit axis that takes the part of a across it to the direction of that of b.
+inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
+    return std::atan2(dot(axis, cross(a, b)), dot(a, b) - dot(axis, a) * dot(axis, b));
+}
+
+// An axis of a joint: a unit direction through a point.
+struct Line {
+    Vector direction, point;
+
+    // A point of space turned about it.
+    Vector turn(const Vector& p, double angle) const { return point + turned(p - point, direction, angle); }
+    Vector foot(const Vector& p) const { return point + direction * dot(direction, p - point); }
+    double distance(const Vector& p) const { return length(p - foot(p)); }
+};
+
+// Ends of the common normal of two lines, on each of them; of parallel ones that through the first one's point.
+struct Normal {
+    Vector first, second;
+    double sine;  // of the angle between the lines; 0 where they count as parallel
+};
+
+inline Normal common_normal(const Line& a, const Line& b, double tolerance) {
+    const Vector normal = cross(a.direction, b.direction), between = b.point - a.point;
+    const double square = dot(normal, normal);
+    if (square <= tolerance * tolerance) return {a.point, b.foot(a.point), 0.0};
+    const double along_a = dot(cross(between, b.direction), normal) / square;
+    const double along_b = dot(cross(between, a.direction), normal) / square;
+    return {a.point + a.direction * along_a, b.point + b.direction * along_b, std::sqrt(square)};
+}
+
+// x -> rotation x + translation.
+struct Motion {
+    Vector rows[3];
+    Vector translation;
+
+    Vector turn(const Vector& v) const { return {dot(rows[0], v), dot(rows[1], v), dot(rows[2], v)}; }
+    Vector turn_back(const Vector& v) const { return rows[0] * v.x + rows[1] * v.y + rows[2] * v.z; }
+    Vector operator()(const Vector& p) const { return turn(p) + translation; }
+    Motion inverse() const {
+        return {
+            {{rows[0].x, rows[1].x, rows[2].x}, {rows[0].y, rows[1].y, rows[2].y}, {rows[0].z, rows[1].z, rows[2].z}},
+            -turn_back(translation)};
+    }
+};
+
+}  // namespace eim

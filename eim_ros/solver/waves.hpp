@@ -1,0 +1,178 @@
+// Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
+//
+// Roots of degree 2 are those of a quartic in t = tan((x - x0) / 2); x0 is where the polynomial is far from zero, so
+// that no root is far out. Real roots of the quartic are isolated by those of its derivatives: between two of these
+// there is one, or none. Where two roots are about to meet, or have just become complex, the place between them counts
+// as one.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "lines.hpp"
+#include "pack.hpp"
+
+namespace eim {
+
+inline constexpr double kHalfPi = 1.5707963267948966;
+
+// constant + cosine cos x + sine sin x
+struct Wave {
+    double constant = 0, cosine = 0, sine = 0;
+
+    double operator()(double c, double s) const { return constant + cosine * c + sine * s; }
+    Wave operator+(const Wave& b) const { return {constant + b.constant, cosine + b.cosine, sine + b.sine}; }
+    Wave operator*(double f) const { return {f * constant, f * cosine, f * sine}; }
+    double amplitude() const { return std::hypot(cosine, sine); }
+};
+
+// a . R b, where R turns about a unit axis by x.
+inline Wave turned_product(const Vector& a, const Vector& axis, const Vector& b) {
+    const double along = dot(a, axis) * dot(axis, b);
+    return {along, dot(a, b) - along, dot(a, cross(axis, b))};
+}
+
+// constant + cosine cos x + sine sin x + cosine2 cos 2x + sine2 sin 2x
+struct DoubleWave {
+    double constant = 0, cosine = 0, sine = 0, cosine2 = 0, sine2 = 0;
+
+    DoubleWave() = default;
+    DoubleWave(const Wave& w) : constant(w.constant), cosine(w.cosine), sine(w.sine) {}
+    DoubleWave& add(const DoubleWave& b, double f) {
+        constant += f * b.constant, cosine += f * b.cosine, sine += f * b.sine;
+        cosine2 += f * b.cosine2, sine2 += f * b.sine2;
+        return *this;
+    }
+    double operator()(double c, double s) const {
+        return constant + cosine * c + sine * s + cosine2 * (c * c - s * s) + 2.0 * sine2 * s * c;
+    }
+    double size() const { return std::abs(constant) + std::hypot(cosine, sine) + std::hypot(cosine2, sine2); }
+};
+
+inline DoubleWave operator*(const Wave& a, const Wave& b) {
+    DoubleWave product;
+    product.constant = a.constant * b.constant + 0.5 * (a.cosine * b.cosine + a.sine * b.sine);
+    product.cosine = a.constant * b.cosine + a.cosine * b.constant;
+    product.sine = a.constant * b.sine + a.sine * b.constant;
+    product.cosine2 = 0.5 * (a.cosine * b.cosine - a.sine * b.sine);
+    product.sine2 = 0.5 * (a.cosine * b.sine + a.sine * b.cosine);
+    return product;
+}
+
+inline constexpr double kMeeting = 1e-6;  // share of its size by which a polynomial may miss zero where roots meet
+
+// Angles, at most 8 of them.
+struct Angles {
+    int n = 0;
+    double values[8];
+    bool all = false;  // every angle is a root
+
+    void add(double angle) {
+        if (n < 8) values[n++] = angle;
+    }
+};
+
+inline Angles roots(const Wave& wave) {
+    Angles found;
+    const double amplitude = wave.amplitude(), size = std::abs(wave.constant) + amplitude;
+    found.all = size <= kMeeting;
+    if (amplitude <= 1e-12 * size || amplitude == 0.0) return found;
+    const double cosine = -wave.constant / amplitude, first = std::atan2(wave.sine, wave.cosine);
+    if (std::abs(cosine) > 1.0 + kMeeting) return found;
+    const double away = std::acos(std::clamp(cosine, -1.0, 1.0));
+    found.add(first + away);
+    if (away > 0.0 && away < kPi) found.add(first - away);
+    return found;
+}
+
+// Real roots of polynomials sum_k coefficients[k] t^k.
+struct RealRoots {
+    int n = 0;
+    double values[8];
+    void add(double t) {
+        if (n < 8) values[n++] = t;
+    }
+};
+
+template <int Degree>
+inline double polynomial(const double* coefficients, double t) {
+    double value = coefficients[Degree];
+    for (int k = Degree - 1; k >= 0; --k) value = value * t + coefficients[k];
+    return value;
+}
+
+// The root in [low, high], at the ends of which the polynomial has opposite signs: Newton, else bisection.
+template <int Degree>
+inline double root_between(const double* coefficients, double low, double high) {
+    const bool rises = polynomial<Degree>(coefficients, high) > 0.0;
+    double t = 0.5 * (low + high);
+    for (int step = 0; step < 60; ++step) {
+        double value = coefficients[Degree], slope = 0.0;
+        for (int k = Degree - 1; k >= 0; --k) slope = slope * t + value, value = value * t + coefficients[k];
+        if (value == 0.0) return t;
+        ((value > 0.0) == rises ? high : low) = t;
+        double next = t - value / slope;
+        if (!(next > low && next < high)) next = 0.5 * (low + high);
+        if (std::abs(next - t) <= 1e-15 * (1.0 + std::abs(t))) return next;
+        t = next;
+    }
+    return t;
+}
+
+// In [-bound, bound]; where the polynomial misses zero between two roots of its derivative by at most `slack`, these.
+template <int Degree>
+inline RealRoots real_roots(const double* coefficients, double bound, double slack) {
+    RealRoots found;
+    if constexpr (Degree == 1) {
+        if (coefficients[1] != 0.0) found.add(-coefficients[0] / coefficients[1]);
+        return found;
+    } else {
+        double derivative[Degree];
+        for (int k = 0; k < Degree; ++k) derivative[k] = (k + 1) * coefficients[k + 1];
+        const RealRoots turns = real_roots<Degree - 1>(derivative, bound, -1.0);
+        double before = -bound, value_before = polynomial<Degree>(coefficients, before);
+        for (int i = 0; i <= turns.n; ++i) {
+            const double end = i < turns.n ? turns.values[i] : bound;
+            if (!(end > before)) continue;
+            const double value = polynomial<Degree>(coefficients, end);
+            if ((value > 0.0) != (value_before > 0.0)) {
+                found.add(root_between<Degree>(coefficients, before, end));
+            }
+            const double scale = 1.0 + end * end;
+            if (i < turns.n && slack >= 0.0 && std::abs(value) <= slack * scale * scale) found.add(end);
+            before = end, value_before = value;
+        }
+        return found;
+    }
+}
+
+inline Angles roots(const DoubleWave& wave) {
+    Angles found;
+    const double size = wave.size();
+    if (!(size > 0.0) || !std::isfinite(size)) {
+        found.all = size == 0.0;
+        return found;
+    }
+    double most = -1.0, c0 = 1.0, s0 = 0.0, at = 0.0;
+    for (int k = 0; k < 8; ++k) {
+        constexpr double h = 0.70710678118654752;
+        constexpr double cosines[8] = {1, h, 0, -h, -1, -h, 0, h}, sines[8] = {0, h, 1, h, 0, -h, -1, -h};
+        const double value = std::abs(wave(cosines[k], sines[k]));
+        if (value > most) most = value, c0 = cosines[k], s0 = sines[k], at = 0.25 * kPi * k;
+    }
+    // y = x - x0 - pi: the far value is at y = pi, t = infinity
+    const double c = -c0, s = -s0, cc = c * c - s * s, ss = 2.0 * s * c;
+    const double b0 = wave.constant, b1 = wave.cosine * c + wave.sine * s, b2 = wave.sine * c - wave.cosine * s;
+    const double d1 = wave.cosine2 * cc + wave.sine2 * ss, d2 = wave.sine2 * cc - wave.cosine2 * ss;
+    // cos y = (1 - t^2) / (1 + t^2), sin y = 2 t / (1 + t^2), times (1 + t^2)^2
+    const double quartic[5] = {b0 + b1 + d1, 2.0 * b2 + 4.0 * d2, 2.0 * b0 - 6.0 * d1, 2.0 * b2 - 4.0 * d2,
+                               b0 - b1 + d1};
+    double bound = 0.0;
+    for (int k = 0; k < 4; ++k) bound = std::max(bound, std::abs(quartic[k]));
+    bound = 1.0 + bound / std::abs(quartic[4]);
+    const RealRoots all = real_roots<4>(quartic, bound, kMeeting * size);
+    for (int i = 0; i < all.n; ++i) found.add(at + kPi + 2.0 * std::atan(all.values[i]));
+    return found;
+}
+
+}  // namespace eim

@@ -1,0 +1,241 @@
+"""Arms with a closed form: no solution is missing, whole turns are enumerated, singular poses are said to be such."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from ik.arms import arm_of, broad_model
+from kinematics.oracle import Oracle
+from kinematics.six_joint_arms import KINDS, URDFS, random_arm, urdf_of
+
+from eim_ros.ik import Constraints, ErrorCode, Sampler
+from eim_ros.kinematics import Robot, Sphere, pose_from
+
+TURN = 2.0 * math.pi
+ENOUGH = 60.0  # [s]
+ROUNDING = 1e-9  # [rad, m] of pinocchio's logarithm
+IN_TWO_TURNS = URDFS["UR5, two turns"]
+
+
+def away(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Largest difference of a joint on the circle [rad]."""
+    return np.abs((rows - q + math.pi) % TURN - math.pi).max(axis=-1)
+
+
+def sorted_rows(rows: np.ndarray) -> np.ndarray:
+    return rows[np.lexsort(np.round(rows, 6).T)]
+
+
+def by_brute_force(robot: Robot, roots: np.ndarray) -> np.ndarray:
+    """Roots turned by whole turns of each joint, those within the limits."""
+    turns = TURN * np.array(list(itertools.product((-2, -1, 0, 1, 2), repeat=6)))
+    rows = (roots[:, None] + turns).reshape(-1, 6)
+    return rows[robot.within_limits(rows)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_each_configuration_is_among_the_solutions_of_its_pose(kind: str, seed: int) -> None:
+    urdf = random_arm(kind, seed)
+    robot = Robot.from_urdf(urdf)
+    assert robot.closed_form is not None
+    assert robot.closed_form.kind == kind
+    sampler, oracle = Sampler.of(robot), Oracle(urdf, robot)
+    for q in robot.sample_configurations(100, np.random.default_rng(seed)):
+        pose = robot.forward(q)
+        samples = sampler.sample(pose, 100)
+        assert samples.certified, samples.message
+        assert away(samples.positions, q).min() < 0.01  # nearer ones count as the same
+        errors = np.array([oracle.errors(row, pose) for row in samples.positions])
+        assert errors.max() <= 1e-6 + ROUNDING
+        assert robot.within_limits(samples.positions).all()
+
+
+@pytest.mark.parametrize("name", ["UR5", "UR10e", "Puma 560", "KUKA KR 6 R700", "ABB IRB 120"])
+def test_refined_seeds_find_nothing_that_is_missing(name: str) -> None:
+    robot = Robot.from_urdf(URDFS[name])
+    rng = np.random.default_rng(3)
+    for q in robot.sample_configurations(4, rng):
+        pose = robot.forward(q)
+        samples = Sampler.of(robot).sample(pose, 100)
+        refined = robot.refine(robot.sample_configurations(5000, rng), pose)
+        found = refined.positions[refined.converged]
+        assert len(found) > 500
+        assert max(away(samples.positions, row).min() for row in found) < 1e-3
+        assert samples.message == f"{len(samples)} of 100 different configurations are valid, all that there are"
+
+
+def test_whole_turns_are_those_of_brute_force() -> None:
+    once, twice = Robot.from_urdf(URDFS["UR5"]), Robot.from_urdf(IN_TWO_TURNS)
+    for q in once.sample_configurations(5, np.random.default_rng(0)):
+        pose = once.forward(q)
+        roots = Sampler.of(once).sample(pose, 100).positions
+        samples = Sampler.of(twice).sample(pose, 10_000)
+        expected = by_brute_force(twice, roots)
+        assert samples.n_all == len(samples) == len(expected) == 64 * len(roots)  # each angle in two turns
+        assert np.allclose(sorted_rows(samples.positions), sorted_rows(expected), rtol=0, atol=1e-9)
+
+
+def test_the_nearest_of_all_turns_come_first() -> None:
+    robot = Robot.from_urdf(IN_TWO_TURNS)
+    rng = np.random.default_rng(1)
+    for q, near in zip(*(robot.sample_configurations(20, rng) for _ in range(2)), strict=True):
+        pose = robot.forward(q)
+        everything = Sampler.of(robot).sample(pose, 10_000).positions
+        distances = np.sort(np.linalg.norm(everything - near, axis=1))
+        samples = Sampler.of(robot).sample(pose, 7, near=near)
+        assert np.allclose(np.linalg.norm(samples.positions - near, axis=1), distances[:7], rtol=0, atol=1e-9)
+        assert not samples.certified
+        assert samples.message == f"7 of 7 different configurations are valid, of {len(everything)} that there are"
+
+
+def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_any() -> None:
+    robot = Robot.from_urdf(IN_TWO_TURNS)
+    q = robot.sample_configurations(1, np.random.default_rng(2))[0]
+    roots = Sampler.of(Robot.from_urdf(URDFS["UR5"])).sample(robot.forward(q), 100).positions
+    first = Sampler.of(robot).sample(robot.forward(q), len(roots)).positions
+    assert np.allclose(sorted_rows(first), sorted_rows(roots), rtol=0, atol=1e-9)
+
+
+def test_of_numbers_beyond_memory_the_first_come() -> None:
+    urdf = URDFS["UR5"].replace(repr(math.pi), repr(1000.0 * TURN))
+    robot = Robot.from_urdf(urdf)
+    near = np.full(6, 1234.5)
+    pose = robot.forward(np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
+    samples = Sampler.of(robot).sample(pose, 50, near=near)
+    assert samples.n_all is not None
+    assert samples.n_all > 1e19
+    assert (np.abs(samples.positions - near) < 1.5 * TURN).all()
+    root = samples.positions[0]
+    assert (np.abs(root - near) <= math.pi + 1e-9).all()
+
+
+def test_limits_and_fixed_joints_leave_some_of_the_solutions() -> None:
+    robot = Robot.from_urdf(URDFS["UR5"])
+    q = robot.sample_configurations(1, np.random.default_rng(0))[0]
+    pose, sampler = robot.forward(q), Sampler.of(robot)
+    everything = sampler.sample(pose, 100).positions
+    elbow = {"joint3": (0.0, math.pi)}
+    some = sampler.sample(pose, 100, constraints=Constraints(limits=elbow))
+    assert some.certified
+    assert 0 < len(some) < len(everything)
+    assert np.allclose(sorted_rows(some.positions), sorted_rows(everything[everything[:, 2] >= 0.0]), rtol=0, atol=1e-9)
+    fixed = sampler.sample(pose, 100, constraints=Constraints(fixed={"joint2": float(q[1])}))
+    assert len(fixed) >= 1
+    assert np.allclose(fixed.positions[:, 1], q[1], rtol=0, atol=0)
+
+
+def test_a_pose_of_a_configuration_at_its_limits_is_reached() -> None:
+    robot = Robot.from_urdf(URDFS["KUKA KR 6 R700"])
+    corner = np.array([math.pi, -0.5, 0.9, -math.pi, 0.7, math.pi])
+    samples = Sampler.of(robot).sample(robot.forward(corner), 200)
+    assert samples.valid.all()
+    assert np.abs(samples.positions - corner).max(axis=1).min() < 1e-5
+
+
+def test_what_collides_is_left_out_and_counted() -> None:
+    robot = arm_of("ur5")
+    q = robot.sample_configurations(1, np.random.default_rng(4))[0]
+    pose, sampler = robot.forward(q), Sampler.of(robot)
+    everything = sampler.sample(pose, 100).positions
+    obstacle = Sphere(robot.skeleton(everything[0])[3], 0.02)  # about the elbow of one of them
+    kept = sampler.sample(pose, 100, constraints=Constraints(obstacles=[obstacle]))
+    assert kept.certified
+    assert 0 < len(kept) < len(everything)
+    assert f"; {len(everything) - len(kept)} more collide" in kept.message
+    assert away(kept.positions, everything[0]).min() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "q"),
+    [
+        ("UR5", [0.3, -1.0, 1.2, 0.4, 0.0, 0.7]),  # axes 4 and 6 are parallel
+        ("KUKA KR 6 R700", [0.3, -1.0, 1.2, 0.4, 0.0, 0.7]),  # axes 4 and 6 fall together
+        ("KUKA KR 6 R700", [0.0] * 6),
+        ("Puma 560", [0.5, 0.2, 0.4, 0.1, 0.0, 0.2]),
+    ],
+)
+def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list[float]) -> None:
+    robot = Robot.from_urdf(URDFS[name])
+    samples = Sampler.of(robot).sample(robot.forward(q), 60, 0, timeout=ENOUGH)
+    assert samples.error_code == ErrorCode.SUCCESS
+    assert samples.n_all is None
+    assert not samples.certified
+    assert "the arm is singular there" in samples.message
+    assert len(samples) == 60  # of infinitely many
+    assert samples.valid.all()
+
+
+def test_a_wrist_centre_above_the_shoulder_is_singular() -> None:
+    robot = arm_of("six_joints")
+    q = np.array([0.7, -0.6, 1.2, 0.3, 0.5, 0.2])  # links of .4 m each: the wrist's centre is above the first axis
+    samples = Sampler.of(robot).sample(robot.forward(q), 40, 0, timeout=ENOUGH)
+    assert "the arm is singular there" in samples.message
+    assert samples.valid.all()
+
+
+def test_out_of_reach_it_is_certain_that_there_is_none() -> None:
+    samples = Sampler.of(Robot.from_urdf(URDFS["UR5"])).sample(pose_from([3.0, 0.0, 0.0], [0, 0, 0, 1]), 5, 0)
+    assert samples.error_code == ErrorCode.NO_IK_SOLUTION
+    assert samples.n_all == 0.0
+    assert samples.certified
+    assert samples.message.startswith("there is no valid configuration; the best is off by 2")
+    assert len(samples) == 1
+
+
+def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
+    """Two solutions meet there: rounding must not lose them."""
+    robot = Robot.from_urdf(URDFS["UR5"])
+    q = np.array([0.4, -0.8, 0.0, 0.5, 0.9, -0.3])
+    samples = Sampler.of(robot).sample(robot.forward(q), 100, 0, timeout=ENOUGH)
+    assert samples.valid.all()
+    assert away(samples.positions, q).min() < 5e-3  # the square root of the tolerance, as the error is quadratic there
+
+
+def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
+    rng = np.random.default_rng(5)
+    axes = rng.standard_normal((6, 3))
+    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    robot = Robot.from_urdf(urdf_of(axes, rng.uniform(-0.5, 0.5, (6, 3)), np.array([0.1, 0.2, 0.3])))
+    assert robot.closed_form is None
+    samples = Sampler.of(robot).sample(robot.forward(np.full(6, 0.5)), 20, 0, timeout=ENOUGH)
+    assert samples.n_all is None
+    assert not samples.certified
+    assert len(samples) >= 1
+
+
+def test_what_asks_for_less_than_a_pose_is_searched() -> None:
+    robot = Robot.from_urdf(URDFS["UR5"])
+    pose = robot.forward(np.full(6, 0.5))
+    free = Constraints(tolerances=[0, 0, 0, 0, 0, math.inf])
+    for samples in (
+        Sampler.of(robot).sample(pose, 20, 0, position_only=True, timeout=ENOUGH),
+        Sampler.of(robot).sample(pose, 20, 0, constraints=free, timeout=ENOUGH),
+    ):
+        assert samples.n_all is None
+        assert len(samples) == 20
+
+
+def test_a_model_orders_all_solutions_by_its_density() -> None:
+    robot = Robot.from_urdf(URDFS["UR5"])
+    sampler = Sampler(broad_model(robot, "pose"))
+    assert sampler.prefers
+    samples = sampler.sample(robot.forward(np.full(6, 0.5)), 100, 0)
+    assert samples.certified
+    assert (np.diff(samples.log_prob) <= 0.0).all()
+
+
+def test_a_model_draws_some_of_all_solutions_by_its_density() -> None:
+    robot = Robot.from_urdf(URDFS["UR5"])
+    sampler = Sampler(broad_model(robot, "pose"))
+    pose = robot.forward(np.full(6, 0.5))
+    everything = sampler.sample(pose, 100, 0)
+    shares = np.exp(everything.log_prob - np.logaddexp.reduce(everything.log_prob))
+    n_draws = 400
+    draws = [sampler.sample(pose, 1, seed).positions[0] for seed in range(n_draws)]
+    counts = np.bincount([int(np.argmin(away(everything.positions, q))) for q in draws], minlength=len(shares))
+    deviation = np.sqrt(n_draws * shares * (1.0 - shares))
+    assert (np.abs(counts - n_draws * shares) <= 4.0 * deviation + 1.0).all()  # one in 16000 is beyond 4 of them
