@@ -15,9 +15,10 @@ from eim_ros.errors import EimError, ModelFileError
 from eim_ros.motion import MotionPrior
 from eim_ros.nodes.common.interfaces import ConditionMotion, SampleIK, SampleMotion, ScoreMotion
 from eim_ros.nodes.common.model_exchange import ModelExchange
+from eim_ros.nodes.common.paced_service import create_paced_service
 from eim_ros.nodes.common.parameters import NodeSettings
-from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.response_pacer import ResponsePacer
 from eim_ros.nodes.motion_prior_server.messages import condition_motion, sample_motion, score_motion
 from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
 
@@ -37,6 +38,7 @@ class MotionPriorServer(Node):
         self._node_settings = NodeSettings(self, MotionPriorServerSettings)
         self._prior: MotionPrior | None = None
         self._models = ModelExchange(self, self._replace)
+        self._pacers: list[ResponsePacer] = []
 
     @property
     def settings(self) -> MotionPriorServerSettings:
@@ -56,7 +58,7 @@ class MotionPriorServer(Node):
             (ScoreMotion, "~/score_motion", score_motion),
             (ConditionMotion, "~/condition", condition_motion),
         ):
-            self.create_service(service_type, name, self._served(service_type, answer), qos_profile=SERVICE_QOS)
+            self._pacers.append(create_paced_service(self, service_type, name, self._served(service_type, answer)))
         self._models.open()
         self.get_logger().info("serving" if self._prior is not None else "waiting for a model")
         return True
@@ -64,6 +66,8 @@ class MotionPriorServer(Node):
     def close(self) -> bool:
         """Destroy the node; False when a model is still being loaded."""
         idle = self._models.close(_LONGEST_JOIN)
+        for pacer in self._pacers:
+            pacer.close()
         self.destroy_node()
         return idle
 
