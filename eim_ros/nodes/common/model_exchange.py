@@ -12,6 +12,7 @@ from eim_ros.nodes.common.interfaces import LoadModel
 from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.common.request_queue import RequestQueue
+from eim_ros.nodes.common.response_pacer import ResponsePacer
 
 __all__ = ["ModelExchange"]
 
@@ -33,6 +34,7 @@ class ModelExchange:
     def __init__(self, node: Node, replace: Callable[[str], None]) -> None:
         self._node = node
         self._replace = replace
+        self._pacer = ResponsePacer(lambda exchange: send(exchange, node))
         self._queue: RequestQueue[Exchange] = RequestQueue(self._load, self._give_up, n_threads=1, size=_MOST_WAITING)
 
     def open(self) -> None:
@@ -40,18 +42,21 @@ class ModelExchange:
         create_deferred_service(self._node, LoadModel, "~/load_model", self._receive, SERVICE_QOS)
 
     def close(self, timeout: float) -> bool:
-        """Load no more; False when a model is still being loaded after `timeout` [s]."""
-        return self._queue.close(timeout)
+        """Load no more, and answer; False when a model is still being loaded after `timeout` [s]."""
+        idle = self._queue.close(timeout)
+        self._pacer.close()
+        return idle
 
     def _receive(self, exchange: Exchange) -> None:
         """On the executor's thread."""
+        self._pacer.expect(exchange)
         if not self._queue.offer(exchange):
             exchange.response.message = "other models are being loaded: try again later"
-            send(exchange, self._node)
+            self._pacer.post(exchange)
 
     def _give_up(self, exchange: Exchange) -> None:
         exchange.response.message = f"{self._node.get_name()} was ended before it was loaded"
-        send(exchange, self._node)
+        self._pacer.post(exchange)
 
     def _load(self, exchange: Exchange) -> None:
         """On the loader's thread."""
@@ -63,4 +68,4 @@ class ModelExchange:
         except Exception as error:  # whatever a file contains
             exchange.response.message = reason_of(error)
             self._node.get_logger().warning(f"model {path} refused: {exchange.response.message}")
-        send(exchange, self._node)
+        self._pacer.post(exchange)
