@@ -14,7 +14,6 @@ from sensor_msgs.msg import JointState
 from eim_ros.errors import ServiceError
 from eim_ros.ik import ErrorCode, Posture, Samples
 from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.samples import to_mapping
 from eim_ros.nodes.ik_server.client import samples_of
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.requests import parse
@@ -67,7 +66,7 @@ def test_more_than_allowed_is_refused_with_its_code() -> None:
 def test_answer_comes_back_from_its_message_as_it_was() -> None:
     wanted, samples = answered()
     back = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
-    assert {**to_mapping(back), "elapsed": samples.elapsed} == to_mapping(samples)
+    assert {**back.to_dict(), "elapsed": samples.elapsed} == samples.to_dict()
     assert back.error_code is ErrorCode.SUCCESS
 
 
@@ -75,7 +74,7 @@ def test_densities_that_are_not_told_are_null_in_json() -> None:
     wanted, samples = answered(order="limits")
     response = sent(wanted, samples, time.perf_counter())
     assert len(response.log_prob) == 0 < len(response.positions)
-    assert to_mapping(samples_of(response))["log_prob"] == [None] * 20
+    assert samples_of(response).to_dict()["log_prob"] == [None] * 20
 
 
 @pytest.mark.parametrize(
