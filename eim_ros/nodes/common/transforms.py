@@ -1,4 +1,4 @@
-"""Frames as tf has them: what is published on /tf and /tf_static, in a `FrameBuffer`.
+"""Frames as tf has them: what is published on /tf and /tf_static.
 
 Like the listener of tf2_ros, but without work while nobody asks: messages are taken when a transform is looked up, and
 now and then so that none is lost.
@@ -6,19 +6,18 @@ now and then so that none is lost.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from rclpy.clock import Clock, ClockType, JumpThreshold, TimeJump
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from eim_ros.kinematics.frames import SECOND, FrameBuffer, FrameError, StampedTransform
+from eim_ros.kinematics.frames import FrameError
 from eim_ros.nodes.common.drained_subscription import DrainedSubscription
 from eim_ros.nodes.common.interfaces import TFMessage
+from eim_ros.nodes.common.tf_buffers import transform_buffer
 
-__all__ = ["Transforms", "nanoseconds"]
+__all__ = ["Transforms"]
 
 _DEPTH = 1000  # messages that wait between two looks: 5 kHz
 _PERIOD = 0.2  # [s] between two looks while nobody asks
@@ -34,7 +33,7 @@ class Transforms:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._buffer = FrameBuffer()
+        self._buffer = transform_buffer()
         self._subscriptions: dict[bool, DrainedSubscription] = {}
         if TFMessage is None:
             return
@@ -70,26 +69,11 @@ class Transforms:
         for is_static, subscription in self._subscriptions.items():
             for message in subscription.take():
                 for transform in message.transforms:
-                    self._put(transform, is_static)
-
-    def _put(self, message: Any, is_static: bool) -> None:
-        position, rotation = message.transform.translation, message.transform.rotation
-        transform = StampedTransform(
-            message.header.frame_id.lstrip("/"),  # as tf of ROS 1 called them
-            nanoseconds(message.header.stamp),
-            (position.x, position.y, position.z),
-            (rotation.x, rotation.y, rotation.z, rotation.w),
-        )
-        try:
-            self._buffer.put(message.child_frame_id.lstrip("/"), transform, is_static)
-        except FrameError as error:
-            self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
+                    try:
+                        self._buffer.put(transform, is_static)
+                    except FrameError as error:
+                        self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
 
     def _set_back(self, jump: TimeJump) -> None:
         """Of a simulation that begins anew."""
         self._buffer.clear()
-
-
-def nanoseconds(stamp: Any) -> int:
-    """Of a `builtin_interfaces/Time`."""
-    return int(stamp.sec) * SECOND + int(stamp.nanosec)

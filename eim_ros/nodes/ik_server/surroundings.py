@@ -13,7 +13,8 @@ from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.attachments import fixed_links
 from eim_ros.kinematics.frames import FrameError
-from eim_ros.nodes.common.transforms import Transforms, nanoseconds
+from eim_ros.nodes.common.tf_buffers import nanoseconds
+from eim_ros.nodes.common.transforms import Transforms
 from eim_ros.nodes.ik_server.fields import RequestError, configuration_of
 
 __all__ = ["FrameNotKnownYet", "Surroundings"]
