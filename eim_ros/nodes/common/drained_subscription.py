@@ -31,7 +31,7 @@ class DrainedSubscription:
 
     def __init__(self, node: Node, message_type: Any, topic: str, qos_profile: QoSProfile) -> None:
         self._subscription = node.create_subscription(
-            message_type, topic, _unexpected, qos_profile, callback_group=_Excluded()
+            message_type, topic, _unexpected, qos_profile, callback_group=_Excluded(), raw=True
         )
         self._lock = threading.Lock()
 
@@ -45,9 +45,9 @@ class DrainedSubscription:
         """How many publishers are known."""
         return int(self._subscription.get_publisher_count())
 
-    def take(self) -> list[Any]:
-        """All messages that have come since, in their order."""
-        subscription, taken = self._subscription, list[Any]()
+    def take(self) -> list[bytes]:
+        """All messages that have come since, in their order, serialised."""
+        subscription, taken = self._subscription, list[bytes]()
         with self._lock, subscription.handle:
             while len(taken) < subscription.qos_profile.depth:  # however fast they come, this ends
                 message = subscription.handle.take_message(subscription.msg_type, subscription.raw)

@@ -68,11 +68,8 @@ class Transforms:
     def _take(self) -> None:
         for is_static, subscription in self._subscriptions.items():
             for message in subscription.take():
-                for transform in message.transforms:
-                    try:
-                        self._buffer.put(transform, is_static)
-                    except FrameError as error:
-                        self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
+                for error in self._buffer.put(message, is_static):
+                    self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
 
     def _set_back(self, jump: TimeJump) -> None:
         """Of a simulation that begins anew."""
