@@ -93,6 +93,23 @@ install_requirements() {
 
 install_peers() { pip_install -r requirements/bench.txt; }
 
+# The type of /tf, which is not among the wheels; see cmake/tf2_msgs.
+build_tf2_messages() {
+  local build=$VENV/build/tf2_msgs
+  rm -rf "$build"
+  mkdir -p "$build"
+  cp -r cmake/tf2_msgs "$build/source"
+  mv "$build/source/description.xml" "$build/source/package.xml" # under this name colcon would take it for a package
+  (
+    export PATH=$VENV/bin:$PATH AMENT_PREFIX_PATH=$VENV
+    logged "$build/configure.log" cmake -G Ninja -S "$build/source" -B "$build/build" -DCMAKE_BUILD_TYPE=Release \
+      -DCMAKE_INSTALL_PREFIX="$VENV" -DCMAKE_PREFIX_PATH="$VENV" -DCMAKE_IGNORE_PREFIX_PATH="/usr;/" \
+      -DCMAKE_PROJECT_INCLUDE="$ROOT/cmake/pypi_wheels.cmake" -DPython3_EXECUTABLE="$VENV/bin/python" -DBUILD_TESTING=OFF
+    logged "$build/build.log" cmake --build "$build/build" --parallel "$(nproc)"
+    logged "$build/install.log" cmake --install "$build/build"
+  )
+}
+
 build_interfaces() {
   local build=$VENV/build/interfaces options=()
   # With the wheels nothing of the system may be found: a stray ament of Debian would be taken instead.
@@ -133,6 +150,7 @@ identity="$VENV $ros $sourced_prefixes $("$python" -c 'import sys; print(sys.bas
 requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/dev.txt requirements/constraints.txt)
 step venv "$identity" make_venv
 step requirements "$requirements" install_requirements
+[[ $ros != wheels ]] || step tf2_msgs "$requirements $(hash cmake/tf2_msgs)" build_tf2_messages
 step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml msg srv action)" build_interfaces
 step package "$requirements $(hash setup.py config urdf eim_ros/__init__.py) $(sources_hash)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers

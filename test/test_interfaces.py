@@ -11,7 +11,8 @@ FIELD = re.compile(
 )
 
 REQUEST = """
-    geometry_msgs/PoseStamped pose; uint32 n_samples; string tip_link; sensor_msgs/JointState near; string[] order;
+    geometry_msgs/PoseStamped pose; uint32 n_samples; string tip_link; geometry_msgs/Pose tool;
+    sensor_msgs/JointState near; string[] order;
     float64[] order_weights; int64 random_seed;
     float64 timeout; float64 position_tolerance; float64 orientation_tolerance; bool position_only; bool refine;
     bool distinct; float64[] tolerances; string[] limited_joints; float64[] lower_limits; float64[] upper_limits;

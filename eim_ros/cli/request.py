@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
-from eim_ros.cli.query_flags import add_query_flags, check_pose_length, wants_position_only
+from eim_ros.cli.query_flags import add_query_flags, add_tool_flag, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--timeout", type=float, default=0.0, help="longest time to search [s]; 0: the server's default")
     add("--position-tolerance", type=float, default=0.0, metavar="M", help="[m]; 0: the server's default")
     add("--orientation-tolerance", type=float, default=0.0, metavar="RAD", help="[rad]; 0: the server's default")
-    add("--frame", default="", help="frame of the pose (default: the server's base link)")
+    add("--frame", default="", help="frame of the pose, any of tf, as it is now (default: the server's base link)")
     add("--tip", default="", help="link that is to reach the pose (default: the server's)")
+    add_tool_flag(parser)
     add("--service", default="/ik_server/sample_ik", metavar="NAME", help="service (default %(default)s)")
     add("--wait", type=float, default=5.0, metavar="SECONDS", help="wait until it is active (default %(default)s)")
     parser.set_defaults(run=run)
@@ -100,12 +101,9 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     """Message of the arguments; what they leave open about the robot is asked from the server."""
     from eim_ros.nodes.common.interfaces import SampleIK
 
-    base_link, joint_names = args.frame, list[str]()
-    if not args.frame or args.near:
-        told_base_link, joint_names = client.chain()
-        base_link = args.frame or told_base_link
+    joint_names = client.joint_names() if args.near else []
     request = SampleIK.Request()
-    request.pose.header.frame_id = base_link
+    request.pose.header.frame_id = args.frame
     position, quaternion = request.pose.pose.position, request.pose.pose.orientation
     position.x, position.y, position.z = args.pose[:3]
     if len(args.pose) == 7:
@@ -118,6 +116,11 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
         request.near.name, request.near.position = names or joint_names, numbers
     request.n_samples = args.samples
     request.tip_link = args.tip
+    if args.tool is not None:
+        from eim_ros.kinematics.tool import tool_from  # here as above
+        from eim_ros.nodes.common.pose_messages import pose_message
+
+        request.tool = pose_message(tool_from(args.tool))
     request.random_seed = args.random_seed
     request.timeout = args.timeout
     request.position_tolerance = args.position_tolerance

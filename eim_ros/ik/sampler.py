@@ -8,6 +8,7 @@ that uniform restarts would solve.
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections import OrderedDict
 from pathlib import Path
@@ -61,11 +62,15 @@ class Sampler:
             raise ConfigurationError(
                 f"a sampler is made of an IKModel, or by Sampler.load and Sampler.of, got {model!r}", model
             )
-        self.robot: Robot = model.robot
         self.context_kind: str = model.context_kind
         self.training = model.training
         self._proposal = Proposal(model.content)
-        self._placement = model.placement
+        self._serve(model.robot, model.placement)
+
+    def _serve(self, robot: Robot, placement: Placement) -> None:
+        """Take a robot, which lies beside that of the model so."""
+        self.robot = robot
+        self._placement = placement
         self._with_tools = OrderedDict[bytes, Sampler]()
 
     @classmethod
@@ -77,12 +82,10 @@ class Sampler:
         robot : Robot, str or Path
             Or what `Robot.load` takes, with its base and tip link.
         """
+        given = robot if isinstance(robot, Robot) else Robot.load(robot, base, tip)
         sampler = cls.__new__(cls)
-        sampler.robot = robot if isinstance(robot, Robot) else Robot.load(robot, base, tip)
-        sampler.context_kind, sampler.training = "pose", {}
-        sampler._proposal = Proposal.none(sampler.robot.dof)
-        sampler._placement = Placement.none()
-        sampler._with_tools = OrderedDict()
+        sampler.context_kind, sampler.training, sampler._proposal = "pose", {}, Proposal.none(given.dof)
+        sampler._serve(given, Placement.none())
         return sampler
 
     @classmethod
@@ -115,12 +118,8 @@ class Sampler:
         key = pose.tobytes()
         sampler = self._with_tools.get(key)
         if sampler is None:
-            sampler = self.__class__.__new__(self.__class__)
-            sampler.__dict__.update(self.__dict__)
-            sampler.robot = with_tool(self.robot, pose)
-            sampler._placement = self._placement.carrying(pose)
-            sampler._with_tools = OrderedDict()
-            self._with_tools[key] = sampler
+            sampler = self._with_tools[key] = copy.copy(self)
+            sampler._serve(with_tool(self.robot, pose), self._placement.carrying(pose))
             if len(self._with_tools) > MOST_TOOLS:
                 self._with_tools.popitem(last=False)
         return sampler

@@ -35,15 +35,11 @@ def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str
     RobotError
         If the description cannot be read, or it is not clear which links are meant.
     """
-    if base and tip:
-        return Robot.load(source, base, tip)
     is_text = isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<")
-    try:
-        tree = parse_urdf(read_urdf_source(source if is_text else robot_path(source)))
-    except RobotError:
-        Robot.load(source)  # names the shipped robots where the source looks like one
-        raise
-    return Robot.load(source, *_ends(known, tree, base, tip))
+    found = source if is_text else robot_path(source)
+    if not (base and tip):
+        base, tip = _ends(known, parse_urdf(read_urdf_source(found)), base, tip)
+    return Robot.from_urdf(found, base, tip)
 
 
 def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tuple[str | None, str | None]:

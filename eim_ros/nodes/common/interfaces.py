@@ -1,4 +1,4 @@
-"""The one place that imports our own types, so that a missing build is explained once, and MoveIt's where they are."""
+"""The one place that imports our own types, so that a missing build is explained once, and tf's and MoveIt's."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ except ImportError as error:
     ) from error
 
 try:
+    from tf2_msgs.msg import TFMessage
+except ImportError:
+    TFMessage = None
+
+try:
     from moveit_msgs.srv import GetPositionIK as MoveItGetPositionIK
 except ImportError:
     MoveItGetPositionIK = None
@@ -47,6 +52,7 @@ __all__ = [
     "ScoreMotion",
     "SetTask",
     "StartRecording",
+    "TFMessage",
     "TaskStatus",
     "Train",
     "ViaPoint",

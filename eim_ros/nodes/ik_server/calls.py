@@ -20,14 +20,10 @@ import numpy as np
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler, sample_path
 from eim_ros.ik.batch import answer_batch
-from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.flat_arrays import float64_bytes
 from eim_ros.nodes.common.interfaces import GetPositionIK, MoveItGetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.ik_server.fields import (
     RequestError,
-    check_frame,
-    check_tip,
-    configuration_of,
     constraints_for,
     count_of,
     poses_of,
@@ -39,6 +35,7 @@ from eim_ros.nodes.ik_server.nearest import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.requests import parse, parse_batch
 from eim_ros.nodes.ik_server.responses import fill, fill_batch, fill_nearest, put_code
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 
 __all__ = ["CALLS", "Prepared", "outcome_of", "refuse"]
 
@@ -62,9 +59,9 @@ class Prepared:
     solve: Callable[[Sampler, float], None]
 
 
-def prepare_samples(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+def prepare_samples(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
     """Of `SampleIK`."""
-    wanted = parse(request, robot, settings)
+    wanted = parse(request, around, settings)
 
     def solve(sampler: Sampler, left: float) -> None:
         deadline = time.perf_counter() + left
@@ -75,9 +72,9 @@ def prepare_samples(request: Any, response: Any, robot: Robot, settings: IkServe
     return Prepared(wanted.timeout, solve)
 
 
-def prepare_batch(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+def prepare_batch(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
     """Of `SampleIKBatch`."""
-    poses, wanted = parse_batch(request, robot, settings)
+    poses, wanted = parse_batch(request, around, settings)
 
     def solve(sampler: Sampler, left: float) -> None:
         deadline = time.perf_counter() + left
@@ -88,15 +85,13 @@ def prepare_batch(request: Any, response: Any, robot: Robot, settings: IkServerS
     return Prepared(wanted.timeout, solve)
 
 
-def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+def prepare_path(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
     """Of `SampleIKPath`."""
-    check_frame(request.header.frame_id, robot, "header.frame_id")
-    check_tip(request.tip_link, robot)
-    poses = poses_of(request.poses, settings)
+    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings)
     random_seed = random_seed_of(request.random_seed)
     n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
     options: dict[str, Any] = {
-        "near": configuration_of("near", request.near, robot.joint_names),
+        "near": around.near(request.near),
         "largest_step": positive("largest_step", request.largest_step, PATH_STEP),
         "position_only": bool(request.position_only),
         "position_tolerance": positive(
@@ -105,7 +100,7 @@ def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSe
         "orientation_tolerance": positive(
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
-        "constraints": constraints_for(request, robot),
+        "constraints": constraints_for(request, around.robot),
     }
 
     def solve(sampler: Sampler, left: float) -> None:
@@ -120,13 +115,13 @@ def prepare_path(request: Any, response: Any, robot: Robot, settings: IkServerSe
     return Prepared(timeout_of(request.timeout, settings), solve)
 
 
-def prepare_nearest(request: Any, response: Any, robot: Robot, settings: IkServerSettings) -> Prepared:
+def prepare_nearest(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
     """Of `GetPositionIK`, ours or MoveIt's."""
     state = request.ik_request.robot_state
-    wanted = parse_nearest(request.ik_request, robot, settings)
+    wanted = parse_nearest(request.ik_request, around, settings)
 
     def solve(sampler: Sampler, left: float) -> None:
-        fill_nearest(response, state, robot, _nearest(sampler, wanted, left), wanted.remark)
+        fill_nearest(response, state, around.robot, _nearest(sampler, wanted, left), wanted.remark)
 
     return Prepared(wanted.timeout, solve)
 
@@ -158,7 +153,7 @@ def _refusing() -> Iterator[None]:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
 
 
-CALLS: dict[str, tuple[Any, Callable[[Any, Any, Robot, IkServerSettings], Prepared]]] = {
+CALLS: dict[str, tuple[Any, Callable[[Any, Any, Surroundings, IkServerSettings], Prepared]]] = {
     "~/sample_ik": (SampleIK, prepare_samples),
     "~/sample_ik_batch": (SampleIKBatch, prepare_batch),
     "~/sample_ik_path": (SampleIKPath, prepare_path),

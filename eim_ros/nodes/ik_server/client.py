@@ -96,15 +96,15 @@ class SampleIKClient:
         """
         return self._call(self._client, request, timeout)
 
-    def chain(self) -> tuple[str, list[str]]:
-        """Base link and joint names of the server's robot, from the parameters its node tells them by."""
+    def joint_names(self) -> list[str]:
+        """Joints of the server's robot, from the parameter its node tells them by."""
         client = self._node.create_client(GetParameters, f"{self._server}/get_parameters")
         self._wait_for(client, _ANSWERED_WITHIN)
-        request = GetParameters.Request(names=["chain.base_link", "chain.joint_names"])
+        request = GetParameters.Request(names=["chain.joint_names"])
         values = [parameter_value_to_python(value) for value in self._call(client, request, _ANSWERED_WITHIN).values]
-        if len(values) != 2 or None in values:
-            raise ServiceError(f"{self._server} does not tell its base link: it is not configured", self._server)
-        return str(values[0]), [str(name) for name in values[1]]
+        if len(values) != 1 or None in values:
+            raise ServiceError(f"{self._server} does not tell its joints: it is not configured", self._server)
+        return [str(name) for name in values[0]]
 
     def _wait_until_active(self, watch: Watch) -> None:
         """Until the service is there and serves; one with no `get_state` beside it is taken to serve at once."""

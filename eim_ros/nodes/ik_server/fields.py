@@ -19,8 +19,6 @@ from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 __all__ = [
     "RequestError",
-    "check_frame",
-    "check_tip",
     "configuration_of",
     "constraints_for",
     "count_of",
@@ -38,22 +36,6 @@ class RequestError(EimError):
     def __init__(self, code: ErrorCode, message: str, value: object = None) -> None:
         super().__init__(message, value)
         self.code = code
-
-
-def check_frame(frame: str, robot: Robot, name: str) -> None:
-    """Refuse a frame that is not the base link."""
-    if frame != robot.base_link:
-        raise RequestError(
-            ErrorCode.FRAME_TRANSFORM_FAILURE, f"{name} is '{frame}', expected the base link '{robot.base_link}'", frame
-        )
-
-
-def check_tip(link: str, robot: Robot) -> None:
-    """Refuse a link that is neither the tip nor empty."""
-    if link and link != robot.tip_link:
-        raise RequestError(
-            ErrorCode.INVALID_LINK_NAME, f"tip_link is '{link}', expected '{robot.tip_link}' or nothing", link
-        )
 
 
 def pose_of(pose: Pose, name: str) -> np.ndarray:

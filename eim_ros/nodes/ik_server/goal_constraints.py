@@ -27,8 +27,8 @@ from eim_ros.nodes.ik_server.fields import RequestError
 __all__ = ["goal_constraints"]
 
 FloatArray = npt.NDArray[np.float64]
-Frame = Callable[[str, str], FloatArray]
-"""Called with a frame's name and what it is of: its pose (4, 4) in the base frame."""
+Frame = Callable[[Any, str], FloatArray]
+"""Called with a header and what it is of: the pose (4, 4) of its frame in that of the base."""
 Range = tuple[float, float]
 Understood = TypeVar("Understood")
 
@@ -165,7 +165,7 @@ def _position(constraint: Any, frame: Frame) -> LinkPosition:
             "expected as many",
             len(region.primitives),
         )
-    in_base = frame(constraint.header.frame_id, what)
+    in_base = frame(constraint.header, what)
     return _understood(
         lambda: LinkPosition(
             constraint.link_name,
@@ -187,7 +187,7 @@ def _orientation(constraint: Any, frame: Frame) -> LinkOrientation:
             "ROTATION_VECTOR",
             constraint.parameterization,
         )
-    turn, in_base = constraint.orientation, frame(constraint.header.frame_id, what)
+    turn, in_base = constraint.orientation, frame(constraint.header, what)
     tolerances = [getattr(constraint, f"absolute_{axis}_axis_tolerance") for axis in "xyz"]
 
     def read() -> LinkOrientation:

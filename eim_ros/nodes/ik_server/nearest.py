@@ -26,12 +26,17 @@ from eim_ros.kinematics.planning_groups import listed_groups, srdf_groups
 from eim_ros.nodes.ik_server.fields import RequestError, pose_of, timeout_of
 from eim_ros.nodes.ik_server.goal_constraints import goal_constraints
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 
 __all__ = ["NearestRequest", "check_groups", "parse_nearest"]
 
 FloatArray = npt.NDArray[np.float64]
 
 NEAREST_SAMPLES = 64  # solutions of which the nearest is returned
+NOTHING_CHECKED = (
+    "avoid_collisions: nothing was checked, for the robot's description has no collision shape that is a box, "
+    "cylinder, sphere or capsule"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +63,15 @@ class NearestRequest:
         return 0.0 if state is None else float(state.costs(robot, q[None])[0])
 
 
-def parse_nearest(request: Any, robot: Robot, settings: IkServerSettings) -> NearestRequest:
+def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings) -> NearestRequest:
     """What a request asks of the sampler.
 
     Parameters
     ----------
     request : PositionIKRequest
         As received; see the comments of the message for units and defaults.
-    robot : Robot
-        Robot of the server.
+    around : Surroundings
+        Robot of the server, the frames around it, and where it is.
     settings : IkServerSettings
         Groups, defaults and limits.
 
@@ -75,10 +80,14 @@ def parse_nearest(request: Any, robot: Robot, settings: IkServerSettings) -> Nea
     RequestError
         With the error code to answer.
     """
+    robot = around.robot
     stamped, link = _goal(request)
     to_tip = np.linalg.inv(_link_on_tip(link, _tip_of(request.group_name, robot, settings), robot))
-    pose = _frame(stamped.header.frame_id, "pose_stamped", robot) @ pose_of(stamped.pose, "pose_stamped") @ to_tip
-    state = _state(request.robot_state, robot)
+    pose = around.in_base(stamped.header, "pose_stamped") @ pose_of(stamped.pose, "pose_stamped") @ to_tip
+    state = _state(request.robot_state)
+    is_now = not state or bool(request.robot_state.is_diff)
+    if is_now:
+        state = {**(around.joints or {}), **state}
     timeout = timeout_of(request.timeout.sec + 1e-9 * request.timeout.nanosec, settings)
     avoids = bool(request.avoid_collisions)
     if avoids and len(getattr(request.robot_state, "attached_collision_objects", ())):
@@ -88,12 +97,13 @@ def parse_nearest(request: Any, robot: Robot, settings: IkServerSettings) -> Nea
             "avoid_collisions false",
         )
     is_checked = avoids and _has_shapes(robot)
+    remarks = [around.unknown_joints if is_now else "", "" if is_checked == avoids else NOTHING_CHECKED]
     alternatives = goal_constraints(
         request.constraints,
         robot,
         state,
         following_joints(robot),
-        lambda frame, what: _frame(frame, what, robot),
+        around.in_base,
         is_checked,
     )
     wanted = SampleRequest(
@@ -109,10 +119,7 @@ def parse_nearest(request: Any, robot: Robot, settings: IkServerSettings) -> Nea
     return NearestRequest(
         tuple(replace(wanted, constraints=constraints) for constraints in alternatives),
         timeout,
-        ""
-        if is_checked == avoids
-        else "avoid_collisions: nothing was checked, for the robot's description has no "
-        "collision shape that is a box, cylinder, sphere or capsule",
+        "; ".join(filter(None, remarks)),
     )
 
 
@@ -170,20 +177,7 @@ def _link_on_tip(link: str, tip: str, robot: Robot) -> FloatArray:
     return attached[link or tip]
 
 
-def _frame(frame: str, what: str, robot: Robot) -> FloatArray:
-    """Pose (4, 4) of a frame in that of the base."""
-    fixed = fixed_links(robot, robot.base_link)
-    if frame and frame not in fixed:
-        raise RequestError(
-            ErrorCode.FRAME_TRANSFORM_FAILURE,
-            f"{what} is in frame {frame!r}, expected the base link {robot.base_link!r}, a link that is fixed to it "
-            f"({', '.join(list(fixed)[1:]) or 'there is none'}), or nothing",
-            frame,
-        )
-    return fixed[frame or robot.base_link]
-
-
-def _state(message: Any, robot: Robot) -> dict[str, float]:
+def _state(message: Any) -> dict[str, float]:
     """Values of all joints that a state names [rad] or [m]."""
     names, values = list(message.joint_state.name), list(message.joint_state.position)
     problem = ""

@@ -13,14 +13,18 @@ import time
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.description_topic import DescriptionTopic
+from eim_ros.nodes.common.joint_positions import JointPositions
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.model_exchange import ModelExchange
+from eim_ros.nodes.common.transforms import Transforms
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.loading import load_replacement, load_sampler, name_of_model
 from eim_ros.nodes.ik_server.nearest import check_groups
 from eim_ros.nodes.ik_server.serving import Serving
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 
 __all__ = ["IkServer"]
 
@@ -35,7 +39,10 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._exchange = threading.Lock()  # of the two models, by transitions and by `~/load_model`
         self._model = ""
         self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
-        self._service = Serving(self, lambda: self.settings, self._active_sampler)
+        self._transforms = Transforms(self) if self.settings.use_tf else None
+        topic = self.settings.joint_states_topic
+        self._joint_positions = JointPositions(self, topic) if topic else None
+        self._service = Serving(self, lambda: self.settings, self._active_sampler, self._around)
         self._models = ModelExchange(self, self._replace)
         self._models.open()
 
@@ -99,6 +106,10 @@ class IkServer(ManagedNode[IkServerSettings]):
         if sampler is None:
             raise RequestError(ErrorCode.FAILURE, self.inactivity)
         return sampler
+
+    def _around(self, robot: Robot) -> Surroundings:
+        joints = None if self._joint_positions is None else self._joint_positions.now
+        return Surroundings(robot, self._transforms, self.settings.frame_prefix, joints)
 
     def _replace(self, path: str) -> None:
         """On the loader's thread: load another model and exchange the two."""

@@ -16,9 +16,6 @@ from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch
 from eim_ros.nodes.ik_server.fields import (
     RequestError,
-    check_frame,
-    check_tip,
-    configuration_of,
     constraints_for,
     count_of,
     pose_of,
@@ -28,19 +25,20 @@ from eim_ros.nodes.ik_server.fields import (
     timeout_of,
 )
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 
 __all__ = ["parse", "parse_batch"]
 
 
-def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -> SampleRequest:
+def parse(request: SampleIK.Request, around: Surroundings, settings: IkServerSettings) -> SampleRequest:
     """What a request asks of the sampler.
 
     Parameters
     ----------
     request : SampleIK.Request
         As received; see the comments of the service type for units and defaults.
-    robot : Robot
-        Robot of the server, whose links and joints the request must name.
+    around : Surroundings
+        Robot of the server, whose joints the request must name, and the frames around it.
     settings : IkServerSettings
         Defaults and limits.
 
@@ -49,18 +47,15 @@ def parse(request: SampleIK.Request, robot: Robot, settings: IkServerSettings) -
     RequestError
         With the error code to answer.
     """
-    check_frame(request.pose.header.frame_id, robot, "pose.header.frame_id")
-    check_tip(request.tip_link, robot)
-    return _wanted(request, pose_of(request.pose.pose, "pose"), robot, settings)
+    in_base = around.in_base(request.pose.header, "pose")
+    return _wanted(request, in_base @ pose_of(request.pose.pose, "pose"), around, settings)
 
 
 def parse_batch(
-    request: SampleIKBatch.Request, robot: Robot, settings: IkServerSettings
+    request: SampleIKBatch.Request, around: Surroundings, settings: IkServerSettings
 ) -> tuple[np.ndarray, SampleRequest]:
     """Poses (n_poses, 4, 4) of a request, and what it asks, for the first of them; raises as `parse`."""
-    check_frame(request.header.frame_id, robot, "header.frame_id")
-    check_tip(request.tip_link, robot)
-    poses = poses_of(request.poses, settings)
+    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings)
     n = count_of(request.n_samples, settings.max_samples)
     if n * len(poses) > settings.max_samples:
         raise RequestError(
@@ -69,13 +64,17 @@ def parse_batch(
             f"{settings.max_samples} (parameter max_samples)",
             n * len(poses),
         )
-    return poses, _wanted(request, poses[0], robot, settings)
+    return poses, _wanted(request, poses[0], around, settings)
 
 
 def _wanted(
-    request: SampleIK.Request | SampleIKBatch.Request, pose: np.ndarray, robot: Robot, settings: IkServerSettings
+    request: SampleIK.Request | SampleIKBatch.Request,
+    pose: np.ndarray,
+    around: Surroundings,
+    settings: IkServerSettings,
 ) -> SampleRequest:
-    near, posture = configuration_of("near", request.near, robot.joint_names), _posture(request, robot)
+    robot = around.robot
+    near, posture = around.near(request.near), _posture(request, robot)
     try:
         return SampleRequest(
             pose,

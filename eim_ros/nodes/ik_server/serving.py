@@ -23,15 +23,22 @@ from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.common.request_queue import RequestQueue
 from eim_ros.nodes.common.response_pacer import ResponsePacer
+from eim_ros.nodes.common.waiting_room import WaitingRoom
 from eim_ros.nodes.ik_server.calls import CALLS, Prepared, outcome_of, refuse
 from eim_ros.nodes.ik_server.fields import RequestError
+from eim_ros.nodes.ik_server.reaching import reaching
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import FrameNotKnownYet, Surroundings
 
 __all__ = ["Serving"]
 
 _LINGER = 0.3  # [s] in which a client that is there reads what was sent
 
-Prepare: TypeAlias = Callable[[Any, Any, Robot, IkServerSettings], Prepared]
+Prepare: TypeAlias = Callable[[Any, Any, Surroundings, IkServerSettings], Prepared]
+
+
+class _WaitsForFrame(Exception):
+    """A request was left in the waiting room."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +61,21 @@ class Serving:
         Returns the present values of the parameters.
     sampler : callable
         Returns the sampler that serves, or raises `RequestError` while there is none.
+    around : callable
+        Returns what is known of the surroundings of a robot.
     """
 
-    def __init__(self, node: Node, settings: Callable[[], IkServerSettings], sampler: Callable[[], Sampler]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        settings: Callable[[], IkServerSettings],
+        sampler: Callable[[], Sampler],
+        around: Callable[[Robot], Surroundings],
+    ) -> None:
         self._node = node
         self._settings = settings
         self._sampler = sampler
+        self._around = around
         self._counters = AnswerCounters()
         self._pacers = {name: ResponsePacer(self._send) for name in CALLS}
         self._solving: dict[int, _Call] = {}  # by the identity of the exchange
@@ -68,6 +84,7 @@ class Serving:
         self._queue: RequestQueue[_Call] = RequestQueue(
             self._serve, self._refuse_at_end, n_threads=settings().threads, size=settings().queue_size
         )
+        self._room: WaitingRoom[_Call] = WaitingRoom(self._offer, settings().queue_size)
         for name, (service_type, prepare) in CALLS.items():
             receive = partial(self._receive, prepare, self._pacers[name])
             create_deferred_service(node, service_type, name, receive, SERVICE_QOS)
@@ -78,6 +95,8 @@ class Serving:
 
     def stop(self, timeout: float) -> bool:
         """Solve no more, and answer all; False when a request is still being solved after `timeout` [s]."""
+        for call in self._room.close():
+            self._refuse_at_end(call)
         idle = self._queue.close(timeout)
         with self._lock:
             unsolved = [*self._solving.values()]
@@ -97,10 +116,13 @@ class Serving:
     def _receive(self, prepare: Prepare, pacer: ResponsePacer, exchange: Exchange) -> None:
         """On the executor's thread."""
         pacer.expect(exchange)
-        if not self._queue.offer(_Call(prepare, pacer, exchange)):
+        self._offer(_Call(prepare, pacer, exchange))
+
+    def _offer(self, call: _Call) -> None:
+        if not self._queue.offer(call):
             message = f"{self._queue.n_open} requests are waiting (parameter queue_size): try again later"
-            refuse(exchange.response, ErrorCode.BUSY, message)
-            pacer.post(exchange)
+            refuse(call.exchange.response, ErrorCode.BUSY, message)
+            call.pacer.post(call.exchange)
 
     def _serve(self, call: _Call) -> None:
         """On a worker thread: answer, whatever happens."""
@@ -109,7 +131,11 @@ class Serving:
         with self._lock:
             self._solving[id(exchange)] = call
         try:
-            self._solve(call.prepare, exchange, response)
+            self._solve(call, response)
+        except _WaitsForFrame:
+            with self._lock:
+                self._solving.pop(id(exchange), None)
+            return
         except RequestError as error:
             refuse(response, error.code, str(error))
         except Exception as error:
@@ -128,9 +154,17 @@ class Serving:
         refuse(call.exchange.response, ErrorCode.FAILURE, message)
         call.pacer.post(call.exchange)
 
-    def _solve(self, prepare: Prepare, exchange: Exchange, response: Any) -> None:
-        sampler = self._sampler()
-        prepared = prepare(exchange.request, response, sampler.robot, self._settings())
+    def _solve(self, call: _Call, response: Any) -> None:
+        exchange, settings = call.exchange, self._settings()
+        sampler = reaching(self._sampler(), exchange.request)
+        around = self._around(sampler.robot)
+        try:
+            prepared = call.prepare(exchange.request, response, around, settings)
+        except FrameNotKnownYet:
+            until = exchange.arrival + settings.transform_timeout
+            if time.monotonic() >= until or not self._room.enter(call, lambda: around.are_known, until):
+                raise
+            raise _WaitsForFrame from None
         exchange.deadline = exchange.arrival + prepared.timeout
         waited = time.monotonic() - exchange.arrival
         if waited >= prepared.timeout:

@@ -30,6 +30,21 @@ class IkServerSettings(RobotSettings, ManagedSettings):
         "Tip of a tool, which reaches poses in place of the tip link, in the frame of that: X Y Z [m], or X Y Z QX QY "
         "QZ QW; empty: none.",
     )
+    use_tf: bool = option(True, "Take poses in any frame of tf, else in those that are fixed to the base link.")
+    frame_prefix: str = option(
+        "", "What stands before the names of the robot's links in tf, as robot_state_publisher's."
+    )
+    transform_timeout: float = option(
+        0.2,
+        "Longest time from its arrival that a request waits for a transform that is not known yet.",
+        unit="s",
+        minimum=0.0,
+        maximum=60.0,
+        read_only=False,
+    )
+    joint_states_topic: str = option(
+        "", "Topic of sensor_msgs/JointState: where the robot is, for requests that do not tell; empty: none."
+    )
     default_position_tolerance: float = option(
         1e-6, "Position tolerance of a request that gives 0.", unit="m", minimum=1e-12, read_only=False
     )

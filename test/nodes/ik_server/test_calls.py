@@ -11,7 +11,7 @@ from nodes.client_node import FRAME, NODE, ClientNode, request
 from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
 
-from eim_ros.ik.ranking import limit_margin, manipulability
+from eim_ros.ik.ranking import limit_margin
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import quaternion_from_matrix
 from eim_ros.nodes.ik_server.client import joint_positions
@@ -211,7 +211,7 @@ def test_solutions_come_in_the_order_asked_for(client: ClientNode, server: Serve
     by_limits = joint_positions(client.sample(server, request(order=["limits"])))
     assert (np.diff(limit_margin(robot, by_limits)) <= 0.0).all()
     by_both = client.sample(server, request(order=["limits", "manipulability"], order_weights=[0.0, 2.0]))
-    assert (np.diff(manipulability(robot, joint_positions(by_both), position_only=True)) <= 0.0).all()
+    assert (np.diff(robot.manipulability(joint_positions(by_both), position_only=True)) <= 0.0).all()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_con
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.requests import parse
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import SampleIK
 
 TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))
@@ -87,12 +88,12 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
 )  # fmt: skip
 def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str) -> None:
     with pytest.raises(RequestError, match=reason) as caught:
-        parse(request_of(**fields), Robot.load("iiwa14"), IkServerSettings())
+        parse(request_of(**fields), Surroundings(Robot.load("iiwa14")), IkServerSettings())
     assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
 def test_constraints_reach_the_query() -> None:
     fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
-    query = parse(request_of(**fields), Robot.load("iiwa14"), IkServerSettings())
+    query = parse(request_of(**fields), Surroundings(Robot.load("iiwa14")), IkServerSettings())
     assert query.constraints.fixed == {"joint_a3": 0.5}
     assert query.constraints.self_collision

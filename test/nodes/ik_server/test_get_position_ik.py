@@ -18,6 +18,7 @@ from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common.interfaces import MoveItGetPositionIK
 from eim_ros.nodes.ik_server.calls import prepare_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import GetPositionIK, SampleIK
 
 Response = SampleIK.Response
@@ -141,7 +142,7 @@ def nearest_to(name: str, q: np.ndarray) -> np.ndarray:
     arm, response = arm_of(name), GetPositionIK.Response()
     wanted = near(arm, q)
     wanted.ik_request.avoid_collisions = True
-    prepare_nearest(wanted, response, arm, IkServerSettings()).solve(sampler_of(name, "pose"), 20.0)
+    prepare_nearest(wanted, response, Surroundings(arm), IkServerSettings()).solve(sampler_of(name, "pose"), 20.0)
     return np.array(response.solution.joint_state.position)
 
 

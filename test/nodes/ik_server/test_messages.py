@@ -14,12 +14,12 @@ from sensor_msgs.msg import JointState
 from eim_ros.errors import ServiceError
 from eim_ros.ik import ErrorCode, Posture, Samples
 from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.samples import to_mapping
 from eim_ros.nodes.ik_server.client import samples_of
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.requests import parse
 from eim_ros.nodes.ik_server.responses import fill, fill_batch
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import SampleIK, SampleIKBatch
 
 ROBOT, ENOUGH = arm_of("iiwa14"), 60.0  # [s]
@@ -43,7 +43,7 @@ def test_fields_are_those_of_the_message() -> None:
     posture = JointState(name=["joint_a1"], position=[0.5])
     message = request(n_samples=7, random_seed=-1, near=near, posture=posture, order=["limits"], explore=0.25)
     message.distinct, message.refine, message.timeout = True, False, 0.5
-    wanted = parse(message, ROBOT, IkServerSettings())
+    wanted = parse(message, Surroundings(ROBOT), IkServerSettings())
     assert (wanted.n, wanted.random_seed, wanted.order, wanted.explore) == (7, None, "limits", 0.25)
     assert (wanted.distinct, wanted.refine, wanted.position_only, wanted.timeout) == (True, False, True, 0.5)
     np.testing.assert_array_equal(wanted.near, np.full(7, 0.1))
@@ -53,20 +53,20 @@ def test_fields_are_those_of_the_message() -> None:
 
 
 def test_what_is_left_open_is_left_to_the_sampler() -> None:
-    wanted = parse(request(), ROBOT, IkServerSettings())
+    wanted = parse(request(), Surroundings(ROBOT), IkServerSettings())
     assert (wanted.order, wanted.explore, wanted.near, wanted.posture) == (None, None, None, None)
 
 
 def test_more_than_allowed_is_refused_with_its_code() -> None:
     with pytest.raises(RequestError, match="expected 1 to 5") as caught:
-        parse(request(n_samples=6), ROBOT, IkServerSettings(max_samples=5))
+        parse(request(n_samples=6), Surroundings(ROBOT), IkServerSettings(max_samples=5))
     assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
 def test_answer_comes_back_from_its_message_as_it_was() -> None:
     wanted, samples = answered()
     back = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
-    assert {**to_mapping(back), "elapsed": samples.elapsed} == to_mapping(samples)
+    assert {**back.to_dict(), "elapsed": samples.elapsed} == samples.to_dict()
     assert back.error_code is ErrorCode.SUCCESS
 
 
@@ -74,7 +74,7 @@ def test_densities_that_are_not_told_are_null_in_json() -> None:
     wanted, samples = answered(order="limits")
     response = sent(wanted, samples, time.perf_counter())
     assert len(response.log_prob) == 0 < len(response.positions)
-    assert to_mapping(samples_of(response))["log_prob"] == [None] * 20
+    assert samples_of(response).to_dict()["log_prob"] == [None] * 20
 
 
 @pytest.mark.parametrize(

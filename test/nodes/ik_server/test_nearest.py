@@ -21,6 +21,7 @@ from eim_ros.nodes.ik_server.calls import prepare_nearest
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.nearest import parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import GetPositionIK
 
 SETTINGS = IkServerSettings(groups=GROUPS)
@@ -34,7 +35,7 @@ TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding
 def solve(request: GetPositionIK.Request, by: Sampler | None = None) -> GetPositionIK.Response:
     response = GetPositionIK.Response()
     used = by or sampler()
-    prepare_nearest(request, response, used.robot, SETTINGS).solve(used, 20.0)
+    prepare_nearest(request, response, Surroundings(used.robot), SETTINGS).solve(used, 20.0)
     return response
 
 
@@ -148,13 +149,13 @@ def test_pose_out_of_reach_has_no_solution() -> None:
 def test_timeout_of_zero_is_the_default_and_fractions_count(sec: int, nanosec: int, expected: float) -> None:
     request = request_for(POSE)
     request.ik_request.timeout.sec, request.ik_request.timeout.nanosec = sec, nanosec
-    assert parse_nearest(request.ik_request, ROBOT, SETTINGS).timeout == expected
+    assert parse_nearest(request.ik_request, Surroundings(ROBOT), SETTINGS).timeout == expected
 
 
 def test_time_that_is_up_is_told() -> None:
     far = POSE.copy()
     far[:3, 3] = 0.0  # within reach by its distance, so that it is searched for
-    prepared = prepare_nearest(request_for(far), GetPositionIK.Response(), ROBOT, SETTINGS)
+    prepared = prepare_nearest(request_for(far), GetPositionIK.Response(), Surroundings(ROBOT), SETTINGS)
     with pytest.raises(RequestError) as caught:
         prepared.solve(sampler(), 0.0)
     assert caught.value.code == ErrorCode.TIMED_OUT
@@ -253,17 +254,17 @@ def as_moveit(request: GetPositionIK.Request, **more: Any) -> SimpleNamespace:
 
 def test_attached_objects_are_refused_only_where_they_would_have_to_be_checked() -> None:
     request = request_for(POSE)
-    parse_nearest(as_moveit(request, attached_collision_objects=["box"]), ROBOT, SETTINGS)
+    parse_nearest(as_moveit(request, attached_collision_objects=["box"]), Surroundings(ROBOT), SETTINGS)
     request.ik_request.avoid_collisions = True
     with pytest.raises(RequestError, match="attached_collision_objects cannot be checked") as caught:
-        parse_nearest(as_moveit(request, attached_collision_objects=["box"]), ROBOT, SETTINGS)
+        parse_nearest(as_moveit(request, attached_collision_objects=["box"]), Surroundings(ROBOT), SETTINGS)
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
 
 
 def test_visibility_constraints_and_meshes_are_refused() -> None:
     request = request_for(POSE)
     with pytest.raises(RequestError, match="visibility_constraints are not supported"):
-        parse_nearest(as_moveit(request, visibility_constraints=["cone"]), ROBOT, SETTINGS)
+        parse_nearest(as_moveit(request, visibility_constraints=["cone"]), Surroundings(ROBOT), SETTINGS)
     region = SimpleNamespace(primitives=[], primitive_poses=[], meshes=["mesh"], mesh_poses=["pose"])
     constraint = SimpleNamespace(
         link_name="l4",
@@ -274,7 +275,7 @@ def test_visibility_constraints_and_meshes_are_refused() -> None:
     message = as_moveit(request)
     message.constraints.position_constraints = [constraint]
     with pytest.raises(RequestError, match="of link 'l4' has a mesh"):
-        parse_nearest(message, ROBOT, SETTINGS)
+        parse_nearest(message, Surroundings(ROBOT), SETTINGS)
 
 
 # Constraints

@@ -1,0 +1,230 @@
+"""Poses in frames of tf, over DDS: a model of the Panda serves a left one with narrower limits and a tool of .1 m.
+
+The arm stands in a world in which a table turns on a conveyor; transforms are published as robots publish them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import TransformStamped
+from ik.arms import arm_of
+from kinematics.described import prefixed, with_limits
+from kinematics.oracle import Oracle
+from nodes.client_node import NODE, ClientNode
+from nodes.ik_server.workcell import pose_message_of, request_for
+from nodes.server_process import ServerProcess
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header, String
+
+from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
+from eim_ros.kinematics.frames import SECOND
+from eim_ros.nodes.common.interfaces import TFMessage
+from eim_ros.nodes.ik_server.client import joint_positions
+from eim_ros.srv import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
+
+Response = SampleIK.Response
+URDF = with_limits(prefixed(arm_of("panda").urdf, "left_"), 0.8)
+ROBOT = Robot.from_urdf(URDF)
+TOOL = pose_from([0.0, 0.0, 0.1])
+BASE = pose_from([0.4, -0.3, 0.8], [0.0, 0.0, 0.6, 0.8])  # of the arm in the world
+STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+BEGIN, PERIOD, N = 1_790_000_000 * SECOND + 7, SECOND // 50, 100  # 2 s at 50 Hz
+EXACT = 1e-8  # [m], [rad] asked of the server, so that what is off is off by its transforms
+
+
+def table(seconds: float) -> np.ndarray:
+    """Where the table is in the world: it turns evenly, and moves evenly with its conveyor."""
+    half = 0.35 * seconds
+    return pose_from([0.3 - 0.2 * seconds, 0.1 * seconds, 0.2], [0.0, 0.0, np.sin(half), np.cos(half)])
+
+
+def stamped(parent: str, child: str, pose: np.ndarray, stamp: int = 0) -> TransformStamped:
+    message = TransformStamped(header=header(parent, stamp), child_frame_id=child)
+    position, rotation = message.transform.translation, message.transform.rotation
+    position.x, position.y, position.z = pose[:3, 3].tolist()
+    rotation.x, rotation.y, rotation.z, rotation.w = quaternion_from_matrix(pose).tolist()
+    return message
+
+
+def header(frame: str, stamp: int = 0) -> Header:
+    return Header(frame_id=frame, stamp=Time(sec=stamp // SECOND, nanosec=stamp % SECOND))
+
+
+def publish_table(publisher, first: int, n: int, frame: str = "table") -> None:
+    for step in range(first, first + n):
+        publisher.publish(TFMessage(transforms=[stamped("world", frame, table(step / 50), BEGIN + step * PERIOD)]))
+
+
+@pytest.fixture(scope="module")
+def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess]) -> Iterator[tuple]:
+    """The server, which gets its robot by topic, and the publisher of moving frames; static ones came before both."""
+    node = client_of_file.node
+    description = node.create_publisher(String, "robot_description", STATIC)
+    description.publish(String(data=URDF))
+    static = node.create_publisher(TFMessage, "/tf_static", STATIC)
+    static.publish(TFMessage(transforms=[stamped("world", "left_panda_link0", BASE), stamped("table", "part", TOOL)]))
+    moving = node.create_publisher(TFMessage, "/tf", 100)
+    joints = node.create_publisher(JointState, "joint_states", 10)
+    server = start_server(
+        model="panda_pose",
+        use_robot_description_topic=True,
+        tool="0 0 0.1",
+        transform_timeout=PATIENCE,
+        joint_states_topic="joint_states",
+    )
+    server.wait_until_ready()
+    publish_table(moving, 0, N)
+    middle = (0.5 * (ROBOT.lower + ROBOT.upper)).tolist()
+    for _ in range(3):  # of which the last is the state
+        joints.publish(JointState(name=list(ROBOT.joint_names), position=middle))
+    yield server, moving, joints
+    assert server.stop() == 0, server.log
+
+
+PATIENCE = 60.0  # [s] for which a request waits: longer than what a busy machine takes to hand on a message
+
+
+def tip(q: np.ndarray) -> np.ndarray:
+    """Poses (n, 4, 4) of the tool's tip in the world, by pinocchio."""
+    oracle = Oracle(URDF, ROBOT)
+    return np.array([BASE @ oracle.forward(row) @ TOOL for row in q.reshape(-1, 7)])
+
+
+def goal(seed: int, seconds: float) -> np.ndarray:
+    """A pose in the frame of the table that the arm can reach at that time."""
+    q = ROBOT.sample_configurations(1, np.random.default_rng(seed))[0]
+    return np.linalg.inv(table(seconds)) @ BASE @ ROBOT.forward(q) @ TOOL
+
+
+def request(pose: np.ndarray, frame: str, stamp: int = 0) -> SampleIK.Request:
+    result = SampleIK.Request(n_samples=20, random_seed=0, timeout=20.0, order=["none"])
+    result.position_tolerance = result.orientation_tolerance = EXACT
+    result.pose.header, result.pose.pose = header(frame, stamp), pose_message_of(pose)
+    return result
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.513, 1.2345678, 1.98])
+def test_pose_in_a_moving_frame_is_reached_where_the_frame_is_at_its_stamp(
+    client: ClientNode, room: tuple, seconds: float
+) -> None:
+    pose, stamp = goal(1, seconds), BEGIN + round(seconds * SECOND)
+    answer = client.sample(room[0], request(pose, "table", stamp))
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert list(answer.joint_names) == [f"left_panda_joint{i}" for i in range(1, 8)]
+    q = joint_positions(answer)
+    assert ROBOT.within_limits(q).all()
+    reached, expected = tip(q), table(seconds) @ pose
+    assert np.linalg.norm(reached[:, :3, 3] - expected[:3, 3], axis=1).max() <= 1e-6
+    np.testing.assert_allclose(reached[:, :3, :3], np.broadcast_to(expected[:3, :3], (len(q), 3, 3)), atol=1e-6)
+
+
+def test_frame_without_a_stamp_is_the_latest_and_may_hang_on_another(client: ClientNode, room: tuple) -> None:
+    pose = goal(2, (N - 1) / 50)
+    answer = client.sample(room[0], request(np.linalg.inv(TOOL) @ pose, "part"))
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert np.abs(tip(joint_positions(answer))[:, :3, 3] - (table((N - 1) / 50) @ pose)[:3, 3]).max() <= 1e-6
+
+
+def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tuple) -> None:
+    seconds = 0.77
+    poses, at = [goal(seed, seconds) for seed in (3, 4)], header("table", BEGIN + 770_000_000)
+    batch = SampleIKBatch.Request(n_samples=2, random_seed=0, timeout=20.0, header=at)
+    batch.poses = [pose_message_of(pose) for pose in poses]
+    answer = client.call(room[0], SampleIKBatch, f"{NODE}/sample_ik_batch", batch)
+    assert list(answer.error_codes) == [Response.SUCCESS] * 2
+    for pose, q in zip(poses, joint_positions(answer).reshape(2, -1, 7), strict=True):
+        assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # asked for with 1e-6
+    path = SampleIKPath.Request(random_seed=0, timeout=20.0, header=at, poses=batch.poses[:1], largest_step=9.0)
+    answer = client.call(room[0], SampleIKPath, f"{NODE}/sample_ik_path", path)
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert np.abs(tip(joint_positions(answer))[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
+    single = request_for(poses[0])
+    single.ik_request.pose_stamped.header = at
+    answer = client.call(room[0], GetPositionIK, f"{NODE}/get_position_ik", single)
+    assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
+    q = np.array(answer.solution.joint_state.position)
+    assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
+
+
+def test_constraints_are_taken_in_their_frames(client: ClientNode, room: tuple) -> None:
+    """The elbow is to be in a ball on the table, which is there at that time alone."""
+    seconds, q = 0.5, ROBOT.sample_configurations(1, np.random.default_rng(7))[0]
+    elbow = BASE @ Robot.from_urdf(URDF, "left_panda_link0", "left_panda_link4").forward(q[:4])
+    single = request_for(ROBOT.forward(q) @ TOOL)
+    from shape_msgs.msg import SolidPrimitive
+
+    from eim_ros.msg import BoundingVolume, PositionConstraint
+
+    ball = BoundingVolume(primitives=[SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.05])])
+    ball.primitive_poses = [pose_message_of(np.linalg.inv(table(seconds)) @ elbow)]
+    for stamp, code in ((BEGIN + SECOND // 2, Response.SUCCESS), (BEGIN + 2 * PERIOD * 49, Response.NO_IK_SOLUTION)):
+        constraint = PositionConstraint(header=header("table", stamp), link_name="left_panda_link4")
+        constraint.constraint_region = ball
+        single.ik_request.constraints.position_constraints = [constraint]
+        answer = client.call(room[0], GetPositionIK, f"{NODE}/get_position_ik", single)
+        assert answer.error_code.val == code, answer.error_code.message
+
+
+def test_request_ahead_of_its_transform_waits_for_it_and_holds_up_nobody(client: ClientNode, room: tuple) -> None:
+    server, moving, _ = room
+    publish_table(moving, 0, 10, "late")
+    pose, stamp = goal(5, 0.19), BEGIN + 19 * SECOND // 100
+    ahead = client.client(server, SampleIK, f"{NODE}/sample_ik").call_async(request(pose, "late", stamp))
+    for _ in range(5):
+        assert client.sample(server, request(goal(6, 0.5), "table", BEGIN + SECOND // 2)).error_code == Response.SUCCESS
+    assert not ahead.done()
+    publish_table(moving, 10, 1, "late")
+    client.executor.spin_until_future_complete(ahead, PATIENCE)
+    assert ahead.result().error_code == Response.SUCCESS, ahead.result().message
+    assert np.abs(tip(joint_positions(ahead.result()))[:, :3, 3] - (table(0.19) @ pose)[:3, 3]).max() <= 1e-6
+
+
+def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, room: tuple) -> None:
+    server = room[0]
+    parameters = [Parameter("transform_timeout", value=0.1).to_parameter_msg()]
+    call = SetParameters.Request(parameters=parameters)
+    assert client.call(server, SetParameters, f"{NODE}/set_parameters", call).results[0].successful
+    for frame, stamp, told in (
+        ("moon", 0, "frame 'moon' is unknown; known are "),
+        ("table", BEGIN + 3 * SECOND, "frame 'table' is not known at 1790000003.000000007 s: that is 1.02 s after"),
+        ("table", BEGIN - 1, "1e-09 s before the earliest known, 1790000000.000000007 s"),
+    ):
+        answer = client.sample(server, request(np.eye(4), frame, stamp))
+        assert (answer.error_code, answer.n) == (Response.FRAME_TRANSFORM_FAILURE, 0)
+        assert told in answer.message
+
+
+def test_states_of_several_publishers_are_the_seed_of_requests_without_one(client: ClientNode, room: tuple) -> None:
+    server, _, joints = room
+    other = client.node.create_publisher(JointState, "joint_states", 10)
+    q = 0.5 * (ROBOT.lower + ROBOT.upper) + 0.1
+    end = time.monotonic() + PATIENCE
+    while True:  # until the second publisher is known to the server
+        joints.publish(JointState(name=list(ROBOT.joint_names[:4]), position=q[:4].tolist()))
+        other.publish(JointState(name=[*ROBOT.joint_names[4:], "gripper"], position=[*q[4:].tolist(), 0.02]))
+        answer = client.call(server, GetPositionIK, f"{NODE}/get_position_ik", request_for(ROBOT.forward(q) @ TOOL))
+        assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
+        if np.abs(np.array(answer.solution.joint_state.position) - q).max() <= 1e-5:
+            break
+        assert time.monotonic() < end
+
+
+def test_tool_of_a_request_is_on_that_of_the_server(client: ClientNode, room: tuple) -> None:
+    q = ROBOT.sample_configurations(1, np.random.default_rng(8))[0]
+    longer = request(ROBOT.forward(q) @ TOOL @ TOOL, "")
+    longer.tool = pose_message_of(TOOL)
+    without = request(ROBOT.forward(q), "left_panda_link0")
+    without.tip_link = ROBOT.tip_link
+    for wanted in (longer, without):
+        answer = client.sample(room[0], wanted)
+        assert answer.error_code == Response.SUCCESS, answer.message
+        reached = ROBOT.forward(joint_positions(answer))[:, :3, 3]
+        assert np.abs(reached - ROBOT.forward(q)[:3, 3]).max() <= 1e-6
