@@ -9,14 +9,16 @@ namespace eim {
 
 inline constexpr Effort kPolish{1e-12, 1e-12, 25, 1};  // rounding ends it; where roots meet it takes some steps
 inline constexpr int kTried = 16, kFound = 14;  // random configurations that a closed form has to give back, most
+inline constexpr double kMostMoved = 50.0;      // of the deviation of a form from the arm: how far it moves roots
 inline constexpr double kGivenBack = 1e-4;      // [rad]
 inline constexpr double kExactRoot = 1e-9;      // [m], [rad]: errors of roots, but for rounding
 inline constexpr double kMerged =
     0.05;  // [rad]: what is within the tolerances only, so near a root, is none of its own
 
-// Roots, each joint within half a turn of zero, and whether they are one of infinitely many.
+// Roots, each joint within half a turn of zero.
 struct Roots : Configurations {
-    std::vector<std::uint8_t> is_free;
+    bool is_singular = false;  // some are of infinitely many
+    bool is_whole = true;      // there are no others: the form is that of the very arm, or no roots meet
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -57,7 +59,7 @@ inline ClosedForm closed_form_of(const Chain& chain) {
         for (int i = 0; i < candidates.n; ++i) {
             double away = 0.0;
             for (int j = 0; j < 6; ++j) away = std::max(away, std::abs(difference(candidates.q[i][j], q[j], true)));
-            is_found |= away <= kGivenBack;
+            is_found |= away <= std::max(kGivenBack, kMostMoved * form.deviation());
         }
         n_found += is_found;
     }
@@ -78,6 +80,10 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     }
     run_rows<6>(chain, open, kPolish, RowJobs::all(rows));
     Roots roots{{6}};
+    if (form.deviation() > 0.0) {
+        const auto fails = [&](Index i) { return !(std::max(rows.distances[i], rows.angles[i]) <= kExactRoot); };
+        roots.is_whole = !candidates.meet && numbers_where(rows.size(), fails).empty();
+    }
     Bounds<double> circles{};
     std::fill_n(circles.lower, 6, -kPi), std::fill_n(circles.upper, 6, kPi), std::fill_n(circles.wraps, 6, true);
     for (const bool exact : {true, false}) {
@@ -94,16 +100,17 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
                 double away = 0.0;
                 for (int j = 0; j < 6; ++j) away = std::max(away, std::abs(difference(q[j], roots.row(k)[j], true)));
                 if (away > (exact ? tolerance : std::max(tolerance, kMerged))) continue;
-                is_known = true, roots.is_free[k] |= candidates.is_free[i];
+                is_known = true;
             }
-            if (!is_known) roots.add(q), roots.is_free.push_back(candidates.is_free[i]);
+            if (!is_known) roots.add(q);
+            roots.is_singular |= candidates.is_free[i];
         }
     }
     return roots;
 }
 
-// The first of the windings of roots within the limits of a task, at most `most`, verified, and the number of all. What
-// stands out of the limits by at most the tolerance is clamped, and refined within them.
+// The first of the windings of roots within the limits of a task, at most `most`, those that are valid, and the number
+// of all. What stands out of the limits by at most the tolerance is clamped, and refined within them.
 template <int N>
 inline double wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost, Index most,
                    Rows& rows, std::vector<Index>& sources) {
@@ -120,7 +127,15 @@ inline double wind(const Chain& chain, const Task& task, const Configurations& r
     rows.resize(rows.size());
     run_rows<N>(chain, task, {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2}, {rows, clamped});
     verify_rows<N>(chain, task, rows);
-    return windings.total();
+    const Index n = rows.size();
+    const std::vector<Index> kept = numbers_where(n, [&](Index i) { return rows.converged[i]; });
+    for (std::size_t to = 0; Index(kept.size()) < n && to < kept.size(); ++to) {
+        std::copy_n(rows.row(kept[to]), rows.n_joints, rows.row(Index(to)));
+        rows.distances[to] = rows.distances[kept[to]], rows.angles[to] = rows.angles[kept[to]];
+        rows.converged[to] = 1, sources[to] = sources[kept[to]];
+    }
+    rows.resize(Index(kept.size())), sources.resize(kept.size());
+    return windings.total() - double(n - Index(kept.size()));
 }
 
 }  // namespace eim
