@@ -17,12 +17,13 @@ from eim_ros.ik.ranking import Ranking
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
-from eim_ros.solver import windings
+from eim_ros.solver import ClosedForm, windings
 
 __all__ = ["AllSolutions", "all_solutions"]
 
 FloatArray = npt.NDArray[np.float64]
 
+SEVEN_JOINTS = 7
 MOST_RANKED = 10_000  # windings among which the best are looked for, where the order is not that of their enumeration
 
 
@@ -57,8 +58,10 @@ def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSol
     They come by the cost of their turns: the distance to `near`, the cost of the posture, or without either each root
     in the turn that is nearest to the middle of the limits, and then further turns of all.
     """
-    form = goal.robot.closed_form
-    if form is None or goal.position_only or goal.constraints.tolerances is not None or not wanted.distinct:
+    if goal.position_only or goal.constraints.tolerances is not None or not wanted.distinct:
+        return None
+    form = _closed_form(goal)
+    if form is None:
         return None
     chain, task = goal.robot.chain, goal.task
     roots = form.roots(chain, task, DISTINCT_TOLERANCE)
@@ -77,9 +80,16 @@ def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSol
     return AllSolutions(pool, n_all, roots.is_singular, roots.is_whole)
 
 
-def _turn_cost(
-    goal: Goal, wanted: SampleRequest, ranking: Ranking
-) -> tuple[FloatArray | None, FloatArray | None, int]:
+def _closed_form(goal: Goal) -> ClosedForm | None:
+    """Of the robot, or of what remains of it while a joint is held that the goal leaves a single value."""
+    robot = goal.robot
+    if robot.dof != SEVEN_JOINTS or not goal.narrows:
+        return robot.closed_form
+    forms = (robot.closed_form_holding(int(joint)) for joint in np.flatnonzero(goal.lower == goal.upper))
+    return next((form for form in forms if form is not None), None)
+
+
+def _turn_cost(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> tuple[FloatArray | None, FloatArray | None, int]:
     """Of windings: the configuration (dof,) from which on they come, the weight of each joint, and how many."""
     criterion = ranking.criterion
     if criterion == "posture" and wanted.preference is not None:

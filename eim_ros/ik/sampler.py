@@ -45,6 +45,7 @@ FloatArray = npt.NDArray[np.float64]
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
 MOST_TOOLS = 16  # that are kept; one more costs reading the description again
+NO_CONTEXT = np.empty((1, 0))
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
 
@@ -192,7 +193,7 @@ class Sampler:
         code, message = outcome_of(found, pool, wanted, goal)
         density = GivenDensity(self._proposal, contexts)
         log_prob: FloatArray | None = None
-        if ranking.is_fair:
+        if ranking.is_fair and len(pool) > wanted.n:
             pool = pool.pick(slice(wanted.n))
         if ranking.needs_density:
             if len(pool) == 1:
@@ -263,9 +264,11 @@ class Sampler:
 
     def _contexts(self, goal: Goal, random_seed: int | None) -> FloatArray:
         """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
+        if not self.n_experts:
+            return NO_CONTEXT
         poses, constraints = goal.pose[None], goal.constraints
         is_turned = goal.position_only and (self.context_kind == "pose" or self._placement.is_off_tip)
-        if not self.n_experts or (constraints.tolerances is None and not is_turned):
+        if constraints.tolerances is None and not is_turned:
             return self._context(poses)
         rng = np.random.default_rng(None if random_seed is None else (random_seed, FREE_ORIENTATIONS))
         if constraints.tolerances is not None:

@@ -42,19 +42,20 @@ def windings(
     """
 
 class ClosedForm:
-    """Of an arm: `kind` says which, and is empty where it has none; the roots may be those of an arm next to it, from
-    which it deviates by sines of angles, and shares of its size, of up to `deviation`.
+    """Of an arm of six joints, or of seven of which one is held, else `held` is -1: `kind` says which, and is empty
+    where it has none. Roots may be those of an arm next to it, from which it deviates by sines of angles, and
+    shares of its size, of up to `deviation`.
     """
 
     kind: str
     deviation: float
-    def __init__(self, chain: Chain) -> None: ...
+    def __init__(self, chain: Chain, held: int) -> None: ...
     def roots(self, chain: Chain, task: Task, tolerance: float) -> Roots:
         """Those that differ by more than a tolerance in some joint [rad]."""
 
 class Roots:
-    """Configurations (n, 6) that reach the pose of a task, each joint within half a turn of zero, whatever the limits;
-    whether some are of infinitely many, and whether it is certain that there are no others.
+    """Configurations (n, dof) that reach the pose of a task, each joint within half a turn of zero, whatever the
+    limits; whether some are of infinitely many, and whether it is certain that there are no others.
     """
 
     positions: FloatArray

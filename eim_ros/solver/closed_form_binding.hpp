@@ -6,9 +6,23 @@
 
 namespace eim {
 
+// The closed form of an arm, or of what remains of it while one joint is held.
+struct ArmForm {
+    SixJoints part;
+    ClosedForm form;  // with a held joint: at some value of it
+};
+
+inline ArmForm make_form(const Chain& chain, int held) {
+    ArmForm made{{held}, {}};
+    if (!made.part.fits(chain)) return made;
+    made.form = held < 0 ? tried_form<6>(chain, made.part) : tried_form<7>(chain, made.part);
+    return made;
+}
+
 // A name of what makes the closed form of an arm; empty where it has none.
-inline std::string kind_of(const ClosedForm& form) {
+inline std::string kind_of(const ArmForm& arm) {
     using Kind = ClosedForm::Kind;
+    const ClosedForm& form = arm.form;
     if (form.kind == Kind::none) return "";
     if (form.kind == Kind::spherical_wrist) return form.is_reversed ? "spherical shoulder" : "spherical wrist";
     const bool is_middle = form.kind == Kind::middle_parallel;
@@ -16,11 +30,15 @@ inline std::string kind_of(const ClosedForm& form) {
     return is_middle ? "axes 2 to 4 are parallel" : "axes 1 to 3 are parallel";
 }
 
-inline Roots roots_of(const ClosedForm& form, const Chain& chain, const Task& task, double tolerance) {
-    expect(form.kind != ClosedForm::Kind::none && chain.kind == 6, "the arm has no closed form");
+inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
+    expect(arm.form.kind != ClosedForm::Kind::none && arm.part.fits(chain), "the arm has no closed form");
     expect(!task.position_only && !task.has_tolerances, "closed forms are of whole poses");
+    const int held = arm.part.held;
+    expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not held");
     Unlocked unlocked;
-    return closed_form_roots(chain, form, task, tolerance);
+    if (held < 0) return closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
+    const ClosedForm form = arm.part.form<7>(chain, task.bounds.lower[held]);
+    return closed_form_roots<7>(chain, form, arm.part, task, tolerance);
 }
 
 // Values of each joint; of none the middle of the limits, or ones.
@@ -65,14 +83,15 @@ inline py::tuple windings_of(const Chain& chain, const Task& task, const Convert
 
 inline void bind_closed_forms(py::module_& module) {
     module.def("windings", windings_of);
-    py::class_<ClosedForm>(module, "ClosedForm", py::module_local())
-        .def(py::init(&closed_form_of))
+    py::class_<ArmForm>(module, "ClosedForm", py::module_local())
+        .def(py::init(&make_form))
         .def_property_readonly("kind", kind_of)
-        .def_property_readonly("deviation", &ClosedForm::deviation)
+        .def_property_readonly("deviation", [](const ArmForm& arm) { return arm.form.deviation(); })
         .def("roots", roots_of);
     py::class_<Roots>(module, "Roots", py::module_local())
         .def("__len__", [](const Roots& roots) { return roots.size(); })
-        .def_property_readonly("positions", [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(6)}); })
+        .def_property_readonly("positions",
+                               [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(r.n_joints)}); })
         .def_readonly("is_singular", &Roots::is_singular)
         .def_readonly("is_whole", &Roots::is_whole)
         .def("windings", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
