@@ -17,12 +17,13 @@ from eim_ros.ik.ranking import Ranking
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
-from eim_ros.solver import windings
+from eim_ros.solver import ClosedForm, windings
 
 __all__ = ["AllSolutions", "all_solutions"]
 
 FloatArray = npt.NDArray[np.float64]
 
+SEVEN_JOINTS = 7
 MOST_RANKED = 10_000  # windings among which the best are looked for, where the order is not that of their enumeration
 
 
@@ -40,11 +41,15 @@ class AllSolutions:
         Whether the arm is singular in some solution, so that joints may turn while the tip stays: then there are
         infinitely many, unless limits exclude these. `pool` and `n_all` are of those that stand alone, and of one of
         each family of the others.
+    is_whole : bool
+        Whether there are no others. Unknown where the axes of the arm are not quite such that there is a closed form,
+        as of rounded descriptions and calibrated arms, and two roots of the arm next to it are about to meet.
     """
 
     pool: Pool
     n_all: float
     is_singular: bool
+    is_whole: bool
 
 
 def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSolutions | None:
@@ -53,29 +58,41 @@ def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSol
     They come by the cost of their turns: the distance to `near`, the cost of the posture, or without either each root
     in the turn that is nearest to the middle of the limits, and then further turns of all.
     """
-    form = goal.robot.closed_form
-    if form is None or goal.position_only or goal.constraints.tolerances is not None or not wanted.distinct:
+    if goal.position_only or goal.constraints.tolerances is not None or not wanted.distinct:
         return None
-    chain = goal.robot.chain
-    roots, is_free = form.roots(chain, goal.task, DISTINCT_TOLERANCE)
+    form = _closed_form(goal)
+    if form is None:
+        return None
+    chain, task = goal.robot.chain, goal.task
+    roots = form.roots(chain, task, DISTINCT_TOLERANCE)
     reference, weights, most = _turn_cost(goal, wanted, ranking)
-    is_by_root = reference is None
-    reference = 0.5 * (goal.lower + goal.upper) if reference is None else reference
-    if goal.is_checked:  # once for each root: a whole turn changes nothing
-        rows, _, valid, sources, _ = windings(chain, goal.task, roots, reference, weights, True, len(roots))
-        roots = roots[sources[valid][goal.allowed(rows[valid])]]
-    if wanted.n < len(roots) and ranking.is_fair:
-        roots = roots[np.random.default_rng(wanted.random_seed).permutation(len(roots))]
-    rows, errors, valid, _, n_all = windings(chain, goal.task, roots, reference, weights, is_by_root, most)
-    pool = Pool(rows, errors[0], errors[1], valid, np.full(len(rows), NO_EXPERT, np.uint32)).chosen()
-    return AllSolutions(pool, n_all - (len(rows) - len(pool)), bool(is_free.any()))
+    rows, errors, sources, n_all = roots.windings(chain, task, reference, weights, most)
+    if goal.is_checked or (wanted.n < n_all and ranking.is_fair):
+        rows, errors, sources, n_all = roots.windings(chain, task, None, weights, len(roots))  # each root once
+        kept = roots.positions[sources]
+        if goal.is_checked:  # a whole turn changes nothing
+            kept = kept[goal.allowed(rows)]
+        if wanted.n < len(kept) and ranking.is_fair:
+            kept = kept[np.random.default_rng(wanted.random_seed).permutation(len(kept))]
+        rows, errors, _, n_all = windings(chain, task, kept, reference, weights, most)
+    n = len(rows)
+    pool = Pool(rows, errors[0], errors[1], np.ones(n, np.bool_), np.full(n, NO_EXPERT, np.uint32))
+    return AllSolutions(pool, n_all, roots.is_singular, roots.is_whole)
 
 
-def _turn_cost(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> tuple[FloatArray | None, FloatArray, int]:
+def _closed_form(goal: Goal) -> ClosedForm | None:
+    """Of the robot, or of what remains of it while a joint is held that the goal leaves a single value."""
+    robot = goal.robot
+    if robot.dof != SEVEN_JOINTS or not goal.narrows:
+        return robot.closed_form
+    forms = (robot.closed_form_holding(int(joint)) for joint in np.flatnonzero(goal.lower == goal.upper))
+    return next((form for form in forms if form is not None), None)
+
+
+def _turn_cost(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> tuple[FloatArray | None, FloatArray | None, int]:
     """Of windings: the configuration (dof,) from which on they come, the weight of each joint, and how many."""
-    weights = np.ones(goal.robot.dof)
-    if ranking.criterion == "posture" and wanted.preference is not None:
+    criterion = ranking.criterion
+    if criterion == "posture" and wanted.preference is not None:
         return *wanted.preference.of(goal.robot), wanted.n
-    if ranking.criterion in ("distance", ""):
-        return wanted.reference, weights, wanted.n
-    return wanted.reference, weights, max(wanted.n, MOST_RANKED)
+    most = wanted.n if criterion in ("distance", "") else max(wanted.n, MOST_RANKED)
+    return wanted.reference, None, most

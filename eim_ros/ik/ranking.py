@@ -79,6 +79,8 @@ class Ranking:
     @property
     def criterion(self) -> str | None:
         """The only one that counts, empty where none does; None where there are several."""
+        if self.order == UNORDERED:
+            return ""
         criteria = tuple(self._criteria)
         return None if len(criteria) > 1 else "".join(criteria)
 

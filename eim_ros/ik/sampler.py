@@ -46,6 +46,7 @@ FloatArray = npt.NDArray[np.float64]
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
 MOST_TOOLS = 16  # that are kept; one more costs reading the description again
+NO_CONTEXT = np.empty((1, 0))
 FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
 
@@ -191,7 +192,7 @@ class Sampler:
         code, message = outcome_of(found, pool, wanted, goal)
         density = GivenDensity(self._proposal, contexts)
         log_prob: FloatArray | None = None
-        if ranking.is_fair:
+        if ranking.is_fair and len(pool) > wanted.n:
             pool = pool.pick(slice(wanted.n))
         if ranking.needs_density:
             if len(pool) == 1:
@@ -232,7 +233,8 @@ class Sampler:
     ) -> Finding:
         """Configurations in closed form where the arm has one, else searched for."""
         known = all_solutions(goal, wanted, ranking)
-        if known is not None and len(known.pool) and not known.is_singular:
+        is_certain = known is not None and known.is_whole and not known.is_singular
+        if known is not None and is_certain and len(known.pool):
             pool = known.pool
             if ranking.is_fair and ranking.needs_density and len(pool) > wanted.n:
                 pool = _drawn(pool, conditional.log_prob(pool.positions), wanted)
@@ -240,20 +242,18 @@ class Sampler:
         share = self._explore(wanted.explore, wanted.n, goal.position_only)
         seed = seed_fraction(wanted.random_seed)
         search = Search(goal, conditional, seed, bool(wanted.distinct), wanted.reference, share)
-        if known is not None and not known.is_singular:  # for the best attempt
+        if is_certain:  # for the best attempt
             search.patience = OUT_OF_REACH_SEEDS
         pool, out_of_time = search.run(wanted.n, deadline)
-        n_all, is_singular = None, False
-        if known is not None:
-            is_singular, has_found = known.is_singular, bool(pool.valid.any())
-            n_all = None if is_singular or has_found else 0.0
-            pool = known.pool.joined(pool.chosen() if has_found and len(known.pool) else pool)
+        n_all = 0.0 if is_certain and not pool.valid.any() else None
+        if known is not None and len(known.pool):
+            pool = known.pool.joined(pool.chosen())
             pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
-            out_of_time &= n_all is None
         is_cut_short = False
         if wanted.preference is not None:
             pool, is_cut_short = goal.descended(pool, wanted.preference, deadline)
-        return Finding(pool, out_of_time, is_cut_short, n_all, is_singular)
+        is_singular = known is not None and known.is_singular
+        return Finding(pool, out_of_time and n_all is None, is_cut_short, n_all, is_singular)
 
     def _explore(self, explore: float | None, n: int, position_only: bool) -> float:
         if explore is not None:
@@ -263,9 +263,11 @@ class Sampler:
 
     def _contexts(self, goal: Goal, random_seed: int | None) -> FloatArray:
         """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
+        if not self.n_experts:
+            return NO_CONTEXT
         poses, constraints = goal.pose[None], goal.constraints
         is_turned = goal.position_only and (self.context_kind == "pose" or self._placement.is_off_tip)
-        if not self.n_experts or (constraints.tolerances is None and not is_turned):
+        if constraints.tolerances is None and not is_turned:
             return self._context(poses)
         rng = np.random.default_rng(None if random_seed is None else (random_seed, FREE_ORIENTATIONS))
         if constraints.tolerances is not None:

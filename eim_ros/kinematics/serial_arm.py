@@ -184,7 +184,21 @@ class SerialArm:
     @functools.cached_property
     def closed_form(self) -> ClosedForm | None:
         """Of arms of six turning joints, of which the first or last three axes meet, or three in a row are parallel."""
-        form = ClosedForm(self.chain)
+        return self._form(-1)
+
+    def closed_form_holding(self, joint: int) -> ClosedForm | None:
+        """The same of the six other joints of an arm of seven, while one is held."""
+        forms = self._held_forms
+        if joint not in forms:
+            forms[joint] = self._form(joint)
+        return forms[joint]
+
+    @functools.cached_property
+    def _held_forms(self) -> dict[int, ClosedForm | None]:
+        return {}
+
+    def _form(self, held: int) -> ClosedForm | None:
+        form = ClosedForm(self.chain, held)
         return form if form.kind else None
 
     @functools.cached_property

@@ -30,27 +30,42 @@ def windings(
     chain: Chain,
     task: Task,
     roots: FloatArray,
-    reference: FloatArray,
-    weights: FloatArray,
-    by_root: bool,
+    reference: FloatArray | None,
+    weights: FloatArray | None,
     most: int,
-) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, float]:
-    """Roots (n, dof) turned by whole turns into the limits of a task, verified: at most `most` configurations (k, dof),
-    their errors (2, k), whether they are valid, the roots they belong to (k,), and how many there are in all.
+) -> tuple[FloatArray, FloatArray, IntArray, float]:
+    """Roots (n, dof) turned by whole turns into the limits of a task: at most `most` valid configurations (k, dof),
+    their errors (2, k), the roots they belong to (k,), and how many there are in all.
 
-    In the order of sum_j w_j (q_j - r_j)^2, with reference r and weights w (dof,), `by_root` less its least of the same
-    root.
+    In the order of sum_j w_j (q_j - r_j)^2, with reference r and weights w (dof,), 1 by default. Without a reference it
+    is the middle of the limits, and the sum counts from the least of the same root.
     """
 
 class ClosedForm:
-    """Of an arm: `kind` says which, and is empty where it has none."""
+    """Of an arm of six joints, or of seven of which one is held, else `held` is -1: `kind` says which, and is empty
+    where it has none. Roots may be those of an arm next to it, from which it deviates by sines of angles, and
+    shares of its size, of up to `deviation`.
+    """
 
     kind: str
-    def __init__(self, chain: Chain) -> None: ...
-    def roots(self, chain: Chain, task: Task, tolerance: float) -> tuple[FloatArray, BoolArray]:
-        """Configurations (n, 6) that reach the pose of a task, each joint within half a turn of zero, whatever the
-        limits, which differ by more than a tolerance in some joint, and whether each is one of infinitely many (n,).
-        """
+    deviation: float
+    def __init__(self, chain: Chain, held: int) -> None: ...
+    def roots(self, chain: Chain, task: Task, tolerance: float) -> Roots:
+        """Those that differ by more than a tolerance in some joint [rad]."""
+
+class Roots:
+    """Configurations (n, dof) that reach the pose of a task, each joint within half a turn of zero, whatever the
+    limits; whether some are of infinitely many, and whether it is certain that there are no others.
+    """
+
+    positions: FloatArray
+    is_singular: bool
+    is_whole: bool
+    def __len__(self) -> int: ...
+    def windings(
+        self, chain: Chain, task: Task, reference: FloatArray | None, weights: FloatArray | None, most: int
+    ) -> tuple[FloatArray, FloatArray, IntArray, float]:
+        """See `windings`."""
 
 class Task:
     """Limits and a pose: bounds (3, dof), 1 in the last row where a joint is continuous, tolerances (6,) or (0,)."""

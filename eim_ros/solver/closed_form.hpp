@@ -15,11 +15,15 @@
 // trigonometric polynomial of degree 2; where the two axes meet (a = 0) or are parallel (s = 0), of degree 1.
 #pragma once
 
+#include <utility>
+
 #include "chain.hpp"
 #include "waves.hpp"
 
 namespace eim {
 
+inline constexpr double kNearly =
+    2e-3;  // as kAlike: then roots are those of an arm next to it, from which they are polished
 inline constexpr double kAlike = 1e-7;     // sine, and share of the arm's size, below which axes are parallel or meet
 inline constexpr double kSmall = 1e-2;     // a or s below which v is taken from the other one, with both signs
 inline constexpr double kAnyAngle = 1e-6;  // share of the arm's size below which a vector has no direction
@@ -30,6 +34,7 @@ struct Candidates {
     int n = 0;
     double q[kMostCandidates][6];
     bool is_free[kMostCandidates];  // whether it is one of infinitely many: some joint may turn
+    bool meet = false;              // some of them meet, or are about to
 
     void add(const double (&angles)[6], bool free) {
         if (n == kMostCandidates) return;
@@ -43,16 +48,18 @@ struct Candidates {
 struct Pair {
     Vector first, second;  // ends of the common normal on the two axes
     double distance, sine;
+    double neglected = 0.0;  // of them, where they count as 0
     Vector along_x, along_y;
 
     // Of axes of which v lies across `across_axis`, which is one of them.
     Pair() = default;
-    Pair(const Line& a, const Line& b, const Vector& across_axis, const Vector& other) {
-        const Normal normal = common_normal(a, b, kAlike);
+    Pair(const Line& a, const Line& b, const Vector& across_axis, const Vector& other, double tolerance) {
+        const Normal normal = common_normal(a, b, tolerance);
         first = normal.first, second = normal.second, sine = normal.sine;
         const Vector between = second - first;
         distance = length(between);
-        if (distance <= kAlike) distance = 0.0;
+        if (distance <= tolerance) neglected = std::exchange(distance, 0.0);
+        if (sine == 0.0) neglected = std::max(neglected, length(cross(a.direction, b.direction)));
         if (sine > 0.0) {
             along_y = across(other, across_axis) * (1.0 / sine), along_x = cross(along_y, across_axis);
             if (dot(along_x, between) < 0.0) along_x = -along_x;
@@ -63,19 +70,20 @@ struct Pair {
 
     // Calls next(x, v, whether x may be any angle).
     template <class Next>
-    void solve(const Wave& e1, const Wave& e2, const DoubleWave& m, Next next) const {
+    void solve(const Wave& e1, const Wave& e2, const DoubleWave& m, double slack, bool& meet, Next next) const {
         Angles angles;
         if (distance == 0.0 && sine == 0.0) return;
         if (distance == 0.0) {
-            angles = roots(e1);
+            angles = roots(e1, slack);
         } else if (sine == 0.0) {
-            angles = roots(e2);
+            angles = roots(e2, slack);
         } else {
             DoubleWave difference;
             const double a2 = distance * distance, s2 = sine * sine;
             difference.add(m, a2 * s2).add(e1 * e1, -s2).add(e2 * e2, -a2);
-            angles = roots(difference);
+            angles = roots(difference, slack);
         }
+        meet |= angles.meet;
         if (angles.all) angles.n = 0, angles.add(0.0);
         for (int i = 0; i < angles.n; ++i) {
             const double x = angles.values[i], c = std::cos(x), s = std::sin(x), square = std::max(m(c, s), 0.0);
@@ -87,7 +95,8 @@ struct Pair {
             const bool by_y = sine >= distance;
             const double known = by_y ? e2(c, s) / sine : e1(c, s) / distance;
             const double other = std::sqrt(std::max(square - known * known, 0.0));
-            if (known * known > square * (1.0 + 1e-4) + 1e-8) continue;
+            if (known * known > square * (1.0 + 100.0 * slack) + 1e-8) continue;
+            meet |= other * other <= 100.0 * slack * square;
             for (int sign = 1; sign >= (other > 0.0 ? -1 : 1); sign -= 2) {
                 by_y ? give(sign * other, known) : give(known, sign * other);
             }
@@ -110,15 +119,18 @@ class ClosedForm {
         size_ = std::max(size_, length(tip.translation - axes[0].point));
         if (!(size_ > 0.0)) return;
         to_axes_ = tip.inverse();
-        for (int turn = 0; turn < 2 && kind == Kind::none; ++turn) {
-            is_reversed = turn == 1;
+        for (int turn = 0; turn < 4 && kind == Kind::none; ++turn) {
+            is_reversed = turn % 2 == 1;
             for (int i = 0; i < 6; ++i) {
                 const Line& line = axes[is_reversed ? 5 - i : i];
                 axes_[i] = {is_reversed ? -line.direction : line.direction, line.point * (1.0 / size_)};
             }
-            recognise();
+            recognise(turn < 2 ? kAlike : kNearly);
         }
     }
+
+    // How far the arm is from the one whose roots these are; 0 where it is that one.
+    double deviation() const { return deviation_; }
 
     // Adds what may reach a target, a pose of the tip.
     void solve(const Motion& target, Candidates& found) const {
@@ -138,26 +150,32 @@ class ClosedForm {
             for (int j = 0; j < 6; ++j) q[j] = own.q[i][is_reversed ? 5 - j : j];
             found.add(q, own.is_free[i]);
         }
+        found.meet = own.meet;
     }
 
    private:
-    static bool has_no_direction(const Vector& v, const Vector& axis) { return length(across(v, axis)) <= kAnyAngle; }
-    static bool are_parallel(const Line& a, const Line& b) { return length(cross(a.direction, b.direction)) <= kAlike; }
+    bool has_no_direction(const Vector& v, const Vector& axis) const {
+        return length(across(v, axis)) <= kAnyAngle + 3.0 * deviation_;
+    }
+    double slack() const { return kMeeting + 30.0 * deviation_; }
 
-    void recognise() {
-        const Normal wrist = common_normal(axes_[3], axes_[4], kAlike);
+    void recognise(double tolerance) {
+        const auto sine = [&](int i, int j) { return length(cross(axes_[i].direction, axes_[j].direction)); };
+        const Normal wrist = common_normal(axes_[3], axes_[4], kNearly);
         const Vector centre = (wrist.first + wrist.second) * 0.5;
-        if (wrist.sine > 0.0 && length(wrist.second - wrist.first) <= kAlike && axes_[5].distance(centre) <= kAlike &&
-            !are_parallel(axes_[4], axes_[5])) {
-            kind = Kind::spherical_wrist, centre_ = centre;
-            pair_ = Pair(axes_[0], axes_[1], axes_[1].direction, axes_[0].direction);
+        const double apart = std::max(length(wrist.second - wrist.first), axes_[5].distance(centre));
+        if (wrist.sine > 0.0 && apart <= tolerance && sine(4, 5) > kNearly) {
+            kind = Kind::spherical_wrist, centre_ = centre,
+            pair_ = Pair(axes_[0], axes_[1], axes_[1].direction, axes_[0].direction, tolerance);
+            deviate(apart);
             return;
         }
-        const bool middle = are_parallel(axes_[1], axes_[2]) && are_parallel(axes_[2], axes_[3]);
-        const bool first = are_parallel(axes_[0], axes_[1]) && are_parallel(axes_[1], axes_[2]);
+        const double turned_middle = std::max(sine(1, 2), sine(1, 3)), turned_first = std::max(sine(0, 1), sine(0, 2));
+        const bool middle = turned_middle <= tolerance, first = turned_first <= tolerance;
         if (middle == first) return;
         kind = middle ? Kind::middle_parallel : Kind::first_parallel;
-        pair_ = Pair(axes_[4], axes_[5], axes_[4].direction, axes_[5].direction);
+        pair_ = Pair(axes_[4], axes_[5], axes_[4].direction, axes_[5].direction, tolerance);
+        deviate(middle ? turned_middle : turned_first);
         const int i = middle ? 1 : 0;
         common_ = axes_[i].direction;
         const Vector normal = across({common_.y, common_.z, common_.x}, common_);
@@ -165,6 +183,11 @@ class ClosedForm {
         for (int k = 0; k < 3; ++k) {  // they may point to and fro
             signs_[k] = dot(common_, axes_[i + k].direction) > 0.0 ? 1.0 : -1.0;
         }
+    }
+
+    void deviate(double by) {
+        const double most = std::max(by, pair_.neglected);
+        deviation_ = most <= kAlike ? 0.0 : most;
     }
 
     // Turns 1, 2, 3 take the wrist's centre c to w: with u = c turned by 3, as seen from axis 2,
@@ -180,7 +203,7 @@ class ClosedForm {
         m.add(along * along, -1.0);
         const Wave e1 = Wave{0.5 * (dot(w, w) - dot(o, o))} + square * -0.5;
         const Wave e2 = Wave{dot(h1, w)} + along * -dot(h1, h2);
-        pair_.solve(e1, e2, m, [&](double q3, const Vector& v, bool any3) {
+        pair_.solve(e1, e2, m, slack(), found.meet, [&](double q3, const Vector& v, bool any3) {
             const Vector u = b + turned(r, h3, q3);
             const bool any2 = has_no_direction(u, h2), any1 = has_no_direction(w, h1);
             const double q2 = any2 ? 0.0 : angle_between(u, v, h2);
@@ -201,7 +224,8 @@ class ClosedForm {
             return turned(v, axes_[2].direction, -before.z);
         };
         const Vector last = back(x.turn(h6)), first = x.turn_back(out(h4));
-        const Angles q5s = roots(Wave{-dot(h4, last)} + turned_product(h4, h5, h6));
+        const Angles q5s = roots(Wave{-dot(h4, last)} + turned_product(h4, h5, h6), slack());
+        found.meet |= q5s.meet;
         for (int i = 0; i < q5s.n; ++i) {
             const double q5 = q5s.values[i];
             const Vector near = turned(h6, h5, q5);
@@ -226,16 +250,17 @@ class ClosedForm {
         const double along = dot(h5, h);
         const Wave e1 = Wave{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
         const Wave e2 = Wave{-dot(h6, h5) * along} + turned_product(end, h1, h);
-        pair_.solve(e1, e2, Wave{1.0 - along * along}, [&](double q1, const Vector& v, bool any1) {
+        pair_.solve(e1, e2, Wave{1.0 - along * along}, slack(), found.meet, [&](double q1, const Vector& v, bool any1) {
             const double q5 = angle_between(v, h, h5);
             const Vector seen = turned(h, h5, -q5);
             const bool any6 = has_no_direction(seen, h6);
             const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
             const auto back = [&](const Vector& p) { return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1); };
             const Vector origin = back(l4.point);
-            planar(1, origin, back(l4.point + some_) - origin, [&](double q2, double q3, double q4, bool any) {
-                found.add({q1, q2, q3, q4, q5, q6}, any || any1 || any6);
-            });
+            planar(1, origin, back(l4.point + some_) - origin, found.meet,
+                   [&](double q2, double q3, double q4, bool any) {
+                       found.add({q1, q2, q3, q4, q5, q6}, any || any1 || any6);
+                   });
         });
     }
 
@@ -248,7 +273,7 @@ class ClosedForm {
         const Wave e2 = Wave{dot(h, x.turn(h6))} + along * -dot(h6, h5);
         DoubleWave m(Wave{1.0});
         m.add(along * along, -1.0);
-        pair_.solve(e1, e2, m, [&](double q4, const Vector& v, bool any4) {
+        pair_.solve(e1, e2, m, slack(), found.meet, [&](double q4, const Vector& v, bool any4) {
             const Vector g = turned(h, h4, -q4);
             const bool any5 = has_no_direction(g, h5);
             const double q5 = any5 ? 0.0 : angle_between(v, g, h5);
@@ -257,20 +282,22 @@ class ClosedForm {
             const double q6 = any6 ? 0.0 : angle_between(x.turn_back(h), seen, h6);
             const auto back = [&](const Vector& p) { return x(l6.turn(l5.turn(l4.turn(p, -q4), -q5), -q6)); };
             const Vector origin = back(l3.point);
-            planar(0, origin, back(l3.point + some_) - origin, [&](double q1, double q2, double q3, bool any) {
-                found.add({q1, q2, q3, q4, q5, q6}, any || any4 || any5 || any6);
-            });
+            planar(0, origin, back(l3.point + some_) - origin, found.meet,
+                   [&](double q1, double q2, double q3, bool any) {
+                       found.add({q1, q2, q3, q4, q5, q6}, any || any4 || any5 || any6);
+                   });
         });
     }
 
     // Three turns about parallel axes from i on: the point of the last is taken to `to`, and `some_` to `direction`.
     template <class Next>
-    void planar(int i, const Vector& to, const Vector& direction, Next next) const {
+    void planar(int i, const Vector& to, const Vector& direction, bool& meet, Next next) const {
         const Vector &h = common_, &o = axes_[i].point;
         const Vector b = across(axes_[i + 1].point - o, h), r = across(axes_[i + 2].point - axes_[i + 1].point, h);
         const Vector d = across(to - o, h);
         const double all = angle_between(some_, direction, h);
-        Angles elbows = roots(Wave{dot(b, b) + dot(r, r) - dot(d, d)} + turned_product(b, h, r) * 2.0);
+        Angles elbows = roots(Wave{dot(b, b) + dot(r, r) - dot(d, d)} + turned_product(b, h, r) * 2.0, slack());
+        meet |= elbows.meet;
         const bool is_any = elbows.all;
         if (is_any) elbows.n = 0, elbows.add(0.0);
         for (int k = 0; k < elbows.n; ++k) {
@@ -281,6 +308,7 @@ class ClosedForm {
         }
     }
 
+    double deviation_ = 0.0;
     double size_ = 0.0;  // [m] of the arm: lengths below are shares of it
     Line axes_[6];
     Motion to_axes_;  // inverse of the pose of the tip at zero

@@ -6,9 +6,23 @@
 
 namespace eim {
 
+// The closed form of an arm, or of what remains of it while one joint is held.
+struct ArmForm {
+    SixJoints part;
+    ClosedForm form;  // with a held joint: at some value of it
+};
+
+inline ArmForm make_form(const Chain& chain, int held) {
+    ArmForm made{{held}, {}};
+    if (!made.part.fits(chain)) return made;
+    made.form = held < 0 ? tried_form<6>(chain, made.part) : tried_form<7>(chain, made.part);
+    return made;
+}
+
 // A name of what makes the closed form of an arm; empty where it has none.
-inline std::string kind_of(const ClosedForm& form) {
+inline std::string kind_of(const ArmForm& arm) {
     using Kind = ClosedForm::Kind;
+    const ClosedForm& form = arm.form;
     if (form.kind == Kind::none) return "";
     if (form.kind == Kind::spherical_wrist) return form.is_reversed ? "spherical shoulder" : "spherical wrist";
     const bool is_middle = form.kind == Kind::middle_parallel;
@@ -16,51 +30,75 @@ inline std::string kind_of(const ClosedForm& form) {
     return is_middle ? "axes 2 to 4 are parallel" : "axes 1 to 3 are parallel";
 }
 
-// Roots (n, 6), and of each whether it is one of infinitely many (n,).
-inline py::tuple roots_of(const ClosedForm& form, const Chain& chain, const Task& task, double tolerance) {
-    expect(form.kind != ClosedForm::Kind::none && chain.kind == 6, "the arm has no closed form");
+inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
+    expect(arm.form.kind != ClosedForm::Kind::none && arm.part.fits(chain), "the arm has no closed form");
     expect(!task.position_only && !task.has_tolerances, "closed forms are of whole poses");
-    Roots roots{{6}};
-    {
-        Unlocked unlocked;
-        roots = closed_form_roots(chain, form, task, tolerance);
-    }
-    return py::make_tuple(copy_of(roots.positions, {roots.size(), Index(6)}),
-                          py::array_t<bool>(roots.size(), reinterpret_cast<const bool*>(roots.is_free.data())));
+    const int held = arm.part.held;
+    expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not held");
+    Unlocked unlocked;
+    if (held < 0) return closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
+    const ClosedForm form = arm.part.form<7>(chain, task.bounds.lower[held]);
+    return closed_form_roots<7>(chain, form, arm.part, task, tolerance);
 }
 
-// The windings of roots (n, n_joints) that have the least cost, at most `most`: configurations, errors (2, n), whether
-// they are valid, the roots they belong to, and the number of all.
-inline py::tuple windings_of(const Chain& chain, const Task& task, const Converted<double>& roots,
-                             const Converted<double>& reference, const Converted<double>& weights, bool by_root,
-                             Index most) {
-    expect_shape(roots, "roots", {kAny, chain.n_joints});
-    expect_shape(reference, "the reference", {chain.n_joints});
-    expect_shape(weights, "weights", {chain.n_joints});
+// Values of each joint; of none the middle of the limits, or ones.
+inline std::vector<double> joint_values(const py::object& given, const Chain& chain, const Bounds<double>* bounds) {
+    std::vector<double> values(chain.n_joints, 1.0);
+    if (!given.is_none()) {
+        const auto array = given.cast<Converted<double>>();
+        expect_shape(array, "values of the joints", {chain.n_joints});
+        std::copy_n(array.data(), chain.n_joints, values.begin());
+    } else if (bounds) {
+        for (int j = 0; j < chain.n_joints; ++j) values[j] = 0.5 * (bounds->lower[j] + bounds->upper[j]);
+    }
+    return values;
+}
+
+// The windings of roots of the least cost, at most `most`, as far as they are valid: configurations, errors (2, n), the
+// roots they belong to, and the number of all.
+inline py::tuple wound(const Chain& chain, const Task& task, const Configurations& roots, const py::object& reference,
+                       const py::object& weights, Index most) {
+    const std::vector<double> from = joint_values(reference, chain, &task.bounds);
+    const std::vector<double> weighed = joint_values(weights, chain, nullptr);
     Rows rows({chain.n_joints});
     std::vector<Index> sources;
     double total = 0.0;
     {
         Unlocked unlocked;
-        const Configurations given{chain.n_joints, {roots.data(), roots.data() + roots.size()}};
-        const TurnCost cost{reference.data(), weights.data(), by_root};
-        for_kind(chain, [&]<int N>() { total = wind<N>(chain, task, given, cost, most, rows, sources); });
+        const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
+        for_kind(chain, [&]<int N>() { total = wind<N>(chain, task, roots, cost, most, rows, sources); });
     }
     const Index n = rows.size();
     Converted<double> errors({Index(2), n});
     std::copy(rows.distances.begin(), rows.distances.end(), errors.mutable_data());
     std::copy(rows.angles.begin(), rows.angles.end(), errors.mutable_data() + n);
-    return py::make_tuple(copy_of(rows.positions, {n, Index(chain.n_joints)}), errors,
-                          py::array_t<bool>(n, reinterpret_cast<const bool*>(rows.converged.data())),
-                          copy_of(sources, {n}), total);
+    return py::make_tuple(copy_of(rows.positions, {n, Index(chain.n_joints)}), errors, copy_of(sources, {n}), total);
+}
+
+inline py::tuple windings_of(const Chain& chain, const Task& task, const Converted<double>& roots,
+                             const py::object& reference, const py::object& weights, Index most) {
+    expect_shape(roots, "roots", {kAny, chain.n_joints});
+    return wound(chain, task, {chain.n_joints, {roots.data(), roots.data() + roots.size()}}, reference, weights, most);
 }
 
 inline void bind_closed_forms(py::module_& module) {
     module.def("windings", windings_of);
-    py::class_<ClosedForm>(module, "ClosedForm", py::module_local())
-        .def(py::init(&closed_form_of))
+    py::class_<ArmForm>(module, "ClosedForm", py::module_local())
+        .def(py::init(&make_form))
         .def_property_readonly("kind", kind_of)
+        .def_property_readonly("deviation", [](const ArmForm& arm) { return arm.form.deviation(); })
         .def("roots", roots_of);
+    py::class_<Roots>(module, "Roots", py::module_local())
+        .def("__len__", [](const Roots& roots) { return roots.size(); })
+        .def_property_readonly("positions",
+                               [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(r.n_joints)}); })
+        .def_readonly("is_singular", &Roots::is_singular)
+        .def_readonly("is_whole", &Roots::is_whole)
+        .def("windings", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
+                            const py::object& weights, Index most) {
+            expect(chain.n_joints == roots.n_joints, "roots are of another arm");
+            return wound(chain, task, roots, reference, weights, most);
+        });
 }
 
 }  // namespace eim

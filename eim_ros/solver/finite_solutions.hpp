@@ -9,14 +9,15 @@ namespace eim {
 
 inline constexpr Effort kPolish{1e-12, 1e-12, 25, 1};  // rounding ends it; where roots meet it takes some steps
 inline constexpr int kTried = 16, kFound = 14;  // random configurations that a closed form has to give back, most
+inline constexpr double kMostMoved = 50.0;      // of the deviation of a form from the arm: how far it moves roots
 inline constexpr double kGivenBack = 1e-4;      // [rad]
 inline constexpr double kExactRoot = 1e-9;      // [m], [rad]: errors of roots, but for rounding
-inline constexpr double kMerged =
-    0.05;  // [rad]: what is within the tolerances only, so near a root, is none of its own
+inline constexpr double kMerged = 0.05;         // [rad]: what is within tolerances only, so near a root, is that root
 
-// Roots, each joint within half a turn of zero, and whether they are one of infinitely many.
+// Roots, each joint within half a turn of zero.
 struct Roots : Configurations {
-    std::vector<std::uint8_t> is_free;
+    bool is_singular = false;  // some are of infinitely many
+    bool is_whole = true;      // there are no others: the form is that of the very arm, or no roots meet
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -34,52 +35,96 @@ inline Motion motion_of(const Frame<double>& frame) {
     return motion_of(rows);
 }
 
-// The closed form of a chain: of kind `none` where there is none, or it does not give back configurations.
-inline ClosedForm closed_form_of(const Chain& chain) {
-    if (chain.kind != 6) return {};
-    Kinematics<double, 6> at;
-    double q[6] = {};
-    forward<6>(chain, q, at);
-    Line axes[6];
-    for (int i = 0; i < 6; ++i) {
-        axes[i].direction = {at.axis[i][0], at.axis[i][1], at.axis[i][2]};
-        axes[i].point = {at.origin[i][0], at.origin[i][1], at.origin[i][2]};
+// What of a chain has a closed form: all of it, or, of seven joints, all but one that is held.
+struct SixJoints {
+    int held = -1;  // that joint, if any
+
+    bool fits(const Chain& chain) const { return held < 0 ? chain.kind == 6 : chain.kind == 7 && held < 7; }
+    int joint(int i) const { return held >= 0 && i >= held ? i + 1 : i; }
+
+    // Its closed form while the held joint has a value: of kind `none` where there is none.
+    template <int N>
+    ClosedForm form(const Chain& chain, double value) const {
+        Kinematics<double, N> at;
+        double q[N] = {};
+        if (held >= 0) q[held] = value;
+        forward<N>(chain, q, at);
+        Line axes[6];
+        for (int i = 0; i < 6; ++i) {
+            const double *axis = at.axis[joint(i)], *origin = at.origin[joint(i)];
+            axes[i] = {{axis[0], axis[1], axis[2]}, {origin[0], origin[1], origin[2]}};
+        }
+        return {axes, motion_of(at.tip)};
     }
-    ClosedForm form(axes, motion_of(at.tip));
+
+    // The same, while all joints have the values of a candidate.
+    Configurations with_held(const Candidates& candidates, double value) const {
+        Configurations all{held >= 0 ? 7 : 6};
+        for (int k = 0; k < candidates.n; ++k) {
+            double q[7] = {};
+            if (held >= 0) q[held] = value;
+            for (int i = 0; i < 6; ++i) q[joint(i)] = candidates.q[k][i];
+            all.add(q);
+        }
+        return all;
+    }
+};
+
+// Largest difference of a joint on the circle.
+inline double largest_difference(const double* a, const double* b, int n_joints) {
+    double most = 0.0;
+    for (int j = 0; j < n_joints; ++j) most = std::max(most, std::abs(difference(a[j], b[j], true)));
+    return most;
+}
+
+// A closed form, of kind `none` unless it gives back random configurations; with a held joint, at some value of it.
+template <int N>
+inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     Random random(0.5);
+    Kinematics<double, N> at;
+    double q[N];
+    ClosedForm form;
     int n_found = 0;
-    for (int k = 0; k < kTried && form.kind != ClosedForm::Kind::none; ++k) {
+    for (int k = 0; k < kTried; ++k) {
         for (double& angle : q) angle = random.uniform(-kPi, kPi);
-        forward<6>(chain, q, at);
+        if (k == 0 || part.held >= 0) form = part.form<N>(chain, part.held >= 0 ? q[part.held] : 0.0);
+        if (form.kind == ClosedForm::Kind::none) return {};
+        forward<N>(chain, q, at);
         Candidates candidates;
         form.solve(motion_of(at.tip), candidates);
-        bool is_found = false;
-        for (int i = 0; i < candidates.n; ++i) {
-            double away = 0.0;
-            for (int j = 0; j < 6; ++j) away = std::max(away, std::abs(difference(candidates.q[i][j], q[j], true)));
-            is_found |= away <= kGivenBack;
-        }
-        n_found += is_found;
+        Configurations found = part.with_held(candidates, part.held >= 0 ? q[part.held] : 0.0);
+        double away = kPi;
+        for (Index i = 0; i < found.size(); ++i) away = std::min(away, largest_difference(found.row(i), q, N));
+        n_found += away <= std::max(kGivenBack, kMostMoved * form.deviation());
     }
     return n_found >= kFound ? form : ClosedForm{};
 }
 
-// Roots of a task's pose that differ in some joint by more than a tolerance on the circle, within no limits.
-inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const Task& task, double tolerance) {
+// Roots of a task's pose that differ in some joint by more than a tolerance on the circle, within no limits but that a
+// held joint stays where the task has it.
+template <int N>
+inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const SixJoints& part, const Task& task,
+                               double tolerance) {
+    const double value = part.held >= 0 ? task.bounds.lower[part.held] : 0.0;
     Candidates candidates;
     form.solve(motion_of(task.target), candidates);
-    Configurations given{6};
-    for (int i = 0; i < candidates.n; ++i) given.add(candidates.q[i]);
-    Rows rows(std::move(given));
+    Rows rows(part.with_held(candidates, value));
     Task open = task;
-    for (int j = 0; j < 6; ++j) {
-        open.bounds.lower[j] = -std::numeric_limits<double>::infinity();
-        open.bounds.upper[j] = -open.bounds.lower[j], open.bounds.wraps[j] = false;
-    }
-    run_rows<6>(chain, open, kPolish, RowJobs::all(rows));
-    Roots roots{{6}};
     Bounds<double> circles{};
-    std::fill_n(circles.lower, 6, -kPi), std::fill_n(circles.upper, 6, kPi), std::fill_n(circles.wraps, 6, true);
+    for (int j = 0; j < N; ++j) {
+        const bool is_held = j == part.held;
+        open.bounds.upper[j] = is_held ? value : std::numeric_limits<double>::infinity();
+        open.bounds.lower[j] = is_held ? value : -std::numeric_limits<double>::infinity();
+        open.bounds.wraps[j] = false;
+        circles.lower[j] = is_held ? value : -kPi, circles.upper[j] = is_held ? value : kPi;
+        circles.wraps[j] = !is_held;
+    }
+    run_rows<N>(chain, open, kPolish, RowJobs::all(rows));
+    Roots roots{{N}};
+    if (form.deviation() > 0.0) {
+        const auto fails = [&](Index i) { return !(std::max(rows.distances[i], rows.angles[i]) <= kExactRoot); };
+        roots.is_whole = !candidates.meet && numbers_where(rows.size(), fails).empty();
+    }
     for (const bool exact : {true, false}) {
         for (Index i = 0; i < rows.size(); ++i) {
             const double error = std::max(rows.distances[i], rows.angles[i]);
@@ -87,23 +132,19 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
                 !(rows.angles[i] <= task.orientation_tolerance)) {
                 continue;
             }
-            double q[6];
-            for (int j = 0; j < 6; ++j) q[j] = within(circles, j, rows.row(i)[j]);
-            bool is_known = false;
-            for (Index k = 0; k < roots.size(); ++k) {
-                double away = 0.0;
-                for (int j = 0; j < 6; ++j) away = std::max(away, std::abs(difference(q[j], roots.row(k)[j], true)));
-                if (away > (exact ? tolerance : std::max(tolerance, kMerged))) continue;
-                is_known = true, roots.is_free[k] |= candidates.is_free[i];
-            }
-            if (!is_known) roots.add(q), roots.is_free.push_back(candidates.is_free[i]);
+            double q[N];
+            for (int j = 0; j < N; ++j) q[j] = within(circles, j, rows.row(i)[j]);
+            const double alike = exact ? tolerance : std::max(tolerance, kMerged);
+            const auto is_known = [&](Index k) { return largest_difference(q, roots.row(k), N) <= alike; };
+            if (numbers_where(roots.size(), is_known).empty()) roots.add(q);
+            roots.is_singular |= candidates.is_free[i];
         }
     }
     return roots;
 }
 
-// The first of the windings of roots within the limits of a task, at most `most`, verified, and the number of all. What
-// stands out of the limits by at most the tolerance is clamped, and refined within them.
+// The first of the windings of roots within the limits of a task, at most `most`, those that are valid, and the number
+// of all. What stands out of the limits by at most the tolerance is clamped, and refined within them.
 template <int N>
 inline double wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost, Index most,
                    Rows& rows, std::vector<Index>& sources) {
@@ -120,7 +161,15 @@ inline double wind(const Chain& chain, const Task& task, const Configurations& r
     rows.resize(rows.size());
     run_rows<N>(chain, task, {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2}, {rows, clamped});
     verify_rows<N>(chain, task, rows);
-    return windings.total();
+    const Index n = rows.size();
+    const std::vector<Index> kept = numbers_where(n, [&](Index i) { return rows.converged[i]; });
+    for (std::size_t to = 0; Index(kept.size()) < n && to < kept.size(); ++to) {
+        std::copy_n(rows.row(kept[to]), rows.n_joints, rows.row(Index(to)));
+        rows.distances[to] = rows.distances[kept[to]], rows.angles[to] = rows.angles[kept[to]];
+        rows.converged[to] = 1, sources[to] = sources[kept[to]];
+    }
+    rows.resize(Index(kept.size())), sources.resize(kept.size());
+    return windings.total() - double(n - Index(kept.size()));
 }
 
 }  // namespace eim

@@ -14,8 +14,6 @@
 
 namespace eim {
 
-inline constexpr double kHalfPi = 1.5707963267948966;
-
 // constant + cosine cos x + sine sin x
 struct Wave {
     double constant = 0, cosine = 0, sine = 0;
@@ -65,20 +63,23 @@ inline constexpr double kMeeting = 1e-6;  // share of its size by which a polyno
 struct Angles {
     int n = 0;
     double values[8];
-    bool all = false;  // every angle is a root
+    bool all = false;   // every angle is a root
+    bool meet = false;  // two of them meet, or are about to
 
     void add(double angle) {
         if (n < 8) values[n++] = angle;
     }
 };
 
-inline Angles roots(const Wave& wave) {
+// A slack is the share of its size by which the polynomial may miss zero where two roots meet.
+inline Angles roots(const Wave& wave, double slack) {
     Angles found;
     const double amplitude = wave.amplitude(), size = std::abs(wave.constant) + amplitude;
     found.all = size <= kMeeting;
     if (amplitude <= 1e-12 * size || amplitude == 0.0) return found;
     const double cosine = -wave.constant / amplitude, first = std::atan2(wave.sine, wave.cosine);
-    if (std::abs(cosine) > 1.0 + kMeeting) return found;
+    if (std::abs(cosine) > 1.0 + slack) return found;
+    found.meet = std::abs(cosine) >= 1.0 - slack;
     const double away = std::acos(std::clamp(cosine, -1.0, 1.0));
     found.add(first + away);
     if (away > 0.0 && away < kPi) found.add(first - away);
@@ -89,6 +90,7 @@ inline Angles roots(const Wave& wave) {
 struct RealRoots {
     int n = 0;
     double values[8];
+    bool meet = false;
     void add(double t) {
         if (n < 8) values[n++] = t;
     }
@@ -139,14 +141,16 @@ inline RealRoots real_roots(const double* coefficients, double bound, double sla
                 found.add(root_between<Degree>(coefficients, before, end));
             }
             const double scale = 1.0 + end * end;
-            if (i < turns.n && slack >= 0.0 && std::abs(value) <= slack * scale * scale) found.add(end);
+            if (i < turns.n && slack >= 0.0 && std::abs(value) <= slack * scale * scale) {
+                found.add(end), found.meet = true;
+            }
             before = end, value_before = value;
         }
         return found;
     }
 }
 
-inline Angles roots(const DoubleWave& wave) {
+inline Angles roots(const DoubleWave& wave, double slack) {
     Angles found;
     const double size = wave.size();
     if (!(size > 0.0) || !std::isfinite(size)) {
@@ -170,7 +174,8 @@ inline Angles roots(const DoubleWave& wave) {
     double bound = 0.0;
     for (int k = 0; k < 4; ++k) bound = std::max(bound, std::abs(quartic[k]));
     bound = 1.0 + bound / std::abs(quartic[4]);
-    const RealRoots all = real_roots<4>(quartic, bound, kMeeting * size);
+    const RealRoots all = real_roots<4>(quartic, bound, slack * size);
+    found.meet = all.meet;
     for (int i = 0; i < all.n; ++i) found.add(at + kPi + 2.0 * std::atan(all.values[i]));
     return found;
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
-from ik.arms import arm_of, broad_model
+from ik.arms import arm_and_oracle, arm_of, broad_model
 from kinematics.oracle import Oracle
 from kinematics.six_joint_arms import KINDS, URDFS, random_arm, urdf_of
 
@@ -17,6 +18,7 @@ from eim_ros.kinematics import Robot, Sphere, pose_from
 TURN = 2.0 * math.pi
 ENOUGH = 60.0  # [s]
 ROUNDING = 1e-9  # [rad, m] of pinocchio's logarithm
+FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 IN_TWO_TURNS = URDFS["UR5, two turns"]
 
 
@@ -205,6 +207,65 @@ def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
     assert samples.n_all is None
     assert not samples.certified
     assert len(samples) >= 1
+
+
+def rounded(urdf: str, size: float) -> str:
+    """With numbers off by a random amount [m], and so axes."""
+    rng = np.random.default_rng(0)
+
+    def shifted(match: re.Match[str]) -> str:
+        values = np.array(match[2].split(), dtype=np.float64) + rng.normal(scale=size, size=3)
+        return match[1] + " ".join(repr(float(value)) for value in values)
+
+    return re.sub(r'((?:<axis|<origin) xyz=")([^"]*)', shifted, urdf)
+
+
+@pytest.mark.parametrize("name", ["UR5", "KUKA KR 6 R700", "Puma 560"])
+@pytest.mark.parametrize("size", [3e-6, 1e-4])
+def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str, size: float) -> None:
+    urdf = rounded(URDFS[name], size)
+    robot, rng = Robot.from_urdf(urdf), np.random.default_rng(1)
+    assert robot.closed_form is not None
+    assert size / 10.0 < robot.closed_form.deviation < 10.0 * size
+    sampler, oracle, n_certified = Sampler.of(robot), Oracle(urdf, robot), 0
+    for q in robot.sample_configurations(12, rng):
+        pose = robot.forward(q)
+        samples = sampler.sample(pose, 100, 0, timeout=ENOUGH)
+        assert max(max(oracle.errors(row, pose)) for row in samples.positions) <= 1e-6 + ROUNDING
+        assert away(samples.positions, q).min() < 0.01
+        if samples.certified:
+            n_certified += 1
+            refined = robot.refine(robot.sample_configurations(2000, rng), pose, **FINE)
+            found = refined.positions[refined.converged]
+            assert max(away(samples.positions, row).min() for row in found) < 0.01
+    assert n_certified >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "joints"), [("panda", [4, 5, 6, 7]), ("iiwa14", [1, 2, 3, 5, 6, 7])], ids=["panda", "iiwa14"]
+)
+def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joints: list[int]) -> None:
+    """But joint 4 of the iiwa: it alone decides how far the wrist is from the shoulder, so that most poses have none."""
+    robot, oracle = arm_and_oracle(name)
+    rng = np.random.default_rng(0)
+    held = [j + 1 for j in range(7) if robot.closed_form_holding(j) is not None]
+    assert held == joints
+    for joint, q in itertools.product(joints, robot.sample_configurations(4, rng)):
+        pose = robot.forward(q)
+        value = float(q[joint - 1])
+        constraints = Constraints(fixed={robot.joint_names[joint - 1]: value})
+        samples = Sampler.of(robot).sample(pose, 100, constraints=constraints)
+        assert samples.certified, samples.message
+        assert (samples.positions[:, joint - 1] == value).all()
+        assert away(samples.positions, q).min() < 0.01
+        assert max(max(oracle.errors(row, pose)) for row in samples.positions) <= 1e-6 + ROUNDING
+        seeds = robot.sample_configurations(2000, rng)
+        ends = {"lower": robot.lower.copy(), "upper": robot.upper.copy()}
+        for end in ends.values():
+            end[joint - 1] = value
+        refined = robot.refine(seeds, pose, **ends, **FINE)
+        found = refined.positions[refined.converged]
+        assert max((away(samples.positions, row).min() for row in found), default=0.0) < 0.01
 
 
 def test_what_asks_for_less_than_a_pose_is_searched() -> None:

@@ -1,0 +1,188 @@
+"""Arms of six joints: all solutions of a pose, what they cost, and whether any is missing, beside EAIK and ssik.
+
+    python benchmarks/six_joints.py [--poses 100000] [--judged 100] [--output benchmarks/results/six_joints.txt]
+
+Arms: three UR, a Puma and two industrial arms by their published lengths, and random ones of each kind that has a
+closed form (test/kinematics/six_joint_arms.py). Poses are forward kinematics of uniform random configurations.
+
+  lost      of all poses: those of which the configuration that made it is not among the roots (0.01 rad)
+  missed    of the judged poses: those of which 10000 refined seeds (1e-9 m and rad) find a solution that we do not
+  unseen    solutions of ours that none of the seeds found; all of ours are verified
+  sample    CPU time of the default call for all solutions, whole turns included [us]
+  roots     of the call for all roots, polished; of EAIK of its call; of ssik of its generated solver [us]
+  EAIK      poses of which it returns fewer solutions than we do; answers that are wrong, and not marked as such
+
+Times are CPU times of one thread, the least of five rounds that take turns.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from _machine import processor, versions
+from _peers import Case, ssik_artifact
+
+from eim_ros.ik import Sampler
+from eim_ros.kinematics import Robot
+from eim_ros.numerics import write_atomically
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
+from kinematics.six_joint_arms import KINDS, URDFS, random_arm
+
+DIFFERENT = 0.01  # [rad]
+RIGHT = 1e-6  # [m], entries of the rotation
+TIMED, ROUNDS, N_SEEDS = 300, 5, 10_000
+WAYS = ("sample", "roots", "EAIK", "ssik")
+FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
+
+
+def away(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Largest difference of a joint on the circle [rad]."""
+    return np.abs((rows - q + np.pi) % (2.0 * np.pi) - np.pi).max(axis=-1)
+
+
+def eaik(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """Solutions (n, 6) of a pose, and whether they are marked as least squares; None without a decomposition."""
+    from eaik.IK_HP import HPRobot
+
+    home, origins = robot.forward(np.zeros(6)), robot.skeleton(np.zeros(6))[1:7]
+    offsets = np.vstack([origins[0], np.diff(origins, axis=0), home[:3, 3] - origins[5]])
+    arm = HPRobot(robot.jacobian(np.zeros(6))[3:].T.copy(), offsets)
+    if not arm.hasKnownDecomposition():
+        return None
+
+    def solve(pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        wanted = pose.copy()
+        wanted[:3, :3] = pose[:3, :3] @ home[:3, :3].T
+        found = arm.IK(wanted)
+        return np.reshape(found.Q, (-1, 6)), np.asarray(found.is_LS, dtype=bool)
+
+    return solve
+
+
+def different(rows: np.ndarray) -> int:
+    kept: list[np.ndarray] = []
+    for row in rows:
+        if not kept or away(np.array(kept), row).min() > DIFFERENT:
+            kept.append(row)
+    return len(kept)
+
+
+def beside_eaik(robot: Robot, poses: np.ndarray) -> str:
+    try:
+        solve = eaik(robot)
+    except ImportError:
+        return "not installed"
+    if solve is None:
+        return "none"
+    fewer = wrong = 0
+    for pose in poses:
+        rows, is_marked = solve(pose)
+        off = np.abs(robot.forward(rows) - pose).max(axis=(1, 2)) if len(rows) else np.empty(0)
+        wrong += int(((off > RIGHT) & ~is_marked).sum())
+        roots = robot.closed_form.roots(robot.chain, robot.task(pose), DIFFERENT)
+        fewer += different(rows[off <= RIGHT]) < len(roots)
+    return f"{fewer} fewer, {wrong} wrong"
+
+
+def least_times(ways: dict[str, Callable[[np.ndarray], object]], poses: np.ndarray) -> dict[str, float]:
+    """Microseconds of a call."""
+    times = dict.fromkeys(ways, np.inf)
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            began = time.process_time_ns()
+            for pose in poses:
+                way(pose)
+            times[name] = min(times[name], 1e-3 * (time.process_time_ns() - began) / len(poses))
+    return times
+
+
+def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
+    sampler, form = Sampler.of(robot), robot.closed_form
+    tasks = {pose.tobytes(): robot.task(pose) for pose in poses}
+    ways: dict[str, Callable[[np.ndarray], object]] = {
+        "sample": lambda pose: sampler.sample(pose, 10_000),
+        "roots": lambda pose: form.roots(robot.chain, tasks[pose.tobytes()], DIFFERENT),
+    }
+    try:
+        if solve := eaik(robot):
+            ways["EAIK"] = solve
+    except ImportError:
+        pass
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "arm.urdf")
+            path.write_text(urdf, encoding="utf-8")
+            arm = ssik_artifact(Case(robot, path, False, (RIGHT, RIGHT), None))
+            arm.solve(poses[0])
+            ways["ssik"] = arm.solve
+    except Exception as error:  # a peer may refuse an arm for any reason of its own
+        print(f"ssik: {type(error).__name__}: {' '.join(str(error).split())[:100]}", file=sys.stderr)
+    return least_times(ways, poses)
+
+
+def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
+    robot, rng = Robot.from_urdf(urdf), np.random.default_rng(11)
+    configurations = robot.sample_configurations(n_poses, rng)
+    poses = robot.forward(configurations)
+    chain, form = robot.chain, robot.closed_form
+    lost, counts = 0, np.zeros(17, dtype=int)
+    for q, pose in zip(configurations, poses, strict=True):
+        roots = form.roots(chain, robot.task(pose), DIFFERENT).positions
+        lost += not len(roots) or away(roots, q).min() > DIFFERENT
+        counts[len(roots)] += 1
+    missed = unseen = 0
+    for pose in poses[:n_judged]:
+        roots = form.roots(chain, robot.task(pose), DIFFERENT).positions
+        refined = robot.refine(robot.sample_configurations(N_SEEDS, rng), pose, **FINE)
+        found = refined.positions[refined.converged]
+        missed += bool(np.min([away(found, root) for root in roots], axis=0).max(initial=0.0) > DIFFERENT)
+        unseen += sum(away(found, root).min(initial=np.inf) > DIFFERENT for root in roots)
+    times = times_of(robot, urdf, poses[:TIMED])
+    timed = "".join(f"{times[way]:9.1f}" if way in times else f"{'-':>9}" for way in WAYS)
+    mean = (counts @ np.arange(len(counts))) / n_poses
+    found_out = f"{name:26}{mean:6.2f}{lost:6d}{f'{missed}/{n_judged}':>9}{unseen:8d}"
+    return f"{found_out}{timed}      {beside_eaik(robot, poses[:TIMED])}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--poses", type=int, default=100_000, help="of each arm of a maker (default %(default)s)")
+    parser.add_argument("--judged", type=int, default=100, help="of these, by refined seeds (default %(default)s)")
+    parser.add_argument("--random", type=int, default=2, help="random arms of each kind, a tenth of the poses each")
+    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    args = parser.parse_args()
+    lines = [
+        f"all solutions of arms of six joints, {args.poses} poses each ({args.poses // 10} of random arms), seed 11",
+        f"{processor()}; Python {platform.python_version()}; {versions(('EAIK', 'ssik', 'numpy'))}",
+        "",
+        f"{'arm':26}{'roots':>6}{'lost':>6}{'missed':>9}{'unseen':>8}{'sample':>9}{'roots':>9}{'EAIK':>9}"
+        f"{'ssik':>9} us   EAIK, {TIMED} poses",
+    ]
+    print("\n".join(lines), flush=True)
+    cases = [(name, urdf, args.poses, args.judged) for name, urdf in URDFS.items()]
+    cases += [
+        (f"{kind}, {seed}", random_arm(kind, seed), args.poses // 10, args.judged // 5)
+        for kind in KINDS
+        for seed in range(args.random)
+    ]
+    for case in cases:
+        lines.append(row(*case))
+        print(lines[-1], flush=True)
+    if args.output:
+        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()
