@@ -17,7 +17,7 @@ import eim_ros
 from eim_ros.nodes.__main__ import NODES
 
 TYPES_ALONE = {"typing_extensions"}  # imported for type checkers, which bring it; no program that runs needs it
-OPTIONAL = {"lerobot", "moveit_msgs"}  # what needs them is offered where they are installed
+OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs"}  # what needs them is offered where they are installed
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
