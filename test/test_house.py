@@ -156,8 +156,8 @@ def test_interfaces_are_imported_only_in_nodes():
 
 
 def test_cmake_reads_every_executable_from_setup(setup_arguments):
-    """cmake/python_package.cmake takes them line by line, by the pattern that it shows."""
-    script = (ROOT / "cmake/python_package.cmake").read_text(encoding="utf-8")
+    """cmake/executables.cmake takes them line by line, by the pattern that it shows."""
+    script = (ROOT / "cmake/executables.cmake").read_text(encoding="utf-8")
     pattern = re.search(r'set\(entry_point "(.*)"\)', script)
     assert pattern
     found = re.findall(pattern[1].replace('\\"', '"'), (ROOT / "setup.py").read_text(encoding="utf-8"))
