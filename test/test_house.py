@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import io
 import os
 import re
 import runpy
@@ -9,8 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import docutils.core
 import pytest
 import setuptools
+from catkin_pkg.changelog import Changelog, populate_changelog_from_rst
 from catkin_pkg.package import Package, parse_package
 
 import eim_ros
@@ -129,6 +132,22 @@ def test_package_descriptions_are_valid_and_agree(setup_arguments):
     assert described.version == eim_ros.__version__ == setup_arguments["version"]
     assert described.licenses == [setup_arguments["license"]]
     assert described.name == setup_arguments["name"]
+
+
+@pytest.mark.filterwarnings("ignore:nodes.Node.traverse:DeprecationWarning")  # called by catkin_pkg
+def test_changelog_is_in_the_form_of_ros():
+    """As catkin_pkg reads it once a version has taken the place of 'Forthcoming'; docutils has no complaint."""
+    text = (ROOT / "CHANGELOG.rst").read_text(encoding="utf-8")
+    assert text.split("\n")[1] == "Changelog for package eim_ros"
+    assert text.count("\nForthcoming\n-----------\n") == 1
+    released = text.replace("\nForthcoming\n-----------\n", "\n9.9.9 (2030-01-01)\n------------------\n")
+    complaints = io.StringIO()
+    docutils.core.publish_doctree(released, settings_overrides={"warning_stream": complaints, "report_level": 1})
+    assert complaints.getvalue() == ""
+    log = populate_changelog_from_rst(Changelog("eim_ros"), released)
+    versions = {version: content for version, _, content in log.foreach_version()}
+    assert "9.9.9" in versions
+    assert all(versions.values())
 
 
 def test_colcon_finds_one_package():
