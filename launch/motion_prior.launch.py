@@ -5,45 +5,13 @@
 Arguments that are left empty do not override the parameter file.
 """
 
-from pathlib import Path
+from launch import LaunchDescription
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
-
-# beside the folder of this file, in a checkout as in an installed package
-PARAMETERS = Path(__file__).resolve().parents[1] / "config" / "motion_prior_server.yaml"
-
-ARGUMENTS = [
-    DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
-    DeclareLaunchArgument("params_file", default_value=str(PARAMETERS), description="YAML file of its parameters."),
-    DeclareLaunchArgument("model", default_value="", description="Motion prior; empty: as in params_file."),
-    DeclareLaunchArgument("use_sim_time", default_value="false", description="Take the time from /clock."),
-    DeclareLaunchArgument("log_level", default_value="info", description="debug, info, warn, error or fatal."),
-]
-
-
-def start(context: LaunchContext) -> list[Node]:
-    """The node, with the parameters that were given."""
-    given = {name: context.perform_substitution(LaunchConfiguration(name)) for name in ("model",)}
-    overrides = {name: ParameterValue(value, value_type=str) for name, value in given.items() if value}
-    use_sim_time = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
-    node = Node(
-        package="eim_ros",
-        executable="motion_prior_server",
-        name="motion_prior_server",
-        namespace=LaunchConfiguration("namespace"),
-        parameters=[LaunchConfiguration("params_file"), {"use_sim_time": use_sim_time, **overrides}],
-        ros_arguments=["--log-level", LaunchConfiguration("log_level")],
-        output="screen",
-        emulate_tty=True,
-        sigterm_timeout="20",  # [s]; nodes that end on a busy computer take longer than the usual 5
-    )
-    return [node]
+from eim_ros.nodes.launching.description import description
+from eim_ros.nodes.launching.launched_node import LaunchedNode
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Arguments and node."""
-    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])
+    return description(
+        [LaunchedNode("motion_prior_server", {"model": "model"})], model=("", "Motion prior; empty: wait for one.")
+    )

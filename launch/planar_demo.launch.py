@@ -6,66 +6,45 @@ The demonstrator shows its motions as soon as everything it needs is there. With
 the prior is served where a `model` is given. With `use_sim_time` the simulator publishes /clock for the others.
 """
 
-from pathlib import Path
 from typing import Any
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
+from launch import LaunchDescription
 
-# beside the folder of this file, in a checkout as in an installed package
-CONFIG = Path(__file__).resolve().parents[1] / "config"
+from eim_ros.nodes.launching.description import description
+from eim_ros.nodes.launching.launched_node import Given, LaunchedNode, switch
 
-RECORDER = "demo_recorder"
-FILES = {"planar_simulator": "planar.yaml", "demonstrator": "planar.yaml"}  # others are named after their node
 
-ARGUMENTS = [
-    DeclareLaunchArgument("namespace", default_value="", description="Namespace of the nodes."),
-    DeclareLaunchArgument(
-        "record", default_value="", description="Folder of a bag of all that is shown; empty: nothing is recorded."
+def simulator(given: Given) -> dict[str, Any]:
+    """The time is its own."""
+    return {"use_sim_time": False, "publish_clock": switch(given, "use_sim_time")}
+
+
+def recorder(given: Given) -> dict[str, Any]:
+    """Records from the begin, where a folder is given."""
+    return {"record_at_start": True} if given["record"] else {}
+
+
+def demonstrator(given: Given) -> dict[str, Any]:
+    """Drives the simulator, and tells the recorder labels."""
+    named = {"simulator": given["simulator_name"]}
+    return {**named, "recorder": given["recorder_name"]} if given["record"] else named
+
+
+NODES = (
+    LaunchedNode("planar_simulator", name_argument="simulator_name", more=simulator),
+    LaunchedNode("demo_recorder", {"record": "folder"}, name_argument="recorder_name", more=recorder),
+    LaunchedNode("demonstrator", name_argument="demonstrator_name", more=demonstrator),
+    LaunchedNode("trainer", name_argument="trainer_name"),
+    LaunchedNode(
+        "motion_prior_server", {"model": "model"}, name_argument="prior_name", when=lambda given: bool(given["model"])
     ),
-    DeclareLaunchArgument("model", default_value="", description="Motion prior to serve; empty: none."),
-    DeclareLaunchArgument("params_file", default_value="", description="YAML file that comes after the shipped ones."),
-    DeclareLaunchArgument("use_sim_time", default_value="false", description="Simulated time: /clock."),
-    DeclareLaunchArgument("log_level", default_value="info", description="debug, info, warn, error or fatal."),
-]
-
-
-def start(context: LaunchContext) -> list[Node]:
-    """The nodes, each with the shipped parameters of its name and what the arguments change."""
-    record, model = (context.perform_substitution(LaunchConfiguration(name)) for name in ("record", "model"))
-    use_sim_time = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
-    timed = {"use_sim_time": use_sim_time}
-    recording = {"autostart": True, "folder": ParameterValue(record, value_type=str)} if record else {}
-    overrides: dict[str, dict[str, Any]] = {
-        "planar_simulator": {"publish_clock": use_sim_time},  # the time is its own
-        RECORDER: {**timed, **recording},
-        "demonstrator": {**timed, **({"recorder": RECORDER} if record else {})},
-        "trainer": timed,
-    }
-    if model:
-        overrides["motion_prior_server"] = {**timed, "model": ParameterValue(model, value_type=str)}
-    given = context.perform_substitution(LaunchConfiguration("params_file"))
-    return [node(name, [given] if given else [], changed) for name, changed in overrides.items()]
-
-
-def node(name: str, files: list[str], overrides: dict[str, Any]) -> Node:
-    """One node; parameter files and then `overrides` come after the shipped file."""
-    return Node(
-        package="eim_ros",
-        executable=name,
-        name=name,
-        namespace=LaunchConfiguration("namespace"),
-        parameters=[str(CONFIG / FILES.get(name, f"{name}.yaml")), *files, overrides],
-        ros_arguments=["--log-level", LaunchConfiguration("log_level")],
-        output="screen",
-        emulate_tty=True,
-        sigterm_timeout="20",  # [s]; nodes that end on a busy computer take longer than the usual 5
-    )
+)
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Arguments and nodes."""
-    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])
+    return description(
+        NODES,
+        record=("", "Folder of a bag of all that is shown; empty: nothing is recorded."),
+        model=("", "Motion prior to serve; empty: none."),
+        robot_description_topic=("", "Topic of the simulator's URDF; empty: robot_description."),
+    )

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import io
 import os
 import re
 import runpy
@@ -9,15 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import docutils.core
 import pytest
 import setuptools
+from catkin_pkg.changelog import Changelog, populate_changelog_from_rst
 from catkin_pkg.package import Package, parse_package
 
 import eim_ros
 from eim_ros.nodes.__main__ import NODES
 
 TYPES_ALONE = {"typing_extensions"}  # imported for type checkers, which bring it; no program that runs needs it
-OPTIONAL = {"lerobot", "moveit_msgs"}  # what needs them is offered where they are installed
+OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs"}  # what needs them is offered where they are installed
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
@@ -131,6 +134,22 @@ def test_package_descriptions_are_valid_and_agree(setup_arguments):
     assert described.name == setup_arguments["name"]
 
 
+@pytest.mark.filterwarnings("ignore:nodes.Node.traverse:DeprecationWarning")  # called by catkin_pkg
+def test_changelog_is_in_the_form_of_ros():
+    """As catkin_pkg reads it once a version has taken the place of 'Forthcoming'; docutils has no complaint."""
+    text = (ROOT / "CHANGELOG.rst").read_text(encoding="utf-8")
+    assert text.split("\n")[1] == "Changelog for package eim_ros"
+    assert text.count("\nForthcoming\n-----------\n") == 1
+    released = text.replace("\nForthcoming\n-----------\n", "\n9.9.9 (2030-01-01)\n------------------\n")
+    complaints = io.StringIO()
+    docutils.core.publish_doctree(released, settings_overrides={"warning_stream": complaints, "report_level": 1})
+    assert complaints.getvalue() == ""
+    log = populate_changelog_from_rst(Changelog("eim_ros"), released)
+    versions = {version: content for version, _, content in log.foreach_version()}
+    assert "9.9.9" in versions
+    assert all(versions.values())
+
+
 def test_colcon_finds_one_package():
     """colcon and rosdep look no deeper than the first package.xml."""
     assert [path.parent for path in own_files() if path.name == "package.xml"] == [ROOT]
@@ -156,8 +175,8 @@ def test_interfaces_are_imported_only_in_nodes():
 
 
 def test_cmake_reads_every_executable_from_setup(setup_arguments):
-    """cmake/python_package.cmake takes them line by line, by the pattern that it shows."""
-    script = (ROOT / "cmake/python_package.cmake").read_text(encoding="utf-8")
+    """cmake/executables.cmake takes them line by line, by the pattern that it shows."""
+    script = (ROOT / "cmake/executables.cmake").read_text(encoding="utf-8")
     pattern = re.search(r'set\(entry_point "(.*)"\)', script)
     assert pattern
     found = re.findall(pattern[1].replace('\\"', '"'), (ROOT / "setup.py").read_text(encoding="utf-8"))

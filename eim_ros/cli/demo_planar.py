@@ -120,7 +120,7 @@ def _nodes(args: argparse.Namespace, domain_id: int, folder: Path) -> list[Serve
     robot = {"obstacles": "[0.0, 0.0, 0.0]"}
     clock = {"publish_clock": "true", "speed": str(SPEED), "rate": str(RATE), "marker_rate": "1.0"}
     shown = {"n_motions": str(args.motions), "random_seed": str(args.random_seed)}
-    expert = {"autostart": "false", "recorder": "demo_recorder", **shown}
+    expert = {"show_at_start": "false", "recorder": "demo_recorder", **shown}
     return [
         ServerProcess({**robot, **clock}, domain_id, folder, "planar_simulator"),
         ServerProcess({"use_sim_time": "true"}, domain_id, folder, "demo_recorder"),

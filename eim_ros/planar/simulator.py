@@ -144,7 +144,8 @@ class PlanarSimulator:
         """One tick."""
         self.tick += 1
         if self._trajectory is None:  # at rest: what is seen does not change
-            self.velocity = np.zeros(self.arm.n_links)
+            if self.velocity.any():
+                self.velocity = np.zeros(self.arm.n_links)
             return
         before = self.q
         since = (self.tick - self._begin_tick) / self.rate - self._delay

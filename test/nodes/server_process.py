@@ -29,7 +29,7 @@ class ServerProcess:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_restore_sigint,  # a runner in the background hands SIGINT on as ignored
+                preexec_fn=restore_sigint,
             )
 
     @property
@@ -88,5 +88,6 @@ def _yaml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _restore_sigint() -> None:
+def restore_sigint() -> None:
+    """In a process that is about to be started: a runner in the background hands SIGINT on as ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rclpy.node import Node
 
 from eim_ros.errors import EimError
 from eim_ros.nodes.common.reasons import reason_of
+
+if TYPE_CHECKING:
+    from eim_ros.nodes.common.managed_node import ManagedNode
 
 __all__ = ["answered", "guarded"]
 
@@ -28,14 +31,14 @@ def guarded(node: Node, work: Callable[..., None]) -> Callable[..., None]:
 
 
 def answered(
-    node: Node, serve: Callable[[Any, Any], None], then: Callable[[], None] | None = None
+    node: ManagedNode, serve: Callable[[Any, Any], None], then: Callable[[], None] | None = None
 ) -> Callable[[Any, Any], Any]:
     """A service callback that answers in every case, where the response has `success` and `message`.
 
     Parameters
     ----------
-    node : Node
-        Logs what was refused.
+    node : ManagedNode
+        Refuses while it is not active, and logs what was refused.
     serve : callable
         Called with request and response, which it fills; it has succeeded unless it raises, and what it raises becomes
         the response's message.
@@ -45,6 +48,7 @@ def answered(
 
     def callback(request: Any, response: Any) -> Any:
         try:
+            node.check_active()
             serve(request, response)
             response.success = True
         except Exception as error:  # nothing ends the spin

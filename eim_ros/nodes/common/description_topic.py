@@ -9,8 +9,9 @@ from std_msgs.msg import String
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.robot_source import RobotSettings
 
-__all__ = ["DescriptionTopic"]
+__all__ = ["DescriptionTopic", "urdf_text"]
 
 
 class DescriptionTopic:
@@ -21,6 +22,7 @@ class DescriptionTopic:
     """
 
     def __init__(self, node: Node) -> None:
+        self._node = node
         self._latest = ""
         self._closed = False
         self._changed = threading.Condition()
@@ -34,6 +36,7 @@ class DescriptionTopic:
         ConfigurationError
             When none has come after `timeout` [s], or after `close`.
         """
+        self._node.get_logger().info(f"waiting for {self.name}")
         with self._changed:
             self._changed.wait_for(lambda: self._latest or self._closed, timeout)
             if not self._latest:
@@ -50,3 +53,14 @@ class DescriptionTopic:
         with self._changed:
             self._latest = str(message.data)
             self._changed.notify_all()
+
+
+def urdf_text(settings: RobotSettings, topic: DescriptionTopic | None) -> str:
+    """Of the parameter robot_description, or of the topic where there is one; empty where neither gives any.
+
+    Raises
+    ------
+    ConfigurationError
+        As `DescriptionTopic.wait`.
+    """
+    return settings.robot_description if topic is None else topic.wait(settings.robot_description_timeout)

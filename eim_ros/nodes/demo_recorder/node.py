@@ -1,7 +1,7 @@
-"""`DemoRecorder`: records topics of any type into bags, on request; see `eim_ros.bags.recorder`.
+"""`DemoRecorder`: a lifecycle node that records topics of any type into bags, on request; see `eim_ros.bags.recorder`.
 
 Services ~/start, ~/stop, ~/discard and ~/label, topic ~/status. One thread does everything; messages are taken from the
-middleware's queues 50 times a second.
+middleware's queues 50 times a second while something is recorded. A node that is deactivated ends its recording.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from eim_ros.bags.recorder import Recorder, free_space
 from eim_ros.errors import DataError, EimError
 from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, StartRecording
-from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.managed_node import ManagedNode
+from eim_ros.nodes.common.periodic_work import PeriodicWork
 from eim_ros.nodes.demo_recorder.raw_subscription import RawSubscription, topic_of
 from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
 
@@ -29,12 +28,11 @@ _DISCOVERY_PERIOD = 0.1  # [s]
 _MOST_AT_ONCE = 2000  # messages of a topic, before services get their turn
 
 
-class DemoRecorder(Node):
+class DemoRecorder(ManagedNode[DemoRecorderSettings]):
     """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
 
     def __init__(self) -> None:
-        super().__init__("demo_recorder")
-        self._node_settings = NodeSettings(self, DemoRecorderSettings)
+        super().__init__("demo_recorder", DemoRecorderSettings, "recording")
         self._recorder = Recorder(
             self.resolve_topic_name("~/segment"),
             self.settings.flush_period,
@@ -42,42 +40,48 @@ class DemoRecorder(Node):
         )
         self._raw_subscriptions: dict[str, RawSubscription] = {}
         self._n_lost: dict[str, int] = {}
+        self._telling = PeriodicWork(self, {self._report: self.settings.status_period})
+        self._recording = PeriodicWork(self, {self._take: _TAKE_PERIOD, self._discover: _DISCOVERY_PERIOD})
         self._status = self.create_publisher(RecorderStatus, "~/status", 10)
-
-    @property
-    def settings(self) -> DemoRecorderSettings:
-        """Present values of the parameters."""
-        return self._node_settings.current
-
-    def start(self) -> bool:
-        """Open the services; False where a recording that is to start at once cannot."""
         self.create_service(StartRecording, "~/start", answered(self, self._start, self._report))
         self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
         self.create_service(Trigger, "~/discard", answered(self, self._discard, self._report))
         self.create_service(LabelRecording, "~/label", answered(self, self._label, self._report))
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        for period, work in (
-            (_TAKE_PERIOD, self._take),
-            (_DISCOVERY_PERIOD, self._discover),
-            (self.settings.status_period, self._report),
-        ):
-            self.create_timer(period, guarded(self, work), clock=steady)
-        self.get_logger().info("ready to record")
-        if not self.settings.autostart:
-            return True
-        return bool(
-            answered(self, self._start, self._report)(StartRecording.Request(), StartRecording.Response()).success
-        )
 
-    def close(self) -> bool:
-        """End a recording that is under way and destroy the node."""
+    def activate(self) -> None:
+        """Tell the status, and record where that is to begin at once."""
+        if self.settings.record_at_start:
+            self._start(StartRecording.Request(), StartRecording.Response())
+        self._telling.start()
+
+    def deactivate(self) -> None:
+        """End a recording that is under way."""
+        self._telling.stop()
         guarded(self, self._take)()
         if self._recorder.is_recording:
-            told = self._recorder.stop()
-            self.get_logger().info(f"wrote {self._recorder.path}: {told}")
+            self._stop(None, StartRecording.Response())
         self._unsubscribe()
-        self.destroy_node()
+
+    def end(self, timeout: float) -> bool:
+        """The same."""
+        guarded(self, self.deactivate)()
         return True
+
+    def facts(self) -> dict[str, str]:
+        """What is recorded."""
+        recorder = self._recorder
+        counts = zip(recorder.topics, recorder.counts, strict=True)
+        return {
+            "recording": str(recorder.is_recording).lower(),
+            "path": str(recorder.path) if recorder.topics else "",
+            **{f"messages of {name}": str(n) for name, n in counts},
+            "messages lost": str(sum(self._n_lost.values())),
+        }
+
+    def warning(self) -> str:
+        """What is lost, and why a recording ended by itself."""
+        n_lost = sum(self._n_lost.values())
+        return self._recorder.message or (f"{n_lost} messages were lost" if n_lost else "")
 
     # Services
 
@@ -88,6 +92,7 @@ class DemoRecorder(Node):
         self._recorder.start(path, topics, request.label, time.time_ns())
         self._n_lost = {}
         self._discover()
+        self._recording.start()
         response.path = str(path)
         if waited := self._recorder.unknown_topics:
             response.message = f"nobody publishes {', '.join(waited)} yet"
@@ -148,7 +153,7 @@ class DemoRecorder(Node):
             self._n_lost[name] = subscription.n_lost
         if recorder.is_recording:
             recorder.tick()
-        if not recorder.is_recording and self._raw_subscriptions:  # the disk is full
+        if not recorder.is_recording and self._recording.is_on:  # the disk is full
             self._unsubscribe()
             self.get_logger().error(recorder.message)
 
@@ -156,6 +161,7 @@ class DemoRecorder(Node):
         for subscription in self._raw_subscriptions.values():
             subscription.destroy()
         self._raw_subscriptions = {}
+        self._recording.stop()
 
     def _report(self) -> None:
         recorder = self._recorder

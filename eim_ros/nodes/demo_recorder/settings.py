@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.settings import Settings, option
+from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.settings import option
 
 __all__ = ["DemoRecorderSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class DemoRecorderSettings(Settings):
+class DemoRecorderSettings(ManagedSettings):
     """What `demo_recorder` can be told."""
 
     topics: tuple[str, ...] = option(("joint_states",), "Topics to record where a request names none.", read_only=False)
     folder: str = option("demos", "Folder of the bags whose request gives no path; made when needed.", read_only=False)
-    autostart: bool = option(False, "Record the topics into a bag below folder at once, without a request.")
+    record_at_start: bool = option(
+        False, "Record the topics into a bag below folder as soon as the node is active, without a request."
+    )
     min_free_space: int = option(
         1_000_000_000,
         "Free space that is left on the disk: no recording starts with less, and one that runs ends.",

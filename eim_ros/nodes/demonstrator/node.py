@@ -13,15 +13,15 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import torch
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
 from std_msgs.msg import String, UInt32
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from eim_ros.errors import ServiceError
+from eim_ros.nodes.common.callbacks import answered
 from eim_ros.nodes.common.interfaces import LabelRecording, SetTask, TaskStatus
-from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.managed_node import ManagedNode
+from eim_ros.nodes.common.periodic_work import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.demonstrator.person import Person
@@ -37,67 +37,85 @@ _PATIENCE = 10.0  # [s] for an answer, and for a motion to begin and to end beyo
 _BATCH = 50  # motions planned at a time: the first ones are shown soon
 
 
-class Demonstrator(Node):
+class Demonstrator(ManagedNode[DemonstratorSettings]):
     """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
 
     def __init__(self) -> None:
-        super().__init__("demonstrator")
+        super().__init__("demonstrator", DemonstratorSettings, "demonstrating")
         torch.set_num_threads(1)
-        self._node_settings = NodeSettings(self, DemonstratorSettings)
         settings = self.settings
         self._arm, self._task = settings.arm(), settings.task()
         self._generator = torch.Generator().manual_seed(settings.random_seed)
         self._work: Iterator[None] | None = None
+        self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
+        self._person: Person | None = None
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None
-        self._refused = ""
+        self._refused = self._failure = ""
         self._n_shown = self._n_successful = 0
         self._trajectory = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        self._progress = self.create_publisher(UInt32, "~/progress", LATCHED_QOS)
-
-    @property
-    def settings(self) -> DemonstratorSettings:
-        """Present values of the parameters."""
-        return self._node_settings.current
-
-    def start(self) -> bool:
-        """Open topics and services, and begin."""
-        settings = self.settings
         name = settings.simulator
         self._set_task = self.create_client(SetTask, f"{name}/set_task")
         self._reset = self.create_client(Trigger, f"{name}/reset")
         self._label = self.create_client(LabelRecording, f"{settings.recorder}/label") if settings.recorder else None
-        self.create_subscription(TaskStatus, f"{name}/status", self._take_status, 100)
-        self.create_subscription(String, f"{name}/refused", self._take_refusal, 10)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        if settings.driver == "person":
-            Person(self, self._arm, settings.command_timeout, self._trajectory.publish)
-            self.get_logger().info("waiting for a person's wishes")
-            return True
-        self.create_service(Trigger, "~/start", self._start)
-        self.create_timer(_PERIOD, self._go_on, clock=steady)
-        self._progress.publish(UInt32(data=0))
-        if settings.autostart:
-            self._work = self._show()
-        self.get_logger().info("ready to demonstrate")
-        return True
+        if settings.driver == "expert":
+            self.create_subscription(TaskStatus, f"{name}/status", self._take_status, 100)
+            self.create_subscription(String, f"{name}/refused", self._take_refusal, 10)
+            self._progress = self.create_publisher(UInt32, "~/progress", LATCHED_QOS)
+            self._progress.publish(UInt32(data=0))
+            self.create_service(Trigger, "~/start", answered(self, self._start))
 
-    def close(self) -> bool:
-        """Stop planning and destroy the node; False when motions are still being planned."""
+    def activate(self) -> None:
+        """Begin."""
+        if self.settings.driver == "person":
+            self._person = Person(self, self._arm, self.settings.command_timeout, self._trajectory.publish)
+            self.get_logger().info("waiting for a person's wishes")
+        elif self.settings.show_at_start:
+            self._begin()
+
+    def deactivate(self) -> None:
+        """Show no more motions; the robot stops if it is being moved."""
+        if self._person is not None:
+            self._person.close()
+            self._person = None
+        if self._work is not None and self._moving():
+            self._trajectory.publish(JointTrajectory())
+        self._finish()
+
+    def end(self, timeout: float) -> bool:
+        """Stop planning; False when motions are still being planned."""
         if self._planner is not None:
-            self._planner.join(2.0)
-        self.destroy_node()
+            self._planner.join(timeout)
         return self._planner is None or not self._planner.is_alive()
+
+    def facts(self) -> dict[str, str]:
+        """Who drives, and what was shown."""
+        return {
+            "driver": self.settings.driver,
+            "showing": str(self._work is not None).lower(),
+            "motions shown": str(self._n_shown),
+            "motions that succeeded": str(self._n_successful),
+        }
+
+    def warning(self) -> str:
+        """Why the last demonstration ended early."""
+        return self._failure
 
     # `_show` is a coroutine that the timer goes on with; it yields where it has to wait
 
-    def _start(self, request: Any, response: Any) -> Any:
+    def _start(self, request: Any, response: Any) -> None:
         if self._work is not None:
-            response.success, response.message = False, "already showing motions"
-        else:
-            self._work = self._show()
-            response.success, response.message = True, f"{self.settings.n_motions} motions"
-        return response
+            raise ServiceError("already showing motions", None)
+        self._begin()
+        response.message = f"{self.settings.n_motions} motions"
+
+    def _begin(self) -> None:
+        self._work, self._failure = self._show(), ""
+        self._showing.start()
+
+    def _finish(self) -> None:
+        self._work = None
+        self._showing.stop()
 
     def _go_on(self) -> None:
         if self._work is None:
@@ -105,12 +123,13 @@ class Demonstrator(Node):
         try:
             next(self._work)
         except StopIteration:
-            self._work = None
+            self._finish()
             if self.settings.exit_when_done:
                 raise SystemExit(0) from None
         except Exception as error:  # nothing ends the spin
-            self._work = None
-            self.get_logger().error(f"demonstration ended: {reason_of(error)}")
+            self._finish()
+            self._failure = f"demonstration ended: {reason_of(error)}"
+            self.get_logger().error(self._failure)
 
     def _show(self) -> Generator[None, None, None]:
         self._n_shown = self._n_successful = 0

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 from geometry_msgs.msg import Twist
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from eim_ros.errors import ConfigurationError, JointStateError
 from eim_ros.nodes.common.callbacks import guarded
+from eim_ros.nodes.common.periodic_work import PeriodicWork
 from eim_ros.nodes.planar_simulator.messages import trajectory_message
 from eim_ros.planar import PlanarArm
 from eim_ros.planar.teleoperation import joint_velocity, target_after
@@ -48,10 +48,21 @@ class Person:
         self._publish = publish
         self._q: np.ndarray | None = None
         self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None  # when, and velocity [rad/s] at q
-        node.create_subscription(JointState, "joint_states", self._take_state, 10)
-        node.create_subscription(Twist, "~/twist", guarded(node, self._take_twist), 10)
-        node.create_subscription(JointState, "~/joint_velocity", guarded(node, self._take_velocity), 10)
-        node.create_timer(_PERIOD, guarded(node, self._command), clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._node = node
+        self._listening = [
+            node.create_subscription(JointState, "joint_states", self._take_state, 10),
+            node.create_subscription(Twist, "~/twist", guarded(node, self._take_twist), 10),
+            node.create_subscription(JointState, "~/joint_velocity", guarded(node, self._take_velocity), 10),
+        ]
+        self._driving = PeriodicWork(node, {self._command: _PERIOD})
+
+    def close(self) -> None:
+        """Listen no more; the robot stops if it is being driven."""
+        self._driving.stop()
+        for subscription in self._listening:
+            self._node.destroy_subscription(subscription)
+        if self._wish is not None:
+            self._publish(JointTrajectory())
 
     def _take_state(self, message: JointState) -> None:
         places = dict(zip(message.name, message.position, strict=False))
@@ -62,7 +73,7 @@ class Person:
         linear, angular = np.array([message.linear.x, message.linear.y]), float(message.angular.z)
         if not (np.isfinite(linear).all() and np.isfinite(angular)):
             raise ConfigurationError("a twist must be finite", linear.tolist())
-        self._wish = (time.monotonic(), lambda q: joint_velocity(self._arm, q, linear, angular))
+        self._take_wish(lambda q: joint_velocity(self._arm, q, linear, angular))
 
     def _take_velocity(self, message: JointState) -> None:
         names = list(message.name)
@@ -73,7 +84,12 @@ class Person:
             )
         wished = dict(zip(names, message.velocity, strict=True))
         velocity = np.array([wished.get(name, 0.0) for name in self._arm.joint_names])
-        self._wish = (time.monotonic(), lambda q: velocity)
+        self._take_wish(lambda q: velocity)
+
+    def _take_wish(self, velocity: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Velocity [rad/s] at a configuration, from now on."""
+        self._wish = (time.monotonic(), velocity)
+        self._driving.start()
 
     def _command(self) -> None:
         """A short trajectory as the person wishes; once the wish is too old, the robot is stopped."""
@@ -82,6 +98,7 @@ class Person:
         since, velocity = self._wish
         if time.monotonic() - since > self._patience:
             self._wish = None
+            self._driving.stop()
             self._publish(JointTrajectory())
             return
         target = target_after(self._arm, self._q, velocity(self._q), _HORIZON)

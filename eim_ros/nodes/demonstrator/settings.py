@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.planar_simulator.settings import PlanarSettings
 from eim_ros.settings import option
 
@@ -11,7 +12,7 @@ __all__ = ["DemonstratorSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class DemonstratorSettings(PlanarSettings):
+class DemonstratorSettings(PlanarSettings, ManagedSettings):
     """What `demonstrator` can be told."""
 
     driver: str = option(
@@ -21,7 +22,7 @@ class DemonstratorSettings(PlanarSettings):
     )
     n_motions: int = option(20, "Motions to show after each start.", minimum=1, maximum=100_000, read_only=False)
     random_seed: int = option(0, "Of the motions; each start goes on from it.", minimum=0)
-    autostart: bool = option(True, "Show the motions as soon as the simulator is there; otherwise wait for ~/start.")
+    show_at_start: bool = option(True, "Show motions as soon as the simulator is there; otherwise wait for ~/start.")
     exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
     speed_share: float = option(
         0.5, "Largest velocity of a joint, as a share of its limit.", minimum=0.01, maximum=1.0, read_only=False

@@ -9,23 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.wait_for_message import wait_for_message
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from eim_ros.data import save_data_set
-from eim_ros.errors import ConfigurationError, DataError
+from eim_ros.errors import DataError
 from eim_ros.ik.model import UNIFORM_CONFIGURATIONS
 from eim_ros.ik.training.pairs import PairCollector
 from eim_ros.kinematics import Robot, robot_path
 from eim_ros.nodes.common.callbacks import answered, guarded
+from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
 from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
-from eim_ros.nodes.common.parameters import NodeSettings
-from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.managed_node import ManagedNode
+from eim_ros.nodes.common.periodic_work import PeriodicWork
 from eim_ros.nodes.common.robot_source import load_robot
 from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
 from eim_ros.numerics.output_file import check_outputs
@@ -38,12 +35,11 @@ _SENSOR_QOS = QoSProfile(  # fits publishers of any reliability
 )
 
 
-class FkCollector(Node):
+class FkCollector(ManagedNode[FkCollectorSettings]):
     """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
 
     def __init__(self) -> None:
-        super().__init__("fk_collector")
-        self._node_settings = NodeSettings(self, FkCollectorSettings)
+        super().__init__("fk_collector", FkCollectorSettings, "collecting", takes_long=True)
         self._robot: Robot | None = None
         self._pairs: PairCollector | None = None
         self._collecting = False
@@ -51,37 +47,63 @@ class FkCollector(Node):
         self._source = ""
         self._rng = np.random.default_rng(0)
         self._joint_states: Any = None
+        self._sampling = PeriodicWork(self, {self._sample: _SAMPLING_PERIOD})
+        self._telling = PeriodicWork(self, {self._report: self.settings.status_period})
+        self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
         self._status = self.create_publisher(CollectorStatus, "~/status", 10)
+        self.create_service(Trigger, "~/start", answered(self, self._start, self._report))
+        self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
+        self.create_service(SaveData, "~/save", answered(self, self._save, self._report))
 
-    @property
-    def settings(self) -> FkCollectorSettings:
-        """Present values of the parameters."""
-        return self._node_settings.current
-
-    def start(self) -> bool:
-        """Load the robot and open the services; `RobotError` or `ConfigurationError` where there is none."""
-        self._robot = robot = load_robot(self.settings, self._urdf())
+    def configure(self) -> None:
+        """Load the robot."""
+        self._robot = robot = load_robot(self.settings, urdf_text(self.settings, self._description))
         for name, value, description in (
             ("chain.base_link", robot.base_link, "Link in whose frame poses are given."),
             ("chain.tip_link", robot.tip_link, "Link whose pose is computed."),
             ("chain.joint_names", list(robot.joint_names), "Joints from base to tip."),
         ):
             self._node_settings.tell(name, value, description)
-        self.create_service(Trigger, "~/start", answered(self, self._start, self._report))
-        self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
-        self.create_service(SaveData, "~/save", answered(self, self._save, self._report))
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(_SAMPLING_PERIOD, guarded(self, self._sample), clock=steady)
-        self.create_timer(self.settings.status_period, guarded(self, self._report), clock=steady)
-        self.get_logger().info(f"ready to collect '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
+        self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
+
+    def activate(self) -> None:
+        """Tell the status."""
+        self._telling.start()
+
+    def deactivate(self) -> None:
+        """Stop collecting; what was collected waits to be saved."""
+        self._end()
+        self._telling.stop()
+
+    def cleanup(self) -> None:
+        """Forget the robot and what was collected; what was not saved is lost, and the log says so."""
+        self._tell_unsaved()
+        self._robot = self._pairs = None
+        self._is_saved = True
+
+    def end(self, timeout: float) -> bool:
+        """What was not saved is lost, and the log says so."""
+        if self._description is not None:
+            self._description.close()
+        self._tell_unsaved()
         return True
 
-    def close(self) -> bool:
-        """Destroy the node; what was not saved is lost, and the log says so."""
+    def facts(self) -> dict[str, str]:
+        """Robot and pairs."""
+        return {
+            "robot": self._robot.name if self._robot is not None else "not loaded",
+            "collecting": str(self._collecting).lower(),
+            "pairs": str(len(self._pairs) if self._pairs is not None else 0),
+            "saved": str(self._is_saved).lower(),
+        }
+
+    def warning(self) -> str:
+        """Why nothing is collected."""
+        return self._problem_of_pairs() if self._collecting else ""
+
+    def _tell_unsaved(self) -> None:
         if self._pairs and not self._is_saved and len(self._pairs):
             self.get_logger().warning(f"{len(self._pairs)} pairs were not saved")
-        self.destroy_node()
-        return True
 
     # Services
 
@@ -100,6 +122,8 @@ class FkCollector(Node):
         if self._source == "joint_states":
             take = guarded(self, self._take_state)
             self._joint_states = self.create_subscription(JointState, "joint_states", take, _SENSOR_QOS)
+        else:
+            self._sampling.start()
         self._collecting, self._is_saved = True, False
         if goes_on and self._pairs is not None:
             response.message = f"going on after {len(self._pairs)} pairs that are not saved yet"
@@ -145,7 +169,7 @@ class FkCollector(Node):
 
     def _sample(self) -> None:
         pairs = self._pairs
-        if not self._collecting or self._source != "sampling" or pairs is None:
+        if not self._collecting or pairs is None:
             return
         pairs.sample(max(1, round(self.settings.rate * _SAMPLING_PERIOD)), self._rng)
         if pairs.is_full:
@@ -153,30 +177,25 @@ class FkCollector(Node):
 
     def _end(self) -> None:
         self._collecting = False
-        if self._joint_states is not None:
-            self.destroy_subscription(self._joint_states)
-            self._joint_states = None
+        joint_states, self._joint_states = self._joint_states, None
+        if joint_states is not None:
+            self.destroy_subscription(joint_states)
+        self._sampling.stop()
 
     def _report(self) -> None:
         pairs = self._pairs
         message = CollectorStatus(collecting=self._collecting, n_wanted=self.settings.n_wanted)
         if pairs is not None:
             message.n_samples, message.n_dropped = len(pairs), pairs.n_dropped
-            message.n_wanted, message.message = pairs.n_wanted, pairs.problem
-            if self._collecting and self._source == "joint_states" and not len(pairs) and not pairs.n_dropped:
-                message.message = f"nothing came on {self.resolve_topic_name('joint_states')}"
+            message.n_wanted, message.message = pairs.n_wanted, self._problem_of_pairs()
         message.header.stamp = self.get_clock().now().to_msg()
         self._status.publish(message)
 
-    # Robot
-
-    def _urdf(self) -> str:
-        """URDF text of the parameter, or of the topic where that is asked for."""
-        if not self.settings.use_robot_description_topic:
-            return self.settings.robot_description
-        topic, timeout = self.resolve_topic_name("robot_description"), self.settings.robot_description_timeout
-        self.get_logger().info(f"waiting for {topic}")
-        received, message = wait_for_message(String, self, topic, qos_profile=LATCHED_QOS, time_to_wait=timeout)
-        if not received or not message.data:
-            raise ConfigurationError(f"no URDF came on {topic} within {timeout} s")
-        return str(message.data)
+    def _problem_of_pairs(self) -> str:
+        """Why the last joint states were left out, or that there are none; empty where all is well."""
+        pairs = self._pairs
+        if pairs is None:
+            return ""
+        if self._collecting and self._source == "joint_states" and not len(pairs) and not pairs.n_dropped:
+            return f"nothing came on {self.resolve_topic_name('joint_states')}"
+        return str(pairs.problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.common.robot_source import RobotSettings
 from eim_ros.settings import option
 
@@ -11,7 +12,7 @@ __all__ = ["FkCollectorSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class FkCollectorSettings(RobotSettings):
+class FkCollectorSettings(RobotSettings, ManagedSettings):
     """What `fk_collector` can be told."""
 
     source: str = option(

@@ -14,7 +14,7 @@ import time
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.description_topic import DescriptionTopic
+from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
 from eim_ros.nodes.common.joint_positions import JointPositions
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.model_exchange import ModelExchange
@@ -52,7 +52,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         """Load the model, or the robot alone."""
         began = time.monotonic()
         self.get_logger().info(f"configuring with model {self.settings.model or 'by default'}")
-        self._loaded = load_sampler(self.settings, self._urdf())
+        self._loaded = load_sampler(self.settings, urdf_text(self.settings, self._description))
         self._model = name_of_model(self.settings, self._loaded)
         self._node_settings.put("model", self._model)
         robot = self._loaded.robot
@@ -91,13 +91,6 @@ class IkServer(ManagedNode[IkServerSettings]):
         idle = self._models.close(max(0.0, end - time.monotonic())) and idle
         self._service.send_rest()
         return idle
-
-    def _urdf(self) -> str:
-        """URDF text of the parameter, or of the topic where that is asked for."""
-        if self._description is None:
-            return self.settings.robot_description
-        self.get_logger().info(f"waiting for {self._description.name}")
-        return self._description.wait(self.settings.robot_description_timeout)
 
     # Serving
 

@@ -1,7 +1,8 @@
 """`PlanarSimulatorNode`: a planar robot without masses that executes trajectories and tells how it does at its task.
 
 Subscribes to joint_trajectory; publishes joint_states and tip_pose in each tick, ~/status, ~/markers, ~/refused (why a
-trajectory was refused), robot_description, and /clock when asked. Services ~/reset and ~/set_task.
+trajectory was refused), robot_description, and /clock when asked. Services ~/reset and ~/set_task. While
+the node is inactive, time stands still.
 
 Tick n belongs to the begin plus n/rate, and is stamped so. The timer only asks how many ticks are due: where the
 computer was late, several follow at once, and none is left out. While the robot stands still they come in groups, each
@@ -17,9 +18,9 @@ import numpy as np
 import torch
 from geometry_msgs.msg import PoseStamped
 from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.time import Time
+from rclpy.timer import Timer
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -30,7 +31,7 @@ from visualization_msgs.msg import MarkerArray
 from eim_ros.kinematics.planar import planar_urdf
 from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
-from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.planar_simulator.messages import (
@@ -54,52 +55,68 @@ _AWAKE = 1.0  # [s] after the end of a motion, or a command, in which it is not 
 _STATE_QOS = QoSProfile(depth=1000)
 
 
-class PlanarSimulatorNode(Node):
+class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
     """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
 
     def __init__(self) -> None:
-        super().__init__("planar_simulator")
+        super().__init__("planar_simulator", PlanarSimulatorSettings, "simulation")
         torch.set_num_threads(1)  # tensors of ten numbers
-        self._node_settings = NodeSettings(self, PlanarSimulatorSettings)
-        settings = self.settings
-        start = settings.start_configuration()
-        self._simulator = PlanarSimulator(settings.arm(), settings.task(), settings.rate, start)
+        self._simulator = self._at_start()
         self._epoch = 0  # [ns] stamp of tick 0
         self._began = self._awake_until = 0.0  # [s] of the monotonic clock: tick 0, and since when nothing happened
         self._told: Any = None
+        self._shown: tuple[Any, Any] = None, None  # configuration and velocity of the last messages
+        self._state_message, self._tip_message = JointState(), PoseStamped()
         self._next_status = self._next_markers = 0
+        self._timer: Timer | None = None
         self._joint_states = self.create_publisher(JointState, "joint_states", _STATE_QOS)
         self._tip = self.create_publisher(PoseStamped, "tip_pose", _STATE_QOS)
         self._status = self.create_publisher(TaskStatus, "~/status", 100)
         self._markers = self.create_publisher(MarkerArray, "~/markers", 1)
         self._refused = self.create_publisher(String, "~/refused", 10)
         self._description = self.create_publisher(String, "robot_description", LATCHED_QOS)
-        self._clock = self.create_publisher(ClockMessage, "/clock", 10) if settings.publish_clock else None
-
-    @property
-    def settings(self) -> PlanarSimulatorSettings:
-        """Values of the parameters."""
-        return self._node_settings.current
-
-    def start(self) -> bool:
-        """Begin to tick."""
-        settings = self.settings
-        self._description.publish(String(data=planar_urdf(settings.n_links, settings.link_length)))
+        told = self.settings.publish_clock
+        self._clock_topic = self.create_publisher(ClockMessage, "/clock", 10) if told else None
         self.create_subscription(JointTrajectory, "joint_trajectory", self._receive, 10)
         self.create_service(Trigger, "~/reset", answered(self, self._reset))
         self.create_service(SetTask, "~/set_task", answered(self, self._set_task))
-        wall = Clock(clock_type=ClockType.SYSTEM_TIME).now().nanoseconds
-        self._epoch = 0 if settings.publish_clock else wall
-        self._began = time.monotonic()
+
+    def configure(self) -> None:
+        """Put the robot at its start, and describe it."""
+        settings = self.settings
+        self._simulator = self._at_start()
+        self._description.publish(String(data=planar_urdf(settings.n_links, settings.link_length)))
+        self.get_logger().info(f"configured: {settings.n_links} links at {settings.rate} Hz")
+
+    def activate(self) -> None:
+        """Let time begin, or go on."""
+        settings, simulator = self.settings, self._simulator
+        self._began = time.monotonic() - simulator.tick / (settings.rate * settings.speed)
+        if not settings.publish_clock:  # else its time is its own, and it stood still
+            wall = Clock(clock_type=ClockType.SYSTEM_TIME).now().nanoseconds
+            self._epoch = wall - simulator.tick * _NANOSECONDS // settings.rate
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = self.create_timer(self._period(), guarded(self, self._tick), clock=steady)
-        self.get_logger().info(f"simulating {settings.n_links} links at {settings.rate} Hz")
-        return True
 
-    def close(self) -> bool:
-        """Destroy the node."""
-        self.destroy_node()
-        return True
+    def deactivate(self) -> None:
+        """Let time stand still; the robot stops where it is."""
+        self._simulator.execute((), (), ())
+        if self._timer is not None:
+            self.destroy_timer(self._timer)
+            self._timer = None
+
+    def facts(self) -> dict[str, str]:
+        """Robot and time."""
+        simulator = self._simulator
+        return {
+            "links": str(self.settings.n_links),
+            "simulated time [s]": f"{simulator.time:.3f}",
+            "moving": str(simulator.outcome.moving).lower(),
+        }
+
+    def _at_start(self) -> PlanarSimulator:
+        settings = self.settings
+        return PlanarSimulator(settings.arm(), settings.task(), settings.rate, settings.start_configuration())
 
     # Time
 
@@ -121,7 +138,7 @@ class PlanarSimulatorNode(Node):
         if simulator.outcome.moving:
             self._awake_until = time.monotonic() + _AWAKE
         period = round(self._period() * _NANOSECONDS)
-        if self._timer.timer_period_ns != period:
+        if self._timer is not None and self._timer.timer_period_ns != period:
             self._timer.timer_period_ns = period
             self._timer.reset()
 
@@ -143,11 +160,9 @@ class PlanarSimulatorNode(Node):
     def _publish(self) -> None:
         settings, simulator = self.settings, self._simulator
         stamp = Time(nanoseconds=self._now()).to_msg()
-        if self._clock is not None:
-            self._clock.publish(ClockMessage(clock=stamp))
-        names = simulator.arm.joint_names
-        self._joint_states.publish(joint_state_message(names, simulator.q, simulator.velocity, stamp))
-        self._tip.publish(tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp))
+        if self._clock_topic is not None:
+            self._clock_topic.publish(ClockMessage(clock=stamp))
+        self._publish_state(stamp)
         outcome = simulator.outcome
         flags = (outcome.reached, outcome.collision, outcome.success, outcome.moving)
         if flags != self._told or simulator.tick >= self._next_status:
@@ -158,11 +173,24 @@ class PlanarSimulatorNode(Node):
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
             self._markers.publish(markers_message(simulator.points, outcome, simulator.task, stamp))
 
+    def _publish_state(self, stamp: Any) -> None:
+        simulator = self._simulator
+        is_at_rest = self._shown[0] is simulator.q and self._shown[1] is simulator.velocity
+        if not is_at_rest:  # else they are the same but for their stamps; to fill new ones takes long
+            self._shown = simulator.q, simulator.velocity
+            names = simulator.arm.joint_names
+            self._state_message = joint_state_message(names, simulator.q, simulator.velocity, stamp)
+            self._tip_message = tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp)
+        self._state_message.header.stamp = self._tip_message.header.stamp = stamp
+        self._joint_states.publish(self._state_message)
+        self._tip.publish(self._tip_message)
+
     # Topics and services
 
     def _receive(self, message: JointTrajectory) -> None:
         """Execute a trajectory, or say why not."""
         try:
+            self.check_active()
             self._wake()
             stamp = seconds(message.header.stamp)
             delay = stamp - 1e-9 * self._now() if stamp > 0.0 else 0.0

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
+from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.planar import PlanarArm, PlanarTask, folded, line_task, point_task
 from eim_ros.settings import Settings, option
 
@@ -58,7 +59,7 @@ class PlanarSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class PlanarSimulatorSettings(PlanarSettings):
+class PlanarSimulatorSettings(PlanarSettings, ManagedSettings):
     """What `planar_simulator` can be told."""
 
     rate: int = option(200, "Ticks per second of simulated time.", unit="Hz", minimum=1, maximum=10_000)

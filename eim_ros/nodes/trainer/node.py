@@ -1,7 +1,7 @@
-"""`Trainer`: a node whose action `~/train` learns a model from a data set, as `eim train` does, one at a time.
+"""`Trainer`: its action `~/train` learns a model from a data set, as `eim train` does, one at a time.
 
-Every training is a process of its own, see `training_process`. A goal is accepted unless another is under way; whatever
-is wrong with it is told by its result. Trainings go on when the client leaves.
+Every training is a process of its own, see `training_process`. A goal is accepted while the node is active, unless
+another is under way; whatever is wrong with it is told by its result. Trainings go on when the client leaves.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from pathlib import Path
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.node import Node
 
 from eim_ros.kinematics import robot_path
 from eim_ros.nodes.common.interfaces import Train
-from eim_ros.nodes.common.parameters import NodeSettings
+from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.trainer.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
@@ -28,32 +27,23 @@ from eim_ros.numerics.output_file import check_outputs
 __all__ = ["Trainer"]
 
 _PATIENCE = 0.05  # [s] between two looks at a training: how late a cancel is noticed
-_LONGEST_JOIN = 2.0  # [s]
 _LARGEST_SEED = 2**31
 _LARGEST_COUNT = 2**32 - 1  # what the message can carry
 
 
-class Trainer(Node):
+class Trainer(ManagedNode[TrainerSettings]):
     """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
 
     def __init__(self) -> None:
-        super().__init__("trainer")
-        self._node_settings = NodeSettings(self, TrainerSettings)
+        super().__init__("trainer", TrainerSettings, "training")
         self._lock = threading.Lock()
         self._busy = False
         self._idle = threading.Event()
         self._idle.set()
-        self._closing = threading.Event()
-        self._server: ActionServer | None = None
-
-    @property
-    def settings(self) -> TrainerSettings:
-        """Present values of the parameters."""
-        return self._node_settings.current
-
-    def start(self) -> bool:
-        """Open the action; it needs an executor of several threads, since a goal keeps one of them."""
-        self._server = ActionServer(
+        self._giving_up = threading.Event()
+        self._n_trained = self._n_failed = 0
+        self._phase = ""
+        self._server = ActionServer(  # needs an executor of several threads, since a goal keeps one of them
             self,
             Train,
             "~/train",
@@ -62,23 +52,36 @@ class Trainer(Node):
             cancel_callback=self._allow_cancel,
             callback_group=ReentrantCallbackGroup(),
         )
-        self.get_logger().info("ready to train")
-        return True
 
-    def close(self) -> bool:
-        """End a training that is under way and destroy the node; False when that takes too long."""
-        self._closing.set()
-        idle = self._idle.wait(_LONGEST_JOIN)
+    def activate(self) -> None:
+        """Accept goals."""
+        self._giving_up.clear()
+
+    def cleanup(self) -> None:
+        """End a training that is under way; one goes on while the node is merely inactive."""
+        self._giving_up.set()
+
+    def end(self, timeout: float) -> bool:
+        """End a training that is under way; False when that takes too long."""
+        self._giving_up.set()
+        idle = self._idle.wait(timeout)
         if idle:
-            if self._server is not None:
-                self._server.destroy()
-            self.destroy_node()
+            self._server.destroy()
         return idle
+
+    def facts(self) -> dict[str, str]:
+        """Trainings."""
+        return {
+            "training": self._phase if self._busy else "none",
+            "models written": str(self._n_trained),
+            "trainings without a model": str(self._n_failed),
+        }
 
     def _decide(self, goal: Train.Goal) -> GoalResponse:
         with self._lock:
-            if self._busy or self._closing.is_set():
-                self.get_logger().warning("goal rejected: a training is under way")
+            reason = self.inactivity or ("a training is under way" if self._busy else "")
+            if reason:
+                self.get_logger().warning(f"goal rejected: {reason}")
                 return GoalResponse.REJECT
             self._busy = True
             self._idle.clear()
@@ -98,6 +101,8 @@ class Trainer(Node):
             with self._lock:
                 self._busy = False
             self._idle.set()
+        self._n_trained += int(result.success)
+        self._n_failed += int(not result.success)
         if result.success:
             self.get_logger().info(f"wrote {result.model}: {result.status}")
         else:
@@ -105,7 +110,7 @@ class Trainer(Node):
         return result
 
     def _train(self, goal_handle: ServerGoalHandle) -> Train.Result:
-        began = time.monotonic()
+        began, self._phase = time.monotonic(), "starting"
         goal = goal_handle.request
         output = goal.output or self._fresh_name(goal.task or "ik", goal.algorithm or "eim")
         robot = robot_path(goal.robot) if goal.robot else None
@@ -125,9 +130,10 @@ class Trainer(Node):
         process = TrainingProcess(command, output)
         told = -1.0
         while not process.wait(_PATIENCE):
-            if goal_handle.is_cancel_requested or self._closing.is_set():
+            self._phase = process.progress.phase
+            if goal_handle.is_cancel_requested or self._giving_up.is_set():
                 process.end()
-                if self._closing.is_set():
+                if self._giving_up.is_set():
                     goal_handle.abort()
                     return _result(Outcome(False, "the node was ended"))
                 goal_handle.canceled()

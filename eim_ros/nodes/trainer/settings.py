@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.settings import Settings, option
+from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.settings import option
 
 __all__ = ["TrainerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainerSettings(Settings):
+class TrainerSettings(ManagedSettings):
     """What `trainer` can be told."""
 
     folder: str = option("models", "Folder of models whose goal gives no output.", read_only=False)

@@ -260,11 +260,11 @@ def test_bag_without_a_path_gets_a_name_with_the_time_in_the_folder_of_the_param
     assert all((path / "metadata.yaml").is_file() for path in paths)
 
 
-def test_recorder_with_autostart_records_without_a_request(
+def test_recorder_with_record_at_start_records_without_a_request(
     client: ClientNode, start_server: Callable[..., ServerProcess], robot: Robot, tmp_path: Path
 ) -> None:
     server = start_server(
-        "-r", "__node:=eager", node="demo_recorder", folder=tmp_path / "new", autostart=True, min_free_space=0
+        "-r", "__node:=eager", node="demo_recorder", folder=tmp_path / "new", record_at_start=True, min_free_space=0
     )
     server.wait_for_log("recording /joint_states")
     robot.wait_for_listener(server)
@@ -277,11 +277,11 @@ def test_recorder_with_autostart_records_without_a_request(
     assert positions(bag) == [3.0]
 
 
-def test_autostart_that_cannot_record_ends_the_start_with_a_reason(
+def test_recorder_that_cannot_record_at_start_ends_the_start_with_a_reason(
     start_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    server = start_server(node="demo_recorder", folder=tmp_path / "file", autostart=True, min_free_space=0)
+    server = start_server(node="demo_recorder", folder=tmp_path / "file", record_at_start=True, min_free_space=0)
     assert server.wait() == 1, server.log
     assert "cannot make the folder" in server.log
 

@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger
 
+from eim_ros.nodes.planar_simulator.messages import seconds
 from eim_ros.nodes.planar_simulator.settings import PlanarSettings
 
 Start = Callable[..., ServerProcess]
@@ -49,7 +50,7 @@ def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
     start_server: Start, started: Started, client: ClientNode
 ) -> None:
     robot = started("/expert")
-    given = {**SMALL, "n_motions": 3, "autostart": False, "pause": 0.0, "speed_share": 0.9}
+    given = {**SMALL, "n_motions": 3, "show_at_start": False, "pause": 0.05, "speed_share": 0.9}
     demonstrator = start_server("-r", "__ns:=/expert", node="demonstrator", **given)
     shown: list[int] = []
     latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -63,6 +64,8 @@ def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
     assert "already" in again.message
     robot.hear(lambda: shown and shown[-1] == 3, f"three motions; {demonstrator.log}", 120.0)
     robot.hear(lambda: "done" in demonstrator.log, "the end")
+    ended = seconds(robot.statuses[-1].header.stamp)  # 200 joint states a second may be read later than the rest
+    robot.hear(lambda: seconds(robot.states[-1].header.stamp) >= ended, "joint states until then")
     assert shown == [0, 1, 2, 3]
     assert "3 of 3 motions succeeded" in demonstrator.log
     assert not robot.refusals

@@ -243,6 +243,6 @@ def test_bad_parameter_ends_the_start_with_a_reason(
     ("name", "kind"), [("planar_simulator", PlanarSimulatorSettings), ("demonstrator", DemonstratorSettings)]
 )
 def test_parameter_file_holds_the_defaults(name: str, kind: type[Settings]) -> None:
-    values = read_yaml(share_path("config/planar.yaml"))[f"/**/{name}"]["ros__parameters"]
+    values = read_yaml(share_path(f"config/{name}.yaml"))["/**"]["ros__parameters"]
     assert kind.from_mapping(values) == kind()
     assert set(values) == {field.name for field in dataclasses.fields(kind)}

@@ -1,0 +1,159 @@
+"""Launch files, each run by real `launch`: all that they start is active, comes back when killed, and ends by Ctrl-C.
+
+Only where `launch` is: it comes with ROS 2 and not from PyPI.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nodes.client_node import NODE, ClientNode
+from nodes.launching.launch_process import LaunchProcess
+from rcl_interfaces.srv import GetParameters
+from rclpy.parameter import parameter_value_to_python
+
+from eim_ros.nodes.__main__ import NODES
+
+pytest.importorskip("launch_ros", reason="launch comes with ROS 2, not from PyPI")
+
+FOLDER = Path(__file__).resolve().parents[3] / "launch"
+FILES = {  # what each starts, with arguments by which it starts all that it can
+    "ik_server": (("ik_server",), ("robot:=planar3",)),
+    "motion_prior": (("motion_prior_server",), ()),
+    "trainer": (("trainer",), ()),
+    "record": (("demo_recorder", "fk_collector"), ("collect:=true", "robot:=planar3")),
+    "planar_demo": (("planar_simulator", "demo_recorder", "demonstrator", "trainer"), ()),
+}
+OF_ALL = {"namespace", "params_file", "autostart", "respawn", "respawn_delay", "use_sim_time", "log_level"}
+
+Start = Callable[..., LaunchProcess]
+
+
+def load(name: str) -> Any:
+    """The description of a launch file."""
+    sources = importlib.import_module("launch.launch_description_sources")
+    return sources.get_launch_description_from_python_launch_file(str(FOLDER / f"{name}.launch.py"))
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the package is installed: executables, as CMake makes them, and the mark of the index."""
+    folder: Path = tmp_path_factory.mktemp("prefix")
+    (folder / "lib/eim_ros").mkdir(parents=True)
+    for name in NODES:
+        path = folder / "lib/eim_ros" / name
+        lines = ("import sys", "from eim_ros.nodes.__main__ import main", "sys.exit(main())")
+        path.write_text("\n".join([f"#!{sys.executable}", *lines, ""]))
+        path.chmod(0o755)
+    marks = folder / "share/ament_index/resource_index/packages"
+    marks.mkdir(parents=True)
+    (marks / "eim_ros").touch()
+    return folder
+
+
+@pytest.fixture
+def start(prefix: Path, tmp_path: Path) -> Iterator[Start]:
+    launches: list[LaunchProcess] = []
+
+    def start(name: str, *arguments: str) -> LaunchProcess:
+        log = tmp_path / f"{len(launches)}.log"
+        launches.append(LaunchProcess(FOLDER / f"{name}.launch.py", log, prefix, arguments))
+        return launches[-1]
+
+    yield start
+    for launch in launches:
+        launch.kill()
+
+
+def parameters(client: ClientNode, launch: LaunchProcess, node: str, *names: str) -> list[Any]:
+    answer = client.call(launch, GetParameters, f"{node}/get_parameters", GetParameters.Request(names=list(names)))
+    return [parameter_value_to_python(value) for value in answer.values]
+
+
+def is_gone(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return False
+    return True
+
+
+def test_every_launch_file_is_tried() -> None:
+    assert {path.name.removesuffix(".launch.py") for path in FOLDER.glob("*.launch.py")} == set(FILES)
+    assert {node for nodes, _ in FILES.values() for node in nodes} == set(NODES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_launch_file_has_the_arguments_of_all_and_names_for_its_nodes(name: str) -> None:
+    arguments = {argument.name: argument for argument in load(name).get_launch_arguments()}
+    assert set(arguments) >= OF_ALL
+    assert all(argument.description for argument in arguments.values())
+    assert len([word for word in arguments if word == "name" or word.endswith("_name")]) >= len(FILES[name][0])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nodes_are_active_come_back_when_killed_and_end_by_one_interrupt(
+    client: ClientNode, start: Start, name: str
+) -> None:
+    client.waits_for_start = False
+    executables, arguments = FILES[name]
+    launch = start(name, f"namespace:=/{name}", "respawn:=true", "respawn_delay:=0.1", *arguments)
+    for executable in executables:
+        launch.wait_for(lambda node=executable: f"{name}.{node}]: serving" in launch.log, f"{executable} that serves")
+        assert client.state(launch, f"/{name}/{executable}") == "active"
+    victim = executables[0]
+    os.kill(launch.pids(victim)[0], signal.SIGKILL)
+    launch.wait_for(lambda: launch.log.count(f"{name}.{victim}]: serving") == 2, f"second {victim}")
+    assert client.state(launch, f"/{name}/{victim}") == "active"
+    pids = [launch.pids(executable)[-1] for executable in executables]
+    assert launch.interrupt() == 0, launch.log
+    assert all(map(is_gone, pids))
+    assert "Traceback" not in launch.log
+    finished = launch.log.count("process has finished cleanly")
+    assert finished == len(executables), launch.log
+    assert "escalating" not in launch.log
+
+
+def test_arguments_reach_the_node(client: ClientNode, start: Start, tmp_path: Path) -> None:
+    client.waits_for_start = False
+    (tmp_path / "own.yaml").write_text("/**:\n  ros__parameters:\n    max_samples: 7\n    tip_link: link_2\n")
+    launch = start(
+        *("ik_server", "namespace:=left", "name:=solver", f"params_file:={tmp_path / 'own.yaml'}"),
+        *("model:=none", "robot:=planar3", "autostart:=false", "use_sim_time:=true", "log_level:=debug"),
+    )
+    node = "/left/solver"
+    assert client.state(launch, node) == "unconfigured"
+    wanted = {"max_samples": 7, "tip_link": "link_2", "model": "none", "robot": "planar3", "autostart": False}
+    wanted |= {"use_sim_time": True, "use_robot_description_topic": False}
+    assert parameters(client, launch, node, *wanted) == list(wanted.values())
+    assert client.change_state(launch, "configure", node), launch.log
+    assert parameters(client, launch, node, "chain.tip_link") == ["link_2"]
+    assert launch.interrupt() == 0, launch.log
+
+
+def test_robot_comes_from_the_topic_that_another_launch_file_describes_it_on(client: ClientNode, start: Start) -> None:
+    client.waits_for_start = False
+    topic = "robot_description_topic:=/planar/urdf"
+    demo = start("planar_demo", "namespace:=/planar", topic)
+    demo.wait_for(lambda: "planar_simulator]: serving" in demo.log, "simulator")
+    launch = start("ik_server", "model:=none", topic)
+    launch.wait_for(lambda: "ik_server]: serving" in launch.log, "server of the simulated robot")
+    assert len(parameters(client, launch, NODE, "chain.joint_names")[0]) == 10
+    assert (demo.interrupt(), launch.interrupt()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [("respawn:=perhaps", "respawn must be true or false"), ("respawn_delay:=-1", "must be a time in seconds")],
+)
+def test_bad_argument_is_named(start: Start, argument: str, reason: str) -> None:
+    launch = start("trainer", argument)
+    assert launch.wait() != 0
+    assert reason in launch.log
