@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
@@ -58,7 +59,9 @@ def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
     ElementTree.SubElement(joint, "child", link=name)
     xyz, rpy = (" ".join(map(repr, values)) for values in (pose[:3, 3].tolist(), _roll_pitch_yaw(pose)))
     ElementTree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
-    return Robot.from_urdf(ElementTree.tostring(description, encoding="unicode"), robot.base_link, name)
+    text = ElementTree.tostring(description, encoding="unicode")
+    carrying = Robot.from_urdf(text, robot.base_link, name, robot.collision)
+    return dataclasses.replace(carrying, folder=robot.folder)
 
 
 def _roll_pitch_yaw(pose: FloatArray) -> list[float]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ik.arms import ARMS, arm_of
 
 from eim_ros.errors import PoseError
 from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.pose import rotations_from
 from eim_ros.kinematics.tool import tool_from, with_tool
 
@@ -35,6 +39,13 @@ def test_robot_with_a_tool_can_be_rebuilt_and_given_another() -> None:
     longer = with_tool(robot, tool)
     q = np.zeros(7)
     np.testing.assert_allclose(longer.forward(q), arm_of("panda").forward(q) @ tool @ tool, atol=1e-12)
+
+
+def test_robot_with_a_tool_finds_its_meshes_as_before() -> None:
+    options = CollisionOptions(package_paths=("packages",))
+    robot = dataclasses.replace(arm_of("panda"), collision=options, folder=Path("urdf"))
+    carrying = with_tool(robot, pose_from([0.0, 0.0, 0.1]))
+    assert (carrying.collision, carrying.folder) == (options, Path("urdf"))
 
 
 def test_numbers_of_a_tool_are_a_position_with_or_without_a_quaternion() -> None:
