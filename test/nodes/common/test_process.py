@@ -107,7 +107,8 @@ def test_model_for_another_robot_ends_the_start_with_a_reason(start_server: Star
     server = start_server(robot="panda")
     assert server.wait() == 1, server.log
     assert "cannot configure" in server.log
-    assert "does not fit the robot given" in server.log
+    assert "was trained for robot 'iiwa14'" in server.log
+    assert "the axis of joint 2 'panda_joint2' is off by" in server.log
     assert not has_traceback(server), server.log
 
 
