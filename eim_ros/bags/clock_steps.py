@@ -2,7 +2,8 @@
 
 The difference of stamp and arrival is the delay of a message and the offset of two clocks. Delays vary, and those of
 messages that had to wait return to what they were; a step of a clock stays. So where the difference changes at once,
-and its medians before and after differ by as much, a clock was set.
+and its medians before and after differ by as much, a clock was set. Messages of before that come after it, as those of
+another publisher or out of order, keep their times.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
             continue
         step = int(np.median(after) - np.median(before))
         if abs(step) > SMALLEST and abs(int(offset[row] - offset[row - 1]) - step) <= ALIKE * abs(step):
-            mended[row:] -= step
-            offset[row:] -= step
+            changed = np.arange(len(stamp)) >= row
+            changed[row:last] = np.abs(after - np.median(before)) > np.abs(after - np.median(after))
+            mended[changed] -= step
+            offset[changed] -= step
             steps.append(step)
     return mended, steps

@@ -23,6 +23,7 @@ from rclpy.qos import QoSProfile
 from rclpy.service import Service
 
 from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.undiscovered_client import send_to_undiscovered, watch_for_undiscovered
 
 __all__ = ["Exchange", "create_deferred_service", "defer", "send"]
 
@@ -56,6 +57,7 @@ def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
     def wrap(request: Any, response: Any) -> Exchange:
         return Exchange(request, response, time.monotonic(), _unsent)
 
+    watch_for_undiscovered()
     service_type, depth = service.srv_type, service.qos_profile.depth
     send_now = service.send_response
     lock = threading.Lock()  # rcl does not promise that two threads may send through one service
@@ -65,7 +67,7 @@ def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
             with lock:
                 send_now(exchange.response, header)
 
-        exchange.send = send
+        exchange.send = lambda: send_to_undiscovered(send)
         exchange.received = exchange.arrival - _unread_time(header)
         exchange.number = int(header.request_id.sequence_number)
         receive(exchange)
