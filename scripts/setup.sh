@@ -151,6 +151,6 @@ requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/d
 step venv "$identity" make_venv
 step requirements "$requirements" install_requirements
 [[ $ros != wheels ]] || step tf2_msgs "$requirements $(hash cmake/tf2_msgs)" build_tf2_messages
-step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml msg srv action)" build_interfaces
+step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml setup.py msg srv action)" build_interfaces
 step package "$requirements $(hash setup.py config urdf eim_ros/__init__.py) $(sources_hash)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers

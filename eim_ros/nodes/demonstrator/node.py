@@ -33,6 +33,7 @@ from eim_ros.planar.motions import Motion, MotionConfig, draw_motions
 __all__ = ["Demonstrator"]
 
 _PERIOD = 0.02  # [s] between two looks at what is to be done next
+_WAITING_PERIOD = 0.25  # [s] the same while a service of another node is not there
 _PATIENCE = 10.0  # [s] for an answer, and for a motion to begin and to end beyond its duration
 _BATCH = 50  # motions planned at a time: the first ones are shown soon
 
@@ -48,6 +49,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._generator = torch.Generator().manual_seed(settings.random_seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
+        self._waiting = PeriodicWork(self, {self._go_on: _WAITING_PERIOD})  # in its place, until a service is there
         self._person: Person | None = None
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None
@@ -116,6 +118,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
     def _finish(self) -> None:
         self._work = None
         self._showing.stop()
+        self._waiting.stop()
 
     def _go_on(self) -> None:
         if self._work is None:
@@ -200,8 +203,12 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         """Call a service once it is there; the value of the coroutine is its answer."""
         if not client.service_is_ready():
             self.get_logger().info(f"waiting for {client.srv_name}")
+            self._showing.stop()
+            self._waiting.start()
             while not client.service_is_ready():
                 yield
+            self._waiting.stop()
+            self._showing.start()
         future = client.call_async(request)
         latest = time.monotonic() + _PATIENCE
         while not future.done():

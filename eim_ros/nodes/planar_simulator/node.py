@@ -171,7 +171,8 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
             self._status.publish(status_message(outcome, stamp))
         if simulator.tick >= self._next_markers:
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
-            self._markers.publish(markers_message(simulator.points, outcome, simulator.task, stamp))
+            if self._markers.get_subscription_count():  # they are for pictures: without anybody who looks, for nobody
+                self._markers.publish(markers_message(simulator.points, outcome, simulator.task, stamp))
 
     def _publish_state(self, stamp: Any) -> None:
         simulator = self._simulator
