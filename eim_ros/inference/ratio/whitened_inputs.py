@@ -81,4 +81,5 @@ def _spectrum(inputs: StandardisedInputs, context: Tensor, sample: Tensor) -> tu
     columns = inputs(context, sample, 0)
     correlation = columns.mT @ columns / len(columns)
     constant = torch.diagonal(correlation) == 0.0
-    return torch.linalg.eigh(correlation + torch.diag(constant.to(correlation)))
+    eigenvalues, axes = torch.linalg.eigh(correlation + torch.diag(constant.to(correlation)))
+    return eigenvalues, axes
