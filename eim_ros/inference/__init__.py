@@ -20,6 +20,7 @@ from eim_ros.inference.ratio import (
     RatioConfig,
     RatioInputs,
     StandardisedInputs,
+    WhitenedInputs,
 )
 from eim_ros.inference.run import Checkpoint, FitResult, History, LoopResult, State, run, run_loop
 from eim_ros.inference.training_data import Pairs
@@ -51,6 +52,7 @@ __all__ = [
     "State",
     "TruncatedEM",
     "TruncatedEMConfig",
+    "WhitenedInputs",
     "run",
     "run_loop",
 ]

@@ -25,7 +25,8 @@ from eim_ros.inference.eim.iteration import EIMIteration, EIMState
 from eim_ros.inference.eim.start import start_of
 from eim_ros.inference.learner_arguments import checked_seed, configuration, generator_from
 from eim_ros.inference.ratio.choice import data_density, density_ratio
-from eim_ros.inference.ratio.inputs import RatioInputs, StandardisedInputs
+from eim_ros.inference.ratio.inputs import RatioInputs
+from eim_ros.inference.ratio.whitened_inputs import default_inputs
 from eim_ros.inference.run import Checkpoint, FitResult, run
 from eim_ros.inference.starts.reference_start import closest_start
 from eim_ros.inference.training_data import checked_data, checked_start
@@ -41,7 +42,8 @@ class EIM:
     ----------
     config : EIMConfig, optional
     inputs : RatioInputs, optional
-        Inputs of the density ratio estimator; standardised samples and contexts if missing.
+        Inputs of the density ratio estimator; standardised samples and contexts if missing, whitened ones where they
+        nearly repeat each other.
     seed : int
         Of the randomness of fits that are given no generator.
     **settings
@@ -101,7 +103,7 @@ class EIM:
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
         first, start = start_of(self.config, given, shuffled, generator)
         _check_adaptation(self.config, start)
-        inputs = self.inputs or StandardisedInputs.from_data(shuffled.context, shuffled.sample)
+        inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
         most = max(start.n_components, self.config.max_components if self.config.add_every > 0 else 0)
         reference = data_density(self.config, start.n_components, inputs, shuffled, generator, first, most)
         if given is None and reference is not None and self.config.is_linear:

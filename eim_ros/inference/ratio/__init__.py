@@ -4,6 +4,7 @@ from eim_ros.inference.ratio.density_ratio import DensityRatio, RatioConfig
 from eim_ros.inference.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs
 from eim_ros.inference.ratio.network_ratio import NetworkRatio
 from eim_ros.inference.ratio.plug_in_ratio import PlugInRatio
+from eim_ros.inference.ratio.whitened_inputs import WhitenedInputs
 
 __all__ = [
     "DensityRatio",
@@ -13,4 +14,5 @@ __all__ = [
     "RatioConfig",
     "RatioInputs",
     "StandardisedInputs",
+    "WhitenedInputs",
 ]

@@ -116,7 +116,7 @@ class RatioConfig(ReferenceConfig, AuxiliaryConfig):
     validation_share: float = option(0.1, "share of the pairs held out; 0: no early stopping", minimum=0.0, maximum=0.5)
     evidence: float = option(
         2.0,
-        "a residual network is used where it lowers the held-out loss by so many standard errors",
+        "a network is used where it lowers the held-out loss by so many standard errors",
         minimum=0.0,
     )
 

@@ -4,8 +4,11 @@ phi = network, or phi = plug-in + network: the network's last layer starts at ze
 Bregman family, the binary cross entropy by default, see `RatioTraining`.
 
 The plug-in density does not change from iteration to iteration and neither does what it misses, log p - log p_hat: on
-top of it the network learns a fixed function. Where this does not lower the held-out loss by more than its standard
-error, it has learnt noise, and the plug-in ratio is used without it.
+top of it the network learns a fixed function.
+
+Where the network does not lower the held-out loss by more than its standard error, it has learnt noise. Then the
+plug-in ratio is used without it; a network alone says nothing, phi = 0, and the model stays where it is: it is as close
+to the data as they can tell. With nothing held out there is no telling, and the network is used as it is.
 """
 
 from __future__ import annotations
@@ -68,7 +71,7 @@ class NetworkRatio:
         judges = held_out if n_training < len(data) else None
         resting = self._idle >= TRIALS and iteration % REST != 0
         rejected = not resting and self.training.train(positive[fitted], negative[fitted], judges, generator)
-        self._idle = 0 if self.base is None or self._helps(*held_out) else self._idle + 1
+        self._idle = 0 if judges is None and self.base is None or self._helps(*held_out) else self._idle + 1
         phi_p, phi_q = (self.training.phi(part) if self._used else part.base for part in held_out)
         error = 0.0
         if self.base is not None:

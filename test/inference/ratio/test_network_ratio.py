@@ -56,6 +56,21 @@ def test_classes_that_cannot_be_told_apart_leave_the_loss_at_log_two():
     assert abs(report.ratio_kl) < 0.1
 
 
+def test_network_alone_says_nothing_where_held_out_pairs_cannot_be_told_apart():
+    data = samples(1000, MODEL)
+    ratio = network(data, evidence=2.0)
+    report = ratio.fit(data, MODEL, 0, generator_of(6))
+    assert report.collapsed and not report.network_used  # no update is based on it
+    assert (ratio.log_ratio(data.context, data.sample) == 0.0).all()
+    assert (ratio.gradient(data.context, data.sample) == 0.0).all()
+
+
+def test_network_alone_is_used_where_held_out_pairs_tell_the_classes_apart():
+    data = samples(2000)
+    report = network(data, evidence=2.0).fit(data, MODEL, 0, generator_of(6))
+    assert report.network_used and report.loss < math.log(2.0)
+
+
 @pytest.mark.parametrize("constant", [0.1, math.nan])
 def test_network_that_says_nothing_is_reported_as_collapsed(constant):
     data = samples(500)
