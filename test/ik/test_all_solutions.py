@@ -245,7 +245,7 @@ def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str
     ("name", "joints"), [("panda", [4, 5, 6, 7]), ("iiwa14", [1, 2, 3, 5, 6, 7])], ids=["panda", "iiwa14"]
 )
 def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joints: list[int]) -> None:
-    """But joint 4 of the iiwa: it alone decides how far the wrist is from the shoulder, so most poses have none."""
+    """But joint 4 of the iiwa: it alone decides how far the wrist is from the shoulder; most poses have no solution."""
     robot, oracle = arm_and_oracle(name)
     rng = np.random.default_rng(0)
     held = [j + 1 for j in range(7) if robot.closed_form_holding(j) is not None]
