@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +59,8 @@ def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
     ElementTree.SubElement(joint, "child", link=name)
     xyz, rpy = (" ".join(map(repr, values)) for values in (pose[:3, 3].tolist(), _roll_pitch_yaw(pose)))
     ElementTree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
-    return Robot.from_urdf(ElementTree.tostring(description, encoding="unicode"), robot.base_link, name)
+    tipped = Robot.from_urdf(ElementTree.tostring(description, encoding="unicode"), robot.base_link, name)
+    return replace(tipped, collision=robot.collision, folder=robot.folder)
 
 
 def _roll_pitch_yaw(pose: FloatArray) -> list[float]:
