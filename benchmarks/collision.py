@@ -140,11 +140,15 @@ def main() -> None:
     plain = Robot.load(args.robot)
     rows = plain.sample_configurations(args.rows, rng)
     worlds = scenes(rng)
-    lines = [
-        f"{args.robot}, {args.rows} configurations, seed {args.random_seed}; {processor()}; load {load_average()}",
-        versions(["pin", "coal", "numpy"]), "",
-        f"us per check, k checks per s, first check ms, colliding %; meshes of {TRIANGLES} triangles a link", "",
-    ]  # fmt: skip
+    lines: list[str] = []
+
+    def tell(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    tell(f"{args.robot}, {args.rows} configurations, seed {args.random_seed}; {processor()}; load {load_average()}")
+    tell(versions(["pin", "coal", "numpy"]) + "\n")
+    tell(f"us per check, k checks per s, first check ms, colliding %; meshes of {TRIANGLES} triangles a link\n")
     with tempfile.TemporaryDirectory() as folder:
         exact = meshed(plain, Path(folder))
         robots = {"capsules": plain, "hulls": replace(exact, collision=CollisionOptions("hulls")), "meshes": exact}
@@ -152,17 +156,17 @@ def main() -> None:
         for name, robot in robots.items():
             began = time.process_time()
             models[name] = CollisionModel(robot)
-            lines.append(f"{name}: read and prepared in {time.process_time() - began:.2f} s")
-        lines += ["", f"{'':26}" + "".join(f"{name:>32}" for name in robots)]
+            tell(f"{name}: read and prepared in {time.process_time() - began:.2f} s")
+        tell(f"\n{'':26}" + "".join(f"{name:>32}" for name in robots))
         for what, obstacles in worlds.items():
             cells = []
             for model in models.values():
                 first, each, share = check_times(model, obstacles, rows)
                 cells.append(f"{1e6 * each:8.1f} {1e-3 / each:7.1f} {1e3 * first:8.1f} {100.0 * share:5.1f}")
-            lines.append(f"{what:26}" + "".join(f"{cell:>32}" for cell in cells))
+            tell(f"{what:26}" + "".join(f"{cell:>32}" for cell in cells))
         poses = plain.forward(plain.sample_configurations(10 * POSES, rng))
         poses = poses[poses[:, 0, 3] > 0.3][:POSES]  # in front of the arm, where the shelf is
-        lines += ["", "sample(pose, 100): ms a call, share of calls with 100", ""]
+        tell("\nsample(pose, 100): ms a call, share of calls with 100\n")
         asked = {"nothing": None, "itself": Constraints(self_collision=True)}
         asked |= {what: Constraints(self_collision=True, obstacles=worlds[what]) for what in worlds if what != "itself"}
         for what, constraints in asked.items():
@@ -170,11 +174,9 @@ def main() -> None:
             for robot in robots.values():
                 seconds, share = sample_times(robot, constraints, poses)
                 cells.append(f"{1e3 * seconds:8.1f} {100.0 * share:4.0f} %")
-            lines.append(f"{what:26}" + "".join(f"{cell:>32}" for cell in cells))
-    text = "\n".join(lines) + "\n"
-    print(text, end="")
+            tell(f"{what:26}" + "".join(f"{cell:>32}" for cell in cells))
     if args.output is not None:
-        args.output.write_text(text, encoding="utf-8")
+        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

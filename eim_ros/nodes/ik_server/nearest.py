@@ -34,6 +34,7 @@ FloatArray = npt.NDArray[np.float64]
 
 NEAREST_SAMPLES = 64  # solutions of which the nearest is returned
 
+
 @dataclass(frozen=True, eq=False)
 class NearestRequest:
     """What is asked for.
