@@ -26,6 +26,7 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   msg/PositionIKRequest.msg
   msg/RecorderStatus.msg
   msg/RobotState.msg
+  msg/SceneObstacles.msg
   msg/TaskStatus.msg
   msg/ViaPoint.msg
   srv/ConditionMotion.srv

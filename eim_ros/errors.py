@@ -15,6 +15,7 @@ __all__ = [
     "DistributionError",
     "EimError",
     "JointStateError",
+    "MeshError",
     "ModelFileError",
     "PoseError",
     "RobotError",
@@ -60,6 +61,10 @@ class ModelFileError(EimError):
 
 class RobotError(EimError):
     """A robot description cannot be read, or is no serial chain between base and tip."""
+
+
+class MeshError(RobotError):
+    """A mesh of a robot's description, or of an obstacle, is not there or cannot be read."""
 
 
 class PoseError(EimError):

@@ -17,7 +17,8 @@ REQUEST = """
     float64 timeout; float64 position_tolerance; float64 orientation_tolerance; bool position_only; bool refine;
     bool distinct; float64[] tolerances; string[] limited_joints; float64[] lower_limits; float64[] upper_limits;
     sensor_msgs/JointState fixed_joints; bool avoid_self_collision; shape_msgs/SolidPrimitive[] obstacles;
-    geometry_msgs/Pose[] obstacle_poses; sensor_msgs/JointState posture; float64[] posture_weights; float64 explore"""
+    geometry_msgs/Pose[] obstacle_poses; sensor_msgs/JointState posture; float64[] posture_weights; float64 explore;
+    SceneObstacles scene; float64 clearance"""
 RESPONSE = """
     int32 error_code; string message; string[] joint_names; uint32 n; float64[] positions; float64[] log_prob;
     float64[] position_error; float64[] orientation_error; bool[] valid; uint32[] expert; float64 elapsed"""

@@ -127,7 +127,7 @@ def sample_path(
     first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
     if not (is_number(largest_step) and largest_step > 0.0):
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
-    fitted = first.fitted(sampler.robot, sampler.context_kind)
+    fitted = sampler.fitted(first)
     goals = [Goal.of(sampler.robot, replace(fitted, pose=pose)) for pose in wanted]
     search = PathSearch(
         sampler, goals, largest_step, np.random.default_rng(random_seed), first.n, began + first.timeout

@@ -11,6 +11,8 @@ import contextlib
 import copy
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, RobotError
 from eim_ros.ik.all_solutions import all_solutions
+from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
 from eim_ros.ik.outcome import Finding, outcome_of
@@ -29,7 +32,7 @@ from eim_ros.ik.request import SampleOptions, SampleRequest
 from eim_ros.ik.samples import GivenDensity, Samples
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
 from eim_ros.ik.selection import distinct_rows
-from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.kinematics import CollisionOptions, Obstacle, Robot, context_from_pose
 from eim_ros.kinematics.agreement import Placement
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import check_pose
@@ -73,6 +76,7 @@ class Sampler:
         self.robot = robot
         self._placement = placement
         self._with_tools = OrderedDict[bytes, Sampler]()
+        self._obstacles: Sequence[Obstacle] = ()
 
     @classmethod
     def of(cls, robot: Robot | str | Path, base: str | None = None, tip: str | None = None) -> Sampler:
@@ -125,6 +129,35 @@ class Sampler:
                 self._with_tools.popitem(last=False)
         return sampler
 
+    def with_collision(self, options: CollisionOptions) -> Sampler:
+        """The same of a robot whose collision shapes are read in another way."""
+        sampler = copy.copy(self)
+        sampler.robot = replace(self.robot, collision=options)
+        sampler._with_tools = OrderedDict()
+        return sampler
+
+    def among(self, obstacles: Sequence[Obstacle]) -> Sampler:
+        """The same among obstacles, which every request is to avoid beside its own.
+
+        Parameters
+        ----------
+        obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
+            In the base frame; in place of those that there were.
+        """
+        sampler = copy.copy(self)
+        sampler._obstacles = Constraints(obstacles=tuple(obstacles)).obstacles
+        sampler._with_tools = OrderedDict()
+        return sampler
+
+    def fitted(self, request: SampleRequest) -> SampleRequest:
+        """A request that was checked for the robot, with the obstacles that it is among."""
+        fitted = request.fitted(self.robot, self.context_kind)
+        if not self._obstacles:
+            return fitted
+        constraints = fitted.constraints or Constraints()
+        beside = replace(constraints, obstacles=(*constraints.obstacles, *self._obstacles))
+        return replace(fitted, constraints=beside)
+
     @property
     def n_experts(self) -> int:
         return int(self._proposal.n_experts)
@@ -175,7 +208,7 @@ class Sampler:
     def answer(self, request: SampleRequest) -> Samples:
         """As `sample`, of a request; its timeout counts from here."""
         started = time.perf_counter()
-        wanted = request.fitted(self.robot, self.context_kind)
+        wanted = self.fitted(request)
         ranking = self._ranking(wanted)
         goal = Goal.of(self.robot, wanted)
         contexts = self._contexts(goal, wanted.random_seed)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConstraintError, EimError, RobotError
+from eim_ros.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.kinematics.chain import PRISMATIC, TRANSLATION
 from eim_ros.kinematics.collision_options import disabled_pairs
 from eim_ros.kinematics.collision_scene import CollisionScene
@@ -54,7 +54,7 @@ class CollisionModel:
     Raises
     ------
     RobotError
-        If a shape is malformed, a mesh is not there or cannot be read, or the SRDF is none.
+        If a shape is malformed, or the SRDF is none; `MeshError` if a mesh is not there or cannot be read.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -137,8 +137,8 @@ class CollisionModel:
     def _checked_pairs(self) -> list[Pair]:
         """Pairs of shapes by the rule above."""
         bodies, names = self._shapes.bodies, self._shapes.names
-        if self.robot.collision.srdf.strip():
-            is_disabled = disabled_pairs(self.robot.collision.srdf)
+        is_disabled = disabled_pairs(self.robot.collision.srdf)
+        if is_disabled is not None:
             every = [(a, b) for a in range(len(bodies)) for b in range(len(bodies)) if bodies[a] < bodies[b]]
             return [(a, b) for a, b in every if not is_disabled(names[a], names[b])]
         present = sorted(set(bodies))
@@ -212,5 +212,7 @@ def _mesh(robot: Robot, link: str, filename: str, scale: tuple[float, ...]) -> M
     try:
         path = find_mesh(filename, robot.folder, robot.collision.package_paths)
         return Mesh(np.eye(4), *read_mesh(path, scale), convex=robot.collision.meshes == "hulls")
+    except MeshError as error:
+        raise MeshError(f"a collision shape of link {link!r}: {error}", link) from error
     except EimError as error:
         raise RobotError(f"a collision shape of link {link!r}: {error}", link) from error

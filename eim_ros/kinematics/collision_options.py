@@ -25,8 +25,8 @@ class CollisionOptions:
     package_paths : sequence of str or Path
         Folders with packages, or of packages, in which meshes are looked for before those of the environment.
     srdf : str
-        Text of an SRDF: pairs of links are checked but those that it disables. Empty: but neighbours in the chain, and
-        those that collide almost always.
+        Text of an SRDF: pairs of links are checked but those that it disables. Empty, or where it disables none: but
+        neighbours in the chain, and those that collide almost always.
     """
 
     meshes: str = "exact"
@@ -42,8 +42,8 @@ class CollisionOptions:
             raise RobotError("srdf must be the text of an SRDF", self.srdf)
 
 
-def disabled_pairs(srdf: str) -> Callable[[str, str], bool]:
-    """Tells whether an SRDF disables the collisions of two links.
+def disabled_pairs(srdf: str) -> Callable[[str, str], bool] | None:
+    """Tells whether an SRDF disables the collisions of two links; None of an SRDF that disables none at all.
 
     Raises
     ------
@@ -51,13 +51,15 @@ def disabled_pairs(srdf: str) -> Callable[[str, str], bool]:
         If it is no SRDF.
     """
     try:
-        root = ElementTree.fromstring(srdf.strip())
+        root = ElementTree.fromstring(srdf.strip() or "<robot/>")
     except (ElementTree.ParseError, ValueError) as error:
         raise RobotError(f"the SRDF is no well-formed XML: {error}", srdf[:200]) from error
     disabled, enabled = (
         {frozenset((pair.get("link1", ""), pair.get("link2", ""))) for pair in root.findall(f"{kind}_collisions")}
         for kind in ("disable", "enable")
     )
+    if root.find("disable_collisions") is None and root.find("disable_default_collisions") is None:
+        return None
     silent = {link.get("link", "") for link in root.findall("disable_default_collisions")}
 
     def is_disabled(first: str, second: str) -> bool:

@@ -60,13 +60,17 @@ def extremes(points: FloatArray) -> FloatArray:
 
 def parts(vertices: FloatArray, faces: IntArray) -> list[FloatArray]:
     """Vertices of each connected part of a surface; vertices at the same place are one."""
-    from scipy.sparse import coo_matrix  # deferred: a slow import
-    from scipy.sparse.csgraph import connected_components
-
     places, of_vertex = np.unique(vertices, axis=0, return_inverse=True)
     corners = of_vertex.reshape(-1)[faces]
-    edges = np.concatenate([corners[:, :2], corners[:, 1:]])
-    graph = coo_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(len(places), len(places)))
-    labels = connected_components(graph, directed=False)[1]
+    labels = np.arange(len(places))
+    while True:  # each triangle takes its least label, and each label that of its own
+        lower = labels.copy()
+        for column in corners.T:
+            np.minimum.at(lower, column, labels[corners].min(axis=1))
+        lower = lower[lower]
+        if np.array_equal(lower, labels):
+            break
+        labels = lower
     used = np.unique(corners)
-    return [places[used[labels[used] == label]] for label in np.unique(labels[used])]
+    order = used[np.argsort(labels[used], kind="stable")]
+    return np.split(places[order], np.flatnonzero(np.diff(labels[order])) + 1)

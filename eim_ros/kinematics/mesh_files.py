@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConstraintError, RobotError
+from eim_ros.errors import ConstraintError, MeshError
 
 __all__ = ["find_mesh", "read_mesh"]
 
@@ -40,7 +40,7 @@ def find_mesh(filename: str, folder: Path | None, package_paths: Sequence[str | 
 
     Raises
     ------
-    RobotError
+    MeshError
         If there is no such file, with the places that were looked at.
     """
     given = [Path(path).expanduser() for path in package_paths]
@@ -52,7 +52,7 @@ def find_mesh(filename: str, folder: Path | None, package_paths: Sequence[str | 
             "folder that it is in as package_paths"
         )
     elif "://" in filename and not filename.startswith("file://"):
-        raise RobotError(f"mesh {filename!r} is neither a package:// nor a file:// name, nor a path", filename)
+        raise MeshError(f"mesh {filename!r} is neither a package:// nor a file:// name, nor a path", filename)
     else:
         path = Path(filename.removeprefix("file://"))
         roots = [] if path.is_absolute() else ([folder] if folder else []) + given
@@ -64,7 +64,7 @@ def find_mesh(filename: str, folder: Path | None, package_paths: Sequence[str | 
             if candidate.is_file():
                 return candidate
     looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
-    raise RobotError(f"mesh {filename!r} is not there (looked at: {looked}); {cure}", filename)
+    raise MeshError(f"mesh {filename!r} is not there (looked at: {looked}); {cure}", filename)
 
 
 def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.NDArray[np.int64]]:
@@ -72,7 +72,7 @@ def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.N
 
     Raises
     ------
-    RobotError
+    MeshError
         If there is no such file, or no mesh in it that can be read.
     ConstraintError
         If the scale is not one or three finite numbers other than 0.
@@ -83,17 +83,17 @@ def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.N
     if factors.shape not in ((), (3,)) or not np.isfinite(factors).all() or not factors.all():
         raise ConstraintError(f"the scale of a mesh must be one or three numbers other than 0, got {scale!r}", scale)
     if not path.is_file():
-        raise RobotError(f"mesh {str(path)!r} is not there", str(path))
+        raise MeshError(f"mesh {str(path)!r} is not there", str(path))
     try:
         model = coal.MeshLoader(coal.BV_AABB).load(str(path), np.full(3, _unit(path)))
     except (ValueError, RuntimeError) as error:
         cause = str(error).partition("message:")[2].strip() or str(error)
-        raise RobotError(f"mesh {str(path)!r} cannot be read: {' '.join(cause.split())[:300]}", str(path)) from error
+        raise MeshError(f"mesh {str(path)!r} cannot be read: {' '.join(cause.split())[:300]}", str(path)) from error
     vertices = np.array(model.vertices()) * factors
     triangles = map(model.tri_indices, range(model.num_tris))
     faces = np.array([[corners[0], corners[1], corners[2]] for corners in triangles])
     if not np.isfinite(vertices).all() or not len(faces):
-        raise RobotError(f"mesh {str(path)!r} has vertices that are not finite, or no triangle", str(path))
+        raise MeshError(f"mesh {str(path)!r} has vertices that are not finite, or no triangle", str(path))
     if factors.ndim and np.prod(factors) < 0.0:
         faces = faces[:, ::-1]  # mirrored: the sense of rotation is kept
     return vertices, faces.astype(np.int64)
@@ -125,5 +125,5 @@ def _unit(path: Path) -> float:
     except ValueError:
         unit = np.nan
     if not 0.0 < unit < np.inf:
-        raise RobotError(f"mesh {str(path)!r} has a unit that is no positive number", str(path))
+        raise MeshError(f"mesh {str(path)!r} has a unit that is no positive number", str(path))
     return unit

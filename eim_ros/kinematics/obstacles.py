@@ -99,7 +99,7 @@ class Mesh:
 
         Raises
         ------
-        RobotError
+        MeshError
             If it cannot be read.
         """
         vertices, faces = read_mesh(Path(path), scale)

@@ -157,7 +157,8 @@ class SerialArm:
         RobotError
             If there is no such robot, or as `from_urdf`.
         """
-        return cls.from_urdf(robot_path(name_or_path), base, tip, collision)
+        is_text = urdf_folder(name_or_path) is None
+        return cls.from_urdf(name_or_path if is_text else robot_path(name_or_path), base, tip, collision)
 
     @property
     def dof(self) -> int:

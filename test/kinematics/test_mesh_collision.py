@@ -15,7 +15,7 @@ from kinematics.test_collision import SLIDE, TURN, robot_of, shape
 from eim_ros.errors import ConstraintError, RobotError
 from eim_ros.kinematics import Box, Capsule, CollisionOptions, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
 from eim_ros.kinematics.collision import CollisionModel, collision_model, collisions
-from eim_ros.kinematics.containment import winding_numbers
+from eim_ros.kinematics.containment import parts, winding_numbers
 
 SIZE = (0.3, 0.4, 0.5)
 STILL = '<axis xyz="1 0 0"/><limit lower="-5" upper="5" effort="1" velocity="1"/>'
@@ -239,6 +239,18 @@ def test_winding_number_counts_how_often_a_surface_encloses_a_point() -> None:
     for triangles in (vertices[faces], vertices[faces[:, ::-1]]):
         # distances to the surface are above 1e-4 for this seed: rounding is far below 1e-6
         assert np.abs(winding_numbers(points, triangles)) == pytest.approx(inside.astype(float), abs=1e-6)
+
+
+def test_parts_of_a_surface_are_told_apart() -> None:
+    """Three balls, one of whose faces come in two separate lists of the same vertices."""
+    vertices, faces = sphere_mesh(0.1, 3)
+    shuffled = np.random.default_rng(8).permutation(3 * len(faces)).reshape(-1)
+    corners = np.concatenate(
+        [vertices[faces] + offset for offset in ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 2.0, 0.0))]
+    )
+    found = parts(corners[shuffled].reshape(-1, 3), np.arange(3 * len(shuffled)).reshape(-1, 3))
+    assert sorted(len(part) for part in found) == [len(vertices)] * 3
+    assert all(np.ptp(part, axis=0).max() < 0.21 for part in found)
 
 
 @pytest.mark.parametrize(

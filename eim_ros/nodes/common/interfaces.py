@@ -35,6 +35,12 @@ try:
 except ImportError:
     MoveItGetPositionIK = None
 
+try:
+    from moveit_msgs.msg import PlanningScene as MoveItPlanningScene
+    from moveit_msgs.srv import GetPlanningScene as MoveItGetPlanningScene
+except ImportError:
+    MoveItPlanningScene = MoveItGetPlanningScene = None
+
 __all__ = [
     "ERROR_NAMES",
     "CollectorStatus",
@@ -42,7 +48,9 @@ __all__ = [
     "GetPositionIK",
     "LabelRecording",
     "LoadModel",
+    "MoveItGetPlanningScene",
     "MoveItGetPositionIK",
+    "MoveItPlanningScene",
     "RecorderStatus",
     "SampleIK",
     "SampleIKBatch",

@@ -53,10 +53,13 @@ class Prepared:
         Time the client grants [s].
     solve : callable
         Called with the sampler and the time that is left [s]; fills the response.
+    avoids : bool
+        Whether obstacles of the planning scene are to be avoided.
     """
 
     timeout: float
     solve: Callable[[Sampler, float], None]
+    avoids: bool = True
 
 
 def prepare_samples(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
@@ -123,7 +126,7 @@ def prepare_nearest(request: Any, response: Any, around: Surroundings, settings:
     def solve(sampler: Sampler, left: float) -> None:
         fill_nearest(response, state, around.robot, _nearest(sampler, wanted, left), wanted.remark)
 
-    return Prepared(wanted.timeout, solve)
+    return Prepared(wanted.timeout, solve, avoids=bool(request.ik_request.avoid_collisions))
 
 
 def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> np.ndarray:

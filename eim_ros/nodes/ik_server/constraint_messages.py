@@ -7,19 +7,22 @@ from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.errors import ConstraintError
 from eim_ros.ik import Constraints
-from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere
+from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, PointCloud, Robot, Shape, Sphere
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
+from eim_ros.nodes.ik_server.scene_messages import fill_scene, scene_obstacles
 
 __all__ = ["constraints_of", "fill_constraints", "shape_of"]
 
 
-def constraints_of(request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request) -> Constraints:
-    """Constraints of a request.
+def constraints_of(
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot
+) -> Constraints:
+    """Constraints of a request to a server of this robot.
 
     Raises
     ------
-    ConstraintError, PoseError
+    ConstraintError, DataError, MeshError, PoseError
         If lists differ in length, name a joint twice, or an obstacle is none.
     """
     joints, lower, upper = list(request.limited_joints), list(request.lower_limits), list(request.upper_limits)
@@ -44,10 +47,14 @@ def constraints_of(request: SampleIK.Request | SampleIKBatch.Request | SampleIKP
         limits={joint: (low, high) for joint, low, high in zip(joints, lower, upper, strict=True)},
         fixed=dict(zip(fixed, values, strict=True)),
         self_collision=bool(request.avoid_self_collision),
-        obstacles=tuple(
-            shape_of(primitive, transform_of(pose), "an obstacle")
-            for primitive, pose in zip(request.obstacles, request.obstacle_poses, strict=True)
+        obstacles=(
+            *(
+                shape_of(primitive, transform_of(pose), "an obstacle")
+                for primitive, pose in zip(request.obstacles, request.obstacle_poses, strict=True)
+            ),
+            *scene_obstacles(request.scene, robot),
         ),
+        clearance=float(request.clearance),
         tolerances=list(request.tolerances) or None,
     )
 
@@ -60,8 +67,11 @@ def fill_constraints(request: SampleIK.Request, constraints: Constraints) -> Non
     request.fixed_joints.name = list(constraints.fixed)
     request.fixed_joints.position = [float(value) for value in constraints.fixed.values()]
     request.avoid_self_collision = constraints.self_collision
-    request.obstacles = [_primitive(shape) for shape in constraints.obstacles]
-    request.obstacle_poses = [pose_message(np.asarray(shape.pose, dtype=np.float64)) for shape in constraints.obstacles]
+    primitives = [shape for shape in constraints.obstacles if not isinstance(shape, (Mesh, PointCloud))]
+    request.obstacles = [_primitive(shape) for shape in primitives]
+    request.obstacle_poses = [pose_message(np.asarray(shape.pose, dtype=np.float64)) for shape in primitives]
+    fill_scene(request.scene, [shape for shape in constraints.obstacles if isinstance(shape, (Mesh, PointCloud))])
+    request.clearance = float(constraints.clearance)
     if constraints.tolerances is not None:
         request.tolerances = np.asarray(constraints.tolerances, dtype=np.float64).tolist()
 
@@ -83,9 +93,7 @@ def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Sha
     return Cylinder(transform, sizes[SolidPrimitive.CYLINDER_RADIUS], sizes[SolidPrimitive.CYLINDER_HEIGHT])
 
 
-def _primitive(shape: Obstacle) -> SolidPrimitive:
-    if isinstance(shape, (Mesh, PointCloud)):
-        raise ConstraintError("a request of this kind cannot hold a mesh or a point cloud", shape)
+def _primitive(shape: Shape) -> SolidPrimitive:
     if isinstance(shape, Capsule):
         raise ConstraintError("a request cannot hold a capsule; give a cylinder and two spheres", shape)
     if isinstance(shape, Box):

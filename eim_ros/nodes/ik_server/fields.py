@@ -67,7 +67,7 @@ def constraints_for(
 ) -> Constraints:
     """Constraints that this robot can be asked for."""
     try:
-        constraints = constraints_of(request)
+        constraints = constraints_of(request, robot)
         constraints.check(robot)
     except EimError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error

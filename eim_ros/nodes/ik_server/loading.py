@@ -43,6 +43,7 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     else:
         check_description(description)
         sampler = Sampler.load(settings.model or DEFAULT_MODEL, source or None, base, tip)
+    sampler = sampler.with_collision(settings.collision)
     if settings.tool:
         sampler = sampler.with_tool(settings.tool_pose)
     sampler.prepare()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import RobotError
+from eim_ros.errors import MeshError, RobotError
 from eim_ros.ik import ErrorCode, Posture
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
@@ -33,10 +33,6 @@ __all__ = ["NearestRequest", "check_groups", "parse_nearest"]
 FloatArray = npt.NDArray[np.float64]
 
 NEAREST_SAMPLES = 64  # solutions of which the nearest is returned
-NOTHING_CHECKED = (
-    "avoid_collisions: nothing was checked, for the robot's description has no collision shape that is a box, "
-    "cylinder, sphere or capsule"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +92,10 @@ def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings
             "robot_state.attached_collision_objects cannot be checked for collisions: detach them, or leave "
             "avoid_collisions false",
         )
-    is_checked = avoids and _has_shapes(robot)
-    remarks = [around.unknown_joints if is_now else "", "" if is_checked == avoids else NOTHING_CHECKED]
+    unchecked = _why_unchecked(robot) if avoids else ""
+    is_checked = avoids and not unchecked
+    nothing = f"avoid_collisions: nothing was checked, for {unchecked}" if unchecked else ""
+    remarks = [around.unknown_joints if is_now else "", nothing]
     alternatives = goal_constraints(
         request.constraints,
         robot,
@@ -202,9 +200,12 @@ def _seed(state: Mapping[str, float], robot: Robot) -> dict[str, Any]:
     return {"near": near, "posture": Posture(named)}
 
 
-def _has_shapes(robot: Robot) -> bool:
-    """Whether the robot's description has shapes that can be checked for collisions."""
+def _why_unchecked(robot: Robot) -> str:
+    """Why the robot's description has no shapes that can be checked for collisions; empty where it has."""
     try:
-        return collision_model(robot).n_shapes > 0
+        none = "the robot's description has no collision shape that is a box, cylinder, sphere, capsule or mesh"
+        return "" if collision_model(robot).n_shapes else none
+    except MeshError as error:
+        return str(error)
     except RobotError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"avoid_collisions: {error}", error.value) from error

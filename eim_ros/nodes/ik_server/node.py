@@ -14,6 +14,7 @@ import time
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
 from eim_ros.nodes.common.joint_positions import JointPositions
 from eim_ros.nodes.common.managed_node import ManagedNode
@@ -22,6 +23,7 @@ from eim_ros.nodes.common.transforms import Transforms
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.loading import load_replacement, load_sampler, name_of_model
 from eim_ros.nodes.ik_server.nearest import check_groups
+from eim_ros.nodes.ik_server.planning_scene_topic import PlanningSceneTopic
 from eim_ros.nodes.ik_server.serving import Serving
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.nodes.ik_server.surroundings import Surroundings
@@ -42,7 +44,8 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._transforms = Transforms(self) if self.settings.use_tf else None
         topic = self.settings.joint_states_topic
         self._joint_positions = JointPositions(self, topic) if topic else None
-        self._service = Serving(self, lambda: self.settings, self._active_sampler, self._around)
+        self._scene: PlanningSceneTopic | None = None
+        self._service = Serving(self, lambda: self.settings, self._active_sampler, self._around, self._among)
         self._models = ModelExchange(self, self._replace)
         self._models.open()
 
@@ -56,6 +59,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._model = name_of_model(self.settings, self._loaded)
         self._node_settings.put("model", self._model)
         robot = self._loaded.robot
+        self._listen_to_scene(robot)
         groups = check_groups(robot, self.settings)
         self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
         self._node_settings.tell("chain.tip_link", robot.tip_link, "Link that reaches the pose.")
@@ -93,6 +97,23 @@ class IkServer(ManagedNode[IkServerSettings]):
         return idle
 
     # Serving
+
+    def _listen_to_scene(self, robot: Robot) -> None:
+        """Begin, where the settings say so, or begin anew."""
+        if self._scene is not None:
+            self._scene.close()
+            self._scene = None
+        if not self.settings.planning_scene_topic:
+            return
+        if not collision_model(robot).n_shapes:
+            raise ConfigurationError(
+                "planning_scene_topic is given, but the robot has no collision shapes to check", robot.name
+            )
+        self._scene = PlanningSceneTopic(self, self.settings.planning_scene_topic, robot)
+
+    def _among(self, sampler: Sampler) -> Sampler:
+        """Among the obstacles of the planning scene."""
+        return sampler if self._scene is None else sampler.among(self._scene.objects.obstacles)
 
     def _active_sampler(self) -> Sampler:
         sampler = self._serving

@@ -63,6 +63,8 @@ class Serving:
         Returns the sampler that serves, or raises `RequestError` while there is none.
     around : callable
         Returns what is known of the surroundings of a robot.
+    among : callable
+        Returns the sampler among what a request that avoids collisions avoids beside its own obstacles; may raise, too.
     """
 
     def __init__(
@@ -71,10 +73,11 @@ class Serving:
         settings: Callable[[], IkServerSettings],
         sampler: Callable[[], Sampler],
         around: Callable[[Robot], Surroundings],
+        among: Callable[[Sampler], Sampler],
     ) -> None:
         self._node = node
         self._settings = settings
-        self._sampler = sampler
+        self._sampler, self._among = sampler, among
         self._around = around
         self._counters = AnswerCounters()
         self._pacers = {name: ResponsePacer(self._send) for name in CALLS}
@@ -169,7 +172,7 @@ class Serving:
         waited = time.monotonic() - exchange.arrival
         if waited >= prepared.timeout:
             raise RequestError(ErrorCode.TIMED_OUT, f"timeout {prepared.timeout} s passed while waiting behind others")
-        prepared.solve(sampler, prepared.timeout - waited)
+        prepared.solve(self._among(sampler) if prepared.avoids else sampler, prepared.timeout - waited)
 
     def _send(self, exchange: Exchange) -> None:
         """Called by a pacer."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, PoseError
+from eim_ros.kinematics import CollisionOptions
+from eim_ros.kinematics.collision_options import MESHES
 from eim_ros.kinematics.tool import tool_from
 from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.common.robot_source import RobotSettings
@@ -72,6 +75,22 @@ class IkServerSettings(RobotSettings, ManagedSettings):
     robot_description_semantic: str = option(
         "", "SRDF text, of which the groups that are this chain are served beside those of the parameter groups."
     )
+    meshes: str = option(
+        "exact",
+        "Collision meshes of the robot's description: as they are, the convex hull of each (faster), or none, by which "
+        "boxes, cylinders and spheres alone are checked.",
+        choices=MESHES,
+    )
+    package_paths: str = option(
+        "",
+        "Folders with ROS packages, or of packages, separated by colons, in which meshes named package:// are looked "
+        "for before those of the environment.",
+    )
+    planning_scene_topic: str = option(
+        "",
+        "Topic of moveit_msgs/PlanningScene, such as /monitored_planning_scene, whose collision objects every request "
+        "that avoids collisions avoids; empty: none. Needs moveit_msgs.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,6 +101,12 @@ class IkServerSettings(RobotSettings, ManagedSettings):
                 f"default_timeout {self.default_timeout} s must be at most max_timeout {self.max_timeout} s",
                 self.default_timeout,
             )
+
+    @property
+    def collision(self) -> CollisionOptions:
+        """How the collision shapes of the robot are read."""
+        folders = tuple(filter(None, self.package_paths.split(os.pathsep)))
+        return CollisionOptions(self.meshes, folders, self.robot_description_semantic)
 
     @property
     def tool_pose(self) -> npt.NDArray[np.float64]:

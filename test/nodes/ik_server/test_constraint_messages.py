@@ -28,7 +28,7 @@ def request_of(**fields: object) -> SampleIK.Request:
 
 
 def test_fields_left_empty_ask_for_nothing() -> None:
-    constraints = constraints_of(SampleIK.Request())
+    constraints = constraints_of(SampleIK.Request(), Robot.load("iiwa14"))
     assert constraints.limits == constraints.fixed == {}
     assert constraints.tolerances is None
     assert constraints.scene(Robot.load("iiwa14")) is None
@@ -44,7 +44,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
     )
     request = SampleIK.Request()
     fill_constraints(request, wanted)
-    read = constraints_of(request)
+    read = constraints_of(request, Robot.load("iiwa14"))
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
     assert read.tolerances == list(wanted.tolerances)
     box, sphere, cylinder = read.obstacles

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kinematics.solids_by_formula import box_mesh
 from nodes.client_node import ClientNode, request
 from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Mesh, PointCloud, Robot
+from eim_ros.kinematics.collision import collisions
 from eim_ros.kinematics.pose import pose_from, quaternion_from_matrix
 from eim_ros.nodes.ik_server.client import joint_positions
+from eim_ros.nodes.ik_server.scene_messages import fill_scene
 from eim_ros.srv import SampleIK
 
 Response = SampleIK.Response
@@ -266,3 +269,26 @@ def test_obstacle_around_the_goal_is_told(client: ClientNode, server: ServerProc
     assert answer.error_code == Response.GOAL_IN_COLLISION
     assert not any(answer.valid)
     assert "collide" in answer.message
+
+
+def test_meshes_and_points_of_a_request_are_avoided(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+    """A block and a wall of points where elbows would be: what is valid is free of both, and without them is not."""
+    pose = robot.forward(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
+    message = set_pose(request((0.0, 0.0, 0.0), n_samples=100, position_only=False, random_seed=0, timeout=5.0), pose)
+    elbows = robot.skeleton(joint_positions(client.sample(server, message)))[:, 4]
+    sides = elbows[np.argmax(elbows[:, 1])], elbows[np.argmin(elbows[:, 1])]
+    vertices, faces = box_mesh((0.1, 0.1, 0.1))
+    points = sides[1] + 0.05 * np.random.default_rng(0).uniform(-1.0, 1.0, (200, 3))
+    obstacles = [Mesh(pose_from(sides[0]), vertices, faces), PointCloud(points, 0.01)]
+    free = np.array([not collisions(robot, q, obstacles, self_collision=False, clearance=0.02)
+                     for q in joint_positions(client.sample(server, message))])  # fmt: skip
+    assert 0 < free.sum() < len(free)
+    fill_scene(message.scene, obstacles)
+    message.clearance = 0.02
+    answer = client.sample(server, message)
+    assert answer.error_code == Response.SUCCESS, answer.message
+    assert all(answer.valid)
+    for q in joint_positions(answer):
+        assert not collisions(robot, q, obstacles, self_collision=False, clearance=0.02)
+    message.scene.mesh_poses.pop()
+    assert client.sample(server, message).error_code == Response.INVALID_GOAL_CONSTRAINTS

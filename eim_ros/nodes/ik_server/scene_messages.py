@@ -1,0 +1,88 @@
+"""Between meshes and point clouds of a request and obstacles of the sampler, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point
+from shape_msgs.msg import Mesh as MeshMessage
+from shape_msgs.msg import MeshTriangle
+
+from eim_ros.errors import ConstraintError
+from eim_ros.kinematics import Mesh, Obstacle, PointCloud, Robot
+from eim_ros.kinematics.mesh_files import find_mesh
+from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
+from eim_ros.nodes.common.pose_messages import pose_message, transform_of
+
+__all__ = ["fill_scene", "mesh_of", "scene_obstacles"]
+
+
+def scene_obstacles(scene: Any, robot: Robot) -> tuple[Obstacle, ...]:
+    """Obstacles of a `SceneObstacles`; clouds without a point are left out.
+
+    Raises
+    ------
+    ConstraintError, DataError, MeshError, PoseError
+        If lists differ in length, a mesh or a cloud is none, a file cannot be read, or a cloud is in another frame.
+    """
+    _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
+    _same_length("mesh_files", scene.mesh_files, "mesh_file_poses", scene.mesh_file_poses)
+    scales = [(scale.x, scale.y, scale.z) for scale in scene.mesh_file_scales] or [(1.0,) * 3] * len(scene.mesh_files)
+    _same_length("mesh_files", scene.mesh_files, "mesh_file_scales", scales)
+    convex = bool(scene.convex_hulls)
+    found: list[Obstacle] = [
+        mesh_of(mesh, transform_of(pose), convex) for mesh, pose in zip(scene.meshes, scene.mesh_poses, strict=True)
+    ]
+    for name, pose, scale in zip(scene.mesh_files, scene.mesh_file_poses, scales, strict=True):
+        path = find_mesh(name, None, robot.collision.package_paths)
+        found.append(Mesh.load(path, transform_of(pose), scale, convex=convex, name=name))
+    for cloud in scene.point_clouds:
+        if cloud.header.frame_id not in ("", robot.base_link):
+            raise ConstraintError(
+                f"a point cloud is in frame {cloud.header.frame_id!r}, expected the base link {robot.base_link!r}, or "
+                "nothing",
+                cloud.header.frame_id,
+            )
+        if len(points := points_of(cloud)):
+            found.append(
+                PointCloud(points, float(scene.point_radius), resolution=float(scene.point_resolution), name="points")
+            )
+    return tuple(found)
+
+
+def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, name: str = "") -> Mesh:
+    """A `shape_msgs/Mesh` at a pose (4, 4) in the base frame; `ConstraintError` if it is none."""
+    vertices = np.array([(point.x, point.y, point.z) for point in message.vertices]).reshape(-1, 3)
+    faces = np.array([triangle.vertex_indices for triangle in message.triangles], dtype=np.int64).reshape(-1, 3)
+    return Mesh(transform, vertices, faces, convex, name)
+
+
+def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
+    """Copy meshes and clouds into a `SceneObstacles`.
+
+    Raises
+    ------
+    ConstraintError
+        If meshes are convex in part, or clouds have different radii or resolutions: a message has one for all.
+    """
+    meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
+    clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
+    if len({bool(mesh.convex) for mesh in meshes}) > 1 or len({(each.radius, each.resolution) for each in clouds}) > 1:
+        raise ConstraintError("a request holds meshes of one kind, and point clouds of one radius and resolution", None)
+    for mesh in meshes:
+        vertices = [Point(x=x, y=y, z=z) for x, y, z in np.asarray(mesh.vertices).tolist()]
+        triangles = [MeshTriangle(vertex_indices=face) for face in np.asarray(mesh.faces).astype(np.uint32)]
+        scene.meshes.append(MeshMessage(vertices=vertices, triangles=triangles))
+        scene.mesh_poses.append(pose_message(np.asarray(mesh.pose)))
+        scene.convex_hulls = bool(mesh.convex)
+    for cloud in clouds:
+        pose = np.asarray(cloud.pose)
+        scene.point_clouds.append(point_cloud_message(np.asarray(cloud.points) @ pose[:3, :3].T + pose[:3, 3]))
+        scene.point_radius, scene.point_resolution = float(cloud.radius), float(cloud.resolution)
+
+
+def _same_length(first: str, these: Sequence[Any], second: str, those: Sequence[Any]) -> None:
+    if len(these) != len(those):
+        raise ConstraintError(f"there are {len(these)} {first} and {len(those)} {second}; expected as many", len(those))

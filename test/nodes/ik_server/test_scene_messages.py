@@ -1,0 +1,206 @@
+"""Meshes and clouds of requests: there and back again, and what is refused; planning scenes become obstacles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import Pose, Vector3
+from kinematics.solids_by_formula import box_mesh, write_stl
+from sensor_msgs.msg import PointCloud2, PointField
+from shape_msgs.msg import Mesh as MeshMessage
+from shape_msgs.msg import Plane, SolidPrimitive
+from std_msgs.msg import Header
+
+from eim_ros.errors import DataError, EimError
+from eim_ros.ik import Constraints
+from eim_ros.kinematics import Box, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
+from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
+from eim_ros.nodes.common.pose_messages import pose_message
+from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
+from eim_ros.nodes.ik_server.fields import RequestError
+from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
+from eim_ros.nodes.ik_server.scene_messages import fill_scene, scene_obstacles
+from eim_ros.srv import SampleIK
+
+ROBOT = Robot.load("iiwa14")
+TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))
+POINTS = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
+
+
+def test_meshes_and_clouds_go_through_a_message_unchanged() -> None:
+    vertices, faces = box_mesh((1.0, 2.0, 3.0), 1)
+    wanted = Constraints(
+        obstacles=(
+            Sphere((1.0, 0.0, 0.0), 0.1),
+            Mesh(TURNED, vertices, faces, True),
+            PointCloud(POINTS, 0.01, TURNED, 0.05),
+        ),
+        clearance=0.02,
+    )
+    request = SampleIK.Request()
+    fill_constraints(request, wanted)
+    read = constraints_of(request, ROBOT)
+    sphere, mesh, cloud = read.obstacles
+    assert read.clearance == 0.02
+    assert isinstance(sphere, Sphere)
+    assert isinstance(mesh, Mesh)
+    assert isinstance(cloud, PointCloud)
+    np.testing.assert_array_equal(mesh.vertices, vertices)
+    np.testing.assert_array_equal(mesh.faces, faces)
+    np.testing.assert_allclose(mesh.pose, TURNED, atol=1e-15)
+    np.testing.assert_allclose(cloud.points, POINTS @ TURNED[:3, :3].T + TURNED[:3, 3], atol=1e-15)
+    assert (mesh.convex, cloud.radius, cloud.resolution) == (True, 0.01, 0.05)
+    with pytest.raises(EimError, match="one radius"):
+        fill_scene(request.scene, [PointCloud(POINTS, 0.01), PointCloud(POINTS, 0.02)])
+
+
+def test_files_are_read_by_the_server(tmp_path: Path) -> None:
+    path = write_stl(tmp_path / "cube.stl", *box_mesh((1.0, 1.0, 1.0)))
+    scene = SampleIK.Request().scene
+    scene.mesh_files, scene.mesh_file_poses = [f"file://{path}"], [pose_message(TURNED)]
+    scene.mesh_file_scales = [Vector3(x=1.0, y=2.0, z=4.0)]
+    (mesh,) = scene_obstacles(scene, ROBOT)
+    assert np.ptp(mesh.vertices, axis=0).tolist() == [1.0, 2.0, 4.0]
+    assert mesh.name == f"file://{path}"
+
+
+def cloud_of_camera(big: bool = False) -> PointCloud2:
+    """Two rows with padding, float32, colours between, and a point that was not seen."""
+    order = ">" if big else "<"
+    layout = np.dtype({"names": ["z", "rgb", "x", "y"], "formats": [order + "f4"] * 4, "offsets": [0, 4, 8, 16],
+                       "itemsize": 24})  # fmt: skip
+    records = np.zeros((2, 3), dtype=layout)
+    records["x"], records["y"], records["z"] = np.arange(6).reshape(2, 3), 0.5, -1.0
+    records["z"][1, 1] = np.nan
+    cloud = PointCloud2(height=2, width=3, point_step=24, row_step=80, is_bigendian=big)
+    cloud.fields = [PointField(name=name, offset=offset, datatype=PointField.FLOAT32, count=1)
+                    for name, offset in (("z", 0), ("rgb", 4), ("x", 8), ("y", 16))]  # fmt: skip
+    cloud.data = b"".join(row.tobytes() + b"\xff" * 8 for row in records)
+    return cloud
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_cloud_of_a_camera_is_read(big: bool) -> None:
+    assert points_of(cloud_of_camera(big)).tolist() == [[x, 0.5, -1.0] for x in (0.0, 1.0, 2.0, 3.0, 5.0)]
+
+
+def test_points_go_through_a_message_unchanged() -> None:
+    np.testing.assert_array_equal(points_of(point_cloud_message(POINTS)), POINTS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"fields": []}, "has the fields none"),
+        ({"height": 3}, "160 bytes for 3 rows"),
+        ({"width": 4}, "4 points"),
+        ({"point_step": 12}, "beyond its point_step"),
+    ],
+)
+def test_cloud_that_is_none_is_refused(fields: dict, reason: str) -> None:
+    cloud = cloud_of_camera()
+    for name, value in fields.items():
+        setattr(cloud, name, value)
+    with pytest.raises(DataError, match=reason):
+        points_of(cloud)
+
+
+def test_cloud_without_points_is_no_obstacle_and_one_in_another_frame_is_refused() -> None:
+    scene = SampleIK.Request().scene
+    scene.point_clouds = [point_cloud_message(np.full((2, 3), np.nan))]
+    assert scene_obstacles(scene, ROBOT) == ()
+    scene.point_clouds[0].header.frame_id = "camera"
+    with pytest.raises(EimError, match="frame 'camera', expected the base link 'base_link'"):
+        scene_obstacles(scene, ROBOT)
+    scene.mesh_poses = [Pose()]
+    with pytest.raises(EimError, match="0 meshes and 1 mesh_poses"):
+        scene_obstacles(scene, ROBOT)
+
+
+# Planning scenes: moveit_msgs is on no registry, so these have its fields, filled with the real messages that it holds.
+
+BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
+ADD, REMOVE, APPEND, MOVE = (bytes([value]) for value in range(4))
+
+
+def at(x: float) -> Pose:
+    return pose_message(pose_from((x, 0.0, 0.0)))
+
+
+def collision_object(name: str, operation: bytes = ADD, frame: str = "", x: float = 0.0, **parts: list) -> object:
+    empty: dict[str, list] = {"primitives": [], "primitive_poses": [], "meshes": [], "mesh_poses": [], "planes": []}
+    return SimpleNamespace(
+        id=name, operation=operation, header=Header(frame_id=frame), pose=at(x), **{**empty, **parts}
+    )
+
+
+def ball(name: str, operation: bytes = ADD, frame: str = "", x: float = 0.0) -> object:
+    return collision_object(name, operation, frame, x, primitives=[BALL], primitive_poses=[at(1.0)])
+
+
+def scene_of(*objects: object, is_diff: bool = True, octomap: bytes = b"") -> object:
+    octree = SimpleNamespace(octomap=SimpleNamespace(data=octomap))
+    return SimpleNamespace(is_diff=is_diff, world=SimpleNamespace(collision_objects=list(objects), octomap=octree))
+
+
+@pytest.fixture
+def scene() -> PlanningSceneObjects:
+    return PlanningSceneObjects({"base_link": np.eye(4), "table": pose_from((0.0, 2.0, 0.0))})
+
+
+def places(scene: PlanningSceneObjects) -> dict[str, list]:
+    found: dict[str, list] = {}
+    for each in scene.obstacles:
+        found.setdefault(each.name, []).append(np.round(np.asarray(each.pose)[:3, 3], 12).tolist())
+    return found
+
+
+def test_objects_are_added_moved_and_removed(scene: PlanningSceneObjects) -> None:
+    scene.update(scene_of(ball("a"), ball("b", frame="table", x=0.5), is_diff=False))
+    assert places(scene) == {"a": [[1.0, 0.0, 0.0]], "b": [[1.5, 2.0, 0.0]]}
+    scene.update(scene_of(collision_object("a", MOVE, "table", x=3.0), ball("b", APPEND)))
+    assert places(scene) == {"a": [[4.0, 2.0, 0.0]], "b": [[1.5, 2.0, 0.0]] * 2}
+    scene.update(scene_of(collision_object("a", REMOVE)))
+    assert list(places(scene)) == ["b"]
+    scene.update(scene_of(ball("c")))
+    scene.update(scene_of(ball("d"), is_diff=False))
+    assert list(places(scene)) == ["d"]
+    scene.update(scene_of(collision_object("", REMOVE)))
+    assert places(scene) == {}
+
+
+def test_each_kind_of_shape_is_taken(scene: PlanningSceneObjects) -> None:
+    vertices, faces = box_mesh((1.0, 1.0, 1.0))
+    request = SampleIK.Request()
+    fill_scene(request.scene, [Mesh(np.eye(4), vertices, faces)])
+    box = SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[1.0, 2.0, 3.0])
+    cylinder = SolidPrimitive(type=SolidPrimitive.CYLINDER, dimensions=[2.0, 0.25])
+    scene.update(scene_of(collision_object("a", primitives=[box, cylinder], primitive_poses=[at(0.0)] * 2,
+                                           meshes=list(request.scene.meshes), mesh_poses=[at(0.0)])))  # fmt: skip
+    assert [type(each) for each in scene.obstacles] == [Box, Cylinder, Mesh]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (scene_of(ball("a", frame="camera")), "'a': it is in frame 'camera', expected one that is fixed to the base"),
+        (scene_of(collision_object("a", planes=[Plane()])), "a plane cannot be checked"),
+        (scene_of(collision_object("a", primitives=[BALL])), "'a': "),
+        (scene_of(collision_object("a", meshes=[MeshMessage()], mesh_poses=[at(0.0)])), "vertices of a mesh"),
+        (scene_of(collision_object("a", MOVE)), "moved before it was added"),
+        (scene_of(octomap=b"1"), "octomap"),
+    ],
+)
+def test_what_cannot_be_checked_is_told_until_it_is_gone(
+    scene: PlanningSceneObjects, broken: object, reason: str
+) -> None:
+    with pytest.raises(RequestError, match="no planning scene has arrived"):
+        _ = scene.obstacles
+    scene.update(broken)
+    with pytest.raises(RequestError, match=reason):
+        _ = scene.obstacles
+    scene.update(scene_of(collision_object("a", REMOVE), is_diff=not broken.world.octomap.octomap.data))
+    assert scene.obstacles == ()
