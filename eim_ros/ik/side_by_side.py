@@ -1,7 +1,8 @@
 """Many poses at once in one compiled call, by uniform restarts in lanes and threads.
 
 That is where no model prefers some configurations, none is found by continuation or known in closed form, and nothing
-but the pose, tolerances and limits is asked for. The answer to a pose depends on its random seed alone, not on other poses or the number of threads.
+but the pose, tolerances and limits is asked for. The answer to a pose depends on its random seed alone, not on other
+poses or the number of threads.
 """
 
 from __future__ import annotations
