@@ -24,6 +24,7 @@ from eim_ros.ik import (
     evaluate,
     sample_batch,
     sample_path,
+    stream_batch,
 )
 from eim_ros.inference import EM, Checkpoint, EMConfig, ExponentialEM, KnownDensityEIM, TruncatedEM
 from eim_ros.inference.variational import GMMVI, GMMVIConfig
@@ -122,7 +123,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "posture": None,
         },
     ),
-    "sample_batch": (sample_batch, {"sampler": SAMPLER, "poses": POSE[None], **SHORT}),
+    "sample_batch": (sample_batch, {"sampler": SAMPLER, "poses": POSE[None], "n_threads": 1, **SHORT}),
+    "stream_batch": (
+        stream_batch,
+        {"sampler": SAMPLER, "poses": POSE[None], "block": 2, "n_threads": 1, **SHORT},
+    ),
     "sample_path": (sample_path, {"sampler": SAMPLER, "poses": POSE[None], "near": None, "largest_step": 0.3, **SHORT}),
     "Constraints": (
         lambda **asked: sampled(constraints=Constraints(**asked)),

@@ -112,7 +112,7 @@ def _experiment(name: str) -> Any:
 
 
 def _workers(args: argparse.Namespace) -> Any:
-    from eim_ros.experiments.workers import DaskWorkers, JoblibWorkers, ThisProcess
+    from eim_ros.numerics.workers import DaskWorkers, JoblibWorkers, ThisProcess
 
     if args.scheduler is not None:
         if args.jobs != 1:

@@ -25,6 +25,7 @@ VERBS = {
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
     "sample": "configurations for a pose, of a model or of a robot",
     "draw": "a picture of an arm in the configurations for a pose",
+    "map": "what an arm can do where: a capability map",
     "motion": "motions from a motion prior, and how likely motions are",
     "request": "configurations for a pose, from the running service",
     "experiment": "run an experiment, print its table, draw its figures",

@@ -7,9 +7,7 @@ the table of an unbroken one.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,9 @@ from typing import Any
 from eim_ros.errors import ConfigurationError
 from eim_ros.experiments.experiment import Cell, Experiment
 from eim_ros.experiments.table import Header, ResultTable, Row, versions
-from eim_ros.experiments.workers import ThisProcess, Workers
+from eim_ros.numerics.locked_folder import locked
 from eim_ros.numerics.threads import torch_threads
+from eim_ros.numerics.workers import ThisProcess, Workers
 from eim_ros.settings import Settings
 
 __all__ = ["TABLE_NAME", "Progress", "Work", "run_experiment"]
@@ -82,7 +81,7 @@ def run_experiment(
     path = folder / TABLE_NAME
     cells = experiment.cells(settings)
     order = {_key(cell, cell): number for number, cell in enumerate(cells)}
-    with _locked(folder):
+    with locked(folder):
         table = ResultTable(Header(experiment.name, settings.to_mapping(), versions()))
         if path.exists():
             found = ResultTable.read(path)
@@ -117,16 +116,3 @@ def _check_versions(row: Row, header: Header) -> None:
             f"a worker has other versions than this process ({different}, here {header.versions}); install the same",
             different,
         )
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing the same table; the lock ends with the process, however that ends."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigurationError(
-                f"another run is writing results to {folder}; wait for it, or give another --output", str(folder)
-            ) from error
-        yield

@@ -6,7 +6,10 @@ What serves a model is imported at once; what learns one needs torch, and is imp
 from typing import TYPE_CHECKING
 
 from eim_ros.deferred import deferred_names
-from eim_ros.ik.batch import sample_batch
+from eim_ros.ik.batch import sample_batch, stream_batch
+from eim_ros.ik.batch_samples import BatchSamples
+from eim_ros.ik.capability_grid import CapabilityGrid
+from eim_ros.ik.capability_map import Capability, CapabilityMap
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.link_constraints import LinkOrientation, LinkPosition
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_EXPERT",
+    "BatchSamples",
+    "Capability",
+    "CapabilityGrid",
+    "CapabilityMap",
     "Constraints",
     "ErrorCode",
     "IKModel",
@@ -47,6 +54,7 @@ __all__ = [
     "evaluate",
     "sample_batch",
     "sample_path",
+    "stream_batch",
 ]
 
 __getattr__, __dir__ = deferred_names(

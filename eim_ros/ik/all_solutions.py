@@ -19,7 +19,7 @@ from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
 from eim_ros.solver import ClosedForm, windings
 
-__all__ = ["AllSolutions", "all_solutions"]
+__all__ = ["AllSolutions", "all_solutions", "has_closed_form"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -52,17 +52,23 @@ class AllSolutions:
     is_whole: bool
 
 
+def has_closed_form(goal: Goal, wanted: SampleRequest) -> bool:
+    """Whether the arm, and what is asked of it, have a closed form."""
+    if goal.position_only or goal.constraints.tolerances is not None or not wanted.distinct:
+        return False
+    return _closed_form(goal) is not None
+
+
 def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSolutions | None:
     """The solutions that a request asks for; None where the arm, or what is asked of it, has no closed form.
 
     They come by the cost of their turns: the distance to `near`, the cost of the posture, or without either each root
     in the turn that is nearest to the middle of the limits, and then further turns of all.
     """
-    if goal.position_only or goal.constraints.tolerances is not None or not wanted.distinct:
+    if not has_closed_form(goal, wanted):
         return None
     form = _closed_form(goal)
-    if form is None:
-        return None
+    assert form is not None
     chain, task = goal.robot.chain, goal.task
     roots = form.roots(chain, task, DISTINCT_TOLERANCE)
     reference, weights, most = _turn_cost(goal, wanted, ranking)

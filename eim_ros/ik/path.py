@@ -1,7 +1,10 @@
 """One solution for each pose of a Cartesian path, so that the joints move little and never jump where they need not.
 
-A first pass samples at every STRIDE-th pose and follows forward (`PathSearch`). Where its path jumps or has gaps, the
-other poses are sampled as well, and candidates followed backward too.
+A first pass samples at every STRIDE-th pose and follows all families of solutions along the path (`PathSearch`). Where
+its path jumps or has gaps, the other poses are sampled as well, and families followed backward too. Where the path
+still jumps, the graph of solutions tells whether there can be one without: steps a little larger, by what the solutions
+held may be off from those left out, either lead from end to end, then solutions are added there, or prove that there is
+none along the families found.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
-from eim_ros.ik.path_search import PathSearch
+from eim_ros.ik.path_search import PathSearch, Reach
 from eim_ros.ik.request import SampleRequest, checked_configuration
 from eim_ros.ik.sampler import Sampler, check_sampler
 from eim_ros.kinematics.arguments import is_number
@@ -30,7 +33,8 @@ __all__ = ["JointPath", "PathOptions", "sample_path"]
 
 FloatArray = npt.NDArray[np.float64]
 
-STRIDE = 10
+STRIDE = 8
+WINDOW = 24  # poses before and after a jump where solutions are added
 TIMEOUT = 5.0  # [s], default
 
 
@@ -49,6 +53,11 @@ class JointPath:
         Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
     largest_step : float
         Largest motion of a joint from one pose to the next, on the circle where it is continuous [rad] or [m].
+    n_reached : int
+        Poses, from the first, that steps of at most the largest asked for lead to.
+    nearest_miss : float
+        Least step from these to a solution of the next pose that was found [rad] or [m]; infinite where that has none,
+        0 where all poses are reached.
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is larger than asked for; NO_IK_SOLUTION; TIMED_OUT.
     message : str
@@ -62,6 +71,8 @@ class JointPath:
     orientation_error: FloatArray
     valid: npt.NDArray[np.bool_]
     largest_step: float
+    n_reached: int
+    nearest_miss: float
     error_code: ErrorCode
     message: str
     elapsed: float
@@ -103,7 +114,8 @@ def sample_path(
     poses : (n_poses, 4, 4) array_like
         Of the tip in the base frame, at least one.
     n : int
-        Samples for each pose; about three times as many candidates are looked at.
+        Samples of a pose that is sampled; where more than one direction of the joints is free, so many solutions of a
+        pose are followed to the next.
     random_seed : int, optional
         At least 0; the same seed gives the same path unless the timeout cuts it short.
     near : (dof,) array_like, optional
@@ -130,23 +142,62 @@ def sample_path(
     fitted = sampler.fitted(first)
     goals = [Goal.of(sampler.robot, replace(fitted, pose=pose)) for pose in wanted]
     search = PathSearch(
-        sampler, goals, largest_step, np.random.default_rng(random_seed), first.n, began + first.timeout
+        sampler,
+        goals,
+        float(largest_step),
+        np.random.default_rng(random_seed),
+        first.n,
+        began + first.timeout,
+        None if near is None else checked_configuration(sampler.robot, near),
     )
-    origin = None if near is None else checked_configuration(sampler.robot, near)
-    own = [np.empty((0, sampler.robot.dof))] * len(goals)
-    search.sample(own, range(0, len(goals), STRIDE))
-    candidates = search.followed(own, origin)
-    chosen = search.best(candidates, origin)
-    if search.has_gaps_or_jumps(chosen, origin) and not search.out_of_time:
-        search.sample(own, [index for index in range(len(goals)) if index % STRIDE])
-        forward = search.followed(own, origin)
-        candidates = search.followed(forward[::-1], None, reverse=True)[::-1]
-        chosen = search.best(candidates, origin)
-    return _joint_path(search, chosen, origin, time.perf_counter() - began)
+    search.follow(range(0, len(goals), STRIDE))
+    chosen = search.best()
+    if _has_gaps_or_jumps(search, chosen) and not search.out_of_time:
+        search.follow([index for index in range(len(goals)) if index % STRIDE])
+        search.follow_back()
+        chosen = search.best()
+    reach, is_proven = search.reach(), False
+    if _has_gaps_or_jumps(search, chosen) and search.is_covered:
+        chosen, is_proven = _refined(search, chosen)
+        reach = search.reach()
+    return _joint_path(search, chosen, reach, is_proven, time.perf_counter() - began)
+
+
+def _refined(search: PathSearch, chosen: list[FloatArray | None]) -> tuple[list[FloatArray | None], bool]:
+    """A path with fewer jumps than the chosen one, and whether there can be none without."""
+    n_poses, refined = len(search.goals), set[int]()
+    relaxed = search.reach(2.0 * search.cover)
+    if relaxed.n_poses < n_poses:
+        return chosen, not search.out_of_time
+    while search.redundancy == 1 and not search.out_of_time:
+        windows = _around_jumps(search, chosen)
+        new = {pose for window in windows for pose in window} - refined
+        if not new:
+            break
+        search.refine(new, relaxed.on_path)
+        refined |= new
+        chosen = search.best()
+        if not _has_gaps_or_jumps(search, chosen):
+            break
+        if any(search.is_cut(window) for window in windows if refined.issuperset(window)):
+            return chosen, not search.out_of_time
+        relaxed = search.reach(2.0 * search.cover)
+    return chosen, False
+
+
+def _has_gaps_or_jumps(search: PathSearch, chosen: list[FloatArray | None]) -> bool:
+    return any(row is None for row in chosen) or bool((search.steps(chosen) > search.largest_step).any())
+
+
+def _around_jumps(search: PathSearch, chosen: list[FloatArray | None]) -> list[range]:
+    """Poses before and after each jump of a path without gaps."""
+    n_poses = len(search.goals)
+    jumps = np.flatnonzero(search.steps(chosen) > search.largest_step) + (0 if search.origin is not None else 1)
+    return [range(max(int(at) - WINDOW, 0), min(int(at) + WINDOW, n_poses)) for at in jumps]
 
 
 def _joint_path(
-    search: PathSearch, chosen: list[FloatArray | None], origin: FloatArray | None, elapsed: float
+    search: PathSearch, chosen: list[FloatArray | None], reach: Reach, is_proven: bool, elapsed: float
 ) -> JointPath:
     """What was found, verified by forward kinematics."""
     robot = search.sampler.robot
@@ -157,16 +208,48 @@ def _joint_path(
         if row is not None:
             pool = goal.verified(row[None], np.zeros(1, dtype=np.uint32))
             errors[:, index], valid[index] = (pool.position_error[0], pool.orientation_error[0]), pool.valid[0]
-    steps = search.steps(chosen, origin)
+    steps = search.steps(chosen)
     largest, n_jumps = float(steps.max(initial=0.0)), int((steps > search.largest_step).sum())
     n_missing = int((~valid).sum())
-    if n_missing:
-        code = ErrorCode.TIMED_OUT if search.out_of_time else ErrorCode.NO_IK_SOLUTION
-        first = int((~valid).argmax())
-        message = f"{n_missing} of {len(chosen)} poses have no solution, the first of them is pose {first}"
-        message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
-    elif n_jumps:
-        code, message = ErrorCode.NO_IK_SOLUTION, f"the path jumps {n_jumps} times, by up to {largest:.3g}"
-    else:
+    if not n_missing and not n_jumps:
         code, message = ErrorCode.SUCCESS, f"{len(chosen)} poses, no joint steps farther than {largest:.3g}"
-    return JointPath(robot.joint_names, positions, errors[0], errors[1], valid, largest, code, message, elapsed)
+    else:
+        code = ErrorCode.TIMED_OUT if search.out_of_time else ErrorCode.NO_IK_SOLUTION
+        message = _gaps(search, valid) if n_missing else f"the path jumps {n_jumps} times, by up to {largest:.3g}"
+        message += _break(search, reach, is_proven) if not n_missing else ""
+        message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
+    return JointPath(
+        robot.joint_names,
+        positions,
+        errors[0],
+        errors[1],
+        valid,
+        largest,
+        reach.n_poses,
+        reach.nearest_miss,
+        code,
+        message,
+        elapsed,
+    )
+
+
+def _gaps(search: PathSearch, valid: npt.NDArray[np.bool_]) -> str:
+    first = int((~valid).argmax())
+    message = f"{int((~valid).sum())} of {len(valid)} poses have no solution, the first of them is pose {first}"
+    if first in search.misses:
+        position, orientation = search.misses[first]
+        message += f", missed by {position:.3g} m and {orientation:.3g} rad at best"
+    return message
+
+
+def _break(search: PathSearch, reach: Reach, is_proven: bool) -> str:
+    """Where steps that are small enough end, and what the next one would take."""
+    if reach.n_poses == len(search.goals):
+        return ""
+    asked, pose = f"{search.largest_step:.3g}", reach.n_poses
+    start = "the start" if pose == 0 else f"pose {pose - 1}"
+    found = "none can be without along the solutions found" if is_proven else "none was found without"
+    return (
+        f"; {found}: steps of at most {asked} lead as far as {start}, and from there to pose {pose} one of at least "
+        f"{reach.nearest_miss:.3g}"
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial import cKDTree
 
 from eim_ros import solver
 from eim_ros.kinematics import Robot
 
-__all__ = ["distance_to", "distinct_rows", "on_torus"]
+__all__ = ["distance_to", "distinct_rows", "is_within", "on_torus"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,3 +38,13 @@ def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArra
     points = np.where(robot.continuous, np.mod(positions, 2.0 * np.pi), positions)
     points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds up for tiny negatives
     return points - np.where(robot.continuous, 0.0, points.min(axis=0)), period
+
+
+def is_within(robot: Robot, positions: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
+    """Whether some other configuration (m, dof) differs from each (n, dof) by at most a distance in every joint."""
+    if not len(positions) or not len(others):
+        return np.zeros(len(positions), dtype=np.bool_)
+    points, period = on_torus(robot, np.concatenate([positions, others]))
+    tree = cKDTree(points[len(positions) :], boxsize=period)
+    away, _ = tree.query(points[: len(positions)], p=np.inf, distance_upper_bound=np.nextafter(distance, np.inf))
+    return np.asarray(np.isfinite(away))

@@ -175,8 +175,13 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
         poses = _each_form(poses, None)
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
         raise PoseError(f"expected poses of shape (n, 4, 4) or (n, 7), n >= 1, got {poses.shape}", transforms)
-    for i in range(first_not_rigid(poses, EXACT), len(poses)):
-        poses[i] = check_pose(poses[i])
+    i = first_not_rigid(poses, EXACT)
+    while i < len(poses):
+        try:
+            poses[i] = check_pose(poses[i])
+        except PoseError as error:
+            raise PoseError(f"pose {i} of {len(poses)}: {error}", error.value) from error
+        i += 1 + first_not_rigid(poses[i + 1 :], EXACT)
     return poses
 
 

@@ -21,9 +21,14 @@ __all__ = [
     "Round",
     "Spread",
     "Task",
+    "chart_poses",
     "distinct_rows",
+    "fill_self_motions",
     "first_not_rigid",
     "log_gate",
+    "path_reach",
+    "shortest_path",
+    "solve_poses",
     "windings",
 ]
 
@@ -40,9 +45,14 @@ if TYPE_CHECKING:
         Round,
         Spread,
         Task,
+        chart_poses,
         distinct_rows,
+        fill_self_motions,
         first_not_rigid,
         log_gate,
+        path_reach,
+        shortest_path,
+        solve_poses,
         windings,
     )
 else:

@@ -176,3 +176,44 @@ class Chain:
         found: Found,
     ) -> None:
         """One round of a search: experts, log weights and contexts; seeds given (n, dof)."""
+
+def solve_poses(
+    chain: Chain,
+    task: Task,
+    effort: Effort,
+    poses: FloatArray,
+    numbers: npt.NDArray[np.uint64],
+    patience: IntArray,
+    n_wanted: int,
+    distinct_tolerance: float,
+    n_threads: int,
+    deadline: float,
+) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, BoolArray]:
+    """Solutions of poses (m, 4, 4) from uniform seeds, each with a random number (m,) and its patience, in attempts.
+
+    Positions (n, dof), errors (2, n) [m], [rad], valid (n,), how many rows a pose has (m,), whether time was up (m,). A
+    pose without solution has its best attempt, or nothing if none was made. The deadline is a time of `perf_counter`.
+    """
+
+def fill_self_motions(
+    chain: Chain, task: Task, spread: Spread, solutions: FloatArray, most: int, seed: float
+) -> FloatArray:
+    """Solutions (n, dof), and verified ones between them along the self-motions, which have to be curves."""
+
+def chart_poses(
+    chain: Chain,
+    task: Task,
+    effort: Effort,
+    spread: Spread,
+    poses: FloatArray,
+    numbers: npt.NDArray[np.uint64],
+    n_seeds: int,
+    n_threads: int,
+) -> FloatArray:
+    """Of poses (m, 4, 4): number of solutions and of families, length of self-motions, manipulability (m, 4)."""
+
+def shortest_path(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float, penalty: float) -> IntArray:
+    """Which of the rows (n, dof) of each layer (m,), of counts (m,) rows, the shortest path takes; -1 without rows."""
+
+def path_reach(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float) -> tuple[BoolArray, int, float]:
+    """Which rows lie on a path of steps within the largest (n,), how many layers it reaches, the least step beyond."""

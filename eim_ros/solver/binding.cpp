@@ -2,6 +2,7 @@
 #include "arrays.hpp"
 #include "closed_form_binding.hpp"
 #include "instruction_set.hpp"
+#include "many_binding.hpp"
 #include "mixture_binding.hpp"
 #include "restarts.hpp"
 #include "rigid_transform.hpp"
@@ -230,6 +231,7 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     module.def("distinct_rows", distinct_rows);
     bind_mixture(module);
     bind_closed_forms(module);
+    bind_many(module);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
     py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
     py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int, double>());

@@ -14,7 +14,7 @@ from eim_ros.errors import ConfigurationError, DataError, ServiceError
 from eim_ros.experiments.experiment import Outcome
 from eim_ros.experiments.sweep import TABLE_NAME, run_experiment
 from eim_ros.experiments.table import ResultTable
-from eim_ros.experiments.workers import DaskWorkers, JoblibWorkers
+from eim_ros.numerics.workers import DaskWorkers, JoblibWorkers
 
 SETTINGS = ToySettings()
 SEEDS = (0, 1)
@@ -84,7 +84,7 @@ def test_cluster_of_two_workers_gives_the_same_table(unbroken, tmp_path):
 
 def test_scheduler_that_does_not_answer_is_named_with_the_cure(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("eim_ros.experiments.workers.CONNECTION_SECONDS", 0.2)
+    monkeypatch.setattr("eim_ros.numerics.workers.CONNECTION_SECONDS", 0.2)
     with pytest.raises(ServiceError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9: start one"):
         run_experiment(TOY, SETTINGS, SEEDS, tmp_path, DaskWorkers("tcp://127.0.0.1:9"))
     assert not (tmp_path / TABLE_NAME).exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +11,9 @@ import pytest
 from ik.arms import arm_and_oracle, arm_of, sampler_of
 
 from eim_ros.errors import ConfigurationError, PoseError
-from eim_ros.ik import ErrorCode, Samples, sample_batch
+from eim_ros.ik import NO_EXPERT, Constraints, ErrorCode, Sampler, Samples, sample_batch, stream_batch
 from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.side_by_side import SideBySide
 
 ENOUGH = 60.0  # [s]
 
@@ -55,7 +58,7 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
             is_hurried = np.array_equal(request.pose, poses[0]) and len(calls) == 1
             return sampler.answer(replace(request, timeout=0.0 if is_hurried else ENOUGH))
 
-    answers = sample_batch(Recorded(), poses, 300, 0, timeout=ENOUGH)
+    answers = sample_batch(Recorded(), poses, 300, 0, n_threads=1, timeout=ENOUGH)
     assert [answer.error_code for answer in answers] == [ErrorCode.SUCCESS] * 3
     assert [len(answer) for answer in answers] == [300] * 3
     assert len(calls) == 4
@@ -63,15 +66,155 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
     assert calls[3] > 1.5 * calls[0]  # again, with all that is left
 
 
-def test_without_time_each_pose_gets_one_round() -> None:
-    answers = sample_batch(sampler_of("panda", "pose"), poses_of("panda", 3), 300, 0, timeout=0.0)
-    assert [answer.error_code for answer in answers] == [ErrorCode.TIMED_OUT] * 3
+@pytest.mark.parametrize("n", [1, 300])
+def test_without_time_nothing_is_begun(n: int) -> None:
+    for sampler in (sampler_of("panda", "pose"), Sampler.of("panda")):
+        answers = sample_batch(sampler, poses_of("panda", 3), n, 0, timeout=0.0)
+        assert [answer.error_code for answer in answers] == [ErrorCode.TIMED_OUT] * 3
+        assert [answer.positions.shape for answer in answers] == [(0, 7)] * 3
+        assert {answer.message for answer in answers} == {"timed out: no time was left to begin this pose"}
 
 
-@pytest.mark.parametrize("poses", [np.eye(4), np.empty((0, 4, 4)), np.full((2, 4, 4), np.nan)])
+@pytest.mark.parametrize("poses", [np.eye(4), np.empty((0, 4, 4))])
 def test_bad_poses_are_refused(poses: np.ndarray) -> None:
-    with pytest.raises(PoseError):
-        sample_batch(sampler_of("panda", "pose"), poses, 3, 0)
+    for call in (sample_batch, stream_batch):
+        with pytest.raises(PoseError, match="n >= 1"):
+            call(sampler_of("panda", "pose"), poses, 3, 0)
+
+
+def test_pose_that_is_none_is_told_by_its_index() -> None:
+    poses = poses_of("panda", 5)
+    poses[3, 1, 2] = np.nan
+    for call in (sample_batch, stream_batch):
+        with pytest.raises(PoseError, match="pose 3 of 5: a pose must be finite"):
+            call(sampler_of("panda", "pose"), poses, 3, 0)
+
+
+@pytest.mark.parametrize(("name", "n", "asked"), [
+    ("panda", 1, {}), ("panda", 4, {}), ("ur5", 20, {"explore": 0.0, "position_only": True}), ("all_types", 3, {}),
+    ("iiwa14", 2, {"position_only": True}), ("panda", 2, {"distinct": False}),
+    ("ur5", 3, {"constraints": Constraints(tolerances=np.array([0.0] * 5 + [np.inf]))}),
+    ("iiwa14", 2, {"constraints": Constraints()}),
+])  # fmt: skip
+def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: dict[str, object]) -> None:
+    (robot, oracle), poses = arm_and_oracle(name), poses_of(name, 40)
+    if "constraints" in asked and name == "iiwa14":
+        q = 0.7 * robot.sample_configurations(40, np.random.default_rng(0))
+        q[:, 2] = 0.3
+        poses = robot.forward(q)
+        asked = {"constraints": Constraints(fixed={robot.joint_names[2]: 0.3})}
+    sampler = Sampler.of(robot)
+    assert SideBySide(sampler, SampleRequest(poses[0], n, **asked)).fits
+    answers = sample_batch(sampler, poses, n, 0, timeout=ENOUGH, **asked)
+    for answer, pose in zip(answers, poses, strict=True):
+        assert answer.valid.any(), answer.message
+        assert len(answer) <= n
+        assert (answer.expert == NO_EXPERT).all()
+        free = "constraints" in asked and name == "ur5"
+        for q in answer.positions[answer.valid]:
+            tip = oracle.forward(q)
+            assert np.linalg.norm(tip[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
+            assert "position_only" in asked or np.linalg.norm(tip[:3, 2] - pose[:3, 2]) <= 2e-6
+            assert "position_only" in asked or free or np.linalg.norm(tip[:3, :3] - pose[:3, :3]) <= 4e-6
+        assert robot.within_limits(answer.positions).all()
+        apart = np.abs(answer.positions[:, None] - answer.positions[None]).max(axis=-1)
+        if asked.get("distinct", True):
+            assert (apart[~np.eye(len(answer), dtype=bool)] > 0.01).all()
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_answer_depends_on_its_seed_alone(n: int) -> None:
+    """Not on threads, blocks or the other poses."""
+    sampler, poses = Sampler.of("panda"), poses_of("panda", 1500)
+    whole = sample_batch(sampler, poses, n, 7, n_threads=1, timeout=ENOUGH)
+    several = sample_batch(sampler, poses, n, 7, n_threads=3, timeout=ENOUGH)
+    np.testing.assert_array_equal(whole.positions, several.positions)
+    blocks = list(stream_batch(sampler, poses, n, 7, block=400, timeout=ENOUGH))
+    assert [len(block) for block in blocks] == [400, 400, 400, 300]
+    np.testing.assert_array_equal(np.concatenate([block.positions for block in blocks]), whole.positions)
+    for index in (0, 3, 1499):
+        alone = sample_batch(sampler, poses[index : index + 1], n, 7 + index, timeout=ENOUGH)
+        np.testing.assert_array_equal(alone[0].positions, whole[index].positions)
+    other = sample_batch(sampler, poses, n, 8, timeout=ENOUGH)
+    assert not np.array_equal(other.positions, whole.positions)
+    np.testing.assert_array_equal(other[0].positions, alone_with(sampler, poses[0], n, 8))
+
+
+def alone_with(sampler: Sampler, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
+    return sample_batch(sampler, pose[None], n, seed, timeout=ENOUGH)[0].positions
+
+
+def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None:
+    sampler, poses = Sampler.load("panda_pose"), poses_of("panda", 3)
+    assert SideBySide(sampler, SampleRequest(poses[0], 1)).fits
+    for asked in ({"explore": 0.0}, {"order": "density"}, {"near": np.zeros(7)}, {"refine": False}):
+        assert not SideBySide(sampler, SampleRequest(poses[0], 1, **asked)).fits
+    assert not SideBySide(sampler, SampleRequest(poses[0], 16)).fits
+    answer = sample_batch(sampler, poses, 1, 0, timeout=ENOUGH)[1]
+    given = sampler.sample(poses[1], 1, 0, timeout=ENOUGH)
+    assert answer.density is not None
+    assert given.density is not None
+    np.testing.assert_allclose(answer.log_prob, given.density.log_prob(answer.positions))
+
+
+def test_mixed_outcomes_side_by_side() -> None:
+    poses = poses_of("panda", 4)
+    poses[1, 0, 3], poses[2, :3, 3] = 9.0, [0.9, 0.0, 0.9]  # far out of reach; and hardly
+    answers = sample_batch(Sampler.of("panda"), poses, 1, 0, timeout=ENOUGH)
+    assert [answer.error_code for answer in answers] == [
+        ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
+    ]  # fmt: skip
+    assert [answer.valid.tolist() for answer in answers] == [[True], [False], [False], [True]]
+    assert answers[1].message.startswith("no valid configuration found; the best is off by ")
+    assert answers[1].position_error[0] > 7.0
+    assert answers.n_valid.tolist() == [1, 0, 0, 1]
+
+
+def test_hard_poses_do_not_take_the_time_of_the_others() -> None:
+    """With 400 poses out of reach first, the others are answered within a timeout that these alone would use up."""
+    poses = poses_of("panda", 500)
+    poses[:400, :3, 3] = [0.9, 0.0, 0.9]
+    answers = sample_batch(Sampler.of("panda"), poses, 1, 0, timeout=0.15, n_threads=1)
+    assert (answers.error_codes[400:] == ErrorCode.SUCCESS).sum() >= 90
+
+
+def test_kept_answer_keeps_nothing_of_the_others() -> None:
+    sampler, poses = Sampler.of("panda"), poses_of("panda", 2000)
+    kept = [next(iter(block)) for block in stream_batch(sampler, poses, 2, 0, block=100, timeout=ENOUGH)]
+    assert all(answer.positions.base is None for answer in kept)
+    gc.collect()
+    tracemalloc.start()
+    for block in stream_batch(sampler, poses, 2, 0, block=100, timeout=ENOUGH):
+        kept.append(block[0])
+        del block
+    size, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 20 * 4096  # 112 bytes of positions and as many of the rest, and Python's own
+    assert peak < poses.nbytes + 300_000  # a copy of the poses, and one block
+
+
+def test_answers_can_be_indexed_sliced_and_taken() -> None:
+    poses = poses_of("panda", 6)
+    answers = sample_batch(Sampler.of("panda"), poses, 2, 0, timeout=ENOUGH)
+    np.testing.assert_array_equal(answers[-1].positions, answers[5].positions)
+    assert [len(answer) for answer in answers[1:3]] == [2, 2]
+    with pytest.raises(IndexError):
+        answers[6]
+    taken = answers.take(np.array([4, 1]))
+    np.testing.assert_array_equal(taken[0].positions, answers[4].positions)
+    np.testing.assert_array_equal(taken[1].positions, answers[1].positions)
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, 5000])
+def test_bad_number_of_threads_is_refused(n_threads: int) -> None:
+    with pytest.raises(ConfigurationError, match="n_threads must be a whole number from 1 to 1024"):
+        sample_batch(Sampler.of("panda"), poses_of("panda", 1), 1, n_threads=n_threads)
+
+
+@pytest.mark.parametrize("block", [0, 2.0, True])
+def test_bad_block_is_refused_at_once(block: int) -> None:
+    with pytest.raises(ConfigurationError, match="block must be a whole number"):
+        stream_batch(Sampler.of("panda"), poses_of("panda", 1), 1, block=block)
 
 
 @pytest.mark.parametrize("timeout", [np.nan, -1.0, "1"])

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ik.arms import arm_of, sampler_of
+from scipy.spatial import cKDTree
 
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, JointPath, sample_path
+from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Samples, sample_path
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.path_search import PathSearch
 from eim_ros.ik.pool import Pool
@@ -59,7 +60,8 @@ def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
     poses[7, 0, 3] += 10.0
     path = sample_path(sampler_of("panda", "pose"), poses, n=16, random_seed=0, timeout=ENOUGH)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
-    assert path.message == "1 of 12 poses have no solution, the first of them is pose 7"
+    assert path.message.startswith("1 of 12 poses have no solution, the first of them is pose 7, missed by ")
+    assert (path.n_reached, path.nearest_miss) == (7, np.inf)
     np.testing.assert_array_equal(path.valid, np.arange(12) != 7)
     assert np.isnan(path.positions[7]).all()
     assert np.isinf(path.position_error[7])
@@ -76,6 +78,9 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("the path jumps 1 times, by up to ")
     assert path.largest_step > 0.3
+    assert path.n_reached == 1
+    assert 0.3 < path.nearest_miss <= path.largest_step
+    assert "lead as far as pose 0, and from there to pose 1 one of at least" in path.message
 
 
 def test_continuous_joints_step_across_pi() -> None:
@@ -117,24 +122,24 @@ def test_no_time_is_an_answer_too() -> None:
     assert not path.valid.any()
 
 
-def test_path_is_followed_by_one_candidate_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot, n_followed = arm_of("panda"), []
+def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot, n_followed, sampled = arm_of("panda"), [], Sampler.sample
     followed = Goal.refined
 
     def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Pool:
         n_followed.append(len(positions))
         return followed(goal, positions, *others)
 
-    def worth_following(search: Any, costs: np.ndarray) -> np.ndarray:
-        monkeypatch.setattr("eim_ros.ik.path.time.perf_counter", lambda: np.inf)  # after the samples were taken
+    def sample_and_stop(sampler: Sampler, *asked: Any, **options: Any) -> Samples:
+        samples = sampled(sampler, *asked, **options)
+        monkeypatch.setattr(PathSearch, "out_of_time", True)
         monkeypatch.setattr(Goal, "refined", noted)
-        return worth(search, costs)
+        return samples
 
-    worth = PathSearch._worth_following
-    monkeypatch.setattr(PathSearch, "_worth_following", worth_following)
+    monkeypatch.setattr(Sampler, "sample", sample_and_stop)
     poses = robot.forward(motion(robot, 8, 15))
     path = sample_path(sampler_of("panda", "pose"), poses, random_seed=0, timeout=ENOUGH)
-    assert n_followed == [0] + [1] * 14
+    assert n_followed == [1] * 14
     assert_verified(robot, path, poses)
 
 
@@ -193,3 +198,44 @@ def test_free_turn_about_the_tool_is_used_along_the_path() -> None:
     assert path.error_code == ErrorCode.SUCCESS, path.message
     for q, pose in zip(path.positions, turned, strict=True):
         assert np.max(robot.pose_errors(q, pose, tolerances)) <= 1e-6
+
+
+def brute_force_reach(robot: Robot, poses: np.ndarray, largest_step: float, n: int) -> int:
+    """Poses that steps within the largest lead to, among solutions from n uniform seeds of each and those between."""
+    rng, reached = np.random.default_rng(99), None
+    for index, pose in enumerate(poses):
+        refined = robot.refine(robot.sample_configurations(n, rng), pose, patience=3)
+        roots = refined.positions[refined.converged]
+        if not len(roots):
+            return index
+        dense = robot.spread(roots[::4], pose, 3000, rng, finest=0.008) if robot.dof > 6 else roots[:0]
+        solutions = np.concatenate([roots, dense])
+        if reached is not None:
+            near = cKDTree(solutions).query_ball_point(reached, largest_step, p=np.inf)
+            solutions = solutions[sorted({i for some in near for i in some})]
+            if not len(solutions):
+                return index
+        reached = solutions
+    return len(poses)
+
+
+@pytest.mark.parametrize(
+    ("name", "largest_step", "seeds"), [("panda", 0.05, (1, 2, 4)), ("iiwa14", 0.05, (1, 2)), ("ur5", 0.1, (3, 4))]
+)
+def test_there_is_a_path_where_brute_force_has_one_and_only_there(
+    name: str, largest_step: float, seeds: tuple[int, ...]
+) -> None:
+    robot, rng, outcomes = arm_of(name), np.random.default_rng(3), []
+    for seed in range(5):
+        poses = np.repeat(robot.forward(robot.sample_configurations(1, rng)), 10, axis=0)
+        poses[:, :3, 3] += np.linspace(0.0, 0.15, 10)[:, None] * np.array([[0.6, -0.64, -0.48]])
+        if seed not in seeds:
+            continue
+        path = sample_path(Sampler.of(robot), poses, random_seed=seed, largest_step=largest_step, timeout=ENOUGH)
+        expected = brute_force_reach(robot, poses, largest_step, 600)
+        outcomes.append(expected == len(poses))
+        assert (path.error_code == ErrorCode.SUCCESS) == (expected == len(poses)), path.message
+        assert path.n_reached >= expected
+        steps = np.abs(np.diff(path.positions, axis=0)).max(axis=1)
+        assert (steps[: path.n_reached - 1] <= largest_step).all() or path.error_code != ErrorCode.SUCCESS
+    assert len(set(outcomes)) == 2  # both kinds were met

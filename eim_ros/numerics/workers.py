@@ -1,6 +1,6 @@
-"""Where rows are computed: in this process, in several of this machine (joblib), or where a Dask scheduler sends them.
+"""Where parts of a long computation are done: here, in processes of this machine (joblib), or where Dask sends them.
 
-Each yields results as they come, in any order. The work is the same function everywhere, so the rows are the same too.
+Each yields results as they come, in any order. The work is the same function everywhere, so the results are, too.
 """
 
 from __future__ import annotations

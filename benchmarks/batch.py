@@ -1,0 +1,129 @@
+"""Many poses and paths: `sample_batch` beside the sampler's loop and `Robot.solve_many`, `sample_path` by its number of
+poses, capability maps by pose.
+
+CPU times, minima of several runs in turns, in one process; `wall` compares threads, and means something on an idle
+machine alone. `python benchmarks/batch.py [--quick]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from _machine import load_average, processor
+
+from eim_ros.ik import CapabilityGrid, ErrorCode, Sampler, sample_batch, sample_path, stream_batch
+from eim_ros.ik.capability_survey import PartWork
+from eim_ros.kinematics import Robot
+from eim_ros.numerics.cores import usable_cores
+
+UNLIMITED = 1e6  # [s]
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, float]:
+    """CPU and wall time of a call [s]."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def least(works: dict[str, Callable[[], Any]], n_runs: int) -> dict[str, tuple[float, float]]:
+    """Least CPU and wall time of each, run in turns."""
+    found = {name: [timed(work) for _ in range(1)] for name, work in works.items()}
+    for _ in range(n_runs - 1):
+        for name, work in works.items():
+            found[name].append(timed(work))
+    return {name: (min(cpu for cpu, _ in times), min(wall for _, wall in times)) for name, times in found.items()}
+
+
+def batches(name: str, n_poses: int, n_runs: int) -> None:
+    robot = Robot.load(name)
+    sampler, poses = Sampler.of(robot), robot.forward(robot.sample_configurations(n_poses, np.random.default_rng(0)))
+    few, rng, cores = poses[: max(n_poses // 50, 100)], np.random.default_rng(1), usable_cores()
+
+    def stream() -> None:
+        for _ in stream_batch(sampler, poses, 1, 0, timeout=UNLIMITED):
+            pass
+
+    works: dict[str, tuple[int, Callable[[], Any]]] = {
+        "solve_many": (n_poses, lambda: robot.solve_many(poses, rng)),
+        "sample_batch, 1 thread": (n_poses, lambda: sample_batch(sampler, poses, 1, 0, n_threads=1, timeout=UNLIMITED)),
+        f"sample_batch, {cores} threads": (n_poses, lambda: sample_batch(sampler, poses, 1, 0, timeout=UNLIMITED)),
+        f"stream_batch, {cores} threads": (n_poses, stream),
+        "Sampler.sample, one by one": (len(few), lambda: [sampler.sample(pose, 1, 0) for pose in few]),
+        "n = 100, 1 thread": (len(few), lambda: sample_batch(sampler, few, 100, 0, n_threads=1, timeout=UNLIMITED)),
+        f"n = 100, {cores} threads": (len(few), lambda: sample_batch(sampler, few, 100, 0, timeout=UNLIMITED)),
+    }
+    print(f"\n{name}, {n_poses} reachable poses, one solution each (n = 100: {len(few)}); us for each pose")
+    times = least({label: work for label, (_, work) in works.items()}, n_runs)
+    for label, (count, _) in works.items():
+        cpu, wall = times[label]
+        print(f"  {label:36s} CPU {1e6 * cpu / count:8.2f}   wall {1e6 * wall / count:8.2f}")
+    answers = sample_batch(sampler, poses, 1, 0, timeout=UNLIMITED)
+    print(f"  solved: {(answers.error_codes == ErrorCode.SUCCESS).mean():.4%}")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    stream()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"  peak memory grown by the stream: {(after - before) / 1024:.1f} MB")
+    cpu, wall = timed(lambda: sample_batch(sampler, poses, 1, 0, timeout=0.05, n_threads=1))
+    print(f"  timeout of 0.05 s: {wall:.3f} s")
+
+
+def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Poses between those of two configurations near each other, so that there mostly is a path: a straight line."""
+    q = 0.8 * robot.sample_configurations(1, rng)[0]
+    poses = np.repeat(robot.forward(q)[None], n, axis=0)
+    way = rng.normal(size=3)
+    poses[:, :3, 3] += np.linspace(0.0, 0.25, n)[:, None] * way / np.linalg.norm(way)
+    return poses
+
+
+def paths(name: str, sizes: list[int], n_lines: int) -> None:
+    sampler = Sampler.of(name)
+    print(f"\n{name}, sample_path of {n_lines} straight lines of .25 m, CPU s, median / largest")
+    for n in sizes:
+        rng = np.random.default_rng(2)
+        times: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(n_lines):
+            poses = line(sampler.robot, n, rng)
+            began = time.process_time()
+            path = sample_path(sampler, poses, random_seed=0, timeout=UNLIMITED)
+            times[path.error_code == ErrorCode.SUCCESS].append(time.process_time() - began)
+        told = [
+            f"{label}: {len(some)}" + (f", {np.median(some):.3f} / {max(some):.3f}" if some else "")
+            for label, some in (("paths", times[True]), ("none", times[False]))
+        ]
+        print(f"  {n:4d} poses   {';  '.join(told)}")
+
+
+def maps(name: str, n_parts: int) -> None:
+    robot = Robot.load(name)
+    grid = CapabilityGrid.around(robot, 0.08, n_approaches=20, n_rolls=4)
+    work, last = PartWork(robot, grid, 1), grid.n_poses // 8192
+    parts = np.linspace(0, last, n_parts + 2).astype(int)[1:-1]
+    began, n_poses, n_reached = time.process_time(), 0, 0
+    for part in parts.tolist():
+        figures = work(part)[1]
+        n_poses, n_reached = n_poses + len(figures), n_reached + int((figures[:, 1] > 0).sum())
+    each = (time.process_time() - began) / n_poses
+    print(f"\n{name}, capability map of {grid.n_poses} poses, {n_poses} computed, {n_reached / n_poses:.1%} reached")
+    print(f"  CPU {1e6 * each:.1f} us for each pose, so 1e6 poses take {1e6 * each / 2.0:.0f} s on 2 cores")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    print(f"{processor()}, {usable_cores()} cores, load before {load_average()}")
+    batches("panda", 5000 if quick else 100_000, 2 if quick else 3)
+    for name in ("panda", "iiwa14"):
+        paths(name, [48, 200] if quick else [48, 200, 600], 2 if quick else 8)
+    maps("iiwa14", 1 if quick else 4)
+
+
+if __name__ == "__main__":
+    main()
