@@ -52,13 +52,13 @@ def _is_sent(send: Callable[[], None]) -> bool:
     try:
         send()
     except RuntimeWarning as error:
-        told: BaseException | None = error
+        warning = error
     except SystemError as error:  # how CPython tells of an exception beside a result, as rclpy 9 leaves it
-        told = error.__cause__
-        if not isinstance(told, RuntimeWarning):
+        if not isinstance(error.__cause__, RuntimeWarning):
             raise
+        warning = error.__cause__
     else:
         return True
-    if _WARNING not in str(told):
-        raise told
+    if _WARNING not in str(warning):
+        raise warning
     return False
