@@ -61,6 +61,8 @@ class Sampler:
     model : IKModel
     """
 
+    _obstacles: Sequence[Obstacle] = ()
+
     def __init__(self, model: IKModel) -> None:
         if not isinstance(model, IKModel):
             raise ConfigurationError(
@@ -76,7 +78,6 @@ class Sampler:
         self.robot = robot
         self._placement = placement
         self._with_tools = OrderedDict[bytes, Sampler]()
-        self._obstacles: Sequence[Obstacle] = ()
 
     @classmethod
     def of(cls, robot: Robot | str | Path, base: str | None = None, tip: str | None = None) -> Sampler:

@@ -7,8 +7,8 @@ import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
 from eim_ros.errors import ConstraintError
-from eim_ros.ik import Constraints, ErrorCode
-from eim_ros.kinematics import Sphere
+from eim_ros.ik import Constraints, ErrorCode, Sampler
+from eim_ros.kinematics import Sphere, pose_from
 from eim_ros.kinematics.collision import collision_model
 
 ENOUGH = 60.0  # [s]
@@ -82,3 +82,17 @@ def test_raw_samples_are_checked_too() -> None:
 def test_robot_without_shapes_is_refused() -> None:
     with pytest.raises(ConstraintError, match="no collision shape"):
         sampler_of("six_joints", "pose").sample(np.eye(4), 5, 0, constraints=Constraints(self_collision=True))
+
+
+def test_a_tool_does_not_make_a_sampler_forget_what_it_is_among() -> None:
+    robot, pose = arm_of("panda"), reachable_pose(arm_of("panda"))
+    tool = pose_from((0.0, 0.0, 0.05))
+    found = Sampler.of(robot).with_tool(tool).sample(pose, 200, 0)
+    ball = Sphere(tuple(elbow("panda", found.positions).mean(axis=0)), 0.15)
+    among = Sampler.of(robot).among((ball,))
+    for sampler in (among.with_tool(tool), Sampler.of(robot).with_tool(tool).among((ball,))):
+        samples = sampler.sample(pose, 200, 0)
+        assert samples.valid.any()
+        scene = collision_model(sampler.robot).scene(False, (ball,))
+        assert scene.colliding(found.positions).any()
+        assert not scene.colliding(samples.positions[samples.valid]).any()
