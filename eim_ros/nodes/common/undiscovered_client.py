@@ -51,14 +51,9 @@ def _send_again(send: Callable[[], None]) -> None:
 def _is_sent(send: Callable[[], None]) -> bool:
     try:
         send()
-    except RuntimeWarning as error:
-        warning = error
-    except SystemError as error:  # how CPython tells of an exception beside a result, as rclpy 9 leaves it
-        if not isinstance(error.__cause__, RuntimeWarning):
-            raise
-        warning = error.__cause__
-    else:
-        return True
-    if _WARNING not in str(warning):
-        raise warning
-    return False
+    except (RuntimeWarning, SystemError) as error:
+        told = error.__cause__ or error  # CPython's way to tell of an exception beside a result, as rclpy 9 leaves it
+        if isinstance(told, RuntimeWarning) and _WARNING in str(told):
+            return False
+        raise
+    return True
