@@ -20,7 +20,8 @@ import eim_ros
 from eim_ros.nodes.__main__ import NODES
 
 TYPES_ALONE = {"typing_extensions"}  # imported for type checkers, which bring it; no program that runs needs it
-OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs"}  # what needs them is offered where they are installed
+OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs", "tf2_ros"}  # offered where they are installed
+BUILT = {"tf2_msgs"}  # by `make setup`, from cmake/
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
@@ -104,7 +105,7 @@ def test_every_imported_package_is_required():
     required = required_names("runtime.txt", "ros.txt")
     distributions = importlib.metadata.packages_distributions()
     missing = set()
-    for name in imported_packages(ROOT / "eim_ros") - {"eim_ros"} - OPTIONAL - TYPES_ALONE:
+    for name in imported_packages(ROOT / "eim_ros") - {"eim_ros"} - OPTIONAL - BUILT - TYPES_ALONE:
         candidates = [*distributions.get(name, ()), f"ros-{name}", DISTRIBUTIONS.get(name, name)]
         if not required & set(map(normalised, candidates)):
             missing.add(name)
