@@ -68,6 +68,10 @@ def compiled_modules() -> list[Pybind11Extension]:
 class BuildExtensions(build_ext):
     """Builds modules side by side, each in a folder of its own: all instruction sets have the same source file."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()  # set here: an editable install forgets what setup() is told
+
     def build_extension(self, ext: Pybind11Extension) -> None:
         alone = copy.copy(self)
         alone.build_temp = os.path.join(self.build_temp, ext.name)
@@ -99,7 +103,6 @@ setup(
     package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in COMPILED}},
     ext_modules=compiled_modules(),
     cmdclass={"build_ext": BuildExtensions},
-    options={"build_ext": {"parallel": os.cpu_count()}},  # modules side by side: each is one source
     data_files=shared_files(),
     install_requires=REQUIRES,
     extras_require={**EXTRAS, "all": sorted(set(sum(EXTRAS.values(), [])))},
