@@ -102,7 +102,7 @@ def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: di
         q = 0.7 * robot.sample_configurations(40, np.random.default_rng(0))
         q[:, 2] = 0.3
         poses = robot.forward(q)
-        asked = {"constraints": Constraints(fixed={robot.joint_names[2]: 0.3})}
+        asked = {"constraints": Constraints(limits={robot.joint_names[2]: (0.2, 0.4)})}
     sampler = Sampler.of(robot)
     assert SideBySide(sampler, SampleRequest(poses[0], n, **asked)).fits
     answers = sample_batch(sampler, poses, n, 0, timeout=ENOUGH, **asked)

@@ -14,7 +14,6 @@ from eim_ros.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.ik import CapabilityGrid, CapabilityMap
 from eim_ros.ik import capability_survey as module
 from eim_ros.ik.capability_survey import survey
-from eim_ros.ik.ranking import manipulability
 from eim_ros.kinematics import Robot
 from eim_ros.numerics.workers import JoblibWorkers
 
@@ -64,7 +63,7 @@ def test_figures_of_a_pose_are_those_of_its_solutions(panda_map: CapabilityMap) 
         refined = robot.refine(robot.sample_configurations(600, rng), pose)
         points = refined.positions[refined.converged]
         points = np.concatenate([points, robot.spread(points, pose, 20000, rng, step=0.1)])
-        best = manipulability(robot, points).max()
+        best = robot.manipulability(points).max()
         assert flat["manipulability"][index] <= best * 1.02 + 1e-4  # steps of .45 rad miss the peak
         assert flat["manipulability"][index] >= 0.85 * best
         expected, number = length_and_families(points)
