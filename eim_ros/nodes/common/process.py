@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import rclpy
 from rclpy.executors import Executor, ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
@@ -37,11 +37,11 @@ class Startable(Protocol):
         """
 
     def close(self) -> bool:
-        """End all work and destroy the node; False when a thread is still busy."""
+        """End all work and destroy the node; False when a thread is still busy, which is then not waited for."""
 
 
-def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> NoReturn:
-    """Run a node until a signal, and end the process.
+def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> int:
+    """Run a node until a signal.
 
     Parameters
     ----------
@@ -53,17 +53,22 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
         As for `rclpy.init`.
     n_threads : int
         Of the executor.
+
+    Returns
+    -------
+    int
+        The exit code.
     """
     signalled = _exit_on_first_signal()
     node: Startable | None = None
     status = 0
     try:
-        status = 0 if _initialise(name, args) else 1
-        if status == 0:
-            node = make()
-            started = node.start()
-            if started is False or not _spin(node, _executor(n_threads), started):
-                status = 1
+        if not _initialise(name, args):
+            return 1
+        node = make()
+        started = node.start()
+        if started is False or not _spin(node, _executor(n_threads), started):
+            status = 1
     except SystemExit:  # a signal
         pass
     except Exception as error:
@@ -71,7 +76,9 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
         if not signalled.is_set():  # else the error comes from a call that the signal cut short
             _complain(name, error)
     finally:
-        _end(node, 0 if signalled.is_set() else status)
+        status = 0 if signalled.is_set() else status
+        _close(node, status)
+    return status
 
 
 def _exit_on_first_signal() -> threading.Event:
@@ -125,24 +132,15 @@ def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
     return True
 
 
-def _end(node: Startable | None, status: int) -> NoReturn:
-    """End everything; a worker that does not come back is not waited for.
-
-    The interpreter does not end by itself: with torch that takes half a second of a core, and a solver that still runs
-    must not outlive the libraries it uses.
-    """
-    for number in SIGNALS:
+def _close(node: Startable | None, status: int) -> None:
+    """End everything; a worker that does not come back is not waited for."""
+    idle = node is None or node.close()
+    rclpy.try_shutdown()
+    for number in SIGNALS:  # the interpreter puts back the defaults before it has ended, unless a signal is ignored
         signal.signal(number, signal.SIG_IGN)
-    try:
-        if node is not None:
-            node.close()
-        rclpy.try_shutdown()
-    except Exception as error:
-        traceback.print_exception(error)
-        status = status or 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    if not idle:
+        sys.stderr.flush()
+        os._exit(status)  # the compiled solver still runs, and must not outlive the libraries it uses
 
 
 def _complain(name: str, error: Exception) -> None:
