@@ -5,7 +5,8 @@
 Arms: three UR, a Puma and two industrial arms by their published lengths, and random ones of each kind that has a
 closed form (test/kinematics/six_joint_arms.py). Poses are forward kinematics of uniform random configurations.
 
-  lost      of all poses: those of which the configuration that made it is not among the roots (0.01 rad)
+  lost      of all poses: those of which the configuration that made it is not among the roots (0.01 rad); where the
+            pose is said to be singular it is one of infinitely many
   missed    of the judged poses: those of which 10000 refined seeds (1e-9 m and rad) find a solution that we do not
   unseen    solutions of ours that none of the seeds found; all of ours are verified
   sample    CPU time of the default call for all solutions, whole turns included [us]
