@@ -157,7 +157,7 @@ def test_its_own_text_rebuilds_the_robot(name: str) -> None:
     assert again.fingerprint == robot.fingerprint
     assert again.urdf == robot.urdf
     np.testing.assert_array_equal(again.links, robot.links)
-    assert "mesh" not in robot.urdf
+    assert "visual" not in robot.urdf
 
 
 def test_fingerprints_tell_robots_apart() -> None:
