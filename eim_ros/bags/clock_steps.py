@@ -2,8 +2,7 @@
 
 The difference of stamp and arrival is the delay of a message and the offset of two clocks. Delays vary, and those of
 messages that had to wait return to what they were; a step of a clock stays. So where the difference changes at once,
-and its medians before and after differ by as much, a clock was set. Messages of before that come after it, as those of
-another publisher or out of order, keep their times.
+and its medians before and after differ by as much, a clock was set.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
             continue
         step = int(np.median(after) - np.median(before))
         if abs(step) > SMALLEST and abs(int(offset[row] - offset[row - 1]) - step) <= ALIKE * abs(step):
-            changed = np.arange(len(stamp)) >= row
-            changed[row:last] = np.abs(after - np.median(before)) > np.abs(after - np.median(after))
-            mended[changed] -= step
-            offset[changed] -= step
+            mended[row:] -= step
+            offset[row:] -= step
             steps.append(step)
     return mended, steps

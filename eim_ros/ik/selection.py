@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
 
 from eim_ros import solver
 from eim_ros.kinematics import Robot
@@ -44,6 +43,8 @@ def is_within(robot: Robot, positions: FloatArray, others: FloatArray, distance:
     """Whether some other configuration (m, dof) differs from each (n, dof) by at most a distance in every joint."""
     if not len(positions) or not len(others):
         return np.zeros(len(positions), dtype=np.bool_)
+    from scipy.spatial import cKDTree  # here: it takes a third of a second to import, and most answers need none
+
     points, period = on_torus(robot, np.concatenate([positions, others]))
     tree = cKDTree(points[len(positions) :], boxsize=period)
     away, _ = tree.query(points[: len(positions)], p=np.inf, distance_upper_bound=np.nextafter(distance, np.inf))

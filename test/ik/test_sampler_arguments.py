@@ -29,7 +29,7 @@ def spoiled(row: int, column: int, value: float) -> np.ndarray:
         np.diag([1.0, 1.0, -1.0, 1.0]),  # a mirror
         np.zeros((4, 4)),
         np.eye(3),
-        np.zeros(3),
+        np.zeros(2),
         "no numbers",
         [[1.0], [2.0, 3.0]],
     ],

@@ -29,6 +29,7 @@ def test_read_only_are_exactly_those_that_configure_uses() -> None:
         "default_timeout",
         "max_timeout",
         "max_samples",
+        "transform_timeout",
     }
 
 
