@@ -41,7 +41,7 @@ class SideBySide:
 
     def __init__(self, sampler: Sampler, request: SampleRequest) -> None:
         self.sampler, self.robot = sampler, sampler.robot
-        self.request = request.fitted(sampler.robot, sampler.context_kind)
+        self.request = sampler.fitted(request)
         self.goal = Goal.of(self.robot, self.request)
 
     @property

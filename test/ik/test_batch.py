@@ -14,6 +14,8 @@ from eim_ros.errors import ConfigurationError, PoseError
 from eim_ros.ik import NO_EXPERT, Constraints, ErrorCode, Sampler, Samples, sample_batch, stream_batch
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.side_by_side import SideBySide
+from eim_ros.kinematics import Sphere
+from eim_ros.kinematics.collision import collision_model
 
 ENOUGH = 60.0  # [s]
 
@@ -226,3 +228,16 @@ def test_bad_timeout_is_refused(timeout: float) -> None:
 def test_bad_options_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="n must be at least 1"):
         sample_batch(sampler_of("panda", "pose"), poses_of("panda", 2), 0, 0)
+
+
+def test_a_batch_avoids_what_its_sampler_is_among() -> None:
+    robot = arm_of("panda")
+    poses, sampler = poses_of("panda", 4), Sampler.of(robot)
+    elbows = robot.skeleton(np.concatenate([answer.positions for answer in sample_batch(sampler, poses, 8, 0)]))[:, 4]
+    ball = Sphere(tuple(elbows[0]), 0.2)
+    scene = collision_model(robot).scene(False, (ball,))
+    answers = sample_batch(sampler.among((ball,)), poses, 8, 0)
+    assert any(scene.colliding(answer.positions).any() for answer in sample_batch(sampler, poses, 8, 0))
+    assert any(answer.valid.any() for answer in answers)
+    for answer in answers:
+        assert not scene.colliding(answer.positions[answer.valid]).any()
