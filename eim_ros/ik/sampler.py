@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, RobotError
 from eim_ros.ik.all_solutions import all_solutions
+from eim_ros.ik.conditioning import Conditioning
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
@@ -29,11 +30,10 @@ from eim_ros.ik.pool import Pool
 from eim_ros.ik.proposal import ConditionalMixture, Proposal
 from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import SampleOptions, SampleRequest
-from eim_ros.ik.samples import GivenDensity, Samples
+from eim_ros.ik.samples import Samples
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
 from eim_ros.ik.selection import distinct_rows
-from eim_ros.kinematics import CollisionOptions, Obstacle, Robot, context_from_pose
-from eim_ros.kinematics.agreement import Placement
+from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.tool import with_tool
@@ -49,8 +49,6 @@ FloatArray = npt.NDArray[np.float64]
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
 POSE_DIMENSIONS = 6
 MOST_TOOLS = 16  # that are kept; one more costs reading the description again
-NO_CONTEXT = np.empty((1, 0))
-FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
 
 
 class Sampler:
@@ -68,15 +66,11 @@ class Sampler:
             raise ConfigurationError(
                 f"a sampler is made of an IKModel, or by Sampler.load and Sampler.of, got {model!r}", model
             )
-        self.context_kind: str = model.context_kind
         self.training = model.training
-        self._proposal = Proposal(model.content)
-        self._serve(model.robot, model.placement)
+        self._serve(model.robot, Conditioning(model.context_kind, Proposal(model.content), model.placement))
 
-    def _serve(self, robot: Robot, placement: Placement) -> None:
-        """Take a robot, which lies beside that of the model so."""
-        self.robot = robot
-        self._placement = placement
+    def _serve(self, robot: Robot, conditioning: Conditioning) -> None:
+        self.robot, self.conditioning = robot, conditioning
         self._with_tools = OrderedDict[bytes, Sampler]()
 
     @classmethod
@@ -90,8 +84,8 @@ class Sampler:
         """
         given = robot if isinstance(robot, Robot) else Robot.load(robot, base, tip)
         sampler = cls.__new__(cls)
-        sampler.context_kind, sampler.training, sampler._proposal = "pose", {}, Proposal.none(given.dof)
-        sampler._serve(given, Placement.none())
+        sampler.training = {}
+        sampler._serve(given, Conditioning.none(given.dof))
         return sampler
 
     @classmethod
@@ -125,7 +119,7 @@ class Sampler:
         sampler = self._with_tools.get(key)
         if sampler is None:
             sampler = self._with_tools[key] = copy.copy(self)
-            sampler._serve(with_tool(self.robot, pose), self._placement.carrying(pose))
+            sampler._serve(with_tool(self.robot, pose), self.conditioning.carrying(pose))
             if len(self._with_tools) > MOST_TOOLS:
                 self._with_tools.popitem(last=False)
         return sampler
@@ -161,7 +155,13 @@ class Sampler:
 
     @property
     def n_experts(self) -> int:
-        return int(self._proposal.n_experts)
+        """Of the model; 0 without one."""
+        return int(self.conditioning.proposal.n_experts)
+
+    @property
+    def context_kind(self) -> str:
+        """Of the model: "position" or "pose"; the latter without one."""
+        return self.conditioning.kind
 
     def prepare(self) -> None:
         """Do now what the first request would have to wait for: shapes for collisions are read."""
@@ -212,8 +212,8 @@ class Sampler:
         wanted = self.fitted(request)
         ranking = self._ranking(wanted)
         goal = Goal.of(self.robot, wanted)
-        contexts = self._contexts(goal, wanted.random_seed)
-        conditional, deadline = self._proposal.condition(contexts), started + wanted.timeout
+        density = self.conditioning.density(self.conditioning.contexts(goal, wanted.random_seed))
+        conditional, deadline = density.conditional, started + wanted.timeout
         if wanted.refine:
             found = self._found(wanted, goal, conditional, deadline, ranking)
         elif not self.n_experts:
@@ -224,7 +224,6 @@ class Sampler:
         if wanted.distinct and (wanted.posture is not None or not wanted.refine):
             pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
         code, message = outcome_of(found, pool, wanted, goal)
-        density = GivenDensity(self._proposal, contexts)
         log_prob: FloatArray | None = None
         if ranking.is_fair and len(pool) > wanted.n:
             pool = pool.pick(slice(wanted.n))
@@ -295,27 +294,6 @@ class Sampler:
         curves = not position_only and self.robot.dof <= POSE_DIMENSIONS + 1
         return EXPLORE if not self.prefers and curves and n >= FEWEST_TO_EXPLORE else 0.0
 
-    def _contexts(self, goal: Goal, random_seed: int | None) -> FloatArray:
-        """Contexts (n_contexts, n_context) of the model over which the proposal is averaged."""
-        if not self.n_experts:
-            return NO_CONTEXT
-        poses, constraints = goal.pose[None], goal.constraints
-        is_turned = goal.position_only and (self.context_kind == "pose" or self._placement.is_off_tip)
-        if constraints.tolerances is None and not is_turned:
-            return self._context(poses)
-        rng = np.random.default_rng(None if random_seed is None else (random_seed, FREE_ORIENTATIONS))
-        if constraints.tolerances is not None:
-            poses = constraints.wanted(goal.pose, self.robot, FREE_ORIENTATIONS, rng)
-        if is_turned:
-            poses = np.repeat(poses, FREE_ORIENTATIONS // len(poses), axis=0)
-            poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)
-        return self._context(poses)
-
-    def _context(self, poses: FloatArray) -> FloatArray:
-        """Contexts (n, n_context) of poses (n, 4, 4) of the robot's tip: those of the tip that the model knows."""
-        known = poses if self._placement.is_none else self._placement.poses_of_other(poses)
-        return context_from_pose(known, self.context_kind)
-
 
 def check_sampler(sampler: Sampler) -> None:
     """`ConfigurationError` for what cannot answer a request."""
@@ -327,12 +305,3 @@ def _drawn(pool: Pool, log_prob: FloatArray, wanted: SampleRequest) -> Pool:
     """n rows of a pool drawn by their densities without replacement (Gumbel: the largest of log density plus noise)."""
     noise = np.random.default_rng(wanted.random_seed).gumbel(size=len(pool))
     return pool.pick(np.argsort(-(log_prob + noise), kind="stable")[: wanted.n])
-
-
-def _random_rotations(n: int, rng: np.random.Generator) -> FloatArray:
-    """Rotations (n, 3, 3), uniform: QR of Gaussian matrices (Stewart 1980)."""
-    orthogonal, triangular = np.linalg.qr(rng.standard_normal((n, 3, 3)))
-    orthogonal = orthogonal * np.sign(np.diagonal(triangular, axis1=1, axis2=2))[:, None, :]
-    flip = np.linalg.det(orthogonal) < 0.0
-    orthogonal[flip, :, 0] *= -1.0
-    return np.asarray(orthogonal)

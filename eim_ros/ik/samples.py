@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.proposal import ConditionalMixture, Proposal
 from eim_ros.ik.samples_table import html_table
 from eim_ros.numerics.strict_json import finite
 from eim_ros.solver import NO_EXPERT
@@ -35,9 +35,14 @@ class GivenDensity:
     proposal: Proposal
     contexts: npt.NDArray[np.float64]
 
+    @property
+    def conditional(self) -> ConditionalMixture:
+        """The mixture given the pose."""
+        return self.proposal.condition(self.contexts)
+
     def log_prob(self, samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Log density (n,) [nat] of configurations (n, dof); NaN without a model."""
-        return self.proposal.condition(self.contexts).log_prob(samples)
+        return self.conditional.log_prob(samples)
 
     def seconds(self, n: int) -> float:
         """About how long the densities of n configurations take at most [s]."""

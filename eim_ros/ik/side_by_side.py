@@ -128,4 +128,5 @@ class _Densities:
         self._sampler, self._poses = sampler, poses
 
     def __call__(self, index: int) -> GivenDensity:
-        return GivenDensity(self._sampler._proposal, self._sampler._context(self._poses[index][None].copy()))
+        conditioning = self._sampler.conditioning
+        return conditioning.density(conditioning.contexts_of(self._poses[index][None].copy()))

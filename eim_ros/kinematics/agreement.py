@@ -11,6 +11,7 @@ be chosen differently, the arm may stand elsewhere (B) and carry a tool (X).
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -51,12 +52,12 @@ class Placement:
         """Where both are the same."""
         return cls(np.eye(4), np.eye(4))
 
-    @property
+    @functools.cached_property
     def is_none(self) -> bool:
         """Whether poses of one are those of the other."""
         return all(bool((np.abs(pose - np.eye(4)) <= SAME).all()) for pose in (self.base, self.tool))
 
-    @property
+    @functools.cached_property
     def is_off_tip(self) -> bool:
         """Whether the tip is at another place than the other's, so that it depends on the orientation where that is."""
         return bool((np.abs(self.tool[:3, 3]) > SAME).any())
