@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import is_number
+
+if TYPE_CHECKING:
+    from eim_ros.ik.request import SampleRequest
 
 __all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "limit_margin"]
 
@@ -65,6 +68,15 @@ class Ranking:
             raise ConfigurationError("ordering by distance needs a configuration to be near", self.order)
         if "posture" in self.weights and self.posture is None:
             raise ConfigurationError("ordering by posture needs a preferred posture", self.order)
+
+    @classmethod
+    def of(cls, wanted: SampleRequest, prefers: bool) -> Ranking:
+        """The order that a request asks for, or the natural one, of a model that prefers some configurations or not."""
+        natural = "density" if prefers else UNORDERED
+        natural = natural if wanted.near is None else "distance"
+        preferred = natural if wanted.posture is None else "posture"
+        order = preferred if wanted.order is None else wanted.order
+        return cls(order, wanted.reference, bool(wanted.position_only), wanted.preference)
 
     @property
     def weights(self) -> dict[str, float]:

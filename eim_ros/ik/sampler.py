@@ -210,7 +210,9 @@ class Sampler:
         """As `sample`, of a request; its timeout counts from here."""
         started = time.perf_counter()
         wanted = self.fitted(request)
-        ranking = self._ranking(wanted)
+        ranking = Ranking.of(wanted, self.prefers)
+        if ranking.needs_density and not self.n_experts:
+            raise ConfigurationError("ordering by density needs a model; without one there is none", ranking.order)
         goal = Goal.of(self.robot, wanted)
         density = self.conditioning.density(self.conditioning.contexts(goal, wanted.random_seed))
         conditional, deadline = density.conditional, started + wanted.timeout
@@ -250,16 +252,6 @@ class Sampler:
             None if log_prob is None else log_prob[rows],
             found.n_all,
         )
-
-    def _ranking(self, wanted: SampleRequest) -> Ranking:
-        natural = "density" if self.prefers else UNORDERED
-        natural = natural if wanted.near is None else "distance"
-        preferred = natural if wanted.posture is None else "posture"
-        order = preferred if wanted.order is None else wanted.order
-        ranking = Ranking(order, wanted.reference, bool(wanted.position_only), wanted.preference)
-        if ranking.needs_density and not self.n_experts:
-            raise ConfigurationError("ordering by density needs a model; without one there is none", order)
-        return ranking
 
     def _found(
         self, wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture, deadline: float, ranking: Ranking

@@ -13,23 +13,19 @@ from pathlib import Path
 PATIENCE = 90.0  # [s] on a machine that may be busy
 
 
-class ServerProcess:
-    """A node with parameters, in a session of its own; its log goes to a file."""
+class LoggedProcess:
+    """A process in a session of its own, as one that a user starts in a terminal; its log goes to a file."""
 
-    def __init__(
-        self, log: Path, parameters: dict[str, object], arguments: tuple[str, ...] = (), node: str = "ik_server"
-    ) -> None:
-        given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={_yaml(value)}")]
-        command = [sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given, *arguments]
+    def __init__(self, command: list[str], log: Path, environment: dict[str, str] | None = None) -> None:
         self._log = log
-        self._starts_itself = parameters.get("autostart", True)
         with log.open("wb") as file:
             self._process = subprocess.Popen(
                 command,
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                env=environment,
                 start_new_session=True,
-                preexec_fn=restore_sigint,
+                preexec_fn=_restore_sigint,
             )
 
     @property
@@ -39,6 +35,23 @@ class ServerProcess:
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Last resort."""
+        if self.is_running:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10.0)
+
+
+class ServerProcess(LoggedProcess):
+    """A node with parameters."""
+
+    def __init__(
+        self, log: Path, parameters: dict[str, object], arguments: tuple[str, ...] = (), node: str = "ik_server"
+    ) -> None:
+        given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={_yaml(value)}")]
+        self._starts_itself = parameters.get("autostart", True)
+        super().__init__([sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given, *arguments], log)
 
     def wait_for_log(self, text: str) -> None:
         """Until the text is in the log."""
@@ -68,12 +81,6 @@ class ServerProcess:
             self.signal(signal.SIGINT)
         return self.wait(30.0)
 
-    def kill(self) -> None:
-        """Last resort."""
-        if self.is_running:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(10.0)
-
 
 def wait_until(condition: Callable[[], object], what: str, server: ServerProcess, timeout: float = PATIENCE) -> None:
     """Poll until the condition holds; the failure shows the server's log."""
@@ -88,6 +95,6 @@ def _yaml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def restore_sigint() -> None:
+def _restore_sigint() -> None:
     """In a process that is about to be started: a runner in the background hands SIGINT on as ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -46,15 +46,15 @@ class RatioInputs(Protocol):
 
 
 @dataclass(frozen=True)
-class StandardisedInputs:
-    """Samples and contexts, each column shifted and scaled to mean 0 and standard deviation 1."""
+class CentredInputs:
+    """Columns of samples and contexts, shifted by a centre; nothing is smoothed, and no density is known.
+
+    Attributes
+    ----------
+    center : Tensor (n_dims + n_context,)
+    """
 
     center: Tensor
-    scale: Tensor
-
-    @classmethod
-    def from_data(cls, context: Tensor, sample: Tensor) -> StandardisedInputs:
-        return cls(*_standardisation(torch.cat([sample, context], -1)))
 
     @property
     def n_inputs(self) -> int:
@@ -65,6 +65,22 @@ class StandardisedInputs:
 
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
         return None
+
+
+@dataclass(frozen=True)
+class StandardisedInputs(CentredInputs):
+    """Samples and contexts, each column shifted and scaled to mean 0 and standard deviation 1.
+
+    Attributes
+    ----------
+    scale : Tensor (n_dims + n_context,)
+    """
+
+    scale: Tensor
+
+    @classmethod
+    def from_data(cls, context: Tensor, sample: Tensor) -> StandardisedInputs:
+        return cls(*_standardisation(torch.cat([sample, context], -1)))
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         return (torch.cat([sample, context], -1) - self.center) / self.scale

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.inference.ratio.inputs import RatioInputs, StandardisedInputs
+from eim_ros.inference.ratio.inputs import CentredInputs, RatioInputs, StandardisedInputs
 
 __all__ = ["WhitenedInputs", "default_inputs"]
 
@@ -24,36 +24,28 @@ CORRELATED = 1e3  # condition number of the correlation matrix from which on sta
 
 
 @dataclass(frozen=True)
-class WhitenedInputs:
+class WhitenedInputs(CentredInputs):
     """Samples and contexts, shifted, scaled and rotated so that they are uncorrelated and of variance 1.
 
     Attributes
     ----------
-    center : Tensor (n_dims + n_context,)
     whitening : Tensor (n_dims + n_context, n_dims + n_context)
         Times a centred row: its inputs.
     """
 
-    center: Tensor
     whitening: Tensor
 
     @classmethod
     def from_data(cls, context: Tensor, sample: Tensor) -> WhitenedInputs:
         """Inputs whitened by samples (n_samples, n_dims) and their contexts (n_samples, n_context)."""
         standardised = StandardisedInputs.from_data(context, sample)
-        eigenvalues, axes = _spectrum(standardised, context, sample)
+        return cls.along(standardised, *_spectrum(standardised, context, sample))
+
+    @classmethod
+    def along(cls, standardised: StandardisedInputs, eigenvalues: Tensor, axes: Tensor) -> WhitenedInputs:
+        """Inputs along the axes (columns) of the standardised ones' covariance, whose eigenvalues are these (n,)."""
         scaled = axes / eigenvalues.clamp_min(LEAST_EIGENVALUE).sqrt()
         return cls(standardised.center, scaled / standardised.scale.unsqueeze(-1))
-
-    @property
-    def n_inputs(self) -> int:
-        return len(self.center)
-
-    def smoothing(self, iteration: int) -> Tensor | None:
-        return None
-
-    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
-        return None
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         return (torch.cat([sample, context], -1) - self.center) @ self.whitening
@@ -68,9 +60,9 @@ def default_inputs(context: Tensor, sample: Tensor) -> RatioInputs:
     sample : Tensor (n_samples, n_dims)
     """
     standardised = StandardisedInputs.from_data(context, sample)
-    eigenvalues, _ = _spectrum(standardised, context, sample)
+    eigenvalues, axes = _spectrum(standardised, context, sample)
     correlated = float(eigenvalues[-1]) > CORRELATED * float(eigenvalues[0])
-    return WhitenedInputs.from_data(context, sample) if correlated else standardised
+    return WhitenedInputs.along(standardised, eigenvalues, axes) if correlated else standardised
 
 
 def _spectrum(inputs: StandardisedInputs, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor]:

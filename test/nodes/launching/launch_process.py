@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nodes.server_process import PATIENCE, restore_sigint
+from nodes.server_process import PATIENCE, LoggedProcess
 
 PROGRAM = """
 import sys
@@ -29,8 +28,8 @@ sys.exit(service.run())
 """
 
 
-class LaunchProcess:
-    """Runs until it is ended; its log, which holds those of the nodes, goes to a file."""
+class LaunchProcess(LoggedProcess):
+    """Runs until it is ended; its log holds those of the nodes."""
 
     def __init__(self, path: Path, log: Path, prefix: Path, arguments: tuple[str, ...]) -> None:
         environment = dict(os.environ)
@@ -39,24 +38,7 @@ class LaunchProcess:
         )
         environment["ROS_LOG_DIR"] = str(log.parent)
         environment["PYTHONUNBUFFERED"] = "1"
-        self._log = log
-        with log.open("wb") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(path), *arguments],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-                preexec_fn=restore_sigint,
-            )
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
+        super().__init__([sys.executable, "-c", PROGRAM, str(path), *arguments], log, environment)
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
         end = time.monotonic() + PATIENCE
@@ -78,9 +60,3 @@ class LaunchProcess:
         """Ctrl-C on a terminal: every process of the session's group receives SIGINT; the exit code of the launch."""
         os.killpg(self._process.pid, signal.SIGINT)
         return self._process.wait(PATIENCE)
-
-    def kill(self) -> None:
-        """Last resort."""
-        if self.is_running:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(10.0)
