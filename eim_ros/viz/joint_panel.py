@@ -21,6 +21,8 @@ __all__ = ["draw_joint_panel"]
 FloatArray = npt.NDArray[np.float64]
 
 BAND_WIDTH = 0.34  # of the distance between two joints
+CROWDED = 55  # letters side by side, above which names take a line for each word
+LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # sizes of letters [pt]; that of one that takes all of the panel's width
 
 
 def draw_joint_panel(
@@ -54,18 +56,25 @@ def draw_joint_panel(
             words.set(zorder=5, path_effects=[withStroke(linewidth=3, foreground="white")])
     axes.set_yticks([0.0, 0.5, 1.0], ["lower\nlimit", "middle", "upper\nlimit"], fontsize=13, color=MUTED)
     labels = short_names(robot.joint_names)
-    crowded = max(len(label) for label in labels) * robot.dof > 55
-    axes.set_xticks(joints, labels, fontsize=14, color=INK, rotation=30 if crowded else 0, ha="center")
+    if max(map(len, labels)) * robot.dof > CROWDED:
+        labels = [label.replace("_", "\n") for label in labels]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    size = min(LARGEST, max(SMALLEST, ROOM / (longest * robot.dof)))
+    axes.set_xticks(joints, labels, fontsize=size, color=INK, va="top")
     axes.tick_params(length=0, pad=8)
     for spine in axes.spines.values():
         spine.set_visible(False)
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Joint names without the words they all begin with."""
-    common = os.path.commonprefix(list(names))
-    cut = common.rfind("_") + 1 if len(names) > 1 else 0
-    return [name[cut:] for name in names]
+    """Joint names without the words that all begin or end with."""
+    if len(names) < 2:
+        return list(names)
+    begin = os.path.commonprefix(list(names)).rfind("_") + 1
+    rest = [name[begin:] for name in names]
+    backwards = os.path.commonprefix([name[::-1] for name in rest])
+    end = backwards.rfind("_") + 1
+    return [name[: len(name) - end] for name in rest]
 
 
 def _slides(robot: Robot, joint: int) -> bool:
