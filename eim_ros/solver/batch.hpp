@@ -1,22 +1,22 @@
 // Different solutions of each of many poses from uniform seeds, side by side in packs and on several threads.
 //
-// A lot of poses is worked on in waves. In each a pose that lacks solutions makes as many attempts as its own outcome
-// so far suggests, from seeds of its own random numbers; all attempts of a wave fill the packs. So the answer to a pose
-// depends on its own number alone, not on its neighbours, the lots or the threads.
+// A chunk of poses is worked on in rounds. In each a pose that lacks solutions makes as many attempts as its own
+// outcome so far suggests, from seeds of its own random numbers; all attempts of a round fill the packs. So the answer
+// to a pose depends on its own number alone, not on its neighbours, the chunks or the threads.
 #pragma once
 
 #include <chrono>
 
+#include "chunks.hpp"
 #include "distinctness.hpp"
-#include "lots.hpp"
 #include "random.hpp"
 #include "refine.hpp"
 
 namespace eim {
 
-inline constexpr Index kLot = 512;       // poses that are worked on at once
-inline constexpr int kLargestWave = 64;  // attempts of a pose; the clock is looked at between waves
-inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;  // solutions for an attempt, from which a wave follows
+inline constexpr Index kChunk = 512;      // poses that are worked on at once
+inline constexpr int kLargestRound = 64;  // attempts of a pose; the clock is looked at between rounds
+inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;  // solutions for an attempt, from which a round follows
 
 struct Batch {
     const double* targets;         // (n, 4, 4)
@@ -43,9 +43,9 @@ inline double steady_seconds() {
 }
 
 template <int N>
-class LotOfPoses {
+class ChunkOfPoses {
    public:
-    LotOfPoses(const Chain& chain, const Task& task, const Batch& batch, Index first, Index last)
+    ChunkOfPoses(const Chain& chain, const Task& task, const Batch& batch, Index first, Index last)
         : chain_(chain), task_(task), batch_(batch) {
         for (Index i = first; i < last; ++i) {
             poses_.emplace_back(chain.n_joints, batch.targets + 16 * i, batch.numbers[i], batch.patience[i]);
@@ -54,7 +54,7 @@ class LotOfPoses {
 
     void run(BatchRows& result) {
         bool is_late = steady_seconds() >= batch_.deadline;
-        while (!is_late && wave()) is_late = steady_seconds() >= batch_.deadline;
+        while (!is_late && next_round()) is_late = steady_seconds() >= batch_.deadline;
         for (Pose& pose : poses_) {
             const Index n = std::min<Index>(pose.found.size(), batch_.n_wanted);
             if (n == 0 && pose.n_attempts > 0) unhurried(pose, !is_late);
@@ -72,7 +72,7 @@ class LotOfPoses {
         const double* target;
         Random random;
         std::int64_t patience, n_attempts = 0, n_fruitless = 0;
-        int n_wave = 0;
+        int n_round = 0;
         double yield = kHopedYield, least = std::numeric_limits<double>::infinity();
         Rows found, best;
 
@@ -90,17 +90,17 @@ class LotOfPoses {
     }
 
     // Whether there were poses to work on.
-    bool wave() {
+    bool next_round() {
         Rows rows({chain_.n_joints});
         std::vector<double> targets;
         for (Pose& pose : poses_) {
             const int n_missing = batch_.n_wanted - int(pose.found.size());
-            pose.n_wave = 0;
+            pose.n_round = 0;
             if (n_missing <= 0 || pose.n_fruitless >= pose.patience) continue;
             const std::int64_t hoped = n_missing == 1 ? 1 : std::int64_t(n_missing / pose.yield);
             const std::int64_t wanted = std::max(hoped, pose.n_fruitless / 4);
-            pose.n_wave = int(std::clamp<std::int64_t>(wanted, 1, kLargestWave));
-            for (int k = 0; k < pose.n_wave; ++k) {
+            pose.n_round = int(std::clamp<std::int64_t>(wanted, 1, kLargestRound));
+            for (int k = 0; k < pose.n_round; ++k) {
                 targets.insert(targets.end(), pose.target, pose.target + 16);
                 for (int j = 0; j < chain_.n_joints; ++j) {
                     rows.positions.push_back(pose.random.uniform(task_.bounds.lower[j], task_.bounds.upper[j]));
@@ -152,12 +152,12 @@ class LotOfPoses {
         });
     }
 
-    // Takes the new solutions of a wave, in the order of the attempts; row: the first attempt at the pose, then past
+    // Takes the new solutions of a round, in the order of the attempts; row: the first attempt at the pose, then past
     // its last one.
     void accept(Pose& pose, const Rows& rows, Index& row) const {
-        const Index end = row + pose.n_wave;
+        const Index end = row + pose.n_round;
         Index n_new = 0;
-        if (pose.n_wave == 0) return;
+        if (pose.n_round == 0) return;
         Places known(task_.bounds, chain_.n_joints);
         const bool drops = batch_.distinct_tolerance >= 0.0 && batch_.n_wanted > 1;
         for (Index i = 0; drops && i < pose.found.size(); ++i) known.add(pose.found.row(i));
@@ -172,9 +172,9 @@ class LotOfPoses {
             ++n_new;
             if (drops) known.add(rows.row(row));
         }
-        pose.n_attempts += pose.n_wave;
-        pose.n_fruitless = n_new > 0 ? 0 : pose.n_fruitless + pose.n_wave;
-        pose.yield = std::max(double(n_new) / pose.n_wave, kWorstYield);
+        pose.n_attempts += pose.n_round;
+        pose.n_fruitless = n_new > 0 ? 0 : pose.n_fruitless + pose.n_round;
+        pose.yield = std::max(double(n_new) / pose.n_round, kWorstYield);
     }
 
     // The best attempt becomes the answer, not valid, refined without hurry where there is time.
@@ -197,17 +197,17 @@ class LotOfPoses {
 // Answers to all poses, in their order.
 template <int N>
 inline BatchRows solve_batch(const Chain& chain, const Task& task, const Batch& batch) {
-    std::vector<BatchRows> lots((batch.n_poses + kLot - 1) / kLot, BatchRows{Rows({chain.n_joints}), {}, {}});
-    for_lots(batch.n_poses, kLot, batch.n_threads, [&](Index lot, Index first, Index last) {
-        LotOfPoses<N>(chain, task, batch, first, last).run(lots[lot]);
+    std::vector<BatchRows> chunks((batch.n_poses + kChunk - 1) / kChunk, BatchRows{Rows({chain.n_joints}), {}, {}});
+    for_chunks(batch.n_poses, kChunk, batch.n_threads, [&](Index chunk, Index first, Index last) {
+        ChunkOfPoses<N>(chain, task, batch, first, last).run(chunks[chunk]);
     });
     BatchRows all{Rows({chain.n_joints}), {}, {}};
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-    for (const BatchRows& lot : lots) {
-        append(all.rows.positions, lot.rows.positions), append(all.rows.distances, lot.rows.distances);
-        append(all.rows.angles, lot.rows.angles), append(all.rows.converged, lot.rows.converged);
-        append(all.rows.iterations, lot.rows.iterations);
-        append(all.counts, lot.counts), append(all.outcomes, lot.outcomes);
+    for (const BatchRows& chunk : chunks) {
+        append(all.rows.positions, chunk.rows.positions), append(all.rows.distances, chunk.rows.distances);
+        append(all.rows.angles, chunk.rows.angles), append(all.rows.converged, chunk.rows.converged);
+        append(all.rows.iterations, chunk.rows.iterations);
+        append(all.counts, chunk.counts), append(all.outcomes, chunk.outcomes);
     }
     return all;
 }

@@ -5,27 +5,18 @@
 //   - the second to the fourth are parallel (the UR family), or the first three;
 // or the same read from the tip: the motion X = e_1 e_2 ... e_6 of the tip, a product of turns e_i about the axes as
 // they lie at zero (Brockett 1984), inverted is the one of the arm with its axes in the other order and turned round.
-// Each leaves one subproblem of two unknown angles, the next ones follow one by one (Paden and Kahan; Elias and Wen
-// 2022):
-//
-//     a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
-//
-// where x is an angle, E_1 and E_2 are constant + cosine cos x + sine sin x, and v is a known vector turned by the
-// other angle; a is the distance of two successive axes and s the sine of the angle between them. So x is a root of a
-// trigonometric polynomial of degree 2; where the two axes meet (a = 0) or are parallel (s = 0), of degree 1.
+// Each leaves one subproblem of two unknown angles (`subproblem.hpp`), the next ones follow one by one (Paden and
+// Kahan; Elias and Wen 2022).
 #pragma once
 
-#include <utility>
-
 #include "chain.hpp"
-#include "waves.hpp"
+#include "subproblem.hpp"
 
 namespace eim {
 
-inline constexpr double kNearly =
-    2e-3;  // as kAlike: then roots are those of an arm next to it, from which they are polished
+// As kAlike: then roots are those of an arm next to it, from which they are polished.
+inline constexpr double kNearly = 2e-3;
 inline constexpr double kAlike = 1e-7;     // sine, and share of the arm's size, below which axes are parallel or meet
-inline constexpr double kSmall = 1e-2;     // a or s below which v is taken from the other one, with both signs
 inline constexpr double kAnyAngle = 1e-6;  // share of the arm's size below which a vector has no direction
 inline constexpr int kMostCandidates = 64;
 
@@ -40,67 +31,6 @@ struct Candidates {
         if (n == kMostCandidates) return;
         for (int j = 0; j < 6; ++j) q[n][j] = angles[j];
         is_free[n++] = free;
-    }
-};
-
-// The subproblem above: v in the plane across an axis, in the directions of the common normal of it and another axis,
-// and of the other axis.
-struct Pair {
-    Vector first, second;  // ends of the common normal on the two axes
-    double distance, sine;
-    double neglected = 0.0;  // of them, where they count as 0
-    Vector along_x, along_y;
-
-    // Of axes of which v lies across `across_axis`, which is one of them.
-    Pair() = default;
-    Pair(const Line& a, const Line& b, const Vector& across_axis, const Vector& other, double tolerance) {
-        const Normal normal = common_normal(a, b, tolerance);
-        first = normal.first, second = normal.second, sine = normal.sine;
-        const Vector between = second - first;
-        distance = length(between);
-        if (distance <= tolerance) neglected = std::exchange(distance, 0.0);
-        if (sine == 0.0) neglected = std::max(neglected, length(cross(a.direction, b.direction)));
-        if (sine > 0.0) {
-            along_y = across(other, across_axis) * (1.0 / sine), along_x = cross(along_y, across_axis);
-            if (dot(along_x, between) < 0.0) along_x = -along_x;
-        } else if (distance > 0.0) {
-            along_x = between * (1.0 / distance), along_y = cross(across_axis, along_x);
-        }
-    }
-
-    // Calls next(x, v, whether x may be any angle).
-    template <class Next>
-    void solve(const Wave& e1, const Wave& e2, const DoubleWave& m, double slack, bool& meet, Next next) const {
-        Angles angles;
-        if (distance == 0.0 && sine == 0.0) return;
-        if (distance == 0.0) {
-            angles = roots(e1, slack);
-        } else if (sine == 0.0) {
-            angles = roots(e2, slack);
-        } else {
-            DoubleWave difference;
-            const double a2 = distance * distance, s2 = sine * sine;
-            difference.add(m, a2 * s2).add(e1 * e1, -s2).add(e2 * e2, -a2);
-            angles = roots(difference, slack);
-        }
-        meet |= angles.meet;
-        if (angles.all) angles.n = 0, angles.add(0.0);
-        for (int i = 0; i < angles.n; ++i) {
-            const double x = angles.values[i], c = std::cos(x), s = std::sin(x), square = std::max(m(c, s), 0.0);
-            const auto give = [&](double vx, double vy) { next(x, along_x * vx + along_y * vy, angles.all); };
-            if (distance >= kSmall && sine >= kSmall) {
-                give(e1(c, s) / distance, e2(c, s) / sine);
-                continue;
-            }
-            const bool by_y = sine >= distance;
-            const double known = by_y ? e2(c, s) / sine : e1(c, s) / distance;
-            const double other = std::sqrt(std::max(square - known * known, 0.0));
-            if (known * known > square * (1.0 + 100.0 * slack) + 1e-8) continue;
-            meet |= other * other <= 100.0 * slack * square;
-            for (int sign = 1; sign >= (other > 0.0 ? -1 : 1); sign -= 2) {
-                by_y ? give(sign * other, known) : give(known, sign * other);
-            }
-        }
     }
 };
 
@@ -197,12 +127,12 @@ class ClosedForm {
         const Vector &h1 = l1.direction, &h2 = l2.direction, &h3 = l3.direction;
         const Vector o = pair_.second - pair_.first, w = x(centre_) - pair_.first;
         const Vector b = l3.point - pair_.second, r = centre_ - l3.point;
-        const Wave square = Wave{dot(b, b) + dot(r, r)} + turned_product(b, h3, r) * 2.0;
-        const Wave along = Wave{dot(h2, b)} + turned_product(h2, h3, r);
-        DoubleWave m(square);
+        const Sinusoid square = Sinusoid{dot(b, b) + dot(r, r)} + turned_product(b, h3, r) * 2.0;
+        const Sinusoid along = Sinusoid{dot(h2, b)} + turned_product(h2, h3, r);
+        TrigonometricPolynomial m(square);
         m.add(along * along, -1.0);
-        const Wave e1 = Wave{0.5 * (dot(w, w) - dot(o, o))} + square * -0.5;
-        const Wave e2 = Wave{dot(h1, w)} + along * -dot(h1, h2);
+        const Sinusoid e1 = Sinusoid{0.5 * (dot(w, w) - dot(o, o))} + square * -0.5;
+        const Sinusoid e2 = Sinusoid{dot(h1, w)} + along * -dot(h1, h2);
         pair_.solve(e1, e2, m, slack(), found.meet, [&](double q3, const Vector& v, bool any3) {
             const Vector u = b + turned(r, h3, q3);
             const bool any2 = has_no_direction(u, h2), any1 = has_no_direction(w, h1);
@@ -224,7 +154,7 @@ class ClosedForm {
             return turned(v, axes_[2].direction, -before.z);
         };
         const Vector last = back(x.turn(h6)), first = x.turn_back(out(h4));
-        const Angles q5s = roots(Wave{-dot(h4, last)} + turned_product(h4, h5, h6), slack());
+        const Angles q5s = roots(Sinusoid{-dot(h4, last)} + turned_product(h4, h5, h6), slack());
         found.meet |= q5s.meet;
         for (int i = 0; i < q5s.n; ++i) {
             const double q5 = q5s.values[i];
@@ -248,30 +178,32 @@ class ClosedForm {
         const Vector &h1 = l1.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;
         const Vector w = x(pair_.second) - l1.point, end = x.turn(h6);
         const double along = dot(h5, h);
-        const Wave e1 = Wave{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
-        const Wave e2 = Wave{-dot(h6, h5) * along} + turned_product(end, h1, h);
-        pair_.solve(e1, e2, Wave{1.0 - along * along}, slack(), found.meet, [&](double q1, const Vector& v, bool any1) {
-            const double q5 = angle_between(v, h, h5);
-            const Vector seen = turned(h, h5, -q5);
-            const bool any6 = has_no_direction(seen, h6);
-            const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
-            const auto back = [&](const Vector& p) { return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1); };
-            const Vector origin = back(l4.point);
-            planar(1, origin, back(l4.point + some_) - origin, found.meet,
-                   [&](double q2, double q3, double q4, bool any) {
-                       found.add({q1, q2, q3, q4, q5, q6}, any || any1 || any6);
-                   });
-        });
+        const Sinusoid e1 = Sinusoid{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
+        const Sinusoid e2 = Sinusoid{-dot(h6, h5) * along} + turned_product(end, h1, h);
+        pair_.solve(
+            e1, e2, Sinusoid{1.0 - along * along}, slack(), found.meet, [&](double q1, const Vector& v, bool any1) {
+                const double q5 = angle_between(v, h, h5);
+                const Vector seen = turned(h, h5, -q5);
+                const bool any6 = has_no_direction(seen, h6);
+                const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
+                const auto back = [&](const Vector& p) { return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1); };
+                const Vector origin = back(l4.point);
+                planar(1, origin, back(l4.point + some_) - origin, found.meet,
+                       [&](double q2, double q3, double q4, bool any) {
+                           found.add({q1, q2, q3, q4, q5, q6}, any || any1 || any6);
+                       });
+            });
     }
 
     // Turns 1, 2, 3 keep what lies along h: h X z = h e_4 e_5 z, and h R h_6 = h R_4 R_5 h_6.
     void first(const Motion& x, Candidates& found) const {
         const Line &l3 = axes_[2], &l4 = axes_[3], &l5 = axes_[4], &l6 = axes_[5];
         const Vector &h4 = l4.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;
-        const Wave along = turned_product(h, h4, h5);
-        const Wave e1 = Wave{dot(h, x(pair_.second) - l4.point)} + turned_product(h, h4, pair_.first - l4.point) * -1.0;
-        const Wave e2 = Wave{dot(h, x.turn(h6))} + along * -dot(h6, h5);
-        DoubleWave m(Wave{1.0});
+        const Sinusoid along = turned_product(h, h4, h5);
+        const Sinusoid e1 =
+            Sinusoid{dot(h, x(pair_.second) - l4.point)} + turned_product(h, h4, pair_.first - l4.point) * -1.0;
+        const Sinusoid e2 = Sinusoid{dot(h, x.turn(h6))} + along * -dot(h6, h5);
+        TrigonometricPolynomial m(Sinusoid{1.0});
         m.add(along * along, -1.0);
         pair_.solve(e1, e2, m, slack(), found.meet, [&](double q4, const Vector& v, bool any4) {
             const Vector g = turned(h, h4, -q4);
@@ -296,7 +228,7 @@ class ClosedForm {
         const Vector b = across(axes_[i + 1].point - o, h), r = across(axes_[i + 2].point - axes_[i + 1].point, h);
         const Vector d = across(to - o, h);
         const double all = angle_between(some_, direction, h);
-        Angles elbows = roots(Wave{dot(b, b) + dot(r, r) - dot(d, d)} + turned_product(b, h, r) * 2.0, slack());
+        Angles elbows = roots(Sinusoid{dot(b, b) + dot(r, r) - dot(d, d)} + turned_product(b, h, r) * 2.0, slack());
         meet |= elbows.meet;
         const bool is_any = elbows.all;
         if (is_any) elbows.n = 0, elbows.add(0.0);

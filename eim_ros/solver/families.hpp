@@ -7,12 +7,12 @@
 
 #include <numeric>
 
+#include "chunks.hpp"
 #include "gaps.hpp"
-#include "lots.hpp"
 
 namespace eim {
 
-inline constexpr Index kChartLot = 64;
+inline constexpr Index kChartChunk = 64;
 inline constexpr double kJoint = 1.7;    // steps: farthest that the ends of branches of one curve lie apart
 inline constexpr double kAligned = 0.8;  // cosine between their chord and the tangents, at least
 inline constexpr int kMostPlaces = 1000;
@@ -24,10 +24,10 @@ struct Chart {
     double manipulability = 0.0;  // largest product of singular values of the Jacobian met
 };
 
-// Numbers of things that belong together.
-class Sets {
+// Which numbers belong together: union and find, with halved paths (Tarjan and van Leeuwen 1984).
+class DisjointSets {
    public:
-    explicit Sets(int n) : parents_(n) { std::iota(parents_.begin(), parents_.end(), 0); }
+    explicit DisjointSets(int n) : parents_(n) { std::iota(parents_.begin(), parents_.end(), 0); }
     int of(int i) {
         while (parents_[i] != i) i = parents_[i] = parents_[parents_[i]];
         return i;
@@ -156,7 +156,7 @@ class FamilyGraph {
     Trace& trace_;
     double step_, length_ = 0.0;
     int n_joints_;
-    Sets sets_;
+    DisjointSets sets_;
     std::vector<std::pair<int, int>> closings_;
     std::vector<std::uint8_t> is_within_, is_taken_;  // taken: (n, 2), whether something is linked behind, ahead
 };
@@ -251,7 +251,7 @@ inline Chart chart(const Chain& chain, const Task& task, const Effort& effort, c
 template <int N>
 inline void chart_poses(const Chain& chain, const Task& task, const Effort& effort, const Spread& spread, int n_seeds,
                         const double* targets, const std::uint64_t* numbers, Index n, int n_threads, Chart* charts) {
-    for_lots(n, kChartLot, n_threads, [&](Index, Index first, Index last) {
+    for_chunks(n, kChartChunk, n_threads, [&](Index, Index first, Index last) {
         Task own = task;
         for (Index i = first; i < last; ++i) {
             std::copy_n(targets + 16 * i, 12, &own.target[0][0]);

@@ -15,28 +15,28 @@
 namespace eim {
 
 // constant + cosine cos x + sine sin x
-struct Wave {
+struct Sinusoid {
     double constant = 0, cosine = 0, sine = 0;
 
     double operator()(double c, double s) const { return constant + cosine * c + sine * s; }
-    Wave operator+(const Wave& b) const { return {constant + b.constant, cosine + b.cosine, sine + b.sine}; }
-    Wave operator*(double f) const { return {f * constant, f * cosine, f * sine}; }
+    Sinusoid operator+(const Sinusoid& b) const { return {constant + b.constant, cosine + b.cosine, sine + b.sine}; }
+    Sinusoid operator*(double f) const { return {f * constant, f * cosine, f * sine}; }
     double amplitude() const { return std::hypot(cosine, sine); }
 };
 
 // a . R b, where R turns about a unit axis by x.
-inline Wave turned_product(const Vector& a, const Vector& axis, const Vector& b) {
+inline Sinusoid turned_product(const Vector& a, const Vector& axis, const Vector& b) {
     const double along = dot(a, axis) * dot(axis, b);
     return {along, dot(a, b) - along, dot(a, cross(axis, b))};
 }
 
 // constant + cosine cos x + sine sin x + cosine2 cos 2x + sine2 sin 2x
-struct DoubleWave {
+struct TrigonometricPolynomial {
     double constant = 0, cosine = 0, sine = 0, cosine2 = 0, sine2 = 0;
 
-    DoubleWave() = default;
-    DoubleWave(const Wave& w) : constant(w.constant), cosine(w.cosine), sine(w.sine) {}
-    DoubleWave& add(const DoubleWave& b, double f) {
+    TrigonometricPolynomial() = default;
+    TrigonometricPolynomial(const Sinusoid& w) : constant(w.constant), cosine(w.cosine), sine(w.sine) {}
+    TrigonometricPolynomial& add(const TrigonometricPolynomial& b, double f) {
         constant += f * b.constant, cosine += f * b.cosine, sine += f * b.sine;
         cosine2 += f * b.cosine2, sine2 += f * b.sine2;
         return *this;
@@ -47,8 +47,8 @@ struct DoubleWave {
     double size() const { return std::abs(constant) + std::hypot(cosine, sine) + std::hypot(cosine2, sine2); }
 };
 
-inline DoubleWave operator*(const Wave& a, const Wave& b) {
-    DoubleWave product;
+inline TrigonometricPolynomial operator*(const Sinusoid& a, const Sinusoid& b) {
+    TrigonometricPolynomial product;
     product.constant = a.constant * b.constant + 0.5 * (a.cosine * b.cosine + a.sine * b.sine);
     product.cosine = a.constant * b.cosine + a.cosine * b.constant;
     product.sine = a.constant * b.sine + a.sine * b.constant;
@@ -72,12 +72,12 @@ struct Angles {
 };
 
 // A slack is the share of its size by which the polynomial may miss zero where two roots meet.
-inline Angles roots(const Wave& wave, double slack) {
+inline Angles roots(const Sinusoid& polynomial, double slack) {
     Angles found;
-    const double amplitude = wave.amplitude(), size = std::abs(wave.constant) + amplitude;
+    const double amplitude = polynomial.amplitude(), size = std::abs(polynomial.constant) + amplitude;
     found.all = size <= kMeeting;
     if (amplitude <= 1e-12 * size || amplitude == 0.0) return found;
-    const double cosine = -wave.constant / amplitude, first = std::atan2(wave.sine, wave.cosine);
+    const double cosine = -polynomial.constant / amplitude, first = std::atan2(polynomial.sine, polynomial.cosine);
     if (std::abs(cosine) > 1.0 + slack) return found;
     found.meet = std::abs(cosine) >= 1.0 - slack;
     const double away = std::acos(std::clamp(cosine, -1.0, 1.0));
@@ -150,9 +150,9 @@ inline RealRoots real_roots(const double* coefficients, double bound, double sla
     }
 }
 
-inline Angles roots(const DoubleWave& wave, double slack) {
+inline Angles roots(const TrigonometricPolynomial& polynomial, double slack) {
     Angles found;
-    const double size = wave.size();
+    const double size = polynomial.size();
     if (!(size > 0.0) || !std::isfinite(size)) {
         found.all = size == 0.0;
         return found;
@@ -161,13 +161,15 @@ inline Angles roots(const DoubleWave& wave, double slack) {
     for (int k = 0; k < 8; ++k) {
         constexpr double h = 0.70710678118654752;
         constexpr double cosines[8] = {1, h, 0, -h, -1, -h, 0, h}, sines[8] = {0, h, 1, h, 0, -h, -1, -h};
-        const double value = std::abs(wave(cosines[k], sines[k]));
+        const double value = std::abs(polynomial(cosines[k], sines[k]));
         if (value > most) most = value, c0 = cosines[k], s0 = sines[k], at = 0.25 * kPi * k;
     }
     // y = x - x0 - pi: the far value is at y = pi, t = infinity
     const double c = -c0, s = -s0, cc = c * c - s * s, ss = 2.0 * s * c;
-    const double b0 = wave.constant, b1 = wave.cosine * c + wave.sine * s, b2 = wave.sine * c - wave.cosine * s;
-    const double d1 = wave.cosine2 * cc + wave.sine2 * ss, d2 = wave.sine2 * cc - wave.cosine2 * ss;
+    const double b0 = polynomial.constant, b1 = polynomial.cosine * c + polynomial.sine * s,
+                 b2 = polynomial.sine * c - polynomial.cosine * s;
+    const double d1 = polynomial.cosine2 * cc + polynomial.sine2 * ss,
+                 d2 = polynomial.sine2 * cc - polynomial.cosine2 * ss;
     // cos y = (1 - t^2) / (1 + t^2), sin y = 2 t / (1 + t^2), times (1 + t^2)^2
     const double quartic[5] = {b0 + b1 + d1, 2.0 * b2 + 4.0 * d2, 2.0 * b0 - 6.0 * d1, 2.0 * b2 - 4.0 * d2,
                                b0 - b1 + d1};
