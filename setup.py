@@ -45,9 +45,12 @@ def compiled_modules() -> list[Pybind11Extension]:
 
     Its source is `binding.cpp` beside it.
     """
-    sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
+    to_sanitize = os.environ.get("EIM_ROS_SANITIZE", "").split()  # the instruction sets, and no others are built
+    sanitized = SANITIZED if to_sanitize else []
     extensions = []
     for module, (instruction_set, options) in itertools.product(COMPILED, INSTRUCTION_SETS.items()):
+        if to_sanitize and instruction_set not in to_sanitize:
+            continue
         folder = Path(*module.split(".")[:-1])
         name = f"{module}_{instruction_set}"
         extensions.append(

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Runs the solver's tests under the address and undefined-behaviour sanitizers: no read beyond an array, no overflow.
 #
-# The compiled modules are built into build/sanitized, beside the normal ones. The tests run for the baseline and for the
-# best instruction set that this processor has. Arguments go to pytest, instead of the tests chosen here. PYTHON chooses
+# The compiled modules that this processor runs are built into build/sanitized, beside the normal ones. The tests run for
+# the baseline and for the best instruction set. Arguments go to pytest, instead of the tests chosen here. PYTHON chooses
 # the interpreter, default that of .venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PYTHON=${PYTHON:-.venv/bin/python}
 TARGET=$PWD/build/sanitized
-export EIM_ROS_SANITIZE=1 OMP_NUM_THREADS=1
+runs_here=$("$PYTHON" -c 'from eim_ros.solver import _solver_baseline as solver
+print(*(name for name in ("avx512", "avx2") if solver.runs_here(name)))')
+export EIM_ROS_SANITIZE="baseline $runs_here" OMP_NUM_THREADS=1
 "$PYTHON" setup.py -q build_ext --build-lib "$TARGET" --build-temp build/sanitized-objects
 
 find eim_ros -name '*.py' -printf '%P\n' | while read -r file; do
