@@ -12,6 +12,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from eim_ros.nodes.common.process import Startable, run_node
 
@@ -55,8 +56,8 @@ NODES = {
 """By name of the executable, which is the default name of the node."""
 
 
-def main(args: list[str] | None = None) -> int:
-    """Run a node until a signal; returns the exit code.
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run a node until a signal; the process ends with it.
 
     Parameters
     ----------
@@ -69,8 +70,8 @@ def main(args: list[str] | None = None) -> int:
     if name not in NODES:
         sys.exit(f"there is no node '{name}'; expected one of {', '.join(NODES)}")
     entry = NODES[name]
-    return run_node(name, entry.make, args, entry.n_threads)
+    run_node(name, entry.make, args, entry.n_threads)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

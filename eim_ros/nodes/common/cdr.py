@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["CdrReader"]
+__all__ = ["CDR_HEADER_BYTES", "LITTLE_ENDIAN", "CdrReader"]
 
-_LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
+LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
+CDR_HEADER_BYTES = 4  # it, and two bytes of options; the message's fields follow
 
 
 class CdrReader:
@@ -28,9 +29,9 @@ class CdrReader:
     """
 
     def __init__(self, data: bytes) -> None:
-        if data[:2] != _LITTLE_ENDIAN:
+        if data[:2] != LITTLE_ENDIAN:
             raise ValueError("no plain little-endian CDR")
-        self._data = memoryview(data)[4:]
+        self._data = memoryview(data)[CDR_HEADER_BYTES:]
         self._place = 0
 
     def time(self) -> int:

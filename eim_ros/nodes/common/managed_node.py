@@ -129,6 +129,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         if self._transitions is not None:
             idle = self._transitions.close(max(0.0, end - time.monotonic())) and idle
         self.destroy_node()
+        self._state_machine.destroy_when_not_in_use()  # it holds the node, which others would go on to see
         return idle
 
     # Transitions

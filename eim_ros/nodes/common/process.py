@@ -6,6 +6,8 @@ refuses, such as a damaged model file.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 import sys
@@ -13,7 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import rclpy
 from rclpy.executors import Executor, ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
@@ -40,8 +42,8 @@ class Startable(Protocol):
         """End all work and destroy the node; False when a thread is still busy, which is then not waited for."""
 
 
-def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> int:
-    """Run a node until a signal.
+def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> NoReturn:
+    """Run a node until a signal; the process ends with it.
 
     Parameters
     ----------
@@ -53,32 +55,23 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
         As for `rclpy.init`.
     n_threads : int
         Of the executor.
-
-    Returns
-    -------
-    int
-        The exit code.
     """
     signalled = _exit_on_first_signal()
     node: Startable | None = None
-    status = 0
+    status = 1
     try:
-        if not _initialise(name, args):
-            return 1
-        node = make()
-        started = node.start()
-        if started is False or not _spin(node, _executor(n_threads), started):
-            status = 1
+        if _initialise(name, args):
+            node = make()
+            started = node.start()
+            if started is not False and _spin(node, _executor(n_threads), started):
+                status = 0
     except SystemExit:  # a signal
-        pass
+        gc.collect()  # of what was made of one before it failed
     except Exception as error:
-        status = 1
         if not signalled.is_set():  # else the error comes from a call that the signal cut short
             _complain(name, error)
     finally:
-        status = 0 if signalled.is_set() else status
-        _close(node, status)
-    return status
+        _close(node, 0 if signalled.is_set() else status)
 
 
 def _exit_on_first_signal() -> threading.Event:
@@ -132,15 +125,22 @@ def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
     return True
 
 
-def _close(node: Startable | None, status: int) -> None:
-    """End everything; a worker that does not come back is not waited for."""
-    idle = node is None or node.close()
+def _close(node: Startable | None, status: int) -> NoReturn:
+    """End everything, and the process at once.
+
+    A worker that does not come back is not waited for: the compiled solver must not outlive the libraries it uses. And
+    what the interpreter does at its end, which takes torch seconds where the processor is busy, helps nobody: files are
+    written, and other nodes have been told that this one has gone.
+    """
+    if node is None:
+        gc.collect()  # of what was made of one before it failed
+    else:
+        node.close()
     rclpy.try_shutdown()
-    for number in SIGNALS:  # the interpreter puts back the defaults before it has ended, unless a signal is ignored
-        signal.signal(number, signal.SIG_IGN)
-    if not idle:
-        sys.stderr.flush()
-        os._exit(status)  # the compiled solver still runs, and must not outlive the libraries it uses
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # who read them has gone
+            stream.flush()
+    os._exit(status)
 
 
 def _complain(name: str, error: Exception) -> None:

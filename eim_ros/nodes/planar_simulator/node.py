@@ -34,6 +34,7 @@ from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.restamped import Restamped
 from eim_ros.nodes.planar_simulator.messages import (
     joint_state_message,
     markers_message,
@@ -66,7 +67,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._began = self._awake_until = 0.0  # [s] of the monotonic clock: tick 0, and since when nothing happened
         self._told: Any = None
         self._shown: tuple[Any, Any] = None, None  # configuration and velocity of the last messages
-        self._state_message, self._tip_message = JointState(), PoseStamped()
+        self._state_message, self._tip_message = Restamped(JointState()), Restamped(PoseStamped())
         self._next_status = self._next_markers = 0
         self._timer: Timer | None = None
         self._joint_states = self.create_publisher(JointState, "joint_states", _STATE_QOS)
@@ -159,32 +160,31 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
 
     def _publish(self) -> None:
         settings, simulator = self.settings, self._simulator
-        stamp = Time(nanoseconds=self._now()).to_msg()
+        now = self._now()
         if self._clock_topic is not None:
-            self._clock_topic.publish(ClockMessage(clock=stamp))
-        self._publish_state(stamp)
+            self._clock_topic.publish(ClockMessage(clock=_stamp(now)))
+        self._publish_state(now)
         outcome = simulator.outcome
         flags = (outcome.reached, outcome.collision, outcome.success, outcome.moving)
         if flags != self._told or simulator.tick >= self._next_status:
             self._told = flags
             self._next_status = simulator.tick + max(1, round(settings.rate * settings.speed / settings.status_rate))
-            self._status.publish(status_message(outcome, stamp))
+            self._status.publish(status_message(outcome, _stamp(now)))
         if simulator.tick >= self._next_markers:
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
             if self._markers.get_subscription_count():  # they are for pictures: without anybody who looks, for nobody
-                self._markers.publish(markers_message(simulator.points, outcome, simulator.task, stamp))
+                self._markers.publish(markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
 
-    def _publish_state(self, stamp: Any) -> None:
+    def _publish_state(self, now: int) -> None:
         simulator = self._simulator
         is_at_rest = self._shown[0] is simulator.q and self._shown[1] is simulator.velocity
-        if not is_at_rest:  # else they are the same but for their stamps; to fill new ones takes long
+        if not is_at_rest:
             self._shown = simulator.q, simulator.velocity
-            names = simulator.arm.joint_names
-            self._state_message = joint_state_message(names, simulator.q, simulator.velocity, stamp)
-            self._tip_message = tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp)
-        self._state_message.header.stamp = self._tip_message.header.stamp = stamp
-        self._joint_states.publish(self._state_message)
-        self._tip.publish(self._tip_message)
+            names, stamp = simulator.arm.joint_names, _stamp(now)
+            self._state_message = Restamped(joint_state_message(names, simulator.q, simulator.velocity, stamp))
+            self._tip_message = Restamped(tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp))
+        self._joint_states.publish(self._state_message.at(now))
+        self._tip.publish(self._tip_message.at(now))
 
     # Topics and services
 
@@ -210,3 +210,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._wake()
         self._simulator.set_task(task_of(request, self.settings.tolerance))
         self._told = None
+
+
+def _stamp(nanoseconds: int) -> Any:
+    return Time(nanoseconds=nanoseconds).to_msg()

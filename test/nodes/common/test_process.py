@@ -36,6 +36,11 @@ def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientN
     server.signal(number)
     assert server.wait(20.0) == 0, server.log
     assert not has_traceback(server), server.log
+    # told by the server's end itself: who only notices its silence takes 20 s (the lease of FastRTPS)
+    end = time.monotonic() + 10.0
+    while "ik_server" in client.node.get_node_names() and time.monotonic() < end:
+        client.executor.spin_once(0.05)
+    assert "ik_server" not in client.node.get_node_names()
 
 
 @BOTH
