@@ -43,14 +43,17 @@ OPTIONS = [
 def compiled_modules() -> list[Pybind11Extension]:
     """Each compiled module, once for each instruction set; `numerics/native.py` chooses among them.
 
-    Its source is `binding.cpp` beside it.
+    Its source is `binding.cpp` beside it. For this machine alone few sets are needed: `EIM_ROS_INSTRUCTION_SETS` names
+    them (scripts/instruction_sets.sh); a package for others has all.
     """
-    to_sanitize = os.environ.get("EIM_ROS_SANITIZE", "").split()  # the instruction sets, and no others are built
-    sanitized = SANITIZED if to_sanitize else []
+    sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
+    wanted = os.environ.get("EIM_ROS_INSTRUCTION_SETS", " ".join(INSTRUCTION_SETS)).split()
+    if unknown := set(wanted) - set(INSTRUCTION_SETS):
+        known = ", ".join(INSTRUCTION_SETS)
+        raise SystemExit(f"EIM_ROS_INSTRUCTION_SETS: unknown {', '.join(sorted(unknown))}; expected some of {known}")
     extensions = []
-    for module, (instruction_set, options) in itertools.product(COMPILED, INSTRUCTION_SETS.items()):
-        if to_sanitize and instruction_set not in to_sanitize:
-            continue
+    for module, instruction_set in itertools.product(COMPILED, wanted):
+        options = INSTRUCTION_SETS[instruction_set]
         folder = Path(*module.split(".")[:-1])
         name = f"{module}_{instruction_set}"
         extensions.append(

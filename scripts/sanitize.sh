@@ -9,9 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PYTHON=${PYTHON:-.venv/bin/python}
 TARGET=$PWD/build/sanitized
-runs_here=$("$PYTHON" -c 'from eim_ros.solver import _solver_baseline as solver
-print(*(name for name in ("avx512", "avx2") if solver.runs_here(name)))')
-export EIM_ROS_SANITIZE="baseline $runs_here" OMP_NUM_THREADS=1
+EIM_ROS_INSTRUCTION_SETS=$(scripts/instruction_sets.sh)
+export EIM_ROS_INSTRUCTION_SETS EIM_ROS_SANITIZE=1 OMP_NUM_THREADS=1
 "$PYTHON" setup.py -q build_ext --build-lib "$TARGET" --build-temp build/sanitized-objects
 
 find eim_ros -name '*.py' -printf '%P\n' | while read -r file; do

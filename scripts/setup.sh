@@ -127,7 +127,7 @@ build_interfaces() {
 }
 
 install_package() {
-  pip_install --no-deps --no-build-isolation --editable .
+  EIM_ROS_INSTRUCTION_SETS=$instruction_sets pip_install --no-deps --no-build-isolation --editable .
 }
 
 python=$(find_python)
@@ -152,5 +152,6 @@ step venv "$identity" make_venv
 step requirements "$requirements" install_requirements
 [[ $ros != wheels ]] || step tf2_msgs "$requirements $(hash cmake/tf2_msgs)" build_tf2_messages
 step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml setup.py msg srv action)" build_interfaces
-step package "$requirements $(hash setup.py config urdf eim_ros/__init__.py) $(sources_hash)" install_package
+instruction_sets=$(scripts/instruction_sets.sh)
+step package "$requirements $instruction_sets $(hash setup.py config urdf eim_ros/__init__.py) $(sources_hash)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +13,7 @@ from solver.instruction_sets import every_instruction_set, run_with
 
 from eim_ros.numerics import native
 from eim_ros.numerics.native import load_native
+from eim_ros.solver import _solver_baseline
 
 ROBOTS = ["panda", "iiwa14", "ur5", "all_types", "followers", "planar10", "random5"]
 EXACT = 1e-12
@@ -86,6 +86,13 @@ def test_each_can_be_forced(instruction_set: str) -> None:
     assert process.stdout.strip().endswith(f"_solver_{instruction_set}"), process.stderr
 
 
+def test_the_best_that_this_processor_has_is_built_and_loaded() -> None:
+    program = "import eim_ros.solver as s; print(s.Chain.__module__)"
+    best = next(name for name in native.INSTRUCTION_SETS if _solver_baseline.runs_here(name))
+    process = run_with("", program)
+    assert process.stdout.strip().endswith(f"_solver_{best}"), process.stderr
+
+
 def test_an_unknown_instruction_set_is_refused_and_the_known_ones_named() -> None:
     process = run_with("avx1024", "import eim_ros.solver")
     assert process.returncode != 0
@@ -128,7 +135,6 @@ def test_a_missing_build_names_the_cure() -> None:
 
 
 def test_what_an_unknown_processor_has_is_the_baseline() -> None:
-    runs_here = importlib.import_module("eim_ros.solver._solver_baseline").runs_here
-    assert runs_here("baseline")
-    assert not runs_here("avx1024")
-    assert not runs_here("")
+    assert _solver_baseline.runs_here("baseline")
+    assert not _solver_baseline.runs_here("avx1024")
+    assert not _solver_baseline.runs_here("")

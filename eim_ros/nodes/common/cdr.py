@@ -34,6 +34,11 @@ class CdrReader:
         self._data = memoryview(data)[CDR_HEADER_BYTES:]
         self._place = 0
 
+    @property
+    def n_bytes(self) -> int:
+        """Read so far, with the header."""
+        return CDR_HEADER_BYTES + self._place
+
     def time(self) -> int:
         """Of a `builtin_interfaces/Time` [ns]."""
         place = self._aligned(4)

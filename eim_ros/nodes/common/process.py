@@ -65,8 +65,8 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
             started = node.start()
             if started is not False and _spin(node, _executor(n_threads), started):
                 status = 0
-    except SystemExit:  # a signal
-        gc.collect()  # of what was made of one before it failed
+    except SystemExit as leaving:  # a signal, or a node that has done what it was started for
+        status = int(leaving.code or 0)
     except Exception as error:
         if not signalled.is_set():  # else the error comes from a call that the signal cut short
             _complain(name, error)

@@ -7,11 +7,12 @@ once, and the stamp is written into the serialised message.
 from __future__ import annotations
 
 import struct
-from typing import Any
 
+from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
 
-from eim_ros.nodes.common.cdr import CDR_HEADER_BYTES, LITTLE_ENDIAN
+from eim_ros.nodes.common.cdr import CDR_HEADER_BYTES, LITTLE_ENDIAN, CdrReader
 
 __all__ = ["Restamped"]
 
@@ -23,14 +24,30 @@ class Restamped:
 
     Parameters
     ----------
-    message : message
-        Copied: later changes of it do not count.
+    data : bytes
+        The message, serialised.
     """
 
-    def __init__(self, message: Any) -> None:
-        self._data = bytearray(serialize_message(message))
-        if self._data[:2] != LITTLE_ENDIAN:
+    def __init__(self, data: bytes) -> None:
+        if data[:2] != LITTLE_ENDIAN:
             raise ValueError("no plain little-endian CDR")
+        self._data = bytearray(data)
+
+    @classmethod
+    def joint_state(cls, message: JointState) -> Restamped:
+        """rmw_fastrtps reserves too much for sequences that are empty, and readers of bags refuse what is too long."""
+        data = serialize_message(message)
+        reader = CdrReader(data)
+        reader.time(), reader.text()  # of the header
+        for _ in range(reader.count()):
+            reader.text()  # name of a joint
+        for _ in range(3):
+            reader.doubles(reader.count())  # positions, velocities, efforts
+        return cls(data[: reader.n_bytes])
+
+    @classmethod
+    def pose(cls, message: PoseStamped) -> Restamped:
+        return cls(serialize_message(message))
 
     def at(self, stamp: int) -> bytes:
         """The message, serialised, at a time [ns]; publishers take it as they take messages."""

@@ -67,7 +67,8 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._began = self._awake_until = 0.0  # [s] of the monotonic clock: tick 0, and since when nothing happened
         self._told: Any = None
         self._shown: tuple[Any, Any] = None, None  # configuration and velocity of the last messages
-        self._state_message, self._tip_message = Restamped(JointState()), Restamped(PoseStamped())
+        self._last = JointState(), PoseStamped()  # messages
+        self._at_rest: tuple[Restamped, Restamped] | None = None  # the same
         self._next_status = self._next_markers = 0
         self._timer: Timer | None = None
         self._joint_states = self.create_publisher(JointState, "joint_states", _STATE_QOS)
@@ -181,10 +182,17 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         if not is_at_rest:
             self._shown = simulator.q, simulator.velocity
             names, stamp = simulator.arm.joint_names, _stamp(now)
-            self._state_message = Restamped(joint_state_message(names, simulator.q, simulator.velocity, stamp))
-            self._tip_message = Restamped(tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp))
-        self._joint_states.publish(self._state_message.at(now))
-        self._tip.publish(self._tip_message.at(now))
+            state = joint_state_message(names, simulator.q, simulator.velocity, stamp)
+            tip = tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp)
+            self._joint_states.publish(state)
+            self._tip.publish(tip)
+            self._last, self._at_rest = (state, tip), None
+            return
+        if self._at_rest is None:
+            state, tip = self._last
+            self._at_rest = Restamped.joint_state(state), Restamped.pose(tip)
+        for publisher, message in zip((self._joint_states, self._tip), self._at_rest, strict=True):
+            publisher.publish(message.at(now))
 
     # Topics and services
 

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Prints "baseline" and the best instruction set that this processor has, which are all that it needs compiled.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+program=$(mktemp)
+trap 'rm -f "$program"' EXIT
+"${CXX:-g++}" -std=c++20 -I eim_ros/numerics/include -x c++ -o "$program" - <<'SOURCE'
+#include <cstdio>
+
+#include "instruction_set.hpp"
+
+int main() {
+    std::printf("baseline");
+    std::printf("%s\n", eim::runs_here("avx512") ? " avx512" : eim::runs_here("avx2") ? " avx2" : "");
+}
+SOURCE
+"$program"
