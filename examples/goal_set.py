@@ -1,0 +1,99 @@
+"""A planner does better with many goals: the same pose, asked of OMPL's RRT-Connect with 1, 10 and 50 configurations.
+
+A Panda is to bring its hand from the ready posture to a pose among random posts. What the sampler finds for the pose,
+free of collisions, is the goal set. By `goal_set.py --scenes 200`, OMPL 2.0.1, seed 0, 1 s to plan and simplify:
+
+    goals   solved   median length in joint space (of the 194 scenes that all three solved)
+        1   98.0 %   3.79 rad
+       10   99.0 %   3.09 rad
+       50   99.0 %   3.01 rad
+
+(One core of an AMD EPYC. Time is the planner's limit, so figures of another computer differ a little.)
+"""
+
+import argparse
+import time
+
+import numpy as np
+from ompl import base, geometric, util
+
+from eim_ros.ik import Constraints, Sampler
+from eim_ros.kinematics import Box, Robot, pose_from
+from eim_ros.kinematics.collision import CollisionModel, CollisionScene
+
+READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])  # [rad]
+N_GOALS = (1, 10, 50)
+N_POSTS = 20
+
+
+def random_scene(rng: np.random.Generator, model: CollisionModel) -> tuple[CollisionScene, list[Box]]:
+    """Boxs about the robot that leave it where it is."""
+    while True:
+        places = rng.uniform([-0.7, -0.7], [0.7, 0.7], (N_POSTS, 2))
+        posts = [Box(pose_from([x, y, 0.5]), [0.08, 0.08, 1.0]) for x, y in places if np.hypot(x, y) > 0.25]
+        scene = model.scene(True, posts, 0.0)
+        if not scene.colliding(READY[None]).any():
+            return scene, posts
+
+
+def goals_of_a_scene(rng: np.random.Generator, sampler: Sampler, posts: list[Box]) -> np.ndarray:
+    """Configurations (n, 7) for a reachable pose with the hand downward, in random order; none collides."""
+    among = sampler.among(posts)
+    for _ in range(100):
+        pose = pose_from(rng.uniform([0.2, -0.6, 0.1], [0.7, 0.6, 0.6]), [1.0, 0.0, 0.0, 0.0])
+        samples = among.sample(pose, 200, int(rng.integers(2**31)), constraints=Constraints(self_collision=True))
+        if samples.valid.all():
+            return rng.permutation(samples.positions)
+    raise RuntimeError("no pose of this scene can be reached")
+
+
+def plan(robot: Robot, scene: CollisionScene, goals: np.ndarray, seconds: float) -> float:
+    """Length of a path from the ready posture to one of the goals [rad]; NaN if none was found in time."""
+    space = base.RealVectorStateSpace(robot.dof)
+    bounds = base.RealVectorBounds(robot.dof)
+    for joint, (lower, upper) in enumerate(zip(robot.lower.tolist(), robot.upper.tolist(), strict=True)):
+        bounds.setLow(joint, lower)
+        bounds.setHigh(joint, upper)
+    space.setBounds(bounds)
+    setup = geometric.SimpleSetup(space)
+    information = setup.getSpaceInformation()
+    setup.setStateValidityChecker(lambda q: not scene.colliding(np.array([[q[i] for i in range(robot.dof)]]))[0])
+
+    def state(q: np.ndarray) -> base.State:
+        made = space.allocState()
+        for joint, value in enumerate(q.tolist()):
+            made[joint] = value
+        return made
+
+    setup.setStartState(state(READY))
+    goal_set = base.GoalStates(information)
+    for q in goals:
+        goal_set.addState(state(q))
+    setup.setGoal(goal_set)
+    setup.setPlanner(geometric.RRTConnect(information))
+    ends = time.perf_counter() + seconds
+    setup.solve(seconds)
+    if not setup.haveExactSolutionPath():
+        return np.nan
+    setup.simplifySolution(max(ends - time.perf_counter(), 0.01))
+    return float(setup.getSolutionPath().length())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenes", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for planning and simplification [s]")
+    arguments = parser.parse_args()
+    util.noOutputHandler(), util.RNG.setSeed(1)
+    rng, robot = np.random.default_rng(0), Robot.load("panda")
+    sampler, model = Sampler.of(robot), CollisionModel(robot)
+    lengths = np.empty((arguments.scenes, len(N_GOALS)))
+    for row in lengths:
+        scene, posts = random_scene(rng, model)
+        goals = goals_of_a_scene(rng, sampler, posts)
+        row[:] = [plan(robot, scene, goals[:n], arguments.seconds) for n in N_GOALS]
+    in_all = ~np.isnan(lengths).any(axis=1)
+    print(f"{arguments.scenes} scenes, {in_all.sum()} of them solved by all three, of which the median lengths are")
+    for n, column in zip(N_GOALS, lengths.T, strict=True):
+        solved = 100.0 * np.mean(~np.isnan(column))
+        print(f"{n:3d} goals: {solved:5.1f} % solved, length {np.median(column[in_all]):.2f} rad")

@@ -1,0 +1,43 @@
+"""Grasps among obstacles: a glass on a table between boxes may be taken from any side; which grasps does the arm reach?
+
+Every configuration is free of collisions at itself; a planner takes them as its goal set (`goal_set.py`).
+"""
+
+import numpy as np
+
+from eim_ros.ik import Constraints, Sampler, sample_batch
+from eim_ros.kinematics import Box, Robot, pose_from
+from eim_ros.kinematics.collision import collisions
+
+GLASS = np.array([0.5, 0.1, 0.15])  # where the fingers are to close [m]
+table = Box(pose_from([0.6, 0.0, -0.03]), [0.8, 1.2, 0.06], name="table")
+walls = [Box(pose_from([0.55, y, 0.2]), [0.3, 0.04, 0.4], name=name) for name, y in (("left", 0.3), ("right", -0.1))]
+obstacles = [table, *walls]
+
+
+def grasps(n_angles: int) -> np.ndarray:
+    """Poses (2 n, 4, 4): from the side at all angles about the glass, and from above at all angles of the hand."""
+    poses = []
+    for angle in np.linspace(0.0, 2.0 * np.pi, n_angles, endpoint=False):
+        outward = np.array([np.cos(angle), np.sin(angle), 0.0])
+        for approach, across in ((outward, [0.0, 0.0, 1.0]), (np.array([0.0, 0.0, -1.0]), outward)):
+            pose = np.eye(4)
+            pose[:3, :3] = np.column_stack([across, np.cross(approach, across), approach])
+            pose[:3, 3] = GLASS - 0.1 * approach  # the fingers are 0.1 m ahead of the flange
+            poses.append(pose)
+    return np.array(poses)
+
+
+robot = Robot.load("panda")
+sampler = Sampler.of(robot).among(obstacles)
+constraints = Constraints(self_collision=True, clearance=0.01)
+found = sample_batch(sampler, grasps(16), n=20, random_seed=0, constraints=constraints)
+reached = [samples for samples in found if samples.valid.any()]
+print(f"{len(reached)} of {len(found)} grasps can be reached, by {sum(map(len, reached))} configurations")
+
+# The best of all: far from the limits and from singular.
+every = np.concatenate([samples.positions for samples in reached])
+room = np.minimum(every - robot.lower, robot.upper - every).min(axis=1)
+best = every[np.argmax(room)]
+assert collisions(robot, best, obstacles) == []
+print("the one farthest from its limits:", best.round(3), f"with {room.max():.2f} rad to spare")

@@ -1,0 +1,28 @@
+"""The example of a MoveIt client gets the solution near to its state from a real server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from nodes.server_process import ServerProcess
+
+from eim_ros.kinematics import Robot, pose_from
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/moveit_client.py"
+
+
+def test_example_of_a_moveit_client_gets_a_solution_of_its_pose(start_server: Callable[..., ServerProcess]) -> None:
+    server = start_server(model="none", robot="panda", groups="panda_arm")
+    result = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=90.0, check=False)
+    assert result.returncode == 0, result.stderr + server.log
+    found = re.fullmatch(r"(?:compute_ik|get_position_ik) found \[(.*)\]", result.stdout.strip())
+    assert found
+    q = np.array([float(value) for value in found[1].split(",")])
+    errors = Robot.load("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
+    assert max(error[0] for error in errors) < 2e-3  # printed to a thousandth of a radian
+    assert server.stop() == 0, server.log
