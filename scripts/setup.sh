@@ -127,6 +127,8 @@ build_interfaces() {
 }
 
 install_package() {
+  # a module of other sources, for a set that is not built now, would be taken where that set is asked for
+  find eim_ros -name '*.so' -regextype egrep -not -regex ".*_(${instruction_sets// /|})\..*" -delete
   EIM_ROS_INSTRUCTION_SETS=$instruction_sets pip_install --no-deps --no-build-isolation --editable .
 }
 
