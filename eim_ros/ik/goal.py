@@ -25,6 +25,7 @@ __all__ = ["PATIENCE", "Goal"]
 FloatArray = npt.NDArray[np.float64]
 
 PATIENCE = 3  # of the refiner: another seed is cheaper than a longer attempt
+HALVINGS = 8  # of the way to an obstacle: the last is shorter than 1/100 of what a joint moves
 DESCENDED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
 
 
@@ -121,8 +122,8 @@ class Goal:
     def descended(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
         """Valid configurations moved towards a posture, see `Robot.descend`, and whether time was up before the last.
 
-        One that would not be valid where it is moved to, or whose cost would be higher, stays where it is. The deadline
-        is a time of `perf_counter` [s].
+        One that an obstacle stops goes as far as it may. One whose cost would be higher stays where it is. The
+        deadline is a time of `perf_counter` [s].
         """
         preferred, weights = posture.of(self.robot)
         positions, valid = pool.positions.copy(), np.flatnonzero(pool.valid)
@@ -134,10 +135,24 @@ class Goal:
                 self.task, positions[rows], preferred, weights / weights.max(), self.robot.continuous
             )
         moved = self.verified(positions, pool.expert)
-        costs = posture.costs(self.robot, np.concatenate([positions, pool.positions])).reshape(2, -1)
+        stopped = np.flatnonzero(pool.valid & ~moved.valid)
+        if self.is_checked and len(stopped):
+            rows = np.arange(len(pool))
+            rows[stopped] = len(pool) + np.arange(len(stopped))
+            moved = moved.joined(self._as_far_as_valid(pool.pick(stopped), positions[stopped])).pick(rows)
+        costs = posture.costs(self.robot, np.concatenate([moved.positions, pool.positions])).reshape(2, -1)
         stays = pool.valid & ~(moved.valid & (costs[0] <= costs[1]))
         rows = np.arange(len(pool)) + len(pool) * stays
         return moved.joined(pool).pick(rows), n_moved < len(valid)
+
+    def _as_far_as_valid(self, start: Pool, goal: FloatArray) -> Pool:
+        """Valid configurations moved towards others (n, dof) that are not, each as far as halving the way leads."""
+        reached, stopped, rows = start, goal, np.arange(len(start))
+        for _ in range(HALVINGS):
+            middle = self.refined(0.5 * (reached.positions + stopped), start.expert)
+            stopped = np.where(middle.valid[:, None], stopped, middle.positions)
+            reached = middle.joined(reached).pick(rows + len(start) * ~middle.valid)
+        return reached
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations as they are, measured by forward kinematics, and checked further."""

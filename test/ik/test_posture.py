@@ -104,6 +104,28 @@ def test_constraints_stay_kept() -> None:
     assert samples.positions[0, 0] > 0.3
 
 
+def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
+    robot, posture = arm_of("panda"), Posture({"panda_joint1": 0.9, "panda_joint3": -0.9})
+    pose = robot.forward(POSE)
+    expert, far = np.zeros(1, dtype=np.uint32), time.perf_counter() + ENOUGH
+    unhindered = Goal(robot, pose, False, 1e-6, 1e-6)
+    start, _ = unhindered.descended(
+        unhindered.verified(POSE[None], expert), Posture({"panda_joint1": -0.9, "panda_joint3": 0.9}), far
+    )
+    free, _ = unhindered.descended(start, posture, far)
+    ball = Sphere(tuple(robot.skeleton(free.positions)[0, 4]), 0.03)  # where its elbow would be
+    goal = Goal(robot, pose, False, 1e-6, 1e-6, Constraints(obstacles=(ball,)))
+    before = goal.verified(start.positions, expert)
+    assert before.valid.all()
+    assert not goal.verified(free.positions, expert).valid.any()
+    after, _ = goal.descended(before, posture, far)
+    assert after.valid.all()
+    costs = posture.costs(robot, np.concatenate([before.positions, after.positions, free.positions]))
+    assert costs[2] < costs[1] < 0.9 * costs[0]
+    further = goal.refined(after.positions + 0.02 * (free.positions - after.positions), expert)
+    assert not further.valid.any()
+
+
 def test_near_duplicates_that_arise_are_dropped() -> None:
     robot, sampler = arm_of("panda"), sampler_of("panda", "pose")
     preferred = dict.fromkeys(robot.joint_names, 0.0)
