@@ -11,7 +11,7 @@ from eim_ros.errors import ConstraintError
 
 if TYPE_CHECKING:
     from eim_ros.ik import Constraints, Posture
-    from eim_ros.kinematics import Box
+    from eim_ros.kinematics import Box, Mesh
 
 __all__ = ["add_constraint_flags", "constraints_from", "order_from", "posture_from"]
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def add_constraint_flags(parser: argparse.ArgumentParser) -> None:
-    """Add --limit, --fix, --tolerance, --self-collision, --box, --sphere, --posture and --order."""
+    """Add flags for joints, tolerances, obstacles, --posture and --order."""
     add = parser.add_argument
     add(
         "--limit",
@@ -56,6 +56,16 @@ def add_constraint_flags(parser: argparse.ArgumentParser) -> None:
         help="obstacle [m]; may be repeated",
     )
     add(
+        "--mesh",
+        nargs="+",
+        action="append",
+        default=[],
+        metavar=("FILE", "VALUE"),
+        help="solid obstacle of a file (STL, OBJ, DAE), optionally moved to X Y Z [m] and turned by QX QY QZ QW; "
+        "may be repeated",
+    )
+    add("--clearance", type=float, default=0.0, metavar="DISTANCE", help="kept from what must not be hit [m]")
+    add(
         "--posture",
         nargs="+",
         metavar="JOINT=VALUE[:WEIGHT]",
@@ -71,7 +81,13 @@ def add_constraint_flags(parser: argparse.ArgumentParser) -> None:
 
 def constraints_from(args: argparse.Namespace) -> Constraints | None:
     """What the flags ask for, None for nothing; `ConstraintError` or `PoseError` if one is malformed."""
-    if not (args.limit or args.fix or args.tolerance or args.self_collision or args.box or args.sphere):
+    obstacles = [*args.box, *args.sphere, *args.mesh]
+    if args.clearance and not (obstacles or args.self_collision):
+        raise ConstraintError(
+            f"--clearance {args.clearance:g} is kept from nothing: give --box, --sphere, --mesh or --self-collision",
+            args.clearance,
+        )
+    if not (args.limit or args.fix or args.tolerance or args.self_collision or obstacles):
         return None
     from eim_ros.ik import Constraints  # here: a plain request need not wait for it
     from eim_ros.kinematics import Sphere
@@ -80,8 +96,13 @@ def constraints_from(args: argparse.Namespace) -> Constraints | None:
         limits=_named("--limit", args.limit, "JOINT=LOWER:UPPER", _ends),
         fixed=_named("--fix", args.fix, "JOINT=VALUE", float),
         self_collision=args.self_collision,
-        obstacles=(*map(_box, args.box), *(Sphere(values[:3], values[3]) for values in args.sphere)),
+        obstacles=(
+            *map(_box, args.box),
+            *(Sphere(values[:3], values[3]) for values in args.sphere),
+            *map(_mesh, args.mesh),
+        ),
         tolerances=args.tolerance,
+        clearance=args.clearance,
     )
 
 
@@ -135,3 +156,17 @@ def _box(values: Sequence[float]) -> Box:
     if len(values) not in (6, 10):
         raise ConstraintError(f"--box needs 6 or 10 numbers (X Y Z SX SY SZ [QX QY QZ QW]), got {len(values)}", values)
     return Box(pose_from(values[:3], values[6:] or None), values[3:6])
+
+
+def _mesh(words: Sequence[str]) -> Mesh:
+    from eim_ros.kinematics import Mesh, pose_from
+
+    path, *numbers = words
+    expected = "--mesh needs a file, and 0, 3 or 7 numbers (X Y Z [QX QY QZ QW])"
+    try:
+        values = [float(number) for number in numbers]
+    except ValueError as error:
+        raise ConstraintError(f"{expected}: {error}", words) from error
+    if len(values) not in (0, 3, 7):
+        raise ConstraintError(f"{expected}, got {len(values)}", words)
+    return Mesh.load(path, pose_from(values[:3], values[3:] or None) if values else None)

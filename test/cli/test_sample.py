@@ -292,9 +292,25 @@ def test_everything_in_collision_ends_with_its_code(eim: Command, model: Path) -
     assert "GOAL_IN_COLLISION" in outcome.err
 
 
+def test_a_mesh_is_avoided_with_its_clearance(eim: Command, model: Path, tmp_path: Path) -> None:
+    """A tetrahedron above the tip: the last link, 0.05 m in radius, clears it by 0.05 m."""
+    mesh = tmp_path / "tetrahedron.obj"
+    corners = "v 0 0 0\nv 0.2 0 0\nv 0 0.2 0\nv 0 0 0.2\n"
+    mesh.write_text(f"{corners}f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
+    words = ("sample", "--model", model, *POSE, "-n", 5, "--seed", 1, "--mesh", mesh, 1.45, 0.45, 0.1)
+    assert eim(*words, "--clearance", 0.02).code == 0
+    outcome = eim(*words, "--clearance", 0.08)
+    assert outcome.code == 1
+    assert "GOAL_IN_COLLISION" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (("--mesh", "missing.stl"), "missing.stl' is not there"),
+        (("--mesh", "part.stl", 1, 2), "--mesh needs a file, and 0, 3 or 7 numbers"),
+        (("--mesh", "part.stl", "a", "b", "c"), "--mesh needs a file"),
+        (("--clearance", 0.1), "kept from nothing: give --box"),
         (("--fix", "joint_1"), "--fix needs JOINT=VALUE"),
         (("--fix", "joint_1=a"), "--fix needs JOINT=VALUE"),
         (("--fix", "joint_1=0", "--fix", "joint_1=1"), "each name once"),
