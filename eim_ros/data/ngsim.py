@@ -44,8 +44,8 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
     Raises
     ------
     DataError
-        Missing, empty or no such file; missing columns; no rows of the place; entries that are no numbers; lengths not
-        in feet or times not in milliseconds; a vehicle in two places at once.
+        Missing, empty or no such file; missing columns; no rows of the place (which others there are is told); entries
+        that are no numbers; lengths not in feet or times not in milliseconds; a vehicle in two places at once.
     """
     values = _read(Path(path), location)
     vehicle, time = values[:, 0].astype(np.int64), values[:, 1]
@@ -78,17 +78,19 @@ def _read(path: Path, location: str) -> npt.NDArray[np.float64]:
     """Values (n, n_columns) of a place."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            content = array("d")
-            for values in _rows(path, csv.reader(file), location):
+            content, others = array("d"), set[str]()
+            for values in _rows(path, csv.reader(file), location, others):
                 content.extend(values)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"cannot read vehicle trajectories {path}: {error}", str(path)) from error
     if not content:
-        raise DataError(f"{path} has no rows of the location {location!r}", location)
+        there = f"it has rows of {', '.join(sorted(others))}" if others else "it has none of any place"
+        raise DataError(f"{path} has no rows of the location {location!r}; {there}", location)
     return np.array(content).reshape(-1, len(COLUMNS))
 
 
-def _rows(path: Path, reader: Iterator[list[str]], location: str) -> Iterator[list[float]]:
+def _rows(path: Path, reader: Iterator[list[str]], location: str, others: set[str]) -> Iterator[list[float]]:
+    """Values of each row of a place; names of the other places go to `others`."""
     header = [name.strip().lower() for name in next(reader, [])]
     if not header:
         raise DataError(f"{path} is empty; expected the NGSIM vehicle trajectories as CSV", str(path))
@@ -102,7 +104,10 @@ def _rows(path: Path, reader: Iterator[list[str]], location: str) -> Iterator[li
     indices = [header.index(name.lower()) for name in COLUMNS]
     place = header.index("location") if "location" in header else None
     for number, row in enumerate(reader, 2):
-        if not row or (place is not None and len(row) > place and row[place].strip().lower() != location.lower()):
+        if not row:
+            continue
+        if place is not None and len(row) > place and row[place].strip().lower() != location.lower():
+            others.add(row[place].strip())
             continue
         try:
             values = [float(row[index].replace(",", "")) for index in indices]  # some exports write 6,452,000.1

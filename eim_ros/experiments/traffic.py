@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from eim_ros.errors import DataError
 from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
 from eim_ros.experiments.intersection import synthetic_intersection
 from eim_ros.experiments.off_road import RoadMap
-from eim_ros.inference import EIM, EM, EIMConfig, EMConfig
+from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, FitResult
 from eim_ros.settings import Settings, option
 
 __all__ = ["EXPERIMENT", "NGSIM", "SYNTHETIC", "TEST_DATA", "TrafficConfig", "traffic_data"]
@@ -49,13 +50,18 @@ class TrafficConfig(Settings):
         0.01, "share of other vehicles' positions that counts as off the road", minimum=0.0, maximum=0.5
     )
     em_iterations: int = option(200, "iterations of EM at most", minimum=1)
-    n_iterations: int = option(300, "iterations of EIM", minimum=0)
+    n_iterations: int = option(300, "iterations of EIM at most", minimum=0)
+    plateau_window: int = option(
+        20, "EIM ends when the held-out KL falls no more from so many iterations to the next; 0: never", minimum=0
+    )
     kl_bound: float = option(0.005, "largest KL of an expert's update", unit="nat", minimum=0.0)
     gating_kl_bound: float = option(0.005, "largest KL of the gating's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.01, "largest loss of entropy per update", unit="nat", minimum=0.0)
     gating_entropy_loss_bound: float = option(0.01, "the same of the gating", unit="nat", minimum=0.0)
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
+    n_epochs: int = option(5, "most passes of that network over the data per iteration", minimum=1)
+    n_expert_samples: int = option(400, "samples per expert for its surrogate", minimum=2)
     ratios: tuple[str, ...] = option(
         ("network", "plug-in"), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
     )
@@ -117,13 +123,16 @@ def _measure(config: TrafficConfig, cell: Cell, seed: int) -> Outcome:
             0.0, {"off_road": data.off_road, **_drawn(context[rows], following[rows]), **_drawn_road(data.road)}
         )
     generator = torch.Generator().manual_seed(1_000_003 * seed + count)
-    model, seconds = timed(lambda: _fitted(config, ratio, count, data.train, generator))
+    fit, seconds = timed(lambda: _fitted(config, ratio, count, data.train, generator))
+    model = completed(fit)
+    assert isinstance(model, MixtureOfExperts)
     sample = model.sample(context, torch.Generator().manual_seed(seed))
     points, trajectories = _off_road(data.road, sample)
     figures = {
         "off_road": points,
         "off_road_trajectories": trajectories,
         "log_likelihood": float(model.log_prob(context, following).mean()),
+        "iterations": fit.state.iteration,
     }
     return Outcome(seconds, {**figures, **_drawn(context[:N_DRAWN], sample[:N_DRAWN])})
 
@@ -157,28 +166,28 @@ def _some(windows: tuple[np.ndarray, np.ndarray], n: int, generator: np.random.G
 
 def _fitted(
     config: TrafficConfig, ratio: str, n_components: int, train: tuple[Tensor, Tensor], generator: torch.Generator
-) -> MixtureOfExperts:
+) -> FitResult[Any]:
     """By EIM, or by EM where there is no density ratio."""
     if len(train[0]) < n_components:
         raise DataError(f"{n_components} experts need as many windows of tracks, got {len(train[0])}", len(train[0]))
     if ratio == "none":
         em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
-        model = completed(EM(em_config).fit(train, generator=generator))
-    else:
-        eim_config = EIMConfig(
-            n_components=n_components,
-            n_iterations=config.n_iterations,
-            ratio=ratio,
-            kl_bound=config.kl_bound,
-            gating_kl_bound=config.gating_kl_bound,
-            entropy_loss_bound=config.entropy_loss_bound,
-            gating_entropy_loss_bound=config.gating_entropy_loss_bound,
-            hidden_layers=config.hidden_layers,
-            dropout=config.dropout,
-        )
-        model = completed(EIM(eim_config).fit(train, generator=generator))
-    assert isinstance(model, MixtureOfExperts)
-    return model
+        return EM(em_config).fit(train, generator=generator)
+    eim_config = EIMConfig(
+        n_components=n_components,
+        n_iterations=config.n_iterations,
+        plateau_window=config.plateau_window,
+        ratio=ratio,
+        kl_bound=config.kl_bound,
+        gating_kl_bound=config.gating_kl_bound,
+        entropy_loss_bound=config.entropy_loss_bound,
+        gating_entropy_loss_bound=config.gating_entropy_loss_bound,
+        hidden_layers=config.hidden_layers,
+        dropout=config.dropout,
+        n_epochs=config.n_epochs,
+        n_expert_samples=config.n_expert_samples,
+    )
+    return EIM(eim_config).fit(train, generator=generator)
 
 
 def _off_road(road: RoadMap, following: Tensor) -> tuple[float, float]:

@@ -73,8 +73,12 @@ def test_numbers_with_separators_of_thousands_are_read(tmp_path):
     ("lines", "header", "words"),
     [
         (drive(1), HEADER.replace("Local_Y", "Y").replace("v_Length", "Length"), "lacks the columns Local_Y, v_Length"),
-        ([], HEADER, "no rows of the location 'lankershim'"),
-        (drive(1, place="i-80"), HEADER, "no rows of the location"),
+        ([], HEADER, "no rows of the location 'lankershim'; it has none of any place"),
+        (
+            drive(1, place="us-101") + drive(1, place="i-80") + drive(2, place="us-101"),
+            HEADER,
+            "no rows of the location 'lankershim'; it has rows of i-80, us-101",
+        ),
         (drive(1, length=4.6), HEADER, "median vehicle is 4.6 long; NGSIM's lengths and positions are in feet"),
         ([drive(1)[0].replace("10.000", "ten", 1)], HEADER, "line 2: could not convert string to float: 'ten'"),
         (["1,2,3"], HEADER, "line 2: list index out of range"),

@@ -1,5 +1,7 @@
 """Vehicles off the road: a map that is a kernel density, an intersection that obeys its lights, EIM keeps to roads."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from data.test_ngsim import drive, write
@@ -105,6 +107,12 @@ def test_eim_puts_half_as_many_positions_off_the_road_as_em():
     assert 2.0 * rows["EIM"]["off_road"] <= rows["EM"]["off_road"]
     assert rows[TEST_DATA]["off_road"] < 0.5 * rows["EIM"]["off_road"]
     assert rows["EIM"]["off_road_trajectories"] > rows["EIM"]["off_road"]
+
+
+def test_eim_ends_where_its_held_out_kl_rests_and_the_row_tells_when():
+    config = replace(SMALL, n_components=(2,), n_samples=300, n_test=100, n_iterations=100, plateau_window=3)
+    (fitted,) = (cell for cell in EXPERIMENT.cells(config) if cell["method"] == "EIM")
+    assert 6 <= EXPERIMENT.measure(config, fitted, 0).figures["iterations"] < 100
 
 
 def test_every_row_says_that_the_data_are_synthetic():

@@ -46,6 +46,12 @@ class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig, Adaptati
     n_selection_samples: int = option(
         1000, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
     )
+    plateau_window: int = option(
+        0,
+        "stop when the held-out estimate of KL(model || data) falls by no more than its noise from so many iterations "
+        "to the next; 0: never",
+        minimum=0,
+    )
 
     @property
     def m_step(self) -> MStepConfig:

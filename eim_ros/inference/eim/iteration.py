@@ -16,6 +16,7 @@ from eim_ros.inference.eim.component_history import ComponentHistory
 from eim_ros.inference.eim.configuration import EIMConfig
 from eim_ros.inference.eim.m_step import update_experts, update_gating
 from eim_ros.inference.eim.reparameterised import update_by_gradients
+from eim_ros.inference.plateau import rests
 from eim_ros.inference.ratio.choice import smoothed
 from eim_ros.inference.ratio.demand import DELTA, RatioDemand
 from eim_ros.inference.ratio.density_ratio import DensityRatio
@@ -120,7 +121,11 @@ class EIMIteration:
         return EIMState(model, best.to(device=device), state.ratio, state.generator, iteration, components)
 
     def finished(self, history: History) -> bool:
-        return False
+        config, sizes = self.config, history.column("n_components")
+        window = config.plateau_window
+        if window > 0 and config.add_every > 0 and sizes and sizes[-1] < config.max_components:
+            window = max(window, config.add_every)  # a rest tells nothing before a component more has been tried
+        return rests([-kl for kl in history.column("ratio_kl")], history.column("ratio_kl_error"), window)
 
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """The new model, or the kept one if that is closer to p under the present ratio, judged by fresh samples.

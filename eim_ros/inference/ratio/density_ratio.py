@@ -37,6 +37,8 @@ class RatioReport:
         Share classified right by the sign of phi.
     ratio_kl : float
         -E_q[phi] [nat], the estimate of E_p(y) KL(q || p).
+    ratio_kl_error : float
+        Its standard error, for want of more held-out pairs [nat].
     collapsed : bool
         The output is constant or not finite: no update may be based on it.
     rejected : bool
@@ -51,6 +53,7 @@ class RatioReport:
     loss: float
     accuracy: float
     ratio_kl: float
+    ratio_kl_error: float
     collapsed: bool
     rejected: bool = False
     network_used: bool = False
@@ -62,6 +65,7 @@ class RatioReport:
             "loss": self.loss,
             "accuracy": self.accuracy,
             "ratio_kl": self.ratio_kl,
+            "ratio_kl_error": self.ratio_kl_error,
             "network_used": float(self.network_used),
         }
         figures |= {"auxiliary_error": self.auxiliary_error} if self.auxiliary_error != 0.0 else {}
@@ -147,6 +151,7 @@ def report_of(
         loss=0.5 * float(loss_p.mean() + loss_q.mean()),
         accuracy=0.5 * float((phi_p > 0.0).double().mean() + (phi_q <= 0.0).double().mean()),
         ratio_kl=-float(phi_q.mean()),
+        ratio_kl_error=float(phi_q.std(correction=0)) / len(phi_q) ** 0.5,
         collapsed=collapsed,
         rejected=rejected,
         network_used=network_used,

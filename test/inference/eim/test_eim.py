@@ -10,8 +10,10 @@ from inference.toys import bimodal_pairs, kl_between, pairs_from, small_eim_conf
 
 from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
 from eim_ros.errors import DataError
-from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, StandardisedInputs
+from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, History, StandardisedInputs
+from eim_ros.inference.eim.iteration import EIMIteration
 from eim_ros.inference.eim.m_step import draw_contexts
+from eim_ros.inference.training_data import Pairs
 from eim_ros.numerics import Status
 
 
@@ -75,6 +77,40 @@ def test_data_that_come_later_continue_the_fit(ratio):
     for model, target in ((fit.model, first), (confirmed.model, first), (moved.model, later)):
         assert float(kl_divergence(model, target, 5000, generator_of(38)).value) < 0.05
     assert float(kl_divergence(confirmed.model, later, 5000, generator_of(39)).value) > 0.5
+
+
+@pytest.mark.parametrize("ratio", ["network", "plug-in"])
+def test_run_ends_early_where_the_held_out_kl_no_longer_falls_and_gives_the_best_model(ratio):
+    settings, start = BRANCH_LEARNERS["network" if ratio == "network" else "plug-in density"]
+    config = small_eim_config(
+        **{
+            "n_components": 1, "n_expert_samples": 200, "kl_bound": 0.3, "entropy_loss_bound": 0.3, **settings,
+            "n_iterations": 120, "plateau_window": 10,
+        }
+    )  # fmt: skip
+    result = EIM(config).fit(bimodal_pairs(2000), start, generator_of(1))
+    assert result.status is Status.CONVERGED
+    assert 20 <= result.state.iteration < 100
+    kl, error = (result.history.column(name) for name in ("ratio_kl", "ratio_kl_error"))
+    assert sum(kl[-20:-10]) - sum(kl[-10:]) <= sum(value**2 for value in error[-20:]) ** 0.5
+    assert result.model is result.state.kept
+    assert 0.15 < float(result.mixture_of_experts.experts.scale_trils) < 0.45  # on a branch, not between
+
+
+def test_rest_ends_no_run_that_still_adds_components():
+    data = Pairs(*bimodal_pairs(20))
+    records = [{"ratio_kl": 1.0, "ratio_kl_error": 0.01, "n_components": 2.0}] * 12
+
+    def finished(n: int, **settings: int) -> bool:
+        config = small_eim_config(plateau_window=3, **settings)
+        return EIMIteration(config, StandardisedInputs.from_data(data.context, data.sample), data).finished(
+            History(tuple(records[:n]))
+        )
+
+    assert [finished(n) for n in (5, 6)] == [False, True]
+    growing = {"add_every": 5, "max_components": 4}
+    assert [finished(n, **growing) for n in (6, 9, 10)] == [False, False, True]
+    assert finished(6, add_every=5, max_components=2)
 
 
 def test_collapsed_classifier_skips_the_update_and_says_so():

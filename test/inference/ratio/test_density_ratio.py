@@ -108,6 +108,8 @@ def test_report_estimates_the_kl_and_the_loss(trained):
     assert report.network_used is (name not in EXACT)
     phi_p, phi_q = (exact(part.context, part.sample) for part in (data, drawn))
     assert report.ratio_kl == pytest.approx(-float(phi_q.mean()), abs=0.25)  # 500 held-out pairs
+    if name in EXACT:
+        assert report.ratio_kl_error == pytest.approx(float(phi_q.std()) / 500**0.5, rel=0.2)
     if name in (*EXACT, "residual", "logistic"):
         best = 0.5 * float(torch.nn.functional.softplus(-phi_p).mean() + torch.nn.functional.softplus(phi_q).mean())
         assert report.loss == pytest.approx(best, abs=0.05)
@@ -127,8 +129,8 @@ def test_one_bad_value_is_enough_to_be_collapsed_and_one_other_value_to_be_none(
 def test_record_tells_what_happened():
     report = report_of(torch.zeros(2).double(), torch.zeros(2).double(), rejected=True)
     assert report.record() == {
-        "loss": pytest.approx(math.log(2.0)), "accuracy": 0.5, "ratio_kl": 0.0, "network_used": 0.0, "rejected": 1.0,
-        "skipped": 1.0,
+        "loss": pytest.approx(math.log(2.0)), "accuracy": 0.5, "ratio_kl": 0.0, "ratio_kl_error": 0.0,
+        "network_used": 0.0, "rejected": 1.0, "skipped": 1.0,
     }  # fmt: skip
 
 
