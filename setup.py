@@ -20,6 +20,7 @@ EXTRAS = {
     "learning": ["torch>=2"],
     "bags": ["rosbags>=0.10"],
     "viz": ["matplotlib>=3.6"],
+    "view": ["trimesh>=4", "viser>=1.1"],
     "sklearn": ["scikit-learn>=1.6"],
     "experiments": ["distributed>=2025.5", "joblib>=1.3", "matplotlib>=3.6", "scikit-learn>=1.6", "torch>=2"],
 }

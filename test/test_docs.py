@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["docs/collisions.md", "docs/from_scikit_learn.md", "docs/from_zuko.md", "README.md"]
+PAGES = ["docs/collisions.md", "docs/from_scikit_learn.md", "docs/from_zuko.md", "docs/viewer.md", "README.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -25,6 +25,7 @@ VERBS = {
     "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
     "sample": "configurations for a pose, of a model or of a robot",
     "draw": "a picture of an arm in the configurations for a pose",
+    "view": "a page in the browser: drag the target, see all solutions",
     "map": "what an arm can do where: a capability map",
     "motion": "motions from a motion prior, and how likely motions are",
     "request": "configurations for a pose, from the running service",
@@ -40,6 +41,8 @@ EXTRAS = {
     "distributed": "experiments",
     "joblib": "experiments",
     "sklearn": "experiments",
+    "trimesh": "view",
+    "viser": "view",
 }  # what serving a model does not need
 NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
 

@@ -22,7 +22,7 @@ from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.tool import tool_from
 from eim_ros.numerics.strict_json import to_json
 
-__all__ = ["add_parser", "add_sample_flags", "exit_code", "run", "sampled", "wanted_pose"]
+__all__ = ["add_parser", "add_sample_flags", "exit_code", "run", "sampled", "sampler_from", "wanted_pose"]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,7 +73,7 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
     """The robot and the answer that the flags of `add_sample_flags` ask for."""
     pose = wanted_pose(args)
     constraints, order, posture = constraints_from(args), order_from(args), posture_from(args)
-    sampler = _sampler(args)
+    sampler = sampler_from(args)
     if args.near is not None and len(args.near) != sampler.robot.dof:
         names = " ".join(sampler.robot.joint_names)
         raise JointStateError(f"--near needs {sampler.robot.dof} values ({names}), got {len(args.near)}", args.near)
@@ -104,7 +104,7 @@ def exit_code(verb: str, samples: Samples) -> int:
     return 0 if samples.valid.any() else 1
 
 
-def _sampler(args: argparse.Namespace) -> Sampler:
+def sampler_from(args: argparse.Namespace) -> Sampler:
     """Of the model, which is held against the robot where one is given; without a model, all solutions of the robot."""
     if args.model is not None:
         if not args.robot:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 
-__all__ = ["count", "random_seed", "random_seed_or_fresh"]
+__all__ = ["count", "port", "random_seed", "random_seed_or_fresh"]
 
 LARGEST_COUNT = 2**32 - 1  # what the service's messages can carry
 LARGEST_SEED = 2**63 - 1
+LARGEST_PORT = 2**16 - 1
 
 
 def count(text: str) -> int:
     """How many: 1 or more."""
     return _within(text, 1, LARGEST_COUNT)
+
+
+def port(text: str) -> int:
+    """Of a network: 0, for any that is free, to 65535."""
+    return _within(text, 0, LARGEST_PORT)
 
 
 def random_seed(text: str) -> int:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from eim_ros import solver
 from eim_ros.kinematics import Robot
 
-__all__ = ["distance_to", "distinct_rows", "is_within", "on_torus"]
+__all__ = ["distance_to", "distinct_rows", "is_within", "nearest", "on_torus"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -41,11 +41,26 @@ def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArra
 
 def is_within(robot: Robot, positions: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
     """Whether some other configuration (m, dof) differs from each (n, dof) by at most a distance in every joint."""
+    return np.asarray(np.isfinite(nearest(robot, positions, others, np.nextafter(distance, np.inf))[0]))
+
+
+def nearest(
+    robot: Robot, positions: FloatArray, others: FloatArray, bound: float = np.inf
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Of each configuration (n, dof) the other one (m, dof) that is nearest in the joint that differs most.
+
+    Returns
+    -------
+    (n,) array
+        That difference [rad or m]; infinite where none is nearer than the bound.
+    (n,) array of int
+        Which one it is; m where none is.
+    """
     if not len(positions) or not len(others):
-        return np.zeros(len(positions), dtype=np.bool_)
+        return np.full(len(positions), np.inf), np.full(len(positions), len(others), dtype=np.int64)
     from scipy.spatial import cKDTree  # here: it takes a third of a second to import, and most answers need none
 
     points, period = on_torus(robot, np.concatenate([positions, others]))
     tree = cKDTree(points[len(positions) :], boxsize=period)
-    away, _ = tree.query(points[: len(positions)], p=np.inf, distance_upper_bound=np.nextafter(distance, np.inf))
-    return np.asarray(np.isfinite(away))
+    away, index = tree.query(points[: len(positions)], p=np.inf, distance_upper_bound=bound)
+    return np.asarray(away, dtype=np.float64), np.asarray(index, dtype=np.int64)

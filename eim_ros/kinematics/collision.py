@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, EimError, MeshError, RobotError
+from eim_ros.kinematics.body_shapes import body_shapes
 from eim_ros.kinematics.chain import PRISMATIC, TRANSLATION
 from eim_ros.kinematics.collision_options import disabled_pairs
 from eim_ros.kinematics.collision_scene import CollisionScene
-from eim_ros.kinematics.link_shapes import MeshReference, link_placements, link_shapes
+from eim_ros.kinematics.link_shapes import MeshReference, link_shapes
 from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
 from eim_ros.kinematics.obstacles import Mesh, Obstacle
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.solid_set import Pair, SolidSet
-from eim_ros.kinematics.urdf import parse_urdf
 
 __all__ = ["CollisionModel", "CollisionScene", "collision_model", "collisions"]
 
@@ -58,24 +58,17 @@ class CollisionModel:
     """
 
     def __init__(self, robot: Robot) -> None:
-        import pinocchio  # deferred: a slow import
-
         self.robot = robot
         self._model = _chain(robot)
         self._shapes = SolidSet(self._model)
-        data = self._model.createData()
-        pinocchio.forwardKinematics(self._model, data, np.zeros(self._model.nq))
-        placements = link_placements(parse_urdf(robot.urdf), robot.base_link, robot.tip_link)
-        links = link_shapes(robot.urdf)
         read = functools.lru_cache(maxsize=None)(functools.partial(_mesh, robot))
-        for link, (body, pose) in placements.items():
-            for shape in links[link]:
-                in_body = data.oMi[body].inverse().homogeneous @ pose @ np.asarray(shape.pose)
-                if not isinstance(shape, MeshReference):
-                    self._shapes.add(body, in_body, shape, link)
-                elif robot.collision.meshes != "none":
-                    scale = tuple(np.asarray(shape.scale, dtype=np.float64).tolist())
-                    self._shapes.add(body, in_body, read(link, shape.filename, scale), link)
+        for placed in body_shapes(robot, link_shapes(robot.urdf)):
+            shape = placed.shape
+            if not isinstance(shape, MeshReference):
+                self._shapes.add(placed.body, placed.pose, shape, placed.link)
+            elif robot.collision.meshes != "none":
+                scale = tuple(np.asarray(shape.scale, dtype=np.float64).tolist())
+                self._shapes.add(placed.body, placed.pose, read(placed.link, shape.filename, scale), placed.link)
         self._checked = self._checked_pairs()
         self._close_by_design = functools.lru_cache(maxsize=16)(functools.partial(self._often, self._checked))
         self._alone = threading.local()

@@ -1,4 +1,4 @@
-"""Where the collision shapes of a robot's links are: read from the URDF, attached to the bodies of the chain.
+"""Shapes of the links of a robot, its collision shapes and its visuals: read from the URDF, attached to bodies.
 
 Body i of a chain moves with its joint i - 1, body 0 is the base; links joined to one by fixed joints are part of it.
 Joints that are not of the chain (fingers, another arm) stand at zero, or at the limit nearest to it.
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from eim_ros.errors import EimError, RobotError
 from eim_ros.kinematics.link_tree import UrdfJoint, UrdfTree
 from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere, finite_numbers
+from eim_ros.kinematics.urdf import SHAPES
 
 __all__ = ["MeshReference", "link_placements", "link_shapes", "origin_transform"]
 
@@ -59,24 +60,35 @@ def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int,
     return {link: (body, to_base @ pose) for link, (body, pose) in found.items()}
 
 
-def link_shapes(urdf: str) -> dict[str, list[Shape | MeshReference]]:
-    """Collision shapes of each link, posed in the link's frame, from the text that `Robot.urdf` holds."""
+def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shape | MeshReference]]:
+    """Shapes of each link, posed in the link's frame.
+
+    Parameters
+    ----------
+    urdf : str or bytes
+        Text of a URDF; that of `Robot.urdf` has no visuals.
+    of : {"collision", "visual"}
+    """
     shapes: dict[str, list[Shape | MeshReference]] = {}
     for link in ElementTree.fromstring(urdf).findall("link"):
         name = link.get("name", "")
         try:
-            shapes[name] = _with_capsules([_shape(collision) for collision in link.findall("collision")])
+            shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if _has_shape(element)])
         except EimError as error:
-            raise RobotError(f"a collision shape of link {name!r}: {error}", name) from error
+            raise RobotError(f"a {of} shape of link {name!r}: {error}", name) from error
     return shapes
 
 
-def _shape(collision: Element) -> Shape | MeshReference:
-    origin, geometry = collision.find("origin"), collision.find("geometry")
+def _has_shape(element: Element) -> bool:
+    return any(element.find(f"geometry/{shape}") is not None for shape in SHAPES)
+
+
+def _shape(element: Element) -> Shape | MeshReference:
+    origin, geometry = element.find("origin"), element.find("geometry")
     assert geometry is not None
     xyz, rpy = (_words("0 0 0" if origin is None else origin.get(key, "0 0 0"), 3) for key in ("xyz", "rpy"))
     pose = origin_transform(xyz, rpy)
-    solid = next(child for child in geometry if child.tag in ("box", "sphere", "cylinder", "capsule", "mesh"))
+    solid = next(child for child in geometry if child.tag in SHAPES)
     if solid.tag == "mesh":
         return MeshReference(pose, solid.get("filename", ""), _words(solid.get("scale", "1 1 1"), 3))
     if solid.tag == "box":

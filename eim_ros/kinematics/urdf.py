@@ -17,7 +17,7 @@ from eim_ros.kinematics.link_tree import Mimic, UrdfJoint, UrdfTree, listed
 from eim_ros.kinematics.xacro_file import expanded_xacro
 from eim_ros.numerics.arguments import checked_path
 
-__all__ = ["parse_urdf", "read_urdf_source", "urdf_folder"]
+__all__ = ["SHAPES", "parse_urdf", "read_urdf_source", "urdf_folder"]
 
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from matplotlib.colors import to_rgb
-
 __all__ = [
     "AXIS_COLOURS",
+    "FAMILY_COLOURS",
     "FAINT",
     "GROUP_COLOURS",
     "INK",
@@ -17,10 +16,12 @@ __all__ = [
     "RATIO_NAMES",
     "method_label",
     "mixed",
+    "rgb",
 ]
 
 GROUP_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 NO_GROUP_COLOUR = "#8A8F98"
+FAMILY_COLOURS = (*GROUP_COLOURS, "#D55E00", "#7A5195", "#8F8F00", "#00A6A6", "#8A5A2B", "#F0E442", "#BC5090")
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
 INK, MUTED, FAINT, LIMITS = "#1B1F27", "#5B626E", "#C9CDD4", "#ECEEF2"
 
@@ -51,5 +52,11 @@ def method_label(method: str, ratio: str) -> str:
 
 def mixed(colour: str, other: str, share: float) -> tuple[float, float, float]:
     """A colour with this share of another in it."""
-    (r, g, b), (s, h, c) = to_rgb(colour), to_rgb(other)
+    (r, g, b), (s, h, c) = rgb(colour), rgb(other)
     return r + share * (s - r), g + share * (h - g), b + share * (c - b)
+
+
+def rgb(colour: str) -> tuple[float, float, float]:
+    """Shares of red, green and blue, from 0 to 1, of a colour such as "#0072B2"."""
+    red, green, blue = (int(colour[start : start + 2], 16) / 255.0 for start in (1, 3, 5))
+    return red, green, blue

@@ -1,0 +1,89 @@
+"""`eim view`: a page in the browser: drag the target, and see all solutions of an arm, or what a model makes of it.
+
+Exit code 0 when ended by Ctrl-C, 2 on bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import webbrowser
+
+from eim_ros.cli.query_flags import add_tool_flag, check_pose_length
+from eim_ros.cli.robot_flags import add_robot_flags, robot_file
+from eim_ros.cli.sample import sampler_from
+from eim_ros.cli.whole_numbers import count, port, random_seed
+from eim_ros.kinematics import pose_from
+from eim_ros.numerics.strict_json import to_json
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "view", help="solutions in the browser, while the target is dragged", description=__doc__
+    )
+    add_robot_flags(parser, default="that of --model")
+    add = parser.add_argument
+    add("--model", metavar="FILE|NAME", help="model of eim train, or a shipped one; without: all solutions of --robot")
+    add_tool_flag(parser)
+    add(
+        "--pose",
+        nargs="+",
+        type=float,
+        metavar="VALUE",
+        help="first target: x y z [m], or x y z qx qy qz qw (default: one amid the workspace)",
+    )
+    add("-n", "--samples", type=count, metavar="N", default=50, help="solutions to show (default %(default)s)")
+    add("--position-only", action="store_true", default=None, help="any orientation will do")
+    add(
+        "--package-path",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="where the meshes' packages are; repeatable",
+    )
+    add(
+        "--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines, too (default %(default)s)"
+    )
+    add("--port", type=port, default=8080, help="0: any that is free (default %(default)s)")
+    add("--random-seed", "--seed", type=random_seed, default=0, help="of the solutions (default %(default)s)")
+    add("--json", action="store_true", help="tell the address as one JSON object")
+    add("--no-browser", action="store_true", help="tell the address, and open no browser")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    sampler = sampler_from(args)
+    if args.pose is not None:
+        check_pose_length(args)
+    pose = None if args.pose is None else pose_from(args.pose[:3], args.pose[3:] or None)
+    from eim_ros.viewer.page import Page  # here: what has to be told of the robot is told before viser is missed
+
+    page = Page(
+        sampler,
+        source=robot_file(args),
+        package_paths=args.package_path,
+        pose=pose,
+        n=args.samples,
+        position_only=args.position_only,
+        host=args.host,
+        port=args.port,
+        random_seed=args.random_seed,
+    )
+    try:
+        told = {"url": page.url, "robot": sampler.robot.name}
+        print(to_json(told) if args.json else f"{sampler.robot.name}: {page.url} (Ctrl-C ends it)", flush=True)
+        if page.told:
+            print(f"eim view: {page.told}", file=sys.stderr)
+        if not args.no_browser:
+            webbrowser.open(page.url)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        page.close()
+    return 0

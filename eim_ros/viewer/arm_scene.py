@@ -1,0 +1,162 @@
+"""The scene of the page: ghosts, the chosen arm, self-motion curves, the ground.
+
+Bodies of all ghosts are instances of one surface, so that one redraw sends poses and colours alone; ghosts that are not
+there at the moment have the size 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import viser
+from scipy.spatial.transform import Rotation
+
+from eim_ros.ik.self_motions import Family
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.body_shapes import body_poses
+from eim_ros.kinematics.pose import quaternion_from_matrix
+from eim_ros.viewer.colours import family_colour
+from eim_ros.viewer.solutions import Solutions
+from eim_ros.viewer.surfaces import Surface, stick_surfaces
+from eim_ros.viz.palette import FAMILY_COLOURS, MUTED, rgb
+
+__all__ = ["ArmScene"]
+
+FloatArray = npt.NDArray[np.float64]
+
+STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
+FADED = 0.3  # of the arm where there is no solution
+FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
+LINE = 0.006  # thickness of curves, as a share of the arm's reach
+
+
+class ArmScene:
+    """Draws solutions on a server's scene.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    robot : Robot
+    surfaces : list of Surface
+    n_ghosts : int
+        Most of them.
+    """
+
+    def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int) -> None:
+        self.robot, self.n_ghosts = robot, n_ghosts
+        self._surfaces = list(surfaces)
+        self._palette = _linear(np.array([rgb(colour) for colour in FAMILY_COLOURS]))
+        self._scene = scene
+        self._point: int | None = None  # of the skeleton, that moves most along self-motions
+        size = robot.reach
+        scene.add_grid(
+            "/ground", width=3 * size, height=3 * size, cell_size=_cell(size), cell_color=FAINTEST, section_color=FAINT
+        )
+        self._curves = scene.add_line_segments(
+            "/curves", np.zeros((1, 2, 3)), np.zeros((1, 2, 3), dtype=np.uint8), thickness=LINE * size, visible=False
+        )
+        self._chosen = [
+            scene.add_mesh_simple(f"/chosen/body_{surface.body}", surface.vertices, surface.faces, color=(0, 0, 0))
+            for surface in self._surfaces
+        ]
+        self.show_ghosts_as("sticks")
+
+    def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
+        """As "sticks" from joint to joint, or as whole "arms": handles of those that can be clicked, made anew."""
+        surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot)
+        self._moving = [surface for surface in surfaces if surface.body]  # the base stands still: the arm shows it
+        self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
+        return self._ghosts
+
+    def _instances(self, surface: Surface, opacity: float) -> viser.BatchedMeshHandle:
+        return self._scene.add_batched_meshes_simple(
+            f"/ghosts/body_{surface.body}",
+            surface.vertices,
+            surface.faces,
+            np.tile([1.0, 0.0, 0.0, 0.0], (self.n_ghosts, 1)),
+            np.zeros((self.n_ghosts, 3)),
+            batched_scales=np.zeros(self.n_ghosts),
+            batched_colors=np.zeros((self.n_ghosts, 3), dtype=np.uint8),
+            opacity=opacity,
+            cast_shadow=False,
+            receive_shadow=False,
+        )
+
+    def draw(self, solutions: Solutions, with_ghosts: bool = True, with_curves: bool = True) -> None:
+        """Show the solutions of a target."""
+        self._draw_ghosts(solutions, with_ghosts)
+        self._draw_curves(solutions, with_curves)
+        self.draw_chosen(solutions)
+
+    def draw_chosen(self, solutions: Solutions) -> None:
+        """Show the chosen one, in the colour of its family; without any the arm fades where it is."""
+        has_choice = solutions.chosen is not None
+        colour = _bytes(family_colour(solutions.numbers[solutions.family])) if has_choice else _bytes(MUTED)
+        poses = body_poses(self.robot, solutions.chosen)[0] if solutions.chosen is not None else None
+        for surface, handle in zip(self._surfaces, self._chosen, strict=True):
+            handle.color = colour
+            handle.opacity = None if has_choice else FADED
+            if poses is not None:
+                handle.position = poses[surface.body, :3, 3]
+                handle.wxyz = np.roll(quaternion_from_matrix(poses[surface.body]), 1)
+
+    def _draw_ghosts(self, solutions: Solutions, is_wanted: bool) -> None:
+        n = min(len(solutions.positions), self.n_ghosts) if is_wanted else 0
+        scales = np.zeros(self.n_ghosts, dtype=np.float32)
+        scales[:n] = 1.0
+        poses = body_poses(self.robot, solutions.positions[:n])
+        colours = np.zeros((self.n_ghosts, 3), dtype=np.uint8)
+        colours[:n] = self._palette[solutions.ghost_numbers[:n] % len(self._palette)]
+        for surface, handle in zip(self._moving, self._ghosts, strict=True):
+            if n:
+                positions = np.zeros((self.n_ghosts, 3), dtype=np.float32)
+                wxyzs = np.tile(np.array([1.0, 0.0, 0.0, 0.0], dtype=np.float32), (self.n_ghosts, 1))
+                positions[:n], wxyzs[:n] = poses[:, surface.body, :3, 3], _wxyzs(poses[:, surface.body, :3, :3])
+                handle.batched_positions, handle.batched_wxyzs = positions, wxyzs
+                handle.batched_colors = colours
+            handle.batched_scales = scales
+
+    def _draw_curves(self, solutions: Solutions, is_wanted: bool) -> None:
+        curves = [i for i, family in enumerate(solutions.families) if family.is_curve and len(family) > 1]
+        curves.sort(key=lambda i: i == solutions.family)  # the last is drawn over the others
+        if not curves or not is_wanted:
+            self._curves.visible = False
+            return
+        ways = [self.robot.skeleton(_closed(solutions.families[i])) for i in curves]
+        if self._point is None:
+            self._point = int(np.argmax(sum(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0) for way in ways)))
+        segments, colours = [], []
+        for i, way in zip(curves, ways, strict=True):
+            points = way[:, self._point]
+            segments.append(np.stack([points[:-1], points[1:]], axis=1))
+            colours.append(np.full(len(points) - 1, solutions.numbers[i] % len(self._palette)))
+        shown = np.concatenate(segments)
+        self._curves.points = shown.astype(np.float32)
+        self._curves.colors = np.repeat(self._palette[np.concatenate(colours)][:, None], 2, axis=1)
+        self._curves.visible = True
+
+
+def _closed(family: Family) -> FloatArray:
+    return np.concatenate([family.positions, family.positions[:1]]) if family.is_closed else family.positions
+
+
+def _wxyzs(rotations: FloatArray) -> FloatArray:
+    """Quaternions (n, 4) of rotations (n, 3, 3)."""
+    return np.roll(Rotation.from_matrix(rotations).as_quat(), 1, axis=1)
+
+
+def _linear(colours: FloatArray) -> npt.NDArray[np.uint8]:
+    """Colours of instances and lines, which viser takes for shares of light: sRGB decoded (IEC 61966-2-1)."""
+    light = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    return np.asarray(np.round(255.0 * light), dtype=np.uint8)
+
+
+def _bytes(colour: str) -> tuple[int, int, int]:
+    red, green, blue = (round(255 * share) for share in rgb(colour))
+    return red, green, blue
+
+
+def _cell(size: float) -> float:
+    return 0.1 if size < 3.0 else 0.5

@@ -1,0 +1,100 @@
+"""What is told of the chosen solution beside the scene, as HTML: joints within their limits, manipulability."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.chain import PRISMATIC, SOURCE
+from eim_ros.viz.palette import FAINT, MUTED
+
+__all__ = ["joint_panel", "legend_panel", "manipulability_panel"]
+
+FloatArray = npt.NDArray[np.float64]
+
+WARNED = 0.05  # share of a joint's range beside a limit where it is marked as close to it
+WARNING = "#D55E00"
+WIDTH, HEIGHT, MARGIN = 260.0, 84.0, 6.0  # of the curve of the manipulability [pixel]
+ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
+
+
+def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
+    """Each joint's value between its limits.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (dof,) or None
+        The chosen solution [rad] or [m]; None: the limits alone.
+    colour : str
+        Of its family.
+    """
+    slides = {int(row[SOURCE]) for row in robot.links[:-1] if row[PRISMATIC]}
+    rows = []
+    for joint, name in enumerate(robot.joint_names):
+        lower, upper = float(robot.lower[joint]), float(robot.upper[joint])
+        factor, unit = (1.0, "m") if joint in slides else (180.0 / np.pi, "°")
+        value = None if q is None else float(q[joint])
+        share = 0.0 if value is None or upper == lower else (value - lower) / (upper - lower)
+        is_close = value is not None and not robot.continuous[joint] and not WARNED <= share <= 1.0 - WARNED
+        mark = (
+            ""
+            if value is None
+            else f'<div style="position:absolute;left:calc({100 * share:.2f}% - 3px);top:-2px;width:6px;height:12px;'
+            f'border-radius:2px;background:{WARNING if is_close else colour}"></div>'
+        )
+        told = "" if value is None else f"{value * factor:.3f} {unit}" if unit == "m" else f"{value * factor:.1f}{unit}"
+        ends = "turns on" if robot.continuous[joint] else f"{lower * factor:.4g} … {upper * factor:.4g} {unit}"
+        rows.append(
+            f'<div style="{ROW}" title="{html.escape(name)}: {ends}">'
+            f'<div style="width:9em;overflow:hidden;text-overflow:ellipsis">{html.escape(name)}</div>'
+            f'<div style="position:relative;flex:1;height:8px;border-radius:4px;background:{FAINT}">{mark}</div>'
+            f'<div style="width:5em;text-align:right">{told}</div></div>'
+        )
+    return f'<div style="padding:4px 10px">{"".join(rows)}</div>'
+
+
+def manipulability_panel(along: FloatArray, values: FloatArray, place: float, value: float, colour: str) -> str:
+    """Yoshikawa's measure along a family, and where the chosen solution is.
+
+    Parameters
+    ----------
+    along, values : (n,)
+        Way through the family [rad, m], and the measure there.
+    place, value : float
+        Of the chosen solution.
+    colour : str
+    """
+    most = max(float(values.max(initial=0.0)), value, 1e-12)
+    length = max(float(along.max(initial=0.0)), 1e-12)
+
+    def point(x: float, y: float) -> str:
+        return (
+            f"{MARGIN + (WIDTH - 2 * MARGIN) * x / length:.1f},{HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * y / most:.1f}"
+        )
+
+    line = " ".join(point(float(x), float(y)) for x, y in zip(along, values, strict=True))
+    x, _, y = point(place, value).partition(",")
+    drawn = f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>' if len(along) > 1 else ""
+    return (
+        f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>, '
+        f"{100 * value / most:.0f} % of the most in this family ({most:.4g})"
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">'
+        f'<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="{FAINT}"/>'
+        f'{drawn}<circle cx="{x}" cy="{y}" r="4.5" fill="{colour}" stroke="white"/></svg>'
+        f'<div style="color:{MUTED}">0 at a singularity; from the first to the last solution of the family</div></div>'
+    )
+
+
+def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
+    """Which colour is which family."""
+    chips = "".join(
+        f'<span style="display:inline-flex;align-items:center;gap:4px;margin-right:10px">'
+        f'<span style="width:10px;height:10px;border-radius:5px;background:{colour}"></span>{html.escape(name)}</span>'
+        for name, colour in zip(names, colours, strict=True)
+    )
+    return f'<div style="padding:4px 10px;font-size:12px">{chips}</div>'

@@ -1,0 +1,209 @@
+"""All solutions of a target that moves: ghosts with the colours of their families, and one that is chosen.
+
+The chosen one is moved along with the target, so that it stays in its family as long as that lasts. Where a model is
+given the ghosts are its samples, else they are spread over all families.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.ik import Sampler
+from eim_ros.ik.selection import nearest
+from eim_ros.ik.self_motions import Family, families
+from eim_ros.kinematics import Robot
+from eim_ros.viewer.colours import kept_numbers
+from eim_ros.viz.representatives import group_arms
+
+__all__ = ["LiveSolutions", "Solutions"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+TIMEOUT = 0.1  # [s] of one target: what is found late is of a target that has moved on
+N_GROUPS = 5  # of solutions that no curves hold together
+
+
+@dataclass(frozen=True, eq=False)
+class Solutions:
+    """What is seen of one target.
+
+    Attributes
+    ----------
+    pose : (4, 4)
+        Of the target in the base frame.
+    positions : (n, dof)
+        Verified solutions: the ghosts [rad] or [m].
+    labels : (n,) int
+        Family of each.
+    families : list of Family
+    numbers : list of int
+        By which each family is known while the target moves, in ascending order.
+    chosen : (dof,) or None
+        The solution that is looked at; None where there is none.
+    family : int
+        That of the chosen one, -1 where there is none.
+    along : float
+        Where the chosen one is in its family, from 0 at its first to 1 at its last.
+    message : str
+        In words how many were found, or why none.
+    elapsed : float
+        [s] that solving took.
+    """
+
+    pose: FloatArray
+    positions: FloatArray
+    labels: IntArray
+    families: list[Family]
+    numbers: list[int]
+    chosen: FloatArray | None
+    family: int
+    along: float
+    message: str
+    elapsed: float
+
+    @property
+    def ghost_numbers(self) -> IntArray:
+        """Number (n,) of the family of each ghost."""
+        return np.array(self.numbers, dtype=np.int64)[self.labels] if len(self.labels) else self.labels
+
+
+class LiveSolutions:
+    """Solves for one target after the other, and remembers the families and the choice.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    n : int
+        Ghosts wanted.
+    position_only : bool
+        Whether any orientation will do.
+    random_seed : int
+        Of each target's samples.
+    """
+
+    def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, random_seed: int = 0) -> None:
+        self.sampler, self.robot = sampler, sampler.robot
+        self.n, self.position_only = n, position_only
+        self.random_seed = random_seed
+        self.chosen: FloatArray | None = None
+        self._before: list[FloatArray] = []
+        self._numbers: list[int] = []
+
+    def solve(self, pose: FloatArray) -> Solutions:
+        """The solutions of a target."""
+        started = time.perf_counter()
+        samples = self.sampler.sample(
+            pose, self.n, self.random_seed, position_only=self.position_only, timeout=TIMEOUT, order="none"
+        )
+        rows = samples.positions[samples.valid]
+        kept = self._kept(pose)
+        found = families(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
+        found = self._grouped(found)
+        numbers = kept_numbers(self.robot, self._before, self._numbers, [family.positions for family in found])
+        order = np.argsort(numbers)
+        found, numbers = [found[i] for i in order], sorted(numbers)
+        if found:  # where the target is out of reach for a while they are remembered
+            self._before, self._numbers = [family.positions for family in found], numbers
+        shown = rows[: self.n]
+        labels = _labels(self.robot, found, shown)
+        chosen, family, along = self._choice(found, kept if len(kept) else shown[:1])
+        return Solutions(
+            pose,
+            shown,
+            labels,
+            found,
+            numbers,
+            chosen,
+            family,
+            along,
+            _told(found, len(shown), samples.message),
+            time.perf_counter() - started,
+        )
+
+    def choose(self, solutions: Solutions, family: int, along: float) -> Solutions:
+        """The same with another choice: a place in a family, from 0 to 1."""
+        chosen = place_in(solutions.families[family], along)
+        refined = self.robot.refine(chosen[None], solutions.pose, position_only=self.position_only)
+        if refined.converged[0]:
+            chosen = refined.positions[0]
+        else:  # between two solutions that are far apart: the one before is a solution
+            chosen = _first_before(solutions.families[family], along)
+        return self._with_choice(solutions, chosen, family, along)
+
+    def choose_ghost(self, solutions: Solutions, index: int) -> Solutions:
+        """The same with a ghost as the choice."""
+        chosen, family, along = self._choice(solutions.families, solutions.positions[index][None])
+        assert chosen is not None
+        return self._with_choice(solutions, chosen, family, along)
+
+    def _with_choice(self, solutions: Solutions, chosen: FloatArray, family: int, along: float) -> Solutions:
+        self.chosen = chosen
+        values = {**solutions.__dict__, "chosen": chosen, "family": family, "along": along}
+        return Solutions(**values)
+
+    def _kept(self, pose: FloatArray) -> FloatArray:
+        """The chosen one moved onto a target (1, dof), or nothing (0, dof)."""
+        if self.chosen is None:
+            return np.empty((0, self.robot.dof))
+        moved = self.robot.refine(self.chosen[None], pose, position_only=self.position_only)
+        return moved.positions[moved.converged]
+
+    def _choice(self, found: list[Family], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
+        if not found or not len(wanted):
+            return None, -1, 0.0
+        label = int(_labels(self.robot, found, wanted)[0])
+        family = found[label]
+        place = int(nearest(self.robot, wanted, family.positions)[1][0])
+        self.chosen = wanted[0]
+        return wanted[0], label, float(family.along[place] / max(family.along[-1], 1e-9))
+
+    def _grouped(self, found: list[Family]) -> list[Family]:
+        """Solutions of which more than one direction is free: groups of those that look alike."""
+        if len(found) != 1 or found[0].is_curve or len(found[0]) < 2 or self.robot.dof < self._taken + 2:
+            return found
+        rows = found[0].positions
+        labels = group_arms(self.robot.skeleton(rows), N_GROUPS).labels
+        groups = [rows[labels == label] for label in range(int(labels.max()) + 1)]
+        return [Family(group, np.arange(float(len(group))), is_curve=False) for group in groups]
+
+    @property
+    def _taken(self) -> int:
+        return 3 if self.position_only else 6
+
+
+def place_in(family: Family, along: float) -> FloatArray:
+    """The configuration (dof,) at a share, from 0 to 1, of the way through a family; or one of its single solutions."""
+    length = along * family.along[-1]
+    after = int(np.clip(np.searchsorted(family.along, length), 1, len(family) - 1)) if len(family) > 1 else 0
+    if after == 0 or not family.is_curve:
+        return np.asarray(family.positions[round(along * (len(family) - 1))])
+    start, end = family.along[after - 1], family.along[after]
+    share = (length - start) / max(end - start, 1e-12)
+    way = family.positions[after] - family.positions[after - 1]
+    way = np.where(np.abs(way) > np.pi, way - 2.0 * np.pi * np.round(way / (2.0 * np.pi)), way)  # a continuous joint
+    return np.asarray(family.positions[after - 1] + share * way)
+
+
+def _first_before(family: Family, along: float) -> FloatArray:
+    index = int(np.searchsorted(family.along, along * family.along[-1], side="right")) - 1
+    return np.asarray(family.positions[max(index, 0)])
+
+
+def _labels(robot: Robot, found: list[Family], rows: FloatArray) -> IntArray:
+    if not found or not len(rows):
+        return np.zeros(0, dtype=np.int64)
+    owners = np.repeat(np.arange(len(found)), [len(family) for family in found])
+    _, index = nearest(robot, rows, np.concatenate([family.positions for family in found]))
+    return np.asarray(owners[index])
+
+
+def _told(found: list[Family], n: int, message: str) -> str:
+    if not found:
+        return message
+    kind = "family" if len(found) == 1 else "families"
+    return f"{n} solutions in {len(found)} {kind}"

@@ -1,0 +1,52 @@
+"""`eim view`: what it refuses in one line, and a process that serves the page until it is interrupted."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from cli.command import COMMAND, PATIENCE, Command
+
+
+@pytest.mark.parametrize(
+    ("words", "reasons"),
+    [
+        ([], ["--model", "--robot"]),
+        (["--robot", "pandda"], ["no shipped robot 'pandda'", "panda"]),
+        (["--robot", "panda", "--pose", "1", "2"], ["3 or 7 numbers"]),
+        (["--robot", "panda", "--port", "70000"], ["--port", "65535"]),
+        (["--robot", "panda", "-n", "1000"], ["1 to 200"]),
+        (["--robot", "panda", "--host", "192.0.2.1"], ["cannot serve on 192.0.2.1:8080", "--port"]),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(words: list[str], reasons: list[str], eim: Command) -> None:
+    eim("view", *words, "--no-browser").refused(*reasons)
+
+
+def test_without_viser_the_cure_is_told(eim: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("eim_ros.viewer")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "viser", None)
+    eim("view", "--robot", "planar3", "--no-browser").refused("needs viser", "eim_ros[view]")
+
+
+def test_the_page_is_served_until_interrupted(tmp_path: Path) -> None:
+    command = [*COMMAND, "view", "--robot", "planar3", "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            url = re.search(r"http://127\.0\.0\.1:\d+", told)
+            assert url, told
+            with urllib.request.urlopen(url[0], timeout=PATIENCE) as answer:
+                assert b"<html" in answer.read()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE)
+            assert (process.returncode, out, err) == (0, "", "")
+        finally:
+            process.kill()

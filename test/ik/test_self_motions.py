@@ -1,0 +1,113 @@
+"""Families of solutions: what is known of arms with a spherical shoulder and wrist, and what every family promises."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from ik.arms import arm_of
+
+from eim_ros.errors import RobotError
+from eim_ros.ik import Sampler
+from eim_ros.ik.self_motions import NEXT, SPACING, Family, families
+from eim_ros.kinematics import Robot, share_path
+from eim_ros.kinematics.body_shapes import body_poses
+
+ELBOW = 4  # of the iiwa's bodies
+LONGEST = NEXT * SPACING * (1.0 + 1e-9)  # from one place on a curve to the next, in any joint
+
+
+@functools.cache
+def without_limits() -> Robot:
+    """The iiwa 14 with joints that turn on and on."""
+    return Robot.from_urdf(share_path("urdf/iiwa14.urdf").read_text().replace('"revolute"', '"continuous"'))
+
+
+def found_at(robot: Robot, seed: int, n: int = 50) -> tuple[list[Family], np.ndarray]:
+    """Families of a pose that the arm reaches, and the pose."""
+    pose = robot.forward(robot.random_configuration(np.random.default_rng(seed)))
+    return families(robot, Sampler.of(robot).sample(pose, n, seed).q, pose), pose
+
+
+def steps(robot: Robot, family: Family) -> np.ndarray:
+    """Of the joints from each place to the next."""
+    ways = np.diff(family.positions, axis=0)
+    return np.where(robot.continuous, np.angle(np.exp(1j * ways)), ways)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_arm_with_spherical_shoulder_and_wrist_has_eight_closed_families(seed: int) -> None:
+    """Without limits: the elbow goes around a circle, for either sign of the shoulder, the elbow and the wrist
+    (Shimizu et al. 2008, "Analytical inverse kinematic computation for 7-DOF redundant manipulators").
+    """
+    robot = without_limits()
+    found, _ = found_at(robot, seed, 200)
+    assert len(found) == 8
+    assert all(family.is_curve and family.is_closed for family in found)
+    for family in found:
+        elbow = body_poses(robot, family.positions)[:, ELBOW, :3, 3]
+        centre = elbow.mean(axis=0)
+        angles = np.unwrap(np.arctan2(*((elbow - centre) @ np.linalg.svd(elbow - centre)[2][:2].T).T))
+        assert abs(abs(angles[-1] - angles[0]) - 2.0 * math.pi) < 0.5  # all around, but for the last step
+
+
+@pytest.mark.parametrize("name", ["panda", "gen3", "xarm7"])
+def test_every_place_of_a_family_is_a_solution_and_near_to_the_next(name: str) -> None:
+    robot = Robot.load(name)
+    for seed in range(3):
+        found, pose = found_at(robot, seed)
+        assert found
+        for family in found:
+            assert robot.verify(family.positions, pose)[1].all()
+            assert np.abs(steps(robot, family)).max(initial=0.0) <= LONGEST
+            np.testing.assert_allclose(
+                np.diff(family.along), np.linalg.norm(steps(robot, family), axis=1), rtol=0, atol=1e-12
+            )
+
+
+def test_each_solution_is_in_one_family() -> None:
+    robot = Robot.load("panda")
+    pose = robot.forward(robot.random_configuration(np.random.default_rng(5)))
+    solutions = Sampler.of(robot).sample(pose, 30, 5).q
+    rows = np.concatenate([family.positions for family in families(robot, solutions, pose)])
+    matches = (np.abs(rows[:, None] - solutions[None]).max(axis=2) < 1e-12).sum(axis=0)
+    assert (matches == 1).all()
+
+
+def test_an_arm_of_six_joints_has_a_family_for_each_root_with_its_turns() -> None:
+    robot = Robot.load("ur5e")  # joints of two turns
+    pose = robot.forward(robot.random_configuration(np.random.default_rng(1)))
+    samples = Sampler.of(robot).sample(pose, 1000, 1)
+    found = families(robot, samples.q, pose)
+    assert samples.certified
+    assert sum(map(len, found)) == len(samples)
+    assert len(found) == len(np.unique(np.round(np.exp(1j * samples.q), 5), axis=0))
+    for family in found:
+        turns = (family.positions - family.positions[0]) / (2.0 * math.pi)
+        assert np.abs(turns - np.round(turns)).max() < 1e-6
+        assert not family.is_curve
+
+
+def test_where_more_than_one_direction_is_free_all_are_one_family() -> None:
+    sampler = Sampler.of("planar5")
+    pose = sampler.robot.forward(np.full(5, 0.3))
+    found = families(sampler.robot, sampler.sample(pose, 20, 0, position_only=True).q, pose, position_only=True)
+    assert len(found) == 1
+    assert not found[0].is_curve
+
+
+def test_what_is_no_solution_is_left_out() -> None:
+    robot = arm_of("one_joint")
+    pose = robot.forward([0.4])
+    assert families(robot, np.empty((0, 1)), pose) == []
+    assert families(robot, [[0.5]], pose) == []
+    assert [family.positions.tolist() for family in families(robot, [[0.5], [0.4]], pose)] == [[[0.4]]]
+
+
+def test_a_spacing_that_is_none_is_refused() -> None:
+    robot = arm_of("one_joint")
+    for spacing in (0.0, math.nan, math.inf):
+        with pytest.raises(RobotError, match="spacing"):
+            families(robot, [[0.4]], robot.forward([0.4]), spacing=spacing)

@@ -1,0 +1,126 @@
+"""A real browser without a window, driven over its DevTools protocol: https://chromedevtools.github.io/devtools-protocol."""
+
+import base64
+import itertools
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import connect
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-extensions",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--remote-debugging-port=0",
+)
+START = 60.0  # [s]
+
+
+def chromium_path() -> str | None:
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class Browser:
+    """One page; what its console says is kept."""
+
+    def __init__(self, program: str, folder: Path, size: tuple[int, int] = (1280, 800)) -> None:
+        self.console: list[tuple[str, str]] = []  # level and text
+        self._numbers = itertools.count(1)
+        self._log = (folder / "chromium.log").open("wb")
+        self._process = subprocess.Popen(
+            [program, *FLAGS, f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}", "about:blank"],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        port = self._port(folder / "DevToolsActivePort")
+        self._socket = connect(f"ws://127.0.0.1:{port[0]}{port[1]}", max_size=None)
+        page = next(t for t in self._call("Target.getTargets")["targetInfos"] if t["type"] == "page")
+        self._session = self._call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+        width, height = size
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def open(self, url: str) -> None:
+        self._call("Page.navigate", url=url)
+
+    def text(self) -> str:
+        """All text of the page that can be seen."""
+        return str(self.value("document.body ? document.body.innerText : ''"))
+
+    def value(self, expression: str) -> Any:
+        """Of a JavaScript expression."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float], n_steps: int = 12) -> None:
+        """Press the mouse at one pixel, move it to another in steps, and release it there."""
+        self._mouse("mouseMoved", *start)
+        self._mouse("mousePressed", *start, buttons=1)
+        for step in range(1, n_steps + 1):
+            x, y = (a + step / n_steps * (b - a) for a, b in zip(start, end, strict=True))
+            self._mouse("mouseMoved", x, y, buttons=1)
+        self._mouse("mouseReleased", *end)
+
+    def screenshot(self) -> bytes:
+        """PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.terminate()
+        self._process.wait(30)
+        self._log.close()
+
+    def _mouse(self, kind: str, x: float, y: float, buttons: int = 0) -> None:
+        button = "none" if kind == "mouseMoved" else "left"
+        self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1)
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        message: dict[str, Any] = {"id": number, "method": method, "params": params}
+        if not method.startswith("Target."):
+            message["sessionId"] = self._session
+        self._socket.send(json.dumps(message))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=60))
+            self._listen(answer.get("method", ""), answer.get("params", {}))
+            if answer.get("id") == number:
+                assert "error" not in answer, (method, answer["error"])
+                return dict(answer["result"])
+
+    def _listen(self, event: str, params: dict[str, Any]) -> None:
+        if event == "Runtime.consoleAPICalled":
+            told = " ".join(str(part.get("value", part.get("description", ""))) for part in params["args"])
+            self.console.append((params["type"], told))
+        elif event == "Runtime.exceptionThrown":
+            details = params["exceptionDetails"]
+            self.console.append(("error", details.get("exception", {}).get("description", details["text"])))
+        elif event == "Log.entryAdded":
+            entry = params["entry"]
+            self.console.append((entry["level"], f"{entry['text']} {entry.get('url', '')}"))
+
+    def _port(self, file: Path) -> tuple[str, str]:
+        """Port and path of the socket, which the browser writes to a file when it is there."""
+        end = time.monotonic() + START
+        while time.monotonic() < end and self._process.poll() is None:
+            lines = file.read_text().split() if file.exists() else []
+            if len(lines) == 2:
+                return lines[0], lines[1]
+            time.sleep(0.05)
+        raise RuntimeError(f"{self._process.args} did not start: {Path(self._log.name).read_text()[-2000:]}")

@@ -1,0 +1,124 @@
+import socket
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Sampler
+from eim_ros.kinematics import Robot, pose_from
+from eim_ros.viewer.page import CAMERA, FOV, LOOKS_AT, TARGET_SIZE, Page, first_pose
+
+PATIENCE = 60.0  # [s] for a browser that draws without a graphics card, on a busy machine
+REACHED = pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0])  # the hand points down
+LEFT = 40.0  # [pixel] of the drag
+TOLERANCE = 1e-6  # of a valid solution, as asked for by default
+
+
+@pytest.fixture(scope="module")
+def sampler():
+    return Sampler.of(Robot.load("panda"))
+
+
+@pytest.fixture(scope="module")
+def page(sampler):
+    page = Page(sampler, pose=REACHED, n=12, port=0)
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def opened(page, browser):
+    """The browser with the page, solutions shown."""
+    browser.open(page.url)
+    wait_until(lambda: "solutions in" in browser.text(), browser)
+    return browser
+
+
+def wait_until(condition, browser):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, (browser.text(), browser.console)
+        time.sleep(0.1)
+
+
+def pixel(point, page, opened):
+    """Of a point (3,) in the window, by the camera that the page begins with."""
+    left, top, *size = opened.value(
+        "(r => [r.left, r.top, r.width, r.height])(document.querySelector('canvas').getBoundingClientRect())"
+    )
+    eye, aim = CAMERA * page.robot.reach, LOOKS_AT * page.robot.reach
+    ahead = (aim - eye) / np.linalg.norm(aim - eye)
+    right = np.cross(ahead, [0.0, 0.0, 1.0])
+    right /= np.linalg.norm(right)
+    seen = np.array([right, np.cross(right, ahead), ahead]) @ (np.asarray(point) - eye)
+    scale = 0.5 * size[1] / np.tan(0.5 * FOV)
+    return left + 0.5 * size[0] + scale * seen[0] / seen[2], top + 0.5 * size[1] - scale * seen[1] / seen[2]
+
+
+def test_dragging_the_target_changes_the_solutions(opened, page):
+    before, shown = page.solutions, opened.text()
+    arrow = REACHED[:3, 3] + 0.8 * TARGET_SIZE * page.robot.reach * REACHED[:3, 0]
+    start = pixel(arrow, page, opened)
+    way = np.subtract(pixel(arrow + 0.1 * REACHED[:3, 0], page, opened), start)
+    end = np.add(start, LEFT * way / np.linalg.norm(way))
+    opened.drag(start, tuple(end))
+    wait_until(lambda: np.linalg.norm(page.solutions.pose[:3, 3] - before.pose[:3, 3]) > 0.02, opened)
+    wait_until(lambda: opened.text() != shown, opened)
+    after = page.solutions
+    moved = after.pose[:3, 3] - before.pose[:3, 3]
+    assert moved[0] > 0.02
+    assert np.abs(moved[1:]).max() < 1e-6  # the arrow is of the x axis alone; single precision crosses the wire
+    assert len(after.positions) == 12
+    assert not np.isin(after.positions, before.positions).any()
+    errors, is_valid = page.robot.verify(after.positions, after.pose)
+    assert is_valid.all()
+    assert errors.max() <= TOLERANCE
+    assert f"{np.degrees(after.chosen[0]):.1f}°" in opened.text()
+
+
+def test_what_the_slider_chooses_is_a_solution_of_the_same_family(opened, page):
+    families = page.solutions.families
+    longest = int(np.argmax([len(family) for family in families]))
+    page.choose(longest, 0.3)
+    first = page.solutions.chosen
+    page.choose(longest, 0.6)
+    assert np.abs(page.solutions.chosen - first).max() > 0.05
+    assert page.robot.verify(page.solutions.chosen, page.solutions.pose)[1].all()
+    wait_until(lambda: f"{np.degrees(page.solutions.chosen[1]):.1f}°" in opened.text(), opened)
+
+
+def test_a_target_out_of_reach_is_told_and_the_way_back_found(opened, page):
+    page.move_target(pose_from([3.0, 0.0, 0.5]))
+    wait_until(lambda: "0 solutions" in opened.text() or "no " in opened.text().lower(), opened)
+    wait_until(lambda: page.solutions.chosen is None, opened)
+    page.move_target(REACHED)
+    wait_until(lambda: "12 solutions in" in opened.text(), opened)
+    assert page.robot.verify(page.solutions.chosen, REACHED)[1].all()
+
+
+def test_the_console_has_no_error(opened):
+    assert [told for level, told in opened.console if level in ("error", "assert")] == []
+
+
+def test_a_port_in_use_is_refused(sampler):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(ConfigurationError, match=r"cannot serve on .*--port"):
+            Page(sampler, port=other.getsockname()[1])
+
+
+def test_the_page_is_served_without_a_browser(page):
+    with urllib.request.urlopen(page.url, timeout=PATIENCE) as answer:
+        assert answer.status == 200
+
+
+def test_the_first_target_is_away_from_singularities_and_limits(sampler):
+    robot = sampler.robot
+    samples = sampler.sample(first_pose(sampler), 20, 0)
+    assert len(samples) == 20
+    assert robot.manipulability(samples.q).max() > np.median(
+        robot.manipulability(robot.sample_configurations(200, np.random.default_rng(1)))
+    )
