@@ -15,6 +15,8 @@ def print_configurations(samples: Samples, n_wanted: int) -> None:
     print(f"{samples.valid.sum()} valid of {n} configurations in {1e3 * samples.elapsed:.2f} ms")
     if n < n_wanted and samples.error_code == ErrorCode.SUCCESS:
         print(samples.message)
+    if samples.completeness is not None and samples.n_all is None:
+        print(samples.completeness)
     names = [f"{name[-8:]:>8}" for name in samples.joint_names]
     print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
     for row in range(min(n, ROWS_SHOWN)):

@@ -17,7 +17,7 @@ from eim_ros.cli.query_flags import add_query_flags, add_tool_flag, check_pose_l
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import random_seed_or_fresh
 from eim_ros.errors import ConfigurationError, JointStateError
-from eim_ros.ik import ErrorCode, Sampler, Samples
+from eim_ros.ik import Completeness, ErrorCode, Sampler, Samples
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.tool import tool_from
 from eim_ros.numerics.strict_json import to_json
@@ -49,6 +49,16 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
     add("--random-seed", "--seed", type=random_seed_or_fresh, default=None, help="negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
+    add(
+        "--until",
+        nargs=2,
+        type=float,
+        metavar=("CONFIDENCE", "SHARE"),
+        help="search until it is so sure that at most this share of restarts leads to families not found: 0.99 0.002",
+    )
+    add(
+        "--separation", type=float, metavar="RAD", help="in place of -n: as many as it takes to be at most so far apart"
+    )
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
     add("--orientation-tolerance", type=float, default=1e-6, metavar="RAD", help="[rad] (default %(default)s)")
 
@@ -59,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(to_json(samples.to_dict()))
     else:
-        print_configurations(samples, args.samples)
+        print_configurations(samples, args.samples if args.separation is None else 0)
     return exit_code("eim sample", samples)
 
 
@@ -93,6 +103,8 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
         explore=args.explore,
         constraints=constraints,
         posture=posture,
+        until=None if args.until is None else Completeness(*args.until),
+        separation=args.separation,
     )
     return sampler.robot, samples
 

@@ -10,6 +10,7 @@ from eim_ros.ik.batch import sample_batch, stream_batch
 from eim_ros.ik.batch_samples import BatchSamples
 from eim_ros.ik.capability_grid import CapabilityGrid
 from eim_ros.ik.capability_map import Capability, CapabilityMap
+from eim_ros.ik.completeness import Completeness, FoundFamilies
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.link_constraints import LinkOrientation, LinkPosition
@@ -33,8 +34,10 @@ __all__ = [
     "Capability",
     "CapabilityGrid",
     "CapabilityMap",
+    "Completeness",
     "Constraints",
     "ErrorCode",
+    "FoundFamilies",
     "IKModel",
     "JointPath",
     "KinematicEIMConfig",

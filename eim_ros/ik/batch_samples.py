@@ -18,7 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 ROWS = ("positions", "position_error", "orientation_error", "valid", "expert", "known_log_prob")
-POSES = ("counts", "error_codes", "messages", "elapsed", "has_log_prob", "n_all")
+POSES = ("counts", "error_codes", "messages", "elapsed", "has_log_prob", "n_all", "completeness")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,8 @@ class BatchSamples(Sequence[Samples]):
         Whether `known_log_prob` holds the log densities of a pose.
     n_all : (n_poses,)
         As `Samples.n_all`; NaN where it is not known.
+    completeness : (n_poses,) of FoundFamilies or None
+        As `Samples.completeness`.
     density : callable, optional
         The model given the i-th pose.
     """
@@ -64,6 +66,7 @@ class BatchSamples(Sequence[Samples]):
     known_log_prob: FloatArray
     has_log_prob: npt.NDArray[np.bool_]
     n_all: FloatArray
+    completeness: npt.NDArray[np.object_]
     density: Callable[[int], GivenDensity | None] | None = None
 
     @classmethod
@@ -71,6 +74,8 @@ class BatchSamples(Sequence[Samples]):
         """Of at least one answer."""
         messages = np.empty(len(answers), dtype=np.object_)
         messages[:] = [answer.message for answer in answers]
+        completeness = np.empty(len(answers), dtype=np.object_)
+        completeness[:] = [answer.completeness for answer in answers]
         densities = [answer.density for answer in answers]
         log_probs = [
             np.full(len(answer), np.nan) if answer.known_log_prob is None else answer.known_log_prob
@@ -90,6 +95,7 @@ class BatchSamples(Sequence[Samples]):
             known_log_prob=np.concatenate(log_probs),
             has_log_prob=np.array([answer.known_log_prob is not None for answer in answers], dtype=np.bool_),
             n_all=np.array([np.nan if answer.n_all is None else answer.n_all for answer in answers]),
+            completeness=completeness,
             density=densities.__getitem__,
         )
 
@@ -155,6 +161,7 @@ class BatchSamples(Sequence[Samples]):
             None if self.density is None else self.density(i),
             self.known_log_prob[rows].copy() if self.has_log_prob[i] else None,
             None if np.isnan(self.n_all[i]) else float(self.n_all[i]),
+            self.completeness[i],
         )
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eim_ros.ik.completeness import FoundFamilies
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.pool import Pool
@@ -27,6 +28,8 @@ class Finding:
         How many configurations there are, where that is known.
     is_singular : bool
         Whether the arm is known to be singular in one of them.
+    families : FoundFamilies, optional
+        Of curves that were traced, or of a closed form.
     """
 
     pool: Pool
@@ -34,12 +37,14 @@ class Finding:
     is_cut_short: bool = False
     n_all: float | None = None
     is_singular: bool = False
+    families: FoundFamilies | None = None
 
 
 def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) -> tuple[ErrorCode, str]:
     """Error code and message of a request, of whose configurations those of `pool` were kept."""
     n, refine, n_colliding, n_violating = wanted.n, wanted.refine, goal.n_colliding, goal.n_violating
     n_valid = min(int(np.count_nonzero(pool.valid)), n)
+    n = len(pool) if wanted.separation is not None else n
     out_of_time = found.out_of_time or found.is_cut_short
     if out_of_time:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
@@ -56,6 +61,7 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
         rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
         rest += "; not all were moved towards the posture" if found.is_cut_short else ""
+        rest += f"; {found.families}" if found.families is not None and found.n_all is None else ""
         return code, f"{reason}{n_valid} of {n} {what} are valid{rest}"
     if n_colliding:
         code = code if out_of_time else ErrorCode.GOAL_IN_COLLISION

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
+from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.ranking import Order
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.numerics.arguments import as_numbers, checked_flag
@@ -41,6 +43,8 @@ class SampleOptions(TypedDict, total=False):
     explore: float | None
     constraints: Constraints | None
     posture: Posture | Mapping[str, float] | None
+    until: Completeness | None
+    separation: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +81,22 @@ class SampleRequest:
     explore : float, optional
         How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer that
         may come from continuation along the self-motion, and how much the weights of the experts are tempered, see
-        `Search`. Default: 0.85 for 16 and more samples without a model, or of one that prefers none, for whole poses of
-        at most 7 joints, whose solutions are points or curves, else 0.
+        `Search`. 1: where solutions are curves, these are traced from end to end, and the answer is spread over them
+        evenly, whatever the model prefers. Default: 1 for 16 and more samples without a model, or of one that prefers
+        none, where solutions are curves; 0.85 for other whole poses of at most 7 joints, else 0.
     constraints : Constraints
         Tolerances per axis, narrower limits, fixed joints, no collision.
     posture : Posture, or mapping of str to float, optional
         Preferred values of joints by name [rad] or [m], with equal weights where it is a mapping. With `refine` each
         solution is moved along the self-motion of the arm to the nearest local minimum of the posture's cost, as far as
         limits allow and nothing collides there; never to a higher cost.
+    until : Completeness, optional
+        Search until it is so sure that no family of solutions is missing, or time is up (TIMED_OUT then), whatever n
+        is: for solutions that are curves, of an arm with one joint more than the pose takes, or points in closed form.
+        `Samples.completeness` tells what came of it.
+    separation : float, optional
+        In place of n: as many solutions as it takes for successive ones along each family to be at most so far apart
+        [rad, m], for solutions that are curves.
 
     Raises
     ------
@@ -106,6 +118,8 @@ class SampleRequest:
     explore: float | None = None
     constraints: Constraints | None = None
     posture: Posture | Mapping[str, float] | None = None
+    until: Completeness | None = None
+    separation: float | None = None
 
     def __post_init__(self) -> None:
         check_numbers(
@@ -128,6 +142,14 @@ class SampleRequest:
         put(self, "random_seed", None if self.random_seed is None else int(self.random_seed))
         if self.distinct is None:
             put(self, "distinct", bool(self.refine))
+        if self.until is not None and not isinstance(self.until, Completeness):
+            raise ConfigurationError(f"until must be a Completeness, got {self.until!r}", self.until)
+        if self.separation is not None:
+            _check_separation(self.separation)
+        if not self.refine and (self.until is not None or self.separation is not None):
+            raise ConfigurationError(
+                "raw samples cannot be complete or evenly apart: leave refine as it is", self.refine
+            )
         constraints = UNCONSTRAINED if self.constraints is None else self.constraints
         if not isinstance(constraints, Constraints):
             raise ConfigurationError(f"constraints must be a Constraints object, got {constraints!r}", constraints)
@@ -160,10 +182,16 @@ class SampleRequest:
             changes["near"] = checked_configuration(robot, self.near)
         if self.preference is not None:
             self.preference.of(robot)
+        if self.separation is not None:
+            changes["n"] = MOST_SAMPLES
         if self.position_only is None:
             tolerances = self.constraints.tolerances if self.constraints else None
             changes["position_only"] = context_kind == "position" and tolerances is None
         return self._with(changes)
+
+    def with_n(self, n: int) -> SampleRequest:
+        """The same, for another number."""
+        return self._with({"n": n})
 
     def _with(self, changes: dict[str, Any]) -> SampleRequest:
         """A copy with values that were checked already."""
@@ -188,6 +216,11 @@ def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:
 def _frozen(values: FloatArray) -> FloatArray:
     values.flags.writeable = False
     return values
+
+
+def _check_separation(separation: object) -> None:
+    if not (is_number(separation) and 1e-3 <= float(separation) < float("inf")):  # type: ignore[arg-type]
+        raise ConfigurationError(f"the separation must be at least 0.001 and finite, got {separation!r}", separation)
 
 
 def check_numbers(

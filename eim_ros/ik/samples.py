@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.ik.completeness import FoundFamilies
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.proposal import ConditionalMixture, Proposal
 from eim_ros.ik.samples_table import html_table
@@ -82,6 +83,9 @@ class Samples:
     n_all : float, optional
         How many configurations satisfy the request, those included that differ by whole turns of joints, where the arm
         has a closed form: nothing was sampled, and none is missing.
+    completeness : FoundFamilies, optional
+        Where the solutions are points in closed form, or curves that were traced: their families, and how sure it is
+        that there are no others. It says nothing of collisions, and does not depend on how many samples were wanted.
     """
 
     joint_names: tuple[str, ...]
@@ -96,6 +100,7 @@ class Samples:
     density: GivenDensity | None = None
     known_log_prob: npt.NDArray[np.float64] | None = None
     n_all: float | None = None
+    completeness: FoundFamilies | None = None
 
     @property
     def certified(self) -> bool:

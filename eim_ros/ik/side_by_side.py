@@ -49,7 +49,14 @@ class SideBySide:
         """Whether uniform restarts answer the request as the sampler would: as many, as fair, as valid."""
         asked = self.request
         explores = asked.explore if asked.explore is not None else float(asked.n >= FEWEST_TO_EXPLORE)
-        is_plain = asked.refine and asked.near is None and asked.posture is None and asked.order in (None, UNORDERED)
+        is_plain = (
+            asked.refine
+            and asked.near is None
+            and asked.until is None
+            and asked.separation is None
+            and asked.posture is None
+            and asked.order in (None, UNORDERED)
+        )
         has_model = self.sampler.n_experts > 0
         averages = self.goal.constraints.tolerances is not None or self.goal.position_only
         by_model = has_model and (self.sampler.prefers or averages or asked.explore is not None)
@@ -97,6 +104,7 @@ class SideBySide:
             nothing_known,
             np.zeros(len(poses), dtype=np.bool_),
             np.full(len(poses), np.nan),
+            np.full(len(poses), None),
             _Densities(self.sampler, poses) if self.sampler.n_experts else None,
         )
 

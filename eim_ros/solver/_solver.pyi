@@ -129,6 +129,34 @@ class Found:
     def n_remote(self) -> int:
         """Seeds of the last round, after continuation, that led far from all known rows."""
 
+class SelfMotions:
+    """The solutions of a task that are curves: the arm has one free joint more than the pose, or the position, takes.
+
+    The seed is from 0 to below 1.
+    """
+
+    def __init__(self, chain: Chain, task: Task, seed: float) -> None: ...
+    def search(self, chain: Chain, effort: Effort, confidence: float, missed_share: float, deadline: float) -> bool:
+        """Restarts until a missed share below 1 is bounded, else until hardly a curve can be missing; False where time
+        was up before, a time of `perf_counter`, or where there are too many families.
+        """
+    def even(self, chain: Chain, n: int, separation: float, distinct_tolerance: float) -> tuple[FloatArray, FloatArray]:
+        """Verified solutions (n, dof) spread evenly over all families, or where a separation > 0 is given as many as it
+        takes, and their errors (2, n); near-duplicates are left out, with a negative tolerance none.
+        """
+    def nearest(self, chain: Chain, reference: FloatArray, most: int) -> FloatArray:
+        """Of the families nearest to a configuration (dof,) about the nearest places (n, dof), the nearest first."""
+    def missed_share(self, confidence: float) -> float:
+        """Upper bound of the share of restarts that lead to a family not found."""
+    @property
+    def families(self) -> FloatArray:
+        """Length [rad, m], whether closed, whether traced from end to end (n, 3)."""
+    @property
+    def n_restarts(self) -> int: ...
+    @property
+    def is_too_many(self) -> bool:
+        """Whether families were left out, for there are too many whole turns."""
+
 class Experts:
     """Linear Gaussian experts: weights (k, d, n_context), biases (k, d), Cholesky factors (k, d, d)."""
 

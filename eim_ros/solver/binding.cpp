@@ -7,6 +7,7 @@
 #include "restarts.hpp"
 #include "rigid_transform.hpp"
 #include "search_round.hpp"
+#include "self_motion_binding.hpp"
 
 using namespace eim;
 
@@ -232,6 +233,7 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     bind_mixture(module);
     bind_closed_forms(module);
     bind_many(module);
+    bind_self_motions(module);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
     py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
     py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int, double>());

@@ -87,6 +87,14 @@ def test_table_tells_how_many_there_are_where_fewer_differ(eim: Command) -> None
     assert len(lines) == 3 + 2
 
 
+def test_table_tells_how_whole_the_answer_is(eim: Command) -> None:
+    words = ("sample", "--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "--seed", 1, "--timeout", 60)
+    lines = eim(*words, "--until", 0.9, 0.01, "--separation", 0.3).out.splitlines()
+    assert lines[1] == "3 families, whole with 90 %"
+    assert eim(*words).out.splitlines()[1] == "3 families"
+    assert eim(*words, "--until", 1.0, 0.01).code == 2
+
+
 def test_robot_alone_gives_all_its_solutions(eim: Command) -> None:
     robot, oracle = robot_and_oracle("panda")
     wanted = ("--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "-n", 50, "--seed", 1, "--timeout", 60)

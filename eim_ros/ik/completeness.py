@@ -1,0 +1,90 @@
+"""How whole an answer is: the families of solutions found, and a bound on what may be missing.
+
+A restart is a random configuration moved onto the pose, without limits of the joints that turn. If more than a share
+eps of restarts led to families not found, r of them in a row would all miss these with a probability of at most
+(1 - eps)^r. That is where the bound comes from (see `solver/self_motions.hpp`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.kinematics.arguments import is_number
+
+__all__ = ["Completeness", "FoundFamilies"]
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """How sure it is to be that no family of solutions is missing.
+
+    Attributes
+    ----------
+    confidence : float
+        Probability with which the bound holds, between 0 and 1.
+    missed_share : float
+        Upper bound of the share of restarts that would lead to a family not found, between 0 and 1.
+    """
+
+    confidence: float = 0.99
+    missed_share: float = 0.002
+
+    def __post_init__(self) -> None:
+        for name, value in (("confidence", self.confidence), ("missed share", self.missed_share)):
+            if not (is_number(value) and 0.0 < value < 1.0):
+                raise ConfigurationError(f"the {name} must be between 0 and 1, both excluded, got {value!r}", value)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundFamilies:
+    """Families of solutions of a pose: connected pieces of its self-motions within the limits, collisions aside.
+
+    Attributes
+    ----------
+    lengths : (n_families,)
+        Of each family along the curve [rad, m]; 0 of solutions that are points.
+    closed : (n_families,) of bool
+        Whether it leads back to itself; others end at limits.
+    traced : (n_families,) of bool
+        Whether it is known from end to end. Not where the arm is so close to singular that a curve could not be
+        followed.
+    wanted : Completeness
+        What was asked for; as it is by default where nothing was.
+    missed_share : float
+        Upper bound of the share of restarts that would lead to a family not found, at the confidence of `wanted`; 0 of
+        closed forms, 1 where nothing is known.
+    n_restarts : int
+    """
+
+    lengths: npt.NDArray[np.float64]
+    closed: npt.NDArray[np.bool_]
+    traced: npt.NDArray[np.bool_]
+    wanted: Completeness
+    missed_share: float
+    n_restarts: int = 0
+
+    @property
+    def n_families(self) -> int:
+        """How many were found."""
+        return len(self.lengths)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the bound wanted holds, and all families are traced from end to end."""
+        return bool(self.traced.all()) and self.missed_share <= self.wanted.missed_share
+
+    def __str__(self) -> str:
+        """As in messages: "12 families, whole with 99 %"."""
+        families = "1 family" if self.n_families == 1 else f"{self.n_families} families"
+        if self.is_whole:
+            return f"{families}, whole" + (f" with {100.0 * self.wanted.confidence:.4g} %" if self.missed_share else "")
+        n_traced = int(np.count_nonzero(self.traced))
+        rest = "" if n_traced == self.n_families else f", {n_traced} traced from end to end"
+        if self.missed_share < 1.0:
+            share, confidence = 100.0 * self.missed_share, 100.0 * self.wanted.confidence
+            rest += f", others in at most {share:.2g} % of restarts with {confidence:.4g} %"
+        return families + rest

@@ -1,0 +1,150 @@
+"""Solutions of an arm with one redundant direction: its self-motions traced from end to end, answers spread over them.
+
+Such an arm's solutions are curves. Few restarts find them, continuation follows each to its ends, limits cut them into
+families, and the answer divides these evenly. Nothing is left to be filled up by further seeds.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.ik.completeness import Completeness, FoundFamilies
+from eim_ros.ik.goal import Goal
+from eim_ros.ik.pool import Pool
+from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
+from eim_ros.ik.samples import NO_EXPERT
+from eim_ros.ik.search import DISTINCT_TOLERANCE
+from eim_ros.ik.selection import distance_to
+from eim_ros.solver import SelfMotions
+
+__all__ = ["TracedSolutions", "is_curve", "nearby"]
+
+FloatArray = npt.NDArray[np.float64]
+
+MORE = 4  # times as many are tried where too few are free of collisions
+MOST_CHECKED = 20_000  # configurations checked for collisions in place of those that collide
+NO_BOUND = 1.0
+NEAR_AT_ONCE = 0.2  # [rad, m]: a solution so near is taken for the nearest one without a look at the others
+MOST_NEAREST = 8  # families whose nearest solutions are told, where more than one is wanted
+FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions among which the nearest without collisions is looked for
+
+
+def is_curve(goal: Goal) -> bool:
+    """Whether the solutions of a goal are curves, as far as there are any."""
+    return goal.redundancy == 1 and goal.constraints.tolerances is None
+
+
+@dataclass(frozen=True, eq=False)
+class TracedSolutions:
+    """The curves of solutions of a goal.
+
+    Attributes
+    ----------
+    goal : Goal
+    motions : SelfMotions
+    families : FoundFamilies
+    in_time : bool
+        Whether the search came to its end.
+    """
+
+    goal: Goal
+    motions: SelfMotions
+    families: FoundFamilies
+    in_time: bool
+
+    @classmethod
+    def of(cls, goal: Goal, seed: float, until: Completeness | None, deadline: float) -> TracedSolutions:
+        """Search until a bound holds, or without one until hardly a family can be missing.
+
+        The deadline is a time of `perf_counter` [s].
+        """
+        wanted = until or Completeness()
+        chain = goal.robot.chain
+        motions = SelfMotions(chain, goal.task, seed)
+        share = NO_BOUND if until is None else wanted.missed_share
+        in_time = motions.search(chain, goal.effort(), wanted.confidence, share, deadline)
+        lengths, closed, traced = motions.families.T
+        missed = motions.missed_share(wanted.confidence)
+        found = FoundFamilies(lengths, closed > 0.0, traced > 0.0, wanted, missed, motions.n_restarts)
+        return cls(goal, motions, found, in_time)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether there are families, and all are known from end to end."""
+        return bool(len(self.families.traced) and self.families.traced.all())
+
+    def even(self, wanted: SampleRequest, deadline: float) -> Pool:
+        """n solutions spread evenly over all families, or as many as the separation takes, in random order."""
+        if wanted.separation is not None:
+            return self._allowed(self._divided(MOST_SAMPLES, wanted.separation, False))
+        n, most = wanted.n, max(wanted.n, MOST_CHECKED)
+        pool = self._allowed(self._divided(n, 0.0, bool(wanted.distinct)))
+        while self.goal.is_checked and 0 < len(pool) < wanted.n and n < most and time.perf_counter() < deadline:
+            n = min(MORE * n, most)
+            pool = self._allowed(self._divided(n, 0.0, bool(wanted.distinct)))
+        return pool.pick(slice(wanted.n))
+
+    def nearest(self, reference: FloatArray, n: int, deadline: float) -> Pool:
+        """The nearest solutions: one of each of the nearest families, and if more are wanted, those that divide all
+        families evenly.
+
+        Where each is checked for collisions, those that divide the families finely are, the nearest first, until there
+        are n.
+        """
+        robot, checked = self.goal.robot, self.goal.is_checked
+        pool = towards(
+            self.goal, self.motions.nearest(robot.chain, reference, 1 if n == 1 else MOST_NEAREST), reference
+        )
+        if n == 1 and not checked:
+            return pool
+        pool = pool.joined(self._divided(max(n, FINELY) if checked else n, 0.0, True))
+        pool = pool.pick(np.argsort(distance_to(robot, pool.positions, reference), kind="stable"))
+        if not checked:
+            return pool
+        kept: list[Pool] = []
+        for first in range(0, len(pool), CHECKED_AT_ONCE):
+            kept.append(self._allowed(pool.pick(slice(first, first + CHECKED_AT_ONCE))))
+            if sum(map(len, kept)) >= n or time.perf_counter() >= deadline:
+                break
+        return functools.reduce(Pool.joined, kept, pool.pick(slice(0)))
+
+    def _divided(self, n: int, separation: float, distinct: bool) -> Pool:
+        tolerance = DISTINCT_TOLERANCE if distinct else -1.0
+        rows, errors = self.motions.even(self.goal.robot.chain, n, separation, tolerance)
+        return _valid(rows, errors)
+
+    def _allowed(self, pool: Pool) -> Pool:
+        return pool.pick(np.flatnonzero(self.goal.allowed(pool.positions))) if self.goal.is_checked else pool
+
+
+def nearby(goal: Goal, reference: FloatArray) -> Pool | None:
+    """The solution next to a configuration, where it is so near that it is taken for the nearest one of all."""
+    pool = towards(goal, reference[None], reference)
+    if not len(pool) or distance_to(goal.robot, pool.positions, reference)[0] > NEAR_AT_ONCE:
+        return None
+    return None if goal.is_checked and not goal.allowed(pool.positions).all() else pool
+
+
+def towards(goal: Goal, positions: FloatArray, reference: FloatArray) -> Pool:
+    """Configurations (n, dof) moved onto the pose, and along the self-motion to where a configuration is nearest: those
+    that reach the pose, not checked further.
+    """
+    robot = goal.robot
+    positions = goal.moved(positions)
+    errors, valid = robot.chain.verify(goal.task, positions)
+    if not valid.any():
+        return _valid(positions[valid], errors[:, valid])
+    descended = robot.chain.descend(goal.task, positions[valid], reference, np.ones(robot.dof), robot.continuous)
+    found, still = robot.chain.verify(goal.task, descended)
+    errors = np.where(still, found, errors[:, valid])
+    return _valid(np.where(still[:, None], descended, positions[valid]), errors)
+
+
+def _valid(rows: FloatArray, errors: FloatArray) -> Pool:
+    n = len(rows)
+    return Pool(rows, errors[0], errors[1], np.ones(n, np.bool_), np.full(n, NO_EXPERT, np.uint32))

@@ -1,0 +1,337 @@
+// The families of solutions of a pose: connected pieces of its self-motions within the limits.
+//
+// A curve on the torus of the joints is unrolled; whole turns of joints take each segment of it into the limits in all
+// ways that there are (one or none where limits are narrower than a turn). Limits cut the cubics of segments at roots
+// of polynomials of degree 3, so no piece is too short to be seen.
+#pragma once
+
+#include "curve_graph.hpp"
+
+namespace eim {
+
+inline constexpr double kShortestPiece = 1e-6;  // [1]: of a segment, shorter pieces are rounding
+inline constexpr Index kMostFamilies = 20000;
+inline constexpr double kMostTurns = 4096.0;  // of all joints together, of a segment
+
+// A curve, unrolled: place i + 1 is next to place i as the curve runs, the last one is the first again where it closes.
+struct Curve {
+    Configurations places, tangents;  // tangents: as the curve runs, unit vectors
+    std::vector<int> numbers;         // of the places
+    bool is_closed = false;
+    bool ends_known[2] = {true, true};  // not where it could not be followed further
+
+    int n_segments() const { return int(numbers.size()) - 1; }
+};
+
+struct Piece {
+    int segment, turns;       // of its curve; which of the family's
+    double from, to, length;  // shares of the segment, [rad, m]
+};
+
+struct Family {
+    int curve;
+    std::vector<std::vector<double>> turns;  // whole turns of each joint [rad]: others where a curve closes after some
+    std::vector<Piece> pieces;               // one after the other
+    double length = 0.0;
+    bool is_closed = false;
+    bool is_whole = true;  // traced from end to end: closed, or cut by limits at both ends
+};
+
+class CurveFamilies {
+   public:
+    // limits: those of the task; period: of each joint, 0 for none.
+    CurveFamilies(const Bounds<double>& limits, const double* period, int n_joints)
+        : limits_(limits), n_joints_(n_joints) {
+        std::copy_n(period, n_joints, period_);
+    }
+
+    const std::vector<Curve>& curves() const { return curves_; }
+    const std::vector<Family>& families() const { return families_; }
+    bool is_too_many() const { return is_too_many_; }
+    int curve_of(int place) const { return curve_of_[place]; }
+    bool has_family(int curve) const { return has_family_[curve]; }
+
+    // Takes in what the graph has more than before; how many families these curves have. An end where two parts of a
+    // curve met later than here does not occur: curves are followed to their ends before.
+    int update(const CurveGraph& graph) {
+        const std::size_t n_before = families_.size();
+        curve_of_.resize(graph.size(), -1);
+        for (int i = 0; i < graph.size(); ++i) {
+            for (int side = 0; side < 2 && curve_of_[i] < 0; ++side) {  // put into a known curve
+                const int next = graph.link(i, side).place;
+                if (next >= 0) curve_of_[i] = curve_of_[next];
+            }
+            if (curve_of_[i] < 0) take_in(graph, i);
+        }
+        return int(families_.size() - n_before);
+    }
+
+    // The segment of a piece, its start taken into the limits.
+    Segment segment(const Family& family, const Piece& piece) const {
+        Segment part = unrolled(curves_[family.curve], piece.segment);
+        for (int j = 0; j < n_joints_; ++j) part.start[j] += family.turns[piece.turns][j];
+        return part;
+    }
+
+    // Adds the places that divide a family into n equal parts, in the middle of these.
+    void divide(const Family& family, Index n, double phase, Configurations& rows) const {
+        double q[kMostJoints], passed = 0.0;
+        std::size_t p = 0;
+        for (Index k = 0; k < n; ++k) {
+            const double wanted = family.length * (double(k) + phase) / double(n);
+            while (p + 1 < family.pieces.size() && passed + family.pieces[p].length < wanted) {
+                passed += family.pieces[p++].length;
+            }
+            const Piece& piece = family.pieces[p];
+            const double share = std::clamp((wanted - passed) / std::max(piece.length, 1e-300), 0.0, 1.0);
+            const Segment part = segment(family, piece);
+            for (int j = 0; j < n_joints_; ++j) {
+                q[j] = within(limits_, j, part.at(j, piece.from + share * (piece.to - piece.from)));
+            }
+            rows.add(q);
+        }
+    }
+
+   private:
+    Segment unrolled(const Curve& curve, int i) const {
+        static constexpr bool never[kMostJoints] = {};
+        return {n_joints_,
+                curve.places.row(i),
+                curve.tangents.row(i),
+                1.0,
+                curve.places.row(i + 1),
+                curve.tangents.row(i + 1),
+                1.0,
+                never};
+    }
+
+    void take_in(const CurveGraph& graph, int first) {
+        Curve curve{{n_joints_}, {n_joints_}, {}};
+        int start = first, side = 1;
+        for (int i = first, back = 0;;) {  // backwards to where it begins, or all around
+            const CurveGraph::Link before = graph.link(i, back);
+            if (before.place < 0) {
+                start = i, side = 1 - back;
+                break;
+            }
+            i = before.place, back = 1 - before.side;
+            if (i == first && back == 0) {
+                curve.is_closed = true;
+                break;
+            }
+        }
+        const int number = int(curves_.size());
+        std::vector<double> at(graph.place(start), graph.place(start) + n_joints_), tangent(n_joints_);
+        curve.ends_known[0] = curve.is_closed || graph.link(start, 1 - side).place == CurveGraph::kCut;
+        for (int i = start;;) {
+            for (int j = 0; j < n_joints_; ++j) tangent[j] = side == 1 ? graph.tangent(i)[j] : -graph.tangent(i)[j];
+            curve.places.add(at.data()), curve.tangents.add(tangent.data()), curve.numbers.push_back(i);
+            if (curve.is_closed && i == start && curve.numbers.size() > 1) break;
+            curve_of_[i] = number;
+            const CurveGraph::Link next = graph.link(i, side);
+            if (next.place < 0) {
+                curve.ends_known[1] = next.place == CurveGraph::kCut;
+                break;
+            }
+            for (int j = 0; j < n_joints_; ++j) {
+                at[j] += difference(graph.place(next.place)[j], graph.place(i)[j], graph.wraps()[j]);
+            }
+            i = next.place, side = 1 - next.side;
+        }
+        curves_.push_back(std::move(curve));
+        has_family_.push_back(0);
+        cut(number);
+    }
+
+    // Finds the families of a curve.
+    void cut(int number) {
+        const Curve& curve = curves_[number];
+        const std::size_t first_family = families_.size();
+        std::vector<int> begun, open, next;  // families that lead on from the segment before; into the next one
+        for (int i = 0; i < curve.n_segments() && !is_too_many_; ++i) {
+            const Segment part = unrolled(curve, i);
+            next.clear();
+            for_turns(part, [&](const double* shift) {
+                for (const auto& [from, to] : inside(part, shift)) {
+                    int family = -1;
+                    if (from == 0.0 && i > 0) {
+                        for (int candidate : open) {
+                            if (has_turns(families_[candidate], families_[candidate].pieces.back(), shift)) {
+                                family = candidate;
+                            }
+                        }
+                    }
+                    if (family < 0) {
+                        family = int(families_.size());
+                        families_.push_back({number, {{shift, shift + n_joints_}}, {}});
+                        if (from == 0.0 && i == 0) begun.push_back(family);
+                    }
+                    Family& of = families_[family];
+                    of.pieces.push_back({i, 0, from, to, (to - from) * part.length});
+                    of.length += of.pieces.back().length;
+                    if (to == 1.0) next.push_back(family);
+                }
+            });
+            std::swap(open, next);
+            is_too_many_ |= Index(families_.size()) > kMostFamilies;
+        }
+        if (curve.is_closed) {
+            close(curve, begun, open);
+        } else {
+            for (int family : begun) families_[family].is_whole &= curve.ends_known[0];
+            for (int family : open) families_[family].is_whole &= curve.ends_known[1];
+        }
+        std::erase_if(families_, [](const Family& family) { return family.pieces.empty(); });
+        has_family_[number] = families_.size() > first_family;
+    }
+
+    // Joins families that lead over the end of a closed curve to those that begin there.
+    void close(const Curve& curve, const std::vector<int>& begun, std::vector<int>& open) {
+        std::vector<double> turned(n_joints_);
+        for (int& from : open) {
+            const std::vector<double>& turns = families_[from].turns[families_[from].pieces.back().turns];
+            for (int j = 0; j < n_joints_; ++j) {  // at the start of the curve
+                const double way = curve.places.row(curve.n_segments())[j] - curve.places.row(0)[j];
+                turned[j] = turns[j] + kTwoPi * std::round(way / kTwoPi);
+            }
+            for (int to : begun) {
+                const Family& tail = families_[to];
+                if (tail.pieces.empty() || !has_turns(tail, tail.pieces.front(), turned.data())) continue;
+                if (to == from) {
+                    families_[to].is_closed = true;
+                    break;
+                }
+                append(families_[from], families_[to]);
+                for (int& other : open) {  // tail was about to lead over the end itself
+                    if (other == to) other = from;
+                }
+                break;
+            }
+        }
+    }
+
+    static void append(Family& head, Family& tail) {
+        const int n = int(head.turns.size());
+        for (Piece piece : tail.pieces) {
+            piece.turns += n;
+            head.pieces.push_back(piece);
+        }
+        head.turns.insert(head.turns.end(), tail.turns.begin(), tail.turns.end());
+        head.length += tail.length, head.is_whole &= tail.is_whole;
+        tail.pieces.clear();
+    }
+
+    bool has_turns(const Family& family, const Piece& piece, const double* turns) const {
+        for (int j = 0; j < n_joints_; ++j) {
+            if (!limits_.wraps[j] && std::abs(family.turns[piece.turns][j] - turns[j]) > 1e-6) return false;
+        }
+        return true;
+    }
+
+    template <class Visit>
+    void for_turns(const Segment& part, Visit visit) {
+        double shift[kMostJoints] = {}, least[kMostJoints], most[kMostJoints], n_all = 1.0;
+        for (int j = 0; j < n_joints_; ++j) {
+            least[j] = most[j] = 0.0;
+            if (limits_.wraps[j]) continue;
+            const auto [low, high] = extent(part, j);
+            if (period_[j] > 0.0) {
+                least[j] = period_[j] * std::ceil((limits_.lower[j] - high) / period_[j]);
+                most[j] = period_[j] * std::floor((limits_.upper[j] - low) / period_[j]);
+            } else if (high < limits_.lower[j] || low > limits_.upper[j]) {
+                return;
+            }
+            n_all *= std::max(0.0, (most[j] - least[j]) / kTwoPi + 1.0);
+            if (most[j] < least[j]) return;
+            shift[j] = least[j];
+        }
+        if (n_all > kMostTurns) return void(is_too_many_ = true);
+        while (true) {
+            visit(shift);
+            int j = 0;
+            for (; j < n_joints_; ++j) {
+                if (shift[j] + 0.5 * kTwoPi < most[j]) {
+                    shift[j] += kTwoPi;
+                    break;
+                }
+                shift[j] = least[j];
+            }
+            if (j == n_joints_) return;
+        }
+    }
+
+    // Of joint j along a segment, not less than it is: that of the control points of Bezier.
+    static std::pair<double, double> extent(const Segment& part, int j) {
+        const double a = part.start[j], b = a + part.ahead[j] / 3.0, d = a + part.chord[j],
+                     c = d - part.behind[j] / 3.0;
+        return {std::min(std::min(a, b), std::min(c, d)), std::max(std::max(a, b), std::max(c, d))};
+    }
+
+    // Shares of a segment within the limits.
+    std::vector<std::pair<double, double>> inside(const Segment& part, const double* shift) const {
+        std::vector<double> cuts{0.0};
+        for (int j = 0; j < n_joints_; ++j) {
+            if (limits_.wraps[j]) continue;
+            const auto [low, high] = extent(part, j);
+            if (low + shift[j] < limits_.lower[j]) add_crossings(part, j, limits_.lower[j] - shift[j], cuts);
+            if (high + shift[j] > limits_.upper[j]) add_crossings(part, j, limits_.upper[j] - shift[j], cuts);
+        }
+        cuts.push_back(1.0);
+        std::sort(cuts.begin(), cuts.end());
+        std::vector<std::pair<double, double>> shares;
+        for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+            const double middle = 0.5 * (cuts[i] + cuts[i + 1]);
+            bool is_within = cuts[i + 1] - cuts[i] > kShortestPiece;
+            for (int j = 0; j < n_joints_ && is_within; ++j) {
+                const double x = part.at(j, middle) + shift[j];
+                is_within = limits_.wraps[j] || (x >= limits_.lower[j] && x <= limits_.upper[j]);
+            }
+            if (!is_within) continue;
+            if (!shares.empty() && shares.back().second == cuts[i]) {
+                shares.back().second = cuts[i + 1];
+            } else {
+                shares.push_back({cuts[i], cuts[i + 1]});
+            }
+        }
+        return shares;
+    }
+
+    // Where joint j of a segment has a value: between the extremes of the cubic by bisection.
+    static void add_crossings(const Segment& part, int j, double value, std::vector<double>& cuts) {
+        const double c = part.ahead[j], chord = part.chord[j], d = part.behind[j];
+        const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);  // of the slope, and c
+        double at[4] = {0.0};
+        int n = 1;
+        const double root = a2 * a2 - 4.0 * a3 * c;
+        if (root >= 0.0) {
+            const double far = -0.5 * (a2 + std::copysign(std::sqrt(root), a2));
+            double first = far / a3, second = c / far;
+            if (!(second >= first)) std::swap(first, second);
+            for (double s : {first, second}) {
+                if (s > at[n - 1] && s < 1.0) at[n++] = s;
+            }
+        }
+        at[n++] = 1.0;
+        for (int i = 0; i + 1 < n; ++i) {
+            double low = at[i], high = at[i + 1];
+            const bool is_below = part.at(j, low) < value;
+            if ((part.at(j, high) < value) == is_below) continue;
+            for (int halving = 0; halving < 40; ++halving) {
+                const double middle = 0.5 * (low + high);
+                ((part.at(j, middle) < value) == is_below ? low : high) = middle;
+            }
+            cuts.push_back(0.5 * (low + high));
+        }
+    }
+
+    const Bounds<double> limits_;
+    int n_joints_;
+    double period_[kMostJoints];
+    bool is_too_many_ = false;
+    std::vector<Curve> curves_;
+    std::vector<Family> families_;
+    std::vector<int> curve_of_;  // each place
+    std::vector<std::uint8_t> has_family_;
+};
+
+}  // namespace eim

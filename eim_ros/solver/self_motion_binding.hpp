@@ -1,0 +1,76 @@
+// Self-motions traced from end to end as a part of the Python module; included by binding.cpp alone.
+#pragma once
+
+#include "arrays.hpp"
+#include "self_motions.hpp"
+
+namespace eim {
+
+inline SelfMotions make_self_motions(const Chain& chain, const Task& task, double seed) {
+    int n_free = 0;
+    for (int j = 0; j < chain.n_joints; ++j) n_free += task.bounds.lower[j] < task.bounds.upper[j];
+    expect(!task.has_tolerances && n_free == (task.position_only ? 4 : 7), "only curves can be traced");
+    return SelfMotions(chain, task, seed);
+}
+
+inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const Effort& effort, double confidence,
+                                double missed_share, double deadline) {
+    expect(confidence > 0.0 && confidence < 1.0 && missed_share > 0.0, "confidence and share must be between 0 and 1");
+    Unlocked unlocked;
+    const SelfMotionSearch wanted{confidence, missed_share, deadline, effort};
+    return for_kind(chain, [&]<int N>() { return motions.search<N>(chain, wanted); });
+}
+
+inline py::tuple verified_tuple(const Rows& rows) {
+    Converted<double> errors({Index(2), rows.size()});
+    std::copy(rows.distances.begin(), rows.distances.end(), errors.mutable_data());
+    std::copy(rows.angles.begin(), rows.angles.end(), errors.mutable_data() + rows.size());
+    return py::make_tuple(copy_of(rows.positions, {rows.size(), Index(rows.n_joints)}), errors);
+}
+
+// Verified solutions spread evenly, and their errors (2, n).
+inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index n, double spacing,
+                                double distinct_tolerance) {
+    Rows rows({chain.n_joints});
+    {
+        Unlocked unlocked;
+        for_kind(chain,
+                 [&]<int N>() { rows = motions.answer<N>(chain, motions.divided(n, spacing), distinct_tolerance); });
+    }
+    return verified_tuple(rows);
+}
+
+inline Converted<double> nearest_solutions(const SelfMotions& motions, const Chain& chain,
+                                           const Converted<double>& reference, int most) {
+    expect_shape(reference, "the configuration to be near to", {chain.n_joints});
+    Configurations rows{chain.n_joints};
+    {
+        Unlocked unlocked;
+        rows = motions.nearest(reference.data(), most);
+    }
+    return copy_of(rows.positions, {rows.size(), Index(chain.n_joints)});
+}
+
+// Of families: length [rad, m], whether it is closed, whether it is traced from end to end (n, 3).
+inline Converted<double> family_table(const SelfMotions& motions) {
+    Converted<double> table({Index(motions.families().size()), Index(3)});
+    double* out = table.mutable_data();
+    for (const Family& family : motions.families()) {
+        *out++ = family.length, *out++ = family.is_closed, *out++ = family.is_whole;
+    }
+    return table;
+}
+
+inline void bind_self_motions(py::module_& module) {
+    py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
+        .def(py::init(&make_self_motions))
+        .def("search", search_self_motions)
+        .def("even", even_solutions)
+        .def("nearest", nearest_solutions)
+        .def("missed_share", &SelfMotions::missed_share)
+        .def_property_readonly("families", family_table)
+        .def_property_readonly("n_restarts", &SelfMotions::n_restarts)
+        .def_property_readonly("is_too_many", &SelfMotions::is_too_many);
+}
+
+}  // namespace eim

@@ -1,0 +1,256 @@
+// All solutions of a pose of an arm with one redundant direction: its self-motions, found by restarts without limits
+// and traced from end to end, and how sure it is that none is missing.
+//
+// A restart is a configuration, uniform on the torus of the joints (within the limits of joints that do not turn),
+// refined without limits. It leads to a known curve, to a new one, or nowhere. If a share of more than eps of restarts
+// led to families not found, r of them in a row would find none with a probability of at most (1 - eps)^r. Each such
+// run that ends with a new family is another chance to be wrong: the m-th run is given a share of the probability of an
+// error, and these shares add up to 1.
+#pragma once
+
+#include "curve_families.hpp"
+#include "curve_tracer.hpp"
+#include "null_space.hpp"
+
+namespace eim {
+
+inline constexpr int kFirstRestarts = 96, kMostRestartsAtOnce = 256;
+inline constexpr double kCoarselySame = 1e-2;  // [rad, m]: from a curve, of restarts refined in single precision
+inline constexpr int kMostUnseen = 0;          // curves that one restart alone led to, where the search may end
+
+// Share of the m-th run, from 1, in the probability of an error: most of it has the first after the first restarts.
+inline double share_of_run(int m) {
+    if (m == 1) return 0.05;
+    if (m == 2) return 0.5;
+    return 0.45 / (double(m - 2) * double(m - 1));
+}
+
+struct SelfMotionSearch {
+    double confidence;    // wanted, in (0, 1)
+    double missed_share;  // wanted bound; 1 or more: none, the search ends when hardly a curve can be missing
+    double deadline;      // [s] of the steady clock
+    Effort effort;
+};
+
+// A configuration near to another one, and how far away.
+struct Nearby {
+    double square;
+    std::vector<double> q;
+};
+
+class SelfMotions {
+   public:
+    SelfMotions(const Chain& chain, const Task& task, double seed)
+        : n_joints_(chain.n_joints),
+          task_(task),
+          free_(without_limits(chain, task)),
+          random_(seed),
+          graph_(free_.bounds, chain.n_joints),
+          families_(task.bounds, periods(chain, task).data(), chain.n_joints) {
+        // the first numbers of a small seed are alike
+        random_.uniform();
+    }
+
+    const std::vector<Family>& families() const { return families_.families(); }
+    Index n_restarts() const { return n_restarts_; }
+    // Whether there are so many whole turns that families were left out.
+    bool is_too_many() const { return families_.is_too_many(); }
+
+    // Upper bound of the share of restarts that lead to families not found, at a confidence.
+    double missed_share(double confidence) const {
+        if (n_run_ == 0) return 1.0;
+        return 1.0 - std::pow((1.0 - confidence) * share_of_run(n_runs_), 1.0 / double(n_run_));
+    }
+
+    // Restarts until the bound holds, or without one until hardly a curve can be missing; false where time was up
+    // before or curves are endless. The clock is looked at between rounds, of which one is made in any case.
+    template <int N>
+    bool search(const Chain& chain, const SelfMotionSearch& wanted) {
+        CurveTracer<N> tracer(chain, free_, graph_, random_);
+        Configurations roots{n_joints_};
+        while (true) {
+            roots.positions.clear();
+            restart<N>(chain, wanted, roots);
+            const bool has_ends = roots.size() == 0 || tracer.run(roots);
+            const bool has_new_families = families_.update(graph_) > 0;
+            count(roots);
+            n_run_ = has_new_families ? 0 : n_run_ + n_round_, n_runs_ += has_new_families;
+            if (!has_ends || families_.is_too_many()) {
+                n_run_ = 0;
+                return false;
+            }
+            if (is_done(wanted)) return true;
+            if (is_past(wanted.deadline)) return false;
+        }
+    }
+
+    // Configurations that divide the families evenly: n in all, at least one of each family while there are enough; or
+    // where a spacing > 0 is given, such that successive ones are at most so far apart, at most n.
+    Configurations divided(Index n, double spacing) {
+        const std::vector<Family>& all = families();
+        std::vector<Index> parts(all.size(), 0);
+        if (spacing > 0.0) {
+            for (std::size_t f = 0; f < all.size(); ++f) parts[f] = Index(std::ceil(all[f].length / spacing + 1e-9));
+        } else {  // always where parts are longest
+            double total = 0.0;
+            for (const Family& family : all) total += family.length;
+            std::vector<std::pair<double, std::size_t>> heap;
+            Index left = n;
+            for (std::size_t f = 0; f < all.size(); ++f) {
+                const double fair = double(n - Index(all.size())) * all[f].length / total;
+                if (n > Index(all.size())) parts[f] = std::max<Index>(1, Index(fair));
+                left -= parts[f];
+                heap.push_back({parts[f] == 0 ? 1e9 + all[f].length : all[f].length / double(parts[f]), f});
+            }
+            std::make_heap(heap.begin(), heap.end());
+            for (; left > 0 && !heap.empty(); --left) {
+                std::pop_heap(heap.begin(), heap.end());
+                auto& [longest, f] = heap.back();
+                longest = all[f].length / double(++parts[f]);
+                std::push_heap(heap.begin(), heap.end());
+            }
+        }
+        Configurations rows{n_joints_};
+        for (std::size_t f = 0; f < all.size(); ++f) {
+            families_.divide(all[f], parts[f], all[f].is_closed ? random_.uniform() : 0.5, rows);
+        }
+        return rows;
+    }
+
+    // The same, moved onto the pose and verified: only what is valid, in random order. Near-duplicates are left out.
+    template <int N>
+    Rows answer(const Chain& chain, Configurations places, double distinct_tolerance) {
+        Rows rows(std::move(places));
+        const Effort close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
+        run_rows<N>(chain, task_, close, RowJobs::all(rows));
+        verify_rows<N>(chain, task_, rows);
+        std::vector<Index> kept;
+        Places known(task_.bounds, n_joints_);
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (!rows.converged[i]) continue;
+            if (distinct_tolerance >= 0.0) {
+                if (known.has_duplicate(rows.row(i), distinct_tolerance)) continue;
+                known.add(rows.row(i));
+            }
+            kept.push_back(i);
+        }
+        for (std::size_t i = kept.size(); i > 1; --i) {
+            std::swap(kept[i - 1], kept[std::size_t(random_.uniform() * double(i))]);
+        }
+        Rows chosen({n_joints_});
+        chosen.resize(Index(kept.size()));
+        for (Index to = 0; to < chosen.size(); ++to) {
+            const Index from = kept[to];
+            std::copy_n(rows.row(from), n_joints_, chosen.row(to));
+            chosen.distances[to] = rows.distances[from], chosen.angles[to] = rows.angles[from];
+            chosen.converged[to] = 1, chosen.iterations[to] = rows.iterations[from];
+        }
+        return chosen;
+    }
+
+    // The places of families nearest to a configuration, one of each of the `most` nearest ones, the nearest first.
+    Configurations nearest(const double* reference, int most) const {
+        std::vector<Nearby> found;
+        for (const Family& family : families()) {
+            Nearby best{std::numeric_limits<double>::infinity(), std::vector<double>(n_joints_)};
+            for (const Piece& piece : family.pieces) {
+                const Segment part = families_.segment(family, piece);
+                double middle = 0.0, away[kMostJoints];
+                for (int j = 0; j < n_joints_; ++j) {
+                    away[j] = difference(reference[j], part.start[j], task_.bounds.wraps[j]);
+                    const double d = away[j] - part.moved(j, 0.5);
+                    middle += d * d;
+                }
+                if (std::sqrt(middle) - 0.75 * part.length > std::sqrt(best.square)) continue;
+                for (double begin : {piece.from, 0.5 * (piece.from + piece.to), piece.to}) {
+                    double s = begin;
+                    part.closest(away, s);
+                    s = std::clamp(s, piece.from, piece.to);
+                    double square = 0.0;
+                    for (int j = 0; j < n_joints_; ++j) {
+                        const double d = away[j] - part.moved(j, s);
+                        square += d * d;
+                    }
+                    if (square >= best.square) continue;
+                    best.square = square;
+                    for (int j = 0; j < n_joints_; ++j) best.q[j] = within(task_.bounds, j, part.at(j, s));
+                }
+            }
+            found.push_back(std::move(best));
+        }
+        const std::size_t n = std::min(found.size(), std::size_t(std::max(most, 0)));
+        std::partial_sort(found.begin(), found.begin() + std::ptrdiff_t(n), found.end(),
+                          [](const Nearby& a, const Nearby& b) { return a.square < b.square; });
+        Configurations rows{n_joints_};
+        for (std::size_t i = 0; i < n; ++i) rows.add(found[i].q.data());
+        return rows;
+    }
+
+   private:
+    static std::vector<double> periods(const Chain& chain, const Task& task) {
+        std::vector<double> period(kMostJoints);
+        find_periods(chain, period.data());
+        for (int j = 0; j < chain.n_joints; ++j) {
+            if (task.bounds.lower[j] == task.bounds.upper[j]) period[j] = 0.0;
+        }
+        return period;
+    }
+
+    bool is_done(const SelfMotionSearch& wanted) const {
+        if (wanted.missed_share < 1.0) return missed_share(wanted.confidence) <= wanted.missed_share;
+        int n_once = 0;
+        for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && families_.has_family(int(c));
+        return n_once <= kMostUnseen;
+    }
+
+    // Makes the restarts of a round; those that lead to no known curve become roots.
+    template <int N>
+    void restart(const Chain& chain, const SelfMotionSearch& wanted, Configurations& roots) {
+        n_round_ = n_restarts_ == 0 ? kFirstRestarts : 32;
+        if (wanted.missed_share < 1.0 && n_restarts_ >= kFirstRestarts) {
+            const double needed = std::log((1.0 - wanted.confidence) * share_of_run(n_runs_)) /
+                                  std::log1p(-std::min(wanted.missed_share, 1.0 - 1e-12));
+            n_round_ = Index(std::clamp(std::ceil(needed) - double(n_run_), 1.0, double(kMostRestartsAtOnce)));
+        }
+        Rows rows({n_joints_});
+        rows.resize(n_round_);
+        for (double* q = rows.row(0); q != rows.row(0) + rows.positions.size(); q += n_joints_) {
+            for (int j = 0; j < n_joints_; ++j) q[j] = random_.uniform(free_.bounds.lower[j], free_.bounds.upper[j]);
+        }
+        n_restarts_ += n_round_;
+        RowJobs jobs = RowJobs::all(rows);
+        if (fits_single(chain, free_)) {
+            run_attempts<N, WideFloat>(chain, free_, coarse(wanted.effort), jobs);
+        } else {
+            run_attempts<N, WideDouble>(chain, free_, coarse(wanted.effort), jobs);
+        }
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (!rows.converged[i]) continue;
+            const OnCurve at = graph_.where(rows.row(i), kCoarselySame);
+            if (at.place < 0) {
+                roots.add(rows.row(i));
+            } else {
+                ++hits_[std::size_t(families_.curve_of(at.place))];
+            }
+        }
+    }
+
+    void count(const Configurations& roots) {
+        hits_.resize(families_.curves().size(), 0);
+        for (Index i = 0; i < roots.size(); ++i) {
+            const OnCurve at = graph_.where(roots.row(i), kCoarselySame);
+            if (at.place >= 0) ++hits_[std::size_t(families_.curve_of(at.place))];
+        }
+    }
+
+    int n_joints_;
+    const Task task_, free_;
+    Random random_;
+    CurveGraph graph_;
+    CurveFamilies families_;
+    std::vector<int> hits_;                           // restarts that led to each curve
+    Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since a family was found, and of the last round
+    int n_runs_ = 1;
+};
+
+}  // namespace eim

@@ -1,0 +1,213 @@
+"""Self-motions traced from end to end: answers are spread over all of them, and nothing is said that was not shown."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from kinematics.robots import robot_and_oracle
+from scipy.spatial import cKDTree
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
+from eim_ros.ik.search import DISTINCT_TOLERANCE
+from eim_ros.kinematics import Box, Robot, pose_from
+
+ARMS = ("panda", "iiwa14")
+MISSED = 0.05  # [rad]: farther from a dense answer is no part of its curves
+
+
+@functools.lru_cache
+def sampler_of(name: str) -> Sampler:
+    return Sampler.of(name)
+
+
+def truth_of(robot: Robot, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Solutions that n uniform seeds within the limits lead to."""
+    refined = robot.refine(robot.sample_configurations(n, np.random.default_rng(seed)), pose)
+    return refined.positions[refined.converged]
+
+
+def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
+    return robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_what_is_said_to_be_whole_leaves_no_solution_out(name: str) -> None:
+    sampler = sampler_of(name)
+    n_whole = 0
+    for index, pose in enumerate(poses_of(sampler.robot, 12, 21)):
+        answer = sampler.sample(pose, separation=0.04, until=Completeness(), random_seed=index, timeout=60.0)
+        assert answer.error_code == ErrorCode.SUCCESS
+        if not answer.completeness.is_whole:
+            continue
+        n_whole += 1
+        away, _ = cKDTree(answer.positions).query(truth_of(sampler.robot, pose, 2000, index))
+        assert away.max() < MISSED
+    assert n_whole >= 10  # the others are close to singular
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_every_solution_reaches_the_pose_within_the_limits(name: str) -> None:
+    sampler = sampler_of(name)
+    robot, oracle = robot_and_oracle(name)
+    for index, pose in enumerate(poses_of(robot, 4, 22)):
+        answer = sampler.sample(pose, 150, random_seed=index)
+        assert answer.valid.all()
+        assert robot.within_limits(answer.positions).all()
+        for configuration in answer.positions:
+            np.testing.assert_allclose(oracle.forward(configuration), pose, atol=2e-6)
+
+
+def test_families_are_those_that_links_of_solutions_tell() -> None:
+    """Of poses far from singular and of families well apart: connected by links of .12 rad, as a dense answer is."""
+    sampler = sampler_of("panda")
+    agreed = 0
+    for index, pose in enumerate(poses_of(sampler.robot, 12, 23)):
+        answer = sampler.sample(pose, separation=0.02, random_seed=index)
+        pairs = cKDTree(answer.positions).query_pairs(0.04, output_type="ndarray")
+        label = np.arange(len(answer))
+        for _ in range(len(answer)):
+            lower = label.copy()
+            np.minimum.at(lower, pairs[:, 0], label[pairs[:, 1]])
+            np.minimum.at(lower, pairs[:, 1], label[pairs[:, 0]])
+            if np.array_equal(lower, label):
+                break
+            label = lower
+        agreed += len(np.unique(label)) == answer.completeness.n_families
+    assert agreed >= 10  # families may also lie closer to each other than the links are long
+
+
+def test_solutions_are_no_farther_apart_than_the_separation() -> None:
+    sampler = sampler_of("iiwa14")
+    pose = poses_of(sampler.robot, 1, 24)[0]
+    coarse, fine = (sampler.sample(pose, separation=step, random_seed=0) for step in (0.3, 0.02))
+    nearest, _ = cKDTree(coarse.positions).query(fine.positions)
+    assert nearest.max() < 0.5 * 0.3 + 0.02
+    least = coarse.completeness.lengths.sum() / 0.3
+    assert least <= len(coarse) <= least + coarse.completeness.n_families
+
+
+def test_few_are_one_of_each_family_and_all_differ() -> None:
+    sampler = sampler_of("iiwa14")
+    pose = poses_of(sampler.robot, 1, 25)[0]
+    n = sampler.sample(pose, random_seed=0).completeness.n_families
+    few = sampler.sample(pose, max(n, 16), random_seed=0)
+    assert len(few) == max(n, 16)
+    many = sampler.sample(pose, 1000, random_seed=0)
+    apart = np.abs(many.positions[:, None] - many.positions).max(axis=-1) + np.eye(len(many))
+    assert apart.min() > DISTINCT_TOLERANCE
+    assert len(many) > 900
+
+
+def test_a_bound_that_time_did_not_allow_is_not_claimed() -> None:
+    sampler = sampler_of("panda")
+    pose = poses_of(sampler.robot, 1, 26)[0]
+    answer = sampler.sample(pose, 50, random_seed=0, until=Completeness(0.999, 1e-6), timeout=0.0)
+    assert answer.error_code == ErrorCode.TIMED_OUT
+    assert not answer.completeness.is_whole
+    assert answer.completeness.missed_share > 1e-6
+    assert "whole" not in answer.message
+    assert answer.valid.all()
+
+
+def test_without_being_asked_nothing_is_claimed() -> None:
+    sampler = sampler_of("panda")
+    answer = sampler.sample(poses_of(sampler.robot, 1, 26)[0], random_seed=0)
+    assert not answer.completeness.is_whole
+    assert answer.completeness.missed_share > 0.01
+
+
+def test_the_bound_is_told_in_words() -> None:
+    sampler = sampler_of("panda")
+    answer = sampler.sample(poses_of(sampler.robot, 1, 26)[0], random_seed=0, until=Completeness(0.95, 0.01))
+    assert answer.message.endswith(f"; {answer.completeness.n_families} families, whole with 95 %")
+
+
+def test_points_in_closed_form_are_whole() -> None:
+    sampler = sampler_of("ur5")
+    answer = sampler.sample(poses_of(sampler.robot, 1, 27)[0], until=Completeness(), random_seed=0)
+    assert answer.completeness.is_whole
+    assert answer.completeness.n_families == len(answer) == answer.n_all
+    assert answer.completeness.missed_share == 0.0
+
+
+def test_narrower_limits_leave_pieces_of_the_same_curves() -> None:
+    sampler = sampler_of("panda")
+    robot = sampler.robot
+    pose = poses_of(robot, 1, 28)[0]
+    everything = sampler.sample(pose, separation=0.02, random_seed=0).positions
+    within = Constraints(limits={"panda_joint1": (-1.0, 1.0), "panda_joint7": (-2.0, 0.5)})
+    some = sampler.sample(pose, separation=0.02, random_seed=0, constraints=within).positions
+    expected = everything[(np.abs(everything[:, 0]) <= 1.0) & (everything[:, 6] >= -2.0) & (everything[:, 6] <= 0.5)]
+    assert len(expected) > 10
+    assert cKDTree(some).query(expected)[0].max() < 0.03
+    assert cKDTree(everything).query(some)[0].max() < 0.03
+
+
+def test_whole_turns_are_found_where_limits_are_wide() -> None:
+    robot = Robot.load("xarm7")  # four of its joints turn twice
+    pose = poses_of(robot, 1, 29)[0]
+    answer = Sampler.of(robot).sample(pose, separation=0.1, random_seed=0)
+    away, _ = cKDTree(answer.positions).query(truth_of(robot, pose, 1500, 0))
+    assert away.max() < 0.1
+
+
+def test_no_solution_collides_where_none_may() -> None:
+    sampler = sampler_of("panda")
+    constraints = Constraints(obstacles=(Box(pose_from([0.2, 0.35, 0.6]), (0.2, 0.2, 0.4)),))
+    pose = pose_from([0.5, 0.0, 0.5], [1.0, 0.0, 0.0, 0.0])
+    free, answer = (sampler.sample(pose, 40, random_seed=0, constraints=asked) for asked in (None, constraints))
+    colliding = constraints.scene(sampler.robot).colliding(free.positions)
+    assert 0 < colliding.sum() < 40
+    assert answer.valid.all()
+    assert len(answer) == 40
+    assert not constraints.scene(sampler.robot).colliding(answer.positions).any()
+    near = free.positions[np.argmax(colliding)]
+    nearest = sampler.sample(pose, 1, near=near, constraints=constraints, random_seed=0).positions[0]
+    assert not constraints.scene(sampler.robot).colliding(nearest[None])[0]
+    distances = np.linalg.norm(answer.positions - near, axis=1)
+    assert np.linalg.norm(nearest - near) <= distances.min() + 0.05  # looked for among 1000 solutions
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_the_nearest_of_all_solutions_is_returned(name: str) -> None:
+    sampler = sampler_of(name)
+    robot, rng = sampler.robot, np.random.default_rng(31)
+    for index, pose in enumerate(poses_of(robot, 6, 31)):
+        near = robot.sample_configurations(1, rng)[0]
+        found = sampler.sample(pose, 1, near=near, random_seed=index)
+        dense = sampler.sample(pose, separation=0.01, random_seed=index, until=Completeness()).positions
+        least = np.linalg.norm(dense - near, axis=1).min()
+        assert found.valid[0]
+        assert np.linalg.norm(found.positions[0] - near) <= least + 1e-9
+
+
+def test_a_solution_next_to_where_the_robot_is_needs_no_search() -> None:
+    sampler = sampler_of("iiwa14")
+    robot, rng = sampler.robot, np.random.default_rng(32)
+    q = robot.sample_configurations(1, rng)[0]
+    near = np.clip(q + rng.normal(0.0, 0.02, robot.dof), robot.lower, robot.upper)
+    answer = sampler.sample(robot.forward(q[None])[0], 1, near=near)
+    assert np.linalg.norm(answer.positions[0] - near) <= np.linalg.norm(q - near)
+    assert answer.completeness is None
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, np.nan, "some"])
+def test_shares_and_confidences_between_0_and_1_only(share: float) -> None:
+    with pytest.raises(ConfigurationError, match="between 0 and 1"):
+        Completeness(missed_share=share)
+    with pytest.raises(ConfigurationError, match="between 0 and 1"):
+        Completeness(confidence=share)
+
+
+@pytest.mark.parametrize("separation", [0.0, -1.0, np.inf, "far"])
+def test_separations_that_can_be_kept_only(separation: float) -> None:
+    with pytest.raises(ConfigurationError, match="separation"):
+        sampler_of("panda").sample(np.eye(4), separation=separation)
+
+
+def test_until_is_refused_where_nothing_could_be_said() -> None:
+    with pytest.raises(ConfigurationError, match="curves"):
+        sampler_of("panda").sample([0.4, 0.1, 0.5], until=Completeness())
