@@ -43,8 +43,8 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         axes.set_xlabel("x [m]", fontsize=8)
         axes.set_ylabel("y [m]", fontsize=8)
     figure.supxlabel(
-        "lines: 60 sampled arms; black dots: their tips, square: their base; green: the point to reach; red: the disc\n"
-        "off: mean distance of the tips to the point",
+        "lines: 60 sampled arms; black dots: their tips, square: their base; green: the point to reach\n"
+        "orange: the disc; off: mean distance of the tips to the point",
         fontsize=9,
     )
     return [write_figure(figure, folder / "obstacle.png")]
