@@ -79,6 +79,7 @@ class ArmScene:
             np.zeros((self.n_ghosts, 3)),
             batched_scales=np.zeros(self.n_ghosts),
             batched_colors=np.zeros((self.n_ghosts, 3), dtype=np.uint8),
+            lod="off",
             opacity=opacity,
             cast_shadow=False,
             receive_shadow=False,

@@ -44,11 +44,10 @@ def kept_numbers(
     """
     found: dict[int, int] = {}
     if before and now:
-        owners = np.repeat(np.arange(len(before)), [len(rows) for rows in before])
+        owners, own = (np.repeat(np.arange(len(rows)), [len(family) for family in rows]) for rows in (before, now))
+        distance, index = nearest(robot, np.concatenate(now), np.concatenate(before))
         away = np.full((len(now), len(before)), np.inf)
-        for i, rows in enumerate(now):
-            distance, index = nearest(robot, rows, np.concatenate(before))
-            np.minimum.at(away[i], owners[index], distance)
+        np.minimum.at(away, (own, owners[index]), distance)
         for flat in np.argsort(away, axis=None, kind="stable"):
             i, k = divmod(int(flat), len(before))
             if away[i, k] > FARTHEST:

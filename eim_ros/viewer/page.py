@@ -88,7 +88,7 @@ class Page:
         if position_only is None:
             position_only = sampler.context_kind == "position" or self.robot.dof < 6
         surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
-        self._first = first_pose(sampler) if pose is None else np.asarray(pose, dtype=np.float64)
+        self.first = first_pose(sampler) if pose is None else np.asarray(pose, dtype=np.float64)
         self.live = LiveSolutions(sampler, n, position_only, random_seed)
         self._server = _started(host, port, f"{self.robot.name} · eim view")
         self._changed, self._drawing = threading.Condition(), threading.RLock()
@@ -138,8 +138,8 @@ class Page:
             depth_test=False,
             active_axes=(bool(is_free[0]), bool(is_free[1]), bool(is_free[2])),
             disable_rotations=self.live.position_only,
-            position=self._first[:3, 3],
-            wxyz=np.roll(quaternion_from_matrix(self._first), 1),
+            position=self.first[:3, 3],
+            wxyz=np.roll(quaternion_from_matrix(self.first), 1),
         )
         self._target.on_update(lambda _: self._want())
         self._show_ghosts_as("sticks")
@@ -165,8 +165,8 @@ class Page:
             self._manipulability = gui.add_html("")
             self._joints = gui.add_html("")
         with tabs.add_tab("Target"):
-            self._position: Any = gui.add_vector3("Position [m]", tuple(self._first[:3, 3]), step=0.001)
-            self._rpy: Any = gui.add_vector3("Roll, pitch, yaw [°]", _rpy(self._first), step=0.1)
+            self._position: Any = gui.add_vector3("Position [m]", tuple(self.first[:3, 3]), step=0.001)
+            self._rpy: Any = gui.add_vector3("Roll, pitch, yaw [°]", _rpy(self.first), step=0.1)
             self._position_only = gui.add_checkbox("Any orientation", self.live.position_only)
             reset = gui.add_button("Back to the first target")
         with tabs.add_tab("View"):
@@ -184,7 +184,7 @@ class Page:
             box.on_update(lambda _: self._want())
         self._n.on_update(lambda _: self._want())
         self._form.on_update(lambda _: self._show_ghosts_as(self._form.value))
-        reset.on_click(lambda _: self.move_target(self._first))
+        reset.on_click(lambda _: self.move_target(self.first))
 
     def _want(self) -> None:
         with self._changed:

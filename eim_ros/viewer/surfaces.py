@@ -26,7 +26,7 @@ __all__ = ["Surface", "arm_surfaces", "stick_surfaces"]
 FloatArray = npt.NDArray[np.float64]
 
 THICK, THIN = 0.025, 0.006  # radius of capsules from joint to joint, as a share of the arm's reach
-ROUND, COARSE = 16, 1  # faces around a cylinder, and subdivisions of a ball
+ROUND, FEW, COARSE = 16, 6, 1  # faces around a cylinder and a stick, and subdivisions of a ball
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ def arm_surfaces(
         found = _read(robot, link_shapes(robot.urdf), robot.folder, package_paths)
     except EimError as error:
         found, told = [], told or f"collision shapes are not shown: {error}"
-    return found or stick_surfaces(robot, THICK), told
+    return found or stick_surfaces(robot, THICK, ROUND), told
 
 
 def _read(
@@ -116,9 +116,9 @@ def _primitive(shape: Shape) -> Any:
     return _capsule(shape)
 
 
-def _capsule(shape: Capsule) -> Any:
+def _capsule(shape: Capsule, n_faces: int = ROUND) -> Any:
     """About the origin, whatever trimesh takes for its middle."""
-    mesh = trimesh.creation.capsule(height=shape.length, radius=shape.radius, count=[ROUND, ROUND // 2])
+    mesh = trimesh.creation.capsule(height=shape.length, radius=shape.radius, count=[n_faces, n_faces // 2])
     mesh.apply_translation(-mesh.bounds.mean(axis=0))
     return mesh
 
@@ -129,7 +129,7 @@ def _joined(body: int, parts: list[tuple[FloatArray, npt.NDArray[np.int64]]]) ->
     return Surface(body, np.concatenate([vertices for vertices, _ in parts]), np.concatenate(faces))
 
 
-def stick_surfaces(robot: Robot, thickness: float = THIN) -> list[Surface]:
+def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> list[Surface]:
     """Of each body a capsule from its own joint to the next one, or to the tip, that it carries.
 
     Parameters
@@ -137,6 +137,8 @@ def stick_surfaces(robot: Robot, thickness: float = THIN) -> list[Surface]:
     robot : Robot
     thickness : float
         Radius of the capsules, as a share of the arm's reach.
+    n_faces : int
+        Around each of them: what is thin and shown many times needs few.
     """
     zero = np.zeros((1, robot.dof))
     poses = body_poses(robot, zero)[0]
@@ -147,7 +149,7 @@ def stick_surfaces(robot: Robot, thickness: float = THIN) -> list[Surface]:
         to_end = pose[:3, :3].T @ (end - pose[:3, 3])
         length = float(np.linalg.norm(to_end))
         turned = _turn(to_end / length) if length > 0.0 else np.eye(3)
-        mesh = _capsule(Capsule(np.eye(4), radius, max(length, 1e-6)))
+        mesh = _capsule(Capsule(np.eye(4), radius, max(length, 1e-6)), n_faces)
         vertices = np.asarray(mesh.vertices) @ turned.T + 0.5 * to_end
         surfaces.append(Surface(body, vertices, np.asarray(mesh.faces, dtype=np.int64)))
     return surfaces

@@ -50,7 +50,7 @@ class Browser:
         self._socket = connect(f"ws://127.0.0.1:{port[0]}{port[1]}", max_size=None)
         page = next(t for t in self._call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         self._session = self._call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Performance"):
             self._call(f"{domain}.enable")
         width, height = size
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -80,6 +80,11 @@ class Browser:
     def screenshot(self) -> bytes:
         """PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+
+    def work(self) -> float:
+        """Seconds that the page's main thread has worked so far: scripts, layout, styles."""
+        metrics = self._call("Performance.getMetrics")["metrics"]
+        return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
     def close(self) -> None:
         self._socket.close()
