@@ -120,6 +120,7 @@ setup(
             "eim = eim_ros.cli.main:main",
             # the names of eim_ros.nodes.__main__.NODES
             "ik_server = eim_ros.nodes.__main__:main",
+            "ik_viewer = eim_ros.nodes.__main__:main",
             "demo_recorder = eim_ros.nodes.__main__:main",
             "fk_collector = eim_ros.nodes.__main__:main",
             "demonstrator = eim_ros.nodes.__main__:main",

@@ -48,6 +48,7 @@ NODES = {
     "demonstrator": Entry("demonstrator.node", "Demonstrator"),
     "fk_collector": Entry("fk_collector.node", "FkCollector"),
     "ik_server": Entry("ik_server.node", "IkServer"),
+    "ik_viewer": Entry("ik_viewer.node", "IkViewer"),
     "motion_prior_server": Entry("motion_prior_server.node", "MotionPriorServer"),
     "planar_simulator": Entry("planar_simulator.node", "PlanarSimulatorNode"),
     # one thread trains, the others answer: further goals, cancels, results, parameters

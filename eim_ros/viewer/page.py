@@ -26,11 +26,11 @@ from eim_ros.kinematics import pose_from, quaternion_from_matrix
 from eim_ros.viewer.arm_scene import ArmScene
 from eim_ros.viewer.colours import family_colour
 from eim_ros.viewer.panels import joint_panel, legend_panel, manipulability_panel
-from eim_ros.viewer.solutions import LiveSolutions, Solutions
+from eim_ros.viewer.solutions import LiveSolutions, Solutions, first_pose
 from eim_ros.viewer.surfaces import arm_surfaces
 from eim_ros.viz.palette import MUTED
 
-__all__ = ["Page", "first_pose"]
+__all__ = ["Page"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -40,7 +40,6 @@ FORMS = ("sticks", "arms")
 CAMERA, LOOKS_AT = np.array([0.65, -0.65, 0.6]), np.array([0.0, 0.0, 0.3])  # in reaches of the arm
 FOV = 1.2  # [rad], from top to bottom
 TARGET_SIZE = 0.22  # in reaches, too
-N_TRIALS = 256  # configurations of which the first target is that of the most dexterous
 MOVES = 1e-9  # of the largest entry of Jacobians, above which the tip moves along an axis
 
 
@@ -88,7 +87,7 @@ class Page:
         if position_only is None:
             position_only = sampler.context_kind == "position" or self.robot.dof < 6
         surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
-        self.first = first_pose(sampler) if pose is None else np.asarray(pose, dtype=np.float64)
+        self.first = first_pose(self.robot) if pose is None else np.asarray(pose, dtype=np.float64)
         self.live = LiveSolutions(sampler, n, position_only, random_seed)
         self._server = _started(host, port, f"{self.robot.name} · eim view")
         self._changed, self._drawing = threading.Condition(), threading.RLock()
@@ -285,13 +284,6 @@ class Page:
         self._target.position = pose[:3, 3]
         self._target.wxyz = np.roll(quaternion_from_matrix(pose), 1)
         self._want()
-
-
-def first_pose(sampler: Sampler) -> FloatArray:
-    """The pose (4, 4) of the most dexterous of some configurations, so that the target can be moved every way."""
-    robot = sampler.robot
-    rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
-    return robot.forward(rows[int(np.argmax(robot.manipulability(rows)))])
 
 
 def _started(host: str, port: int, label: str) -> viser.ViserServer:

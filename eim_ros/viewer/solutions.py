@@ -19,12 +19,13 @@ from eim_ros.kinematics import Robot
 from eim_ros.viewer.colours import kept_numbers
 from eim_ros.viz.representatives import group_arms
 
-__all__ = ["LiveSolutions", "Solutions"]
+__all__ = ["LiveSolutions", "Solutions", "first_pose"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 TIMEOUT = 0.1  # [s] of one target: what is found late is of a target that has moved on
+N_TRIALS = 256  # configurations of which the first target is that of the most dexterous
 N_GROUPS = 5  # of solutions that no curves hold together
 
 
@@ -174,6 +175,12 @@ class LiveSolutions:
     @property
     def _taken(self) -> int:
         return 3 if self.position_only else 6
+
+
+def first_pose(robot: Robot) -> FloatArray:
+    """The pose (4, 4) of the most dexterous of some configurations, so that the target can be moved every way."""
+    rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
+    return robot.forward(rows[int(np.argmax(robot.manipulability(rows)))])
 
 
 def place_in(family: Family, along: float) -> FloatArray:

@@ -8,7 +8,7 @@ import pytest
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.viewer.page import CAMERA, FOV, LOOKS_AT, TARGET_SIZE, Page, first_pose
+from eim_ros.viewer.page import CAMERA, FOV, LOOKS_AT, TARGET_SIZE, Page
 
 PATIENCE = 60.0  # [s] for a browser that draws without a graphics card, on a busy machine
 REACHED = pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0])  # the hand points down
@@ -113,12 +113,3 @@ def test_a_port_in_use_is_refused(sampler):
 def test_the_page_is_served_without_a_browser(page):
     with urllib.request.urlopen(page.url, timeout=PATIENCE) as answer:
         assert answer.status == 200
-
-
-def test_the_first_target_is_away_from_singularities_and_limits(sampler):
-    robot = sampler.robot
-    samples = sampler.sample(first_pose(sampler), 20, 0)
-    assert len(samples) == 20
-    assert robot.manipulability(samples.q).max() > np.median(
-        robot.manipulability(robot.sample_configurations(200, np.random.default_rng(1)))
-    )

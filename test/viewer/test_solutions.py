@@ -6,7 +6,7 @@ import pytest
 from eim_ros.ik import Sampler
 from eim_ros.ik.self_motions import Family
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.viewer.solutions import LiveSolutions, place_in
+from eim_ros.viewer.solutions import LiveSolutions, first_pose, place_in
 
 DOWN = [1.0, 0.0, 0.0, 0.0]
 FAR = pose_from([3.0, 0.0, 0.0])
@@ -87,3 +87,12 @@ def test_samples_of_a_model_are_the_ghosts():
     solutions = LiveSolutions(sampler, n=10).solve(target(0.45))
     expected = sampler.sample(target(0.45), 10, 0, order="none").q
     np.testing.assert_array_equal(solutions.positions, expected)
+
+
+def test_the_first_target_is_away_from_singularities_and_limits(sampler):
+    robot = sampler.robot
+    samples = sampler.sample(first_pose(robot), 20, 0)
+    assert len(samples) == 20
+    assert robot.manipulability(samples.q).max() > np.median(
+        robot.manipulability(robot.sample_configurations(200, np.random.default_rng(1)))
+    )

@@ -27,6 +27,7 @@ pytest.importorskip("launch_ros", reason="launch comes with ROS 2, not from PyPI
 FOLDER = Path(__file__).resolve().parents[3] / "launch"
 FILES = {  # what each starts, with arguments by which it starts all that it can
     "ik_server": (("ik_server",), ("robot:=planar3",)),
+    "ik_viewer": (("ik_viewer",), ("robot:=planar3",)),
     "motion_prior": (("motion_prior_server",), ()),
     "trainer": (("trainer",), ()),
     "record": (("demo_recorder", "fk_collector"), ("collect:=true", "robot:=planar3")),

@@ -1,0 +1,141 @@
+"""From solutions to markers: ghosts and self-motions in the colours of families, the chosen arm. Pure functions."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point
+from sensor_msgs.msg import JointState
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray
+
+from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere
+from eim_ros.kinematics.body_shapes import BodyShape, body_poses, body_shapes
+from eim_ros.kinematics.link_shapes import MeshReference, link_shapes
+from eim_ros.kinematics.mesh_files import find_mesh
+from eim_ros.nodes.common.pose_messages import pose_message
+from eim_ros.viewer.colours import family_colour
+from eim_ros.viewer.solutions import Solutions
+from eim_ros.viz.palette import rgb
+
+__all__ = ["chosen_message", "shapes_to_show", "solutions_message"]
+
+GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, as shares of the arm's reach
+FADED = 0.6  # opacity of ghosts
+
+
+def solutions_message(robot: Robot, shapes: list[BodyShape], solutions: Solutions, stamp: Any) -> MarkerArray:
+    """Everything that is shown of a target; what was shown before is removed.
+
+    Parameters
+    ----------
+    robot : Robot
+    shapes : list of BodyShape
+        Of the chosen arm; without any it is a line.
+    solutions : Solutions
+    stamp : builtin_interfaces.msg.Time
+    """
+    markers = [Marker(action=Marker.DELETEALL)]
+    skeletons = robot.skeleton(solutions.positions)
+    for index, (number, family) in enumerate(zip(solutions.numbers, solutions.families, strict=True)):
+        own = skeletons[solutions.labels == index]
+        if len(own):
+            ghosts = _marker(robot, "ghosts", number, Marker.LINE_LIST, family_colour(number), stamp, FADED)
+            ghosts.scale.x = GHOST * robot.reach
+            ghosts.points = _points(np.stack([own[:, :-1], own[:, 1:]], axis=2).reshape(-1, 3))
+            markers.append(ghosts)
+        if family.is_curve and len(family) > 1:
+            way = robot.skeleton(family.positions)
+            most = int(np.argmax(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0)))
+            points = np.concatenate([way[:, most], way[:1, most]]) if family.is_closed else way[:, most]
+            curve = _marker(robot, "self_motions", number, Marker.LINE_STRIP, family_colour(number), stamp)
+            curve.scale.x = CURVE * robot.reach
+            curve.points = _points(points)
+            markers.append(curve)
+    if solutions.chosen is not None:
+        markers += _arm(robot, shapes, solutions.chosen, family_colour(solutions.numbers[solutions.family]), stamp)
+    return MarkerArray(markers=markers)
+
+
+def shapes_to_show(robot: Robot) -> list[BodyShape]:
+    """Collision shapes of the robot; names of meshes that are relative to its description become those of files.
+
+    Raises
+    ------
+    RobotError
+        If a shape is malformed; `MeshError` if a file is not there.
+    """
+    shown = []
+    for placed in body_shapes(robot, link_shapes(robot.urdf)):
+        shape = placed.shape
+        if isinstance(shape, MeshReference) and "://" not in shape.filename:
+            shape = replace(shape, filename=find_mesh(shape.filename, robot.folder).absolute().as_uri())
+        shown.append(replace(placed, shape=shape))
+    return shown
+
+
+def chosen_message(robot: Robot, solutions: Solutions, stamp: Any) -> JointState:
+    """The chosen solution [rad] or [m]; without any no joint."""
+    message = JointState()
+    message.header.stamp, message.header.frame_id = stamp, robot.base_link
+    if solutions.chosen is not None:
+        message.name, message.position = list(robot.joint_names), array("d", solutions.chosen.tolist())
+    return message
+
+
+def _arm(robot: Robot, shapes: list[BodyShape], q: np.ndarray, colour: str, stamp: Any) -> list[Marker]:
+    poses = body_poses(robot, q)[0]
+    markers: list[Marker] = []
+    for placed in shapes:
+        pose, shape = poses[placed.body] @ placed.pose, placed.shape
+        for kind, along, scale in _parts(shape):
+            marker = _marker(robot, "chosen", len(markers), kind, colour, stamp)
+            own = pose.copy()
+            own[:3, 3] += along * pose[:3, 2]
+            marker.pose = pose_message(own)
+            marker.scale.x, marker.scale.y, marker.scale.z = scale
+            if isinstance(shape, MeshReference):
+                marker.mesh_resource = shape.filename
+            markers.append(marker)
+    if not markers:
+        line = _marker(robot, "chosen", 0, Marker.LINE_STRIP, colour, stamp)
+        line.scale.x = BARE * robot.reach
+        line.points = _points(robot.skeleton(q))
+        markers.append(line)
+    return markers
+
+
+def _parts(shape: Any) -> list[tuple[int, float, tuple[float, float, float]]]:
+    """Kind of marker, way along the shape's z axis [m] and size of what a shape is made of."""
+    if isinstance(shape, MeshReference):
+        x, y, z = (float(value) for value in np.asarray(shape.scale))
+        return [(Marker.MESH_RESOURCE, 0.0, (x, y, z))]
+    if isinstance(shape, Box):
+        x, y, z = (float(value) for value in np.asarray(shape.size))
+        return [(Marker.CUBE, 0.0, (x, y, z))]
+    width = 2.0 * shape.radius
+    if isinstance(shape, Sphere):
+        return [(Marker.SPHERE, 0.0, (width, width, width))]
+    parts = [(Marker.CYLINDER, 0.0, (width, width, float(shape.length)))]
+    assert isinstance(shape, (Capsule, Cylinder))
+    if isinstance(shape, Capsule):
+        parts += [(Marker.SPHERE, end * shape.length, (width, width, width)) for end in (-0.5, 0.5)]
+    return parts
+
+
+def _marker(
+    robot: Robot, namespace: str, number: int, kind: int, colour: str, stamp: Any, opacity: float = 1.0
+) -> Marker:
+    red, green, blue = rgb(colour)
+    marker = Marker(ns=namespace, id=number, type=kind, action=Marker.ADD)
+    marker.header.stamp, marker.header.frame_id = stamp, robot.base_link
+    marker.pose.orientation.w = 1.0
+    marker.color = ColorRGBA(r=red, g=green, b=blue, a=opacity)
+    return marker
+
+
+def _points(rows: np.ndarray) -> list[Point]:
+    return [Point(x=x, y=y, z=z) for x, y, z in rows.tolist()]

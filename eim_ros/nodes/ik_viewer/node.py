@@ -1,0 +1,133 @@
+"""`IkViewer`: all solutions of a target that is dragged in RViz, as markers.
+
+Topics ~/solutions (MarkerArray) and ~/chosen (JointState); the target is the interactive marker ~/target, or comes on
+~/set_target (PoseStamped). The newest target is solved, at most `rate` times per second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from sensor_msgs.msg import JointState
+from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray
+
+from eim_ros.errors import PoseError
+from eim_ros.ik import Sampler
+from eim_ros.kinematics.body_shapes import BodyShape
+from eim_ros.nodes.common.callbacks import guarded
+from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
+from eim_ros.nodes.common.managed_node import ManagedNode
+from eim_ros.nodes.common.periodic_work import PeriodicWork
+from eim_ros.nodes.common.pose_messages import transform_of
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.robot_source import check_description, load_robot
+from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
+from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
+from eim_ros.nodes.ik_viewer.target_marker import TargetMarker
+from eim_ros.viewer.solutions import LiveSolutions, first_pose
+
+__all__ = ["IkViewer"]
+
+
+class IkViewer(ManagedNode[IkViewerSettings]):
+    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+
+    def __init__(self) -> None:
+        super().__init__("ik_viewer", IkViewerSettings, "showing solutions", takes_long=True)
+        self._live: LiveSolutions | None = None
+        self._shapes: list[BodyShape] = []
+        self._target = np.eye(4)
+        self._is_wanted, self._n_solved, self._told = False, 0, ""
+        self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
+        self._marker = TargetMarker(self, "~/target", self.settings.target_size, self._drag)
+        self._solutions = self.create_publisher(MarkerArray, "~/solutions", LATCHED_QOS)
+        self._chosen = self.create_publisher(JointState, "~/chosen", LATCHED_QOS)
+        self.create_subscription(PoseStamped, "~/set_target", guarded(self, self._set_target), 10)
+        self._solving = PeriodicWork(self, {self._solve: 1.0 / self.settings.rate})
+
+    def configure(self) -> None:
+        """Load robot and model."""
+        settings, description = self.settings, urdf_text(self.settings, self._description)
+        if settings.model:
+            check_description(description)
+            links = settings.base_link or None, settings.tip_link or None
+            sampler = Sampler.load(settings.model, settings.robot or description or None, *links)
+        else:
+            sampler = Sampler.of(load_robot(settings, description))
+        robot = sampler.robot
+        self._shapes = shapes_to_show(robot)
+        self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.random_seed)
+        self._target = first_pose(robot)
+        for name, value, told in (
+            ("chain.base_link", robot.base_link, "Link in whose frame the target is given: RViz's fixed frame."),
+            ("chain.tip_link", robot.tip_link, "Link that reaches the target."),
+            ("chain.joint_names", list(robot.joint_names), "Joints from base to tip."),
+        ):
+            self._node_settings.tell(name, value, told)
+        self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
+
+    def activate(self) -> None:
+        """Show the target and its solutions."""
+        assert self._live is not None
+        self._marker.show(self._target, self._live.robot.base_link, self.settings.position_only)
+        self._is_wanted = True
+        self._solving.start()
+
+    def deactivate(self) -> None:
+        """Leave the solutions as they are, and the target out of reach of the mouse."""
+        self._solving.stop()
+        self._marker.hide()
+
+    def cleanup(self) -> None:
+        """Forget the robot."""
+        self._live, self._shapes = None, []
+
+    def end(self, timeout: float) -> bool:
+        """Nobody waits for a robot any longer."""
+        if self._description is not None:
+            self._description.close()
+        return True
+
+    def facts(self) -> dict[str, str]:
+        """Robot, and what was solved."""
+        return {
+            "robot": self._live.robot.name if self._live is not None else "not loaded",
+            "targets solved": str(self._n_solved),
+            "last": self._told,
+        }
+
+    # Targets
+
+    def _drag(self, message: InteractiveMarkerFeedback) -> None:
+        self._take(message.header.frame_id, message.pose)
+
+    def _set_target(self, message: PoseStamped) -> None:
+        self._take(message.header.frame_id, message.pose)
+
+    def _take(self, frame: str, pose: Any) -> None:
+        self.check_active()
+        assert self._live is not None
+        base = self._live.robot.base_link
+        if frame.lstrip("/") not in ("", base):
+            raise PoseError(f"a target must be in the frame {base!r}, got one in {frame!r}", frame)
+        self._target = transform_of(pose)
+        self._marker.move(self._target)
+        self._is_wanted = True
+
+    def _solve(self) -> None:
+        """What is new since the last time: the target, or how many solutions are to be shown."""
+        live, settings = self._live, self.settings
+        assert live is not None
+        wanted = settings.n_solutions, settings.position_only
+        if not self._is_wanted and (live.n, live.position_only) == wanted:
+            return
+        if live.position_only != settings.position_only:
+            self._marker.show(self._target, live.robot.base_link, settings.position_only)
+        self._is_wanted, (live.n, live.position_only) = False, wanted
+        solutions = live.solve(self._target)
+        stamp = self.get_clock().now().to_msg()
+        self._solutions.publish(solutions_message(live.robot, self._shapes, solutions, stamp))
+        self._chosen.publish(chosen_message(live.robot, solutions, stamp))
+        self._n_solved, self._told = self._n_solved + 1, solutions.message

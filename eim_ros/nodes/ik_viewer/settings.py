@@ -1,0 +1,27 @@
+"""Parameters of the node `ik_viewer`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.nodes.common.robot_source import RobotSettings
+from eim_ros.settings import option
+
+__all__ = ["IkViewerSettings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class IkViewerSettings(RobotSettings, ManagedSettings):
+    """What `ik_viewer` can be told."""
+
+    model: str = option(
+        "",
+        "Model file (.safetensors) made by 'eim train', or the name of a shipped one, whose samples are shown; empty: "
+        "all solutions of the robot.",
+    )
+    n_solutions: int = option(50, "Solutions to show.", minimum=1, maximum=1000, read_only=False)
+    position_only: bool = option(False, "Any orientation of the target will do.", read_only=False)
+    random_seed: int = option(0, "Of the solutions, the same for every target.", minimum=0)
+    rate: float = option(30.0, "Most targets solved per second.", unit="Hz", minimum=0.1, maximum=1000.0)
+    target_size: float = option(0.25, "Of the arrows of the target.", unit="m", minimum=0.001, maximum=100.0)

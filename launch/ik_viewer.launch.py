@@ -1,0 +1,26 @@
+"""Start `ik_viewer`: all solutions of a target that is dragged in RViz, where config/ik_viewer.rviz shows them.
+
+    ros2 launch eim_ros ik_viewer.launch.py robot:=/path/arm.urdf
+    ros2 launch eim_ros ik_viewer.launch.py model:=panda_pose
+    ros2 launch eim_ros ik_viewer.launch.py robot_description_topic:=robot_description
+
+Arguments that are left empty do not override the parameter file.
+"""
+
+from launch import LaunchDescription
+
+from eim_ros.nodes.launching.description import description
+from eim_ros.nodes.launching.launched_node import LaunchedNode
+
+TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link")}
+
+
+def generate_launch_description() -> LaunchDescription:
+    return description(
+        [LaunchedNode("ik_viewer", TEXTS, takes_robot_topic=True)],
+        model=("", "Model, by file or name, whose samples are shown; empty: all solutions."),
+        robot=("", "Shipped robot's name or path of a URDF."),
+        robot_description_topic=("", "Topic that the robot is taken from; empty: none."),
+        base_link=("", "Link in whose frame the target is given."),
+        tip_link=("", "Link that reaches the target."),
+    )
