@@ -79,11 +79,12 @@ class SampleRequest:
     timeout : float
         [s].
     explore : float, optional
-        How much all solutions matter, and not those alone that the model prefers, 0 to 1: the share of the answer that
-        may come from continuation along the self-motion, and how much the weights of the experts are tempered, see
-        `Search`. 1: where solutions are curves, these are traced from end to end, and the answer is spread over them
-        evenly, whatever the model prefers. Default: 1 for 16 and more samples without a model, or of one that prefers
-        none, where solutions are curves; 0.85 for other whole poses of at most 7 joints, else 0.
+        How much all solutions matter, and not those alone that the model prefers, 0 to 1: how much the weights of the
+        experts are tempered, and where solutions are curves the share of the answer that may come from continuation
+        along them, see `Search`. 1: curves are traced from end to end, and the answer is spread over them evenly,
+        whatever the model prefers. Where more is free up to five times as many solutions are found, by this share, of
+        which those are chosen that are farthest from each other. Default: 1 for 16 and more samples without a model, or
+        of one that prefers none, where solutions are curves; 0.85 for others without a model; else 0.
     constraints : Constraints
         Tolerances per axis, narrower limits, fixed joints, no collision.
     posture : Posture, or mapping of str to float, optional

@@ -33,7 +33,7 @@ from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import MOST_SAMPLES, SampleOptions, SampleRequest
 from eim_ros.ik.samples import Samples
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
-from eim_ros.ik.selection import distinct_rows
+from eim_ros.ik.selection import distinct_rows, farthest_rows
 from eim_ros.ik.traced_solutions import TracedSolutions, is_curve, nearby
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
@@ -49,6 +49,8 @@ __all__ = ["Sampler", "check_sampler"]
 FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
+SPREAD_FROM = 4.0  # more solutions for each wanted at explore = 1, from which those that are spread out are chosen
+MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
 MOST_TOOLS = 16  # that are kept; one more costs reading the description again
 
@@ -296,7 +298,16 @@ class Sampler:
         search = Search(goal, conditional, seed, bool(wanted.distinct), wanted.reference, share)
         if is_hopeless:
             search.patience = OUT_OF_REACH_SEEDS
-        return search.run(wanted.n, deadline)
+        is_surface = goal.redundancy > 1 or goal.constraints.tolerances is not None
+        has_wish = wanted.reference is not None or wanted.preference is not None
+        if not (share and is_surface and wanted.n <= MOST_SPREAD) or has_wish:
+            return search.run(wanted.n, deadline)
+        search.distinct = False  # near-duplicates are not far from each other
+        pool, is_late = search.run(int(wanted.n * (1.0 + SPREAD_FROM * share)), deadline)
+        pool = pool.pick(farthest_rows(self.robot, pool.positions, wanted.n))
+        if wanted.distinct:
+            pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
+        return pool, is_late and len(pool) < wanted.n
 
     def _traces(self, wanted: SampleRequest, ranking: Ranking) -> bool:
         """Whether a request, whose solutions are curves, asks for all of them, or for the nearest one."""
@@ -338,7 +349,8 @@ class Sampler:
         if explore is not None:
             return float(explore)
         curves = not position_only and self.robot.dof <= POSE_DIMENSIONS + 1
-        return EXPLORE if not self.prefers and curves and n >= FEWEST_TO_EXPLORE else 0.0
+        is_even = self.n_experts == 0 or (curves and not self.prefers)
+        return EXPLORE if is_even and n >= FEWEST_TO_EXPLORE else 0.0
 
 
 def check_sampler(sampler: Sampler) -> None:

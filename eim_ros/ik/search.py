@@ -44,10 +44,10 @@ class Search:
     A round takes seeds from the mixture, refines them and keeps what is valid. Where little of a round is new, half of
     the next seeds are uniform, so that no pose is lost that uniform restarts would solve.
 
-    With `explore` > 0 about that share of the configurations (half of it of those beyond the first MANY) comes from
-    continuation along the self-motion, which begins at what was found first. Seeds are then stratified over the
-    experts, their weights tempered to weight^(1 - explore / 2), and some seeds are uniform in any case, that no family
-    of solutions is missed.
+    With `explore` > 0 seeds are stratified over the experts, their weights tempered to weight^(1 - explore / 2), and
+    some seeds are uniform in any case, that no family of solutions is missed. Where solutions are curves about that
+    share of the configurations (half of it of those beyond the first MANY) comes from continuation along them, which
+    begins at what was found first. On surfaces and beyond, a restart costs less than continuation does.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Search:
         n_roots = max(n - n_continued, min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
         least_uniform = EXPLORING_UNIFORM * self.explore if len(self.conditional.log_weights) else 1.0
         yields, uniform_share, fruitless, n_rounds = FIRST_YIELD, least_uniform, 0, 0
-        can_continue = n_roots < n and goal.constraints.tolerances is None and goal.redundancy > 0
+        can_continue = n_roots < n and goal.constraints.tolerances is None and goal.redundancy == 1
         nothing = np.empty((0, dof))
         while len(found) < n and fruitless < patience:
             if n_rounds and time.perf_counter() >= deadline:

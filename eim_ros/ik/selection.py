@@ -8,7 +8,7 @@ import numpy.typing as npt
 from eim_ros import solver
 from eim_ros.kinematics import Robot
 
-__all__ = ["distance_to", "distinct_rows", "is_within", "nearest", "on_torus"]
+__all__ = ["distance_to", "distinct_rows", "farthest_rows", "is_within", "nearest", "on_torus"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -26,6 +26,15 @@ def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.
     Two are near-duplicates if no joint differs by more than the tolerance [rad or m].
     """
     return solver.distinct_rows(robot.bounds, positions, tolerance)
+
+
+def farthest_rows(robot: Robot, positions: FloatArray, n: int) -> npt.NDArray[np.int64]:
+    """Indices of n configurations (n_all, dof) that are spread over all, in Euclidean distance, the first among them.
+
+    Each is the one farthest from those before it, so that however many are taken, holes are at most twice as large as
+    with the best choice (Gonzalez 1985). Fewer where the others are the same as these.
+    """
+    return solver.farthest_rows(robot.bounds, positions, n)
 
 
 def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,6 +1,7 @@
 // The solver as a Python module: arrays are checked here, once, and the interpreter's lock is let go while it works.
 #include "arrays.hpp"
 #include "closed_form_binding.hpp"
+#include "farthest_rows.hpp"
 #include "instruction_set.hpp"
 #include "many_binding.hpp"
 #include "mixture_binding.hpp"
@@ -195,6 +196,15 @@ py::array_t<Index> distinct_rows(const Doubles& bounds, const Doubles& rows, dou
     return copy_of(kept, {Index(kept.size())});
 }
 
+// Indices of rows that are spread over all of them.
+py::array_t<Index> farthest_of(const Doubles& bounds, const Doubles& rows, Index n) {
+    const Bounds<double> joints = make_bounds(bounds);
+    expect_shape(rows, "rows", {kAny, bounds.shape(1)});
+    const std::vector<Index> chosen =
+        farthest_rows(joints, {int(bounds.shape(1)), {rows.data(), rows.data() + rows.size()}}, n);
+    return copy_of(chosen, {Index(chosen.size())});
+}
+
 // One round with experts given a pose: see `Search`.
 void run_round(const Chain& chain, const Task& task, const Round& round, const py::tuple& conditional,
                const Doubles& given, const Bools& continuous, Found& found) {
@@ -230,6 +240,7 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     module.def("runs_here", runs_here);
     module.def("first_not_rigid", first_not_rigid);
     module.def("distinct_rows", distinct_rows);
+    module.def("farthest_rows", farthest_of);
     bind_mixture(module);
     bind_closed_forms(module);
     bind_many(module);

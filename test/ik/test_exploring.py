@@ -9,7 +9,7 @@ import pytest
 from kinematics.robots import robot_and_oracle
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik import ErrorCode, IKModel, Sampler
+from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
 from eim_ros.ik.training.metrics import exact_solutions
@@ -145,3 +145,29 @@ def test_without_time_many_samples_are_not_continued_for(n: int) -> None:
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert len(answer) <= MOST_CONTINUED + MOST_SEEDS_PER_ROUND
     assert answer.valid.all()
+
+
+def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
+    """A position of the iiwa leaves four dimensions free, a pose with a free axis two."""
+    robot, oracle = robot_and_oracle("iiwa14")
+    sampler = Sampler.of(robot)
+    pose = poses_of(sampler, 1, 11)[0]
+    about_z = Constraints(tolerances=[0.0, 0.0, 0.0, 0.0, 0.0, np.inf])
+    for constraints, smaller in ((None, 0.95), (about_z, 0.8)):
+        options = {"position_only": constraints is None, "constraints": constraints}
+        all_ = sampler.sample(pose, 4000, 1, explore=0.0, **options).positions
+        holes = []
+        for explore in (None, 0.0):
+            answer = sampler.sample(pose, 60, 2, explore=explore, **options)
+            assert answer.valid.all() and len(answer) == 60
+            assert all(np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) < 2e-6 for q in answer.positions)
+            holes.append(np.min([np.linalg.norm(all_ - q, axis=1) for q in answer.positions], axis=0).max())
+        assert holes[0] < smaller * holes[1]
+
+
+def test_a_seed_or_a_posture_is_no_occasion_to_spread() -> None:
+    sampler = Sampler.of("iiwa14")
+    pose, home = poses_of(sampler, 1, 12)[0], np.zeros(7)
+    near = sampler.sample(pose, 60, 2, near=home, position_only=True)
+    plain = sampler.sample(pose, 60, 2, near=home, position_only=True, explore=0.0)
+    np.testing.assert_array_equal(near.positions[0], plain.positions[0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik.selection import distance_to, distinct_rows
+from eim_ros.ik.selection import distance_to, distinct_rows, farthest_rows
 from eim_ros.kinematics import Robot
 
 
@@ -35,6 +35,24 @@ def test_distinct_rows_are_those_of_brute_force(name: str, tolerance: float) -> 
     copies = spread[rng.integers(60, size=120)] + rng.uniform(-1.2, 1.2, (120, robot.dof)) * tolerance
     positions = rng.permutation(np.concatenate([spread, copies]))
     assert distinct_rows(robot, positions, tolerance).tolist() == kept_by_brute_force(robot, positions, tolerance)
+
+
+@pytest.mark.parametrize("n_rows", [1, 15, 16, 50])
+@pytest.mark.parametrize("name", ["gantry", "continuous", "all_types"])
+def test_each_is_the_farthest_from_those_before(name: str, n_rows: int) -> None:
+    robot, rng = arm_of(name), np.random.default_rng(n_rows)
+    rows = rng.uniform(-3.0, 3.0, (n_rows, robot.dof))
+    away = np.array([[np.linalg.norm(joint_distance(robot, a, b)) for b in rows] for a in rows])
+    chosen = [0]
+    while len(chosen) < min(20, n_rows):
+        chosen.append(int(np.argmax(away[chosen].min(axis=0))))
+    assert farthest_rows(robot, rows, 20).tolist() == chosen
+
+
+def test_what_is_the_same_is_not_chosen_twice() -> None:
+    rows = np.array([[0.5, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    assert farthest_rows(arm_of("gantry"), rows, 3).tolist() == [0, 2]
+    assert farthest_rows(arm_of("gantry"), rows[:0], 3).tolist() == []
 
 
 def test_chain_of_near_duplicates_keeps_every_second() -> None:

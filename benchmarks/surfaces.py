@@ -1,0 +1,120 @@
+"""Arms with more than one free direction: how well a number of solutions covers all of them, beside uniform seeds.
+
+    python benchmarks/surfaces.py [--poses 20] [--output benchmarks/results/surfaces.txt]
+
+Eight joints (an iiwa 14 on a turning joint), two sliding joints below an iiwa 14, and positions of the iiwa 14. All
+solutions of a pose: 100000 uniform seeds refined. Covered is the share of them within .3 and .6 rad (or m) of an
+answer, in Euclidean distance; the hole is the largest such distance. Rows: the default call without a model; restarts
+alone, as many answers (`explore=0`); and `Robot.refine` of as many uniform seeds as the default call's CPU time allows,
+whose solutions, all of them, are many more than were wanted. CPU times of one thread, means over the poses.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from _machine import load_average, processor, versions
+from scipy.spatial import cKDTree
+
+from eim_ros.ik import Sampler
+from eim_ros.kinematics import Robot, share_path
+
+N_TRUE, N_TIMED = 100_000, 2000  # seeds
+NEAR = (0.3, 0.6)  # [rad, m]
+TURNING = """<link name="root"/><joint name="turn" type="revolute"><parent link="root"/><child link="{base}"/>
+<origin xyz="0 0 0.2" rpy="0.7 0 0"/><axis xyz="0 0 1"/><limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>
+</joint>"""
+SLIDING = """<link name="root"/><link name="sledge"/>
+<joint name="along_x" type="prismatic"><parent link="root"/><child link="sledge"/><axis xyz="1 0 0"/>
+<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>
+<joint name="along_y" type="prismatic"><parent link="sledge"/><child link="{base}"/><axis xyz="0 1 0"/>
+<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>"""
+
+
+def on(below: str) -> Robot:
+    """An iiwa 14 on other joints."""
+    text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot.load("iiwa14")
+    return Robot.from_urdf(
+        text.replace("</robot>", below.format(base=arm.base_link) + "</robot>"), "root", arm.tip_link
+    )
+
+
+def timed(solve: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
+    began = time.process_time()
+    rows = solve()
+    return rows, time.process_time() - began
+
+
+def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int) -> dict[str, np.ndarray]:
+    """Of each way: solutions, milliseconds, shares covered, hole."""
+    rng, sampler = np.random.default_rng(seed), Sampler.of(robot)
+    figures: dict[str, list[list[float]]] = {}
+
+    def refined(n_seeds: int, pose: np.ndarray) -> np.ndarray:
+        found = robot.refine(robot.sample_configurations(n_seeds, rng), pose, position_only=position_only)
+        return found.positions[found.converged]
+
+    def sampled(pose: np.ndarray, explore: float | None) -> np.ndarray:
+        answer = sampler.sample(pose, n, int(rng.integers(2**31)), position_only=position_only, explore=explore)
+        return answer.positions[answer.valid]
+
+    for pose in robot.forward(robot.sample_configurations(n_poses, rng)):
+        truth = refined(N_TRUE, pose)
+        sampled(pose, None), refined(N_TIMED, pose)  # to warm up
+        default, seconds = timed(lambda pose=pose: sampled(pose, None))
+        _, of_seeds = timed(lambda pose=pose: refined(N_TIMED, pose))
+        n_seeds = max(1, int(N_TIMED * seconds / of_seeds))
+        ways = {
+            "default call": (default, seconds),
+            "explore=0": timed(lambda pose=pose: sampled(pose, 0.0)),
+            "Robot.refine, equal time": timed(lambda pose=pose, n_seeds=n_seeds: refined(n_seeds, pose)),
+        }
+        for name, (rows, taken) in ways.items():
+            away = cKDTree(rows).query(truth)[0] if len(rows) else np.full(len(truth), np.inf)
+            figures.setdefault(name, []).append(
+                [len(rows), 1e3 * taken, *(100.0 * np.mean(away <= near) for near in NEAR), away.max()]
+            )
+    return {name: np.mean(rows, axis=0) for name, rows in figures.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--poses", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="also write the table there")
+    args = parser.parse_args()
+    lines = [
+        f"arms with more than one free direction, {args.poses} poses each, seed {args.seed}, CPU time of one thread",
+        f"{processor()}, load {load_average()}; Python {platform.python_version()}; {versions(('numpy', 'scipy'))}",
+        "",
+        f"{'arm':<24}{'wanted':>7}  {'way':<26}{'solutions':>10}{'ms':>8}{'within .3':>11}{'within .6':>11}{'hole':>7}",
+    ]
+    cases = {
+        "8 joints": (on(TURNING), False),
+        "2 sliding + 7 joints": (on(SLIDING), False),
+        "iiwa 14, positions": (Robot.load("iiwa14"), True),
+    }
+    for name, (robot, position_only) in cases.items():
+        for n in (100, 1000):
+            for way, (n_found, ms, *shares, hole) in measured(robot, position_only, n, args.poses, args.seed).items():
+                covered = "".join(f"{share:9.1f} %" for share in shares)
+                lines.append(f"{name:<24}{n:>7}  {way:<26}{n_found:>10.0f}{ms:>8.2f}{covered}{hole:>7.2f}")
+                print(lines[-1], flush=True)
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    if args.output:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+// A few of many configurations that are spread over all of them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "task.hpp"
+
+namespace eim {
+
+// At most n rows, the first and then always the one farthest from all before it, on the circle where a joint is
+// continuous; fewer where the others are the same as these.
+//
+// No choice of as many leaves a hole of less than half the size (Gonzalez 1985, "Clustering to minimize the maximum
+// intercluster distance").
+inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n) {
+    constexpr Index kWide = 16;  // compared side by side
+    const Index n_rows = rows.size(), n_padded = (n_rows + kWide - 1) / kWide * kWide;
+    const int n_joints = rows.n_joints;
+    std::vector<float> values(n_joints * n_padded), squares(n_padded), nearest(n_padded);  // values joint by joint
+    std::fill_n(nearest.begin(), n_rows, std::numeric_limits<float>::infinity());
+    for (Index i = 0; i < n_rows; ++i) {
+        for (int j = 0; j < n_joints; ++j) values[j * n_padded + i] = float(rows.row(i)[j]);
+    }
+    std::vector<Index> chosen;
+    Index next = 0;
+    while (Index(chosen.size()) < std::min(n, n_rows)) {
+        chosen.push_back(next);
+        std::fill(squares.begin(), squares.end(), 0.0f);
+        for (int j = 0; j < n_joints; ++j) {
+            const float *of = &values[j * n_padded], at = of[next];
+            const float turn = bounds.wraps[j] ? float(kTwoPi) : 0.0f;
+            const float turns = bounds.wraps[j] ? float(1.0 / kTwoPi) : 0.0f;
+            for (Index i = 0; i < n_padded; ++i) {
+                const float difference = of[i] - at, away = difference - turn * std::nearbyint(difference * turns);
+                squares[i] += away * away;
+            }
+        }
+        float farthest[kWide] = {};
+        for (Index i = 0; i < n_padded; i += kWide) {
+            for (Index k = 0; k < kWide; ++k) {
+                nearest[i + k] = squares[i + k] < nearest[i + k] ? squares[i + k] : nearest[i + k];
+                farthest[k] = farthest[k] < nearest[i + k] ? nearest[i + k] : farthest[k];
+            }
+        }
+        const float most = *std::max_element(farthest, farthest + kWide);
+        if (!(most > 0.0f)) break;
+        next = std::find(nearest.begin(), nearest.end(), most) - nearest.begin();
+    }
+    return chosen;
+}
+
+}  // namespace eim
