@@ -24,8 +24,8 @@ from eim_ros.ik import IKModel, Sampler
 from eim_ros.kinematics import Robot, quaternion_from_matrix
 
 __all__ = [
-    "OURS", "PEERS", "Case", "Solver", "Unsupported", "pinocchio_loop", "roboticstoolbox", "self_motion_charts",
-    "ssik_artifact", "trac_ik", "uniform_seeds",
+    "OURS", "PEERS", "Case", "Solver", "Unsupported", "eaik_solutions", "eaik_solver", "frankik_solutions",
+    "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_artifact", "trac_ik", "uniform_seeds",
 ]  # fmt: skip
 
 OURS = "eim_ros"  # begins the names of our solvers
@@ -63,12 +63,21 @@ class Case:
             raise Unsupported("takes whole poses only")
 
 
+def default_call(case: Case, rng: np.random.Generator) -> Solver:
+    """What a user types first: one configuration of the robot's sampler, without a model."""
+    return _sampled(case, Sampler.of(case.robot), rng)
+
+
 def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
-    """The public call of `Sampler`, one configuration in no order."""
+    """The same call of a sampler with a model."""
     if case.model is None:
         raise Unsupported("no model of this robot")
     sampler = Sampler(case.model)
     sampler.prepare()
+    return _sampled(case, sampler, rng)
+
+
+def _sampled(case: Case, sampler: Sampler, rng: np.random.Generator) -> Solver:
     position, orientation = case.tolerances
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
@@ -76,7 +85,7 @@ def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
 
         def attempt() -> np.ndarray | None:
             answer = sampler.sample(
-                pose, 1, seed, order="none", position_only=case.position_only,
+                pose, 1, seed, position_only=case.position_only,
                 position_tolerance=position, orientation_tolerance=orientation,
             )  # fmt: skip
             return answer.positions[0] if answer.valid[0] else None
@@ -87,8 +96,7 @@ def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def uniform_seeds(case: Case, rng: np.random.Generator) -> Solver:
-    """Our refiner from uniform random seeds."""
-    pass
+    """Our refiner from uniform random seeds, `Robot.solve`."""
     position, orientation = case.tolerances
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
@@ -146,6 +154,95 @@ def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.
         return case.wrapped(np.concatenate(pieces)) if pieces else np.empty((0, case.robot.dof))
 
     return solve
+
+
+def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """EAIK: solutions (n, 6) of a pose, and whether they are marked as least squares; None without a decomposition."""
+    from eaik.IK_HP import HPRobot
+
+    home, origins = robot.forward(np.zeros(6)), robot.skeleton(np.zeros(6))[1:7]
+    offsets = np.vstack([origins[0], np.diff(origins, axis=0), home[:3, 3] - origins[5]])
+    arm = HPRobot(robot.jacobian(np.zeros(6))[3:].T.copy(), offsets)
+    if not arm.hasKnownDecomposition():
+        return None
+
+    def solve(pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        wanted = pose.copy()
+        wanted[:3, :3] = pose[:3, :3] @ home[:3, :3].T
+        found = arm.IK(wanted)
+        return np.reshape(found.Q, (-1, 6)), np.asarray(found.is_LS, dtype=bool)
+
+    return solve
+
+
+def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
+    """Those of one call that are exact and within limits, one winding of each."""
+    case.whole_poses_only()
+    if case.robot.dof != 6:
+        raise Unsupported("six joints only, or one of seven held")
+    solve = eaik_solver(case.robot)
+    if solve is None:
+        raise Unsupported("knows no decomposition of this arm")
+
+    def solutions(pose: np.ndarray) -> np.ndarray:
+        found, is_least_squares = solve(pose)
+        return case.wrapped(found[~is_least_squares])
+
+    return solutions
+
+
+def eaik(case: Case, rng: np.random.Generator) -> Solver:
+    """Closed form; the first of its solutions."""
+    solve = eaik_solutions(case)
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        def attempt() -> np.ndarray | None:
+            solutions = solve(pose)
+            return solutions[0] if len(solutions) else None
+
+        return attempt
+
+    return prepare
+
+
+def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
+    """From a pose of the URDF's tip to that of the flange, which frankik solves for; its `fk` is of the hand's tip."""
+    case.whole_poses_only()
+    if case.robot.name != "panda":
+        raise Unsupported("the Franka arms only")
+    import frankik as package
+
+    q = case.robot.sample_configurations(1, np.random.default_rng(0))[0]
+    half = np.sqrt(0.5)
+    hand = np.array([[half, half, 0, 0], [-half, half, 0, 0], [0, 0, 1, 0.1034], [0, 0, 0, 1]])
+    offset = np.linalg.inv(case.robot.forward(q)) @ package.fk(q) @ np.linalg.inv(hand)
+    return lambda pose: pose @ offset
+
+
+def frankik(case: Case, rng: np.random.Generator) -> Solver:
+    """Closed form with joint 7 sampled; the nearest to a random seed."""
+    to_frame = frankik_pose(case)
+    from frankik import FrankaKinematics, RobotType
+
+    arm = FrankaKinematics(RobotType.PANDA)
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        wanted, seed = to_frame(pose), case.seed(rng)
+        return lambda: arm.inverse(wanted, q0=seed)
+
+    return prepare
+
+
+def frankik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
+    """All of one call at its default values of joint 7."""
+    to_frame = frankik_pose(case)
+    from frankik import ik_sample_q7
+
+    def solutions(pose: np.ndarray) -> np.ndarray:
+        rows = np.array(ik_sample_q7(to_frame(pose), full_ik=True)).reshape(-1, 7)
+        return rows[np.isfinite(rows).all(axis=1)]
+
+    return solutions
 
 
 def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
@@ -319,9 +416,12 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
 
 
 PEERS: dict[str, Callable[[Case, np.random.Generator], Solver]] = {
-    f"{OURS}, learned sampler": learned_sampler,
-    f"{OURS}, uniform seeds": uniform_seeds,
+    f"{OURS}, default call": default_call,
+    f"{OURS}, with a model": learned_sampler,
+    f"{OURS}, Robot.solve": uniform_seeds,
     "ssik": ssik,
+    "EAIK": eaik,
+    "frankik": frankik,
     "roboticstoolbox, C++ LM (chan)": roboticstoolbox,
     "optik": optik,
     "TRAC-IK (pytracik, 100 ms)": trac_ik,

@@ -17,7 +17,7 @@ from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOU
 __all__ = ["draw"]
 
 MARKERS = "s^vDPXh"  # of the other peers
-GROUPS = (f"{OURS}, learned", f"{OURS}, uniform", "ssik", f"{OURS}, exploring")
+GROUPS = (f"{OURS}, default", f"{OURS}, Robot", "ssik", f"{OURS}, with a model", f"{OURS}, all")
 COLOURS = dict(zip(GROUPS, GROUP_COLOURS, strict=False))
 
 
@@ -88,6 +88,8 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
 
 def _way(name: str) -> str:
     """What is one curve: ours by budgets, each peer for itself."""
+    if name.endswith("whole"):
+        return name
     return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name
 
 
@@ -95,12 +97,12 @@ def _marker(name: str) -> str:
     others = [peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR]
     if name in others:
         return MARKERS[others.index(name)]
-    return "*" if "charts" in name else "o"
+    return "*" if "charts" in name or "whole" in name else "o"
 
 
 def _draw_key(axes: Axes) -> None:
     axes.axis("off")
-    ours = [f"{OURS}, {way}" for way in ("learned sampler", "exploring", "uniform seeds")]
+    ours = [f"{OURS}, {way}" for way in ("default call", "with a model", "all, whole", "Robot.solve, .refine")]
     names = [*ours, "ssik, one call", "ssik, self-motion charts"]
     for name in [*names, *(peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR)]:
         axes.plot([], [], marker=_marker(name), markersize=6, color=_colour(name), label=name)

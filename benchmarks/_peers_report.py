@@ -36,9 +36,13 @@ class Singles:
 
 @dataclass
 class Many:
-    """Many solutions of each pose in one way: columns are seconds, solutions, families, coverage."""
+    """Many solutions of each pose in one way: columns are seconds, solutions, families, coverage.
+
+    `says` has for each whether they are said to be all, None where that is never said.
+    """
 
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)
+    says: list[bool | None] = field(default_factory=list)
     wrong: int = 0
     note: str = ""
 
@@ -47,6 +51,12 @@ class Many:
         """Median milliseconds and solutions, mean percentages of families and coverage."""
         columns = np.array(self.rows).T
         return 1e3 * float(np.median(columns[0])), float(np.median(columns[1])), *(100.0 * columns[2:].mean(axis=1))
+
+    @property
+    def said(self) -> str:
+        """Share of poses of which the solutions are said to be all."""
+        told = [each for each in self.says if each is not None]
+        return f"{100.0 * np.mean(told):.0f} %" if told else "-"
 
 
 def singles_table(found: dict[str, Singles]) -> list[str]:
@@ -64,14 +74,15 @@ def singles_table(found: dict[str, Singles]) -> list[str]:
 def many_table(found: dict[str, Many], n_families: list[int]) -> list[str]:
     lines = [
         f"  many solutions of {len(n_families)} poses with {min(n_families)} to {max(n_families)} families each",
-        f"  {'way':44}{'median ms':>11}{'solutions':>11}{'families %':>12}{'coverage %':>12}{'wrong':>7}",
+        f"  {'way':44}{'median ms':>11}{'solutions':>11}{'families %':>12}{'coverage %':>12}{'says so':>9}{'wrong':>7}",
     ]
     for name, result in found.items():
         if result.note:
             lines.append(f"  {name:44}{result.note}")
             continue
         milliseconds, n, share, coverage = result.summary
-        lines.append(f"  {name:44}{milliseconds:11.3f}{n:11.0f}{share:12.1f}{coverage:12.1f}{result.wrong:7d}")
+        figures = f"{milliseconds:11.3f}{n:11.0f}{share:12.1f}{coverage:12.1f}{result.said:>9}{result.wrong:7d}"
+        lines.append(f"  {name:44}{figures}")
     return lines
 
 
@@ -87,11 +98,12 @@ def readme_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, 
             wrong = f", {result.wrong} wrong" if result.wrong else ""
             cells.append(f"**{text}**" if name == best[robot] else text + wrong)
         lines.append(_row([name, *cells]))
-    lines += ["", _row(["many solutions: ms, families % / coverage %", *all_]), "|---" * (1 + len(all_)) + "|"]
+    lines += ["", _row(["many solutions: ms, families % / coverage %, says so", *all_]), "|---" * (1 + len(all_)) + "|"]
     for name in next(iter(all_.values())):
         results = [found[name] for found in all_.values()]
         cells = [
             "-" if r.note else f"{r.summary[0]:.3g}, {r.summary[2]:.0f} / {r.summary[3]:.0f}"
+            + (f", {r.said}" if r.said != "-" else "")
             + (f", {r.wrong} wrong" if r.wrong else "")
             for r in results
         ]  # fmt: skip

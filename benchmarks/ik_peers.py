@@ -12,8 +12,9 @@ experts by truncated EM on all solutions of poses, for planar arms 100 by infere
 
 Many solutions: solutions of 20 poses. All solutions of a pose: 20000 uniform seeds refined; families by single linkage
 at .35 rad of at least 10 members; coverage: share of each family within .3 rad of a solution returned, mean over
-families. Peers that return one solution are called 50 times from random seeds. Planar arms are left out: solutions of
-8 and 18 free dimensions have no families that samples could tell apart.
+families. Peers that return one solution are called 50 times from random seeds. "says so": share of poses of which the
+solver itself said that these are all families; a dash where it never does. Planar arms are left out: solutions of 8 and
+18 free dimensions have no families that samples could tell apart.
 """
 
 from __future__ import annotations
@@ -34,11 +35,21 @@ import numpy as np
 import pinocchio as pin
 import torch
 from _machine import processor, versions
-from _peers import OURS, PEERS, Case, Solver, Unsupported, self_motion_charts, ssik_artifact
+from _peers import (
+    OURS,
+    PEERS,
+    Case,
+    Solver,
+    Unsupported,
+    eaik_solutions,
+    frankik_solutions,
+    self_motion_charts,
+    ssik_artifact,
+)  # fmt: skip
 from _peers_picture import draw
 from _peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
 
-from eim_ros.ik import IKModel, KnownKinematicsConfig, Sampler, Training, collect
+from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Training, collect
 from eim_ros.ik.training.metrics import exact_solutions
 from eim_ros.inference import TruncatedEMConfig
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
@@ -51,7 +62,7 @@ ROUNDING = (1e-12, 2e-8)  # [m], [rad]: the logarithm near zero is exact to abou
 LIMIT_ROUNDING = 1e-5  # [rad]: TRAC-IK keeps its limits in single precision, charts of ssik end at them within 2e-6
 TURN, WARM_UP = 50, 10
 CALLS, BUDGETS, N_CHART = 50, (50, 200, 1000), 40
-PACKAGES = ("pin", "ssik", "roboticstoolbox-python", "optik-py", "pytracik", "mink", "mujoco")
+PACKAGES = ("pin", "ssik", "EAIK", "frankik", "roboticstoolbox-python", "optik-py", "pytracik", "mink", "mujoco")
 
 
 class Judge:
@@ -70,7 +81,8 @@ class Judge:
         return bool(close and case.robot.within_limits(q, LIMIT_ROUNDING)[0])
 
 
-Way = Callable[[np.ndarray], tuple[np.ndarray, float]]  # pose -> solutions (n, dof), seconds
+# pose -> solutions (n, dof), seconds, and whether they are said to be all, None from those that never say
+Way = Callable[[np.ndarray], tuple[np.ndarray, float, "bool | None"]]
 
 
 def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tuple[Callable | None, str]:
@@ -119,10 +131,10 @@ def singles(case: Case, poses: np.ndarray) -> dict[str, Singles]:
 
 
 def timed(solve: Callable[[np.ndarray], np.ndarray]) -> Way:
-    def way(pose: np.ndarray) -> tuple[np.ndarray, float]:
+    def way(pose: np.ndarray) -> tuple[np.ndarray, float, None]:
         began = time.process_time_ns()
         solutions = solve(pose)
-        return solutions, 1e-9 * (time.process_time_ns() - began)
+        return solutions, 1e-9 * (time.process_time_ns() - began), None
 
     return way
 
@@ -130,7 +142,7 @@ def timed(solve: Callable[[np.ndarray], np.ndarray]) -> Way:
 def repeated(solver: Solver, n_calls: int) -> Way:
     """A solver of one solution, called again and again; only the calls are timed."""
 
-    def way(pose: np.ndarray) -> tuple[np.ndarray, float]:
+    def way(pose: np.ndarray) -> tuple[np.ndarray, float, None]:
         solutions, nanoseconds = [], 0
         for _ in range(n_calls):
             attempt = solver(pose)
@@ -138,7 +150,22 @@ def repeated(solver: Solver, n_calls: int) -> Way:
             q = attempt()
             nanoseconds += time.process_time_ns() - began
             solutions += [] if q is None else [q]
-        return np.array(solutions), 1e-9 * nanoseconds
+        return np.array(solutions), 1e-9 * nanoseconds, None
+
+    return way
+
+
+def sampled(case: Case, sampler: Sampler, rng: np.random.Generator, n: int, **more: object) -> Way:
+    """The public call, with the tolerances of the case and nothing else but what is told here."""
+    options = {"position_tolerance": case.tolerances[0], "orientation_tolerance": case.tolerances[1], **more}
+    sampler.prepare()
+
+    def way(pose: np.ndarray) -> tuple[np.ndarray, float, bool]:
+        seed = int(rng.integers(2**31))
+        began = time.process_time_ns()
+        answer = sampler.sample(pose, n, seed, **options)
+        seconds = 1e-9 * (time.process_time_ns() - began)
+        return answer.positions[answer.valid], seconds, bool(answer.completeness and answer.completeness.is_whole)
 
     return way
 
@@ -147,17 +174,6 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
     """Makers of all ways to get many solutions."""
     robot = case.robot
     options = {"position_tolerance": case.tolerances[0], "orientation_tolerance": case.tolerances[1]}
-
-    def learned(n: int, explore: float) -> Way:
-        sampler = Sampler(case.model)
-        sampler.prepare()
-
-        def solve(pose: np.ndarray) -> np.ndarray:
-            seed = int(rng.integers(2**31))
-            answer = sampler.sample(pose, n, seed, order="none", position_only=False, explore=explore, **options)
-            return answer.positions[answer.valid]
-
-        return timed(solve)
 
     def uniform(n: int) -> Way:
         def solve(pose: np.ndarray) -> np.ndarray:
@@ -171,13 +187,18 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
         return timed(lambda pose: np.array([solution.q for solution in arm.solve(pose)]))
 
     ways: dict[str, Callable[[], Way]] = {}
-    for name, explore in (("learned sampler", 0.0), ("exploring", 0.85)):
-        ways |= {f"{OURS}, {name}, {n} solutions": lambda n=n, share=explore: learned(n, share) for n in BUDGETS}
-    ways |= {f"{OURS}, uniform seeds, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
+    for n in BUDGETS:
+        ways[f"{OURS}, default call, {n} solutions"] = lambda n=n: sampled(case, Sampler.of(robot), rng, n)
+    for n in BUDGETS:
+        ways[f"{OURS}, with a model, {n} solutions"] = lambda n=n: sampled(case, Sampler(case.model), rng, n)
+    ways[f"{OURS}, all, whole"] = lambda: sampled(case, Sampler.of(robot), rng, BUDGETS[-1], until=Completeness())
+    ways |= {f"{OURS}, Robot.refine, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
     ways["ssik, all of one call"] = closed_form
     ways[f"ssik, self-motion charts, {N_CHART} each"] = lambda: timed(self_motion_charts(case, N_CHART))
+    ways["EAIK, all of one call"] = lambda: timed(eaik_solutions(case))
+    ways["frankik, all of one call"] = lambda: timed(frankik_solutions(case))
     for name, make in PEERS.items():
-        if not name.startswith((OURS, "ssik")):
+        if not name.startswith((OURS, "ssik", "EAIK")):
             ways[f"{name}, {CALLS} calls"] = lambda make=make: repeated(make(case, rng), CALLS)
     return ways
 
@@ -197,11 +218,12 @@ def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
         truth = exact_solutions(case.robot, pose, 20_000, rng)
         n_families.append(truth.n_families)
         for name, way in ways.items():
-            solutions, seconds = way(pose)
+            solutions, seconds, says = way(pose)
             right = np.array([judge.right(q, pose) for q in solutions], dtype=bool)
             kept = solutions[right] if len(solutions) else np.empty((0, case.robot.dof))
             row = (seconds, len(kept), truth.share_of_families(kept), truth.coverage(kept))
             found[name].rows.append(row)
+            found[name].says.append(says)
             found[name].wrong += int((~right).sum())
     return found, n_families
 

@@ -32,7 +32,7 @@ from pathlib import Path
 
 import numpy as np
 from _machine import processor, versions
-from _peers import Case, ssik_artifact
+from _peers import Case, eaik_solver, ssik_artifact
 
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
@@ -53,25 +53,6 @@ def away(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.abs((rows - q + np.pi) % (2.0 * np.pi) - np.pi).max(axis=-1)
 
 
-def eaik(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """Solutions (n, 6) of a pose, and whether they are marked as least squares; None without a decomposition."""
-    from eaik.IK_HP import HPRobot
-
-    home, origins = robot.forward(np.zeros(6)), robot.skeleton(np.zeros(6))[1:7]
-    offsets = np.vstack([origins[0], np.diff(origins, axis=0), home[:3, 3] - origins[5]])
-    arm = HPRobot(robot.jacobian(np.zeros(6))[3:].T.copy(), offsets)
-    if not arm.hasKnownDecomposition():
-        return None
-
-    def solve(pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        wanted = pose.copy()
-        wanted[:3, :3] = pose[:3, :3] @ home[:3, :3].T
-        found = arm.IK(wanted)
-        return np.reshape(found.Q, (-1, 6)), np.asarray(found.is_LS, dtype=bool)
-
-    return solve
-
-
 def different(rows: np.ndarray) -> int:
     kept: list[np.ndarray] = []
     for row in rows:
@@ -82,7 +63,7 @@ def different(rows: np.ndarray) -> int:
 
 def beside_eaik(robot: Robot, poses: np.ndarray) -> str:
     try:
-        solve = eaik(robot)
+        solve = eaik_solver(robot)
     except ImportError:
         return "not installed"
     if solve is None:
@@ -117,7 +98,7 @@ def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
         "roots": lambda pose: form.roots(robot.chain, tasks[pose.tobytes()], DIFFERENT),
     }
     try:
-        if solve := eaik(robot):
+        if solve := eaik_solver(robot):
             ways["EAIK"] = solve
     except ImportError:
         pass
