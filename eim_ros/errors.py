@@ -6,6 +6,8 @@ never an exception: it is data, see `eim_ros.numerics.status`.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "PoseError",
     "RobotError",
     "ServiceError",
+    "did_you_mean",
 ]
 
 
@@ -77,3 +80,26 @@ class JointStateError(EimError):
 
 class ServiceError(EimError):
     """A running service could not be reached, did not answer in time, or answered with an error."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What a message says of a word that is not known: "; did you mean ...?", or nothing where none is like it.
+
+    Parameters
+    ----------
+    word : str
+        Compared without regard to case, to "_" and "-", and to the dashes of a flag.
+    known : iterable of str
+        What there is.
+    """
+    by_form = {_plain(name): name for name in known}
+    if _plain(word) in by_form:
+        return f"; did you mean {by_form[_plain(word)]}?"
+    near = difflib.get_close_matches(_plain(word), by_form, n=2, cutoff=0.65)
+    if not near:  # a part of a longer name, or the other way round
+        near = [form for form in by_form if len(_plain(word)) > 2 and _plain(word) in form][:2]
+    return f"; did you mean {' or '.join(by_form[form] for form in near)}?" if near else ""
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "-").lstrip("-")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import math
 import types
 import typing
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, did_you_mean
 
 __all__ = ["Settings", "field_types", "option", "read_yaml"]
 
@@ -80,10 +79,10 @@ class Settings:
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = sorted(set(values) - set(known))
         if unknown:
-            likely = [name for word in unknown for name in difflib.get_close_matches(word, known, n=1)]
-            meant = f"; did you mean {', '.join(likely)}?" if likely else ""
             raise ConfigurationError(
-                f"unknown setting {', '.join(unknown)} of {cls.__name__}; known: {', '.join(known)}{meant}", unknown
+                f"unknown setting {', '.join(unknown)} of {cls.__name__}; known: {', '.join(known)}"
+                f"{did_you_mean(unknown[0], known)}",
+                unknown,
             )
         return cls(**values)
 

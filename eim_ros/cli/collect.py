@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from eim_ros.cli.robot_flags import add_robot_flags, robot_file, robot_from
-from eim_ros.cli.whole_numbers import count, random_seed
+from eim_ros.cli.whole_numbers import count, count_or_none, random_seed
 from eim_ros.data import save_data_set
 from eim_ros.ik.training.collect import collect
 from eim_ros.kinematics import CONTEXT_KINDS
@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "--solutions-per-pose",
-        type=int,
+        type=count_or_none,
         default=0,
         metavar="N",
         help="draw so many from all solutions of each pose, evenly; 0: uniform configurations (default)",

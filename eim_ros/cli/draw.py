@@ -1,6 +1,6 @@
 """`eim draw`: a picture of an arm in the configurations that reach a pose, as `eim sample` finds them; PNG or SVG.
 
-Exit code 0 with at least one valid configuration, 1 if none was found and nothing was drawn, 2 on bad input.
+Exit code 0 with at least one valid configuration, 1 if none was found and nothing was drawn, else as `eim --help` says.
 """
 
 from __future__ import annotations

@@ -50,6 +50,10 @@ def run(args: argparse.Namespace) -> int:
     from eim_ros.ik.capability_grid import CapabilityGrid
     from eim_ros.ik.capability_survey import survey
 
+    if args.picture:
+        from eim_ros.viz.figure_file import check_picture_name
+
+        check_picture_name(args.picture)
     robot, workers, output = robot_from(args), _workers(args), Path(args.output)
     outputs = {"--output": output} | ({"--picture": Path(args.picture)} if args.picture else {})
     check_outputs(outputs, {"--robot": robot_file(args)})

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
+from eim_ros.cli.exit_codes import code_of
 from eim_ros.cli.query_flags import add_query_flags, add_tool_flag, check_pose_length, wants_position_only
 from eim_ros.errors import ConfigurationError, EimError, PoseError
 
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         with SampleIKClient(args.service, args.wait) as client:
             samples = samples_of(client.sample(_request(args, client), _longest_wait(args)))
     except (EimError, ImportError) as error:
-        return _fail(error, 2)
+        return _fail(error, code_of(error))
     if args.json:
         print(to_json(samples.to_dict()))
     elif len(samples):

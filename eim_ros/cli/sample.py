@@ -1,6 +1,6 @@
 """`eim sample`: configurations that reach a pose, without ROS: of a model, or without one all solutions of a robot.
 
-Exit code 0 with at least one valid configuration, 1 if none was found, 2 on bad input.
+Exit code 0 with at least one valid configuration, 1 if none was found, else as `eim --help` says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Command-line flags derived from settings: one flag per field, with its description, unit and bounds."""
+"""Command-line flags derived from settings: one flag per field, with its description, unit and bounds.
+
+Basic settings, and the expert ones that `--help` only names, are groups of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eim_ros.cli.parser import Parser
 from eim_ros.settings import Settings, field_types
 
 __all__ = ["add_settings_flags", "given_settings"]
 
 
 def add_settings_flags(
-    parser: argparse.ArgumentParser, classes: Sequence[type[Settings]], aliases: Mapping[str, str]
+    parser: argparse.ArgumentParser,
+    classes: Sequence[type[Settings]],
+    aliases: Mapping[str, str],
+    basic: Sequence[str] = (),
 ) -> None:
     """Add a flag for each field of several alternative classes, with the default that each of them has.
 
@@ -26,17 +33,23 @@ def add_settings_flags(
         A flag of a field that a class lacks is refused when the settings are built.
     aliases : mapping
         Short flag, such as "--experts", for a field, by the field's name.
+    basic : sequence of str
+        Fields that most users want to know of: `--help` explains these first, and names the others. Empty: all.
     """
-    group = parser.add_argument_group("settings", f"of {', '.join(cls.__name__ for cls in classes)}")
+    of_which = f"of {', '.join(cls.__name__ for cls in classes)}"
     owners: dict[str, list[type[Settings]]] = {}
     for cls in classes:
         for field in dataclasses.fields(cls):
             owners.setdefault(field.name, []).append(cls)
-    for name, having in owners.items():
+    first = parser.add_argument_group("basic settings" if basic else "settings", of_which)
+    others = parser.add_expert_group("expert settings", of_which) if basic and isinstance(parser, Parser) else first
+    for name in sorted(owners, key=lambda name: basic.index(name) if name in basic else len(basic)):
+        having = owners[name]
         fields = {field.name: field for field in dataclasses.fields(having[0])}
         flags = [aliases[name]] if name in aliases else []
         flags.append("--" + name.replace("_", "-"))
         options = _options(fields[name], field_types(having[0])[name], _defaults(name, having))
+        group = first if name in basic else others
         group.add_argument(*flags, dest=f"setting_{name}", default=None, **options)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import os
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from eim_ros.cli.assignments import assigned, split_assignments
+from eim_ros.cli.assignments import assigned, named, split_assignments
 from eim_ros.cli.choices import ALGORITHMS, CONFIGS, TASKS, config_class, motion_config_class
 from eim_ros.cli.progress import JsonProgress, ProgressBar
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot, robot_file
@@ -20,7 +21,7 @@ from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, load_data_set
-from eim_ros.errors import ConfigurationError, DataError, ModelFileError
+from eim_ros.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
 from eim_ros.ik import IKModel
 from eim_ros.ik.model import model_path
 from eim_ros.ik.training.train import Training, TrainingRun
@@ -31,11 +32,28 @@ from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
 from eim_ros.numerics import Status
 from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
-from eim_ros.settings import read_yaml
+from eim_ros.settings import field_types, read_yaml
 
 __all__ = ["add_parser", "run"]
 
 ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
+BASIC = (
+    "n_components",
+    "n_iterations",
+    "components",
+    "gating",
+    "add_every",
+    "max_components",
+    "ratio",
+    "kl_bound",
+    "entropy_loss_bound",
+    "gating_kl_bound",
+    "n_starts",
+    "tolerance",
+    "basis",
+    "n_functions",
+    "calibration_share",
+)  # settings
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,7 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--task", choices=TASKS, default="ik", help="configurations for poses, or motions (default %(default)s)")
     add("--algorithm", choices=ALGORITHMS, default="eim", help="learner (default %(default)s)")
     add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
-    add("--config", metavar="FILE", help="YAML file of settings, 'name: value'")
+    add("--config", metavar="FILE", help="YAML file of settings, 'name: value', with the names and values of --set")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, by the name of its flag")
     add(
         "--kinematics",
@@ -71,7 +89,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--end-with-stdin", action="store_true", help="end at once when standard input is closed")
     add("--json", action="store_true", help="print one JSON object")
     add_threads_flag(parser)
-    add_settings_flags(parser, CONFIGS, ALIASES)
+    add_settings_flags(parser, CONFIGS, ALIASES, BASIC)
     parser.set_defaults(run=run)
 
 
@@ -88,7 +106,9 @@ def run(args: argparse.Namespace) -> int:
     data_set = load_data_set(args.data)
     config = _config(args)
     device = checked_device(args.device)
-    if args.resume and (checkpoint is None or not checkpoint.exists()):
+    if args.resume and checkpoint is None:
+        raise ConfigurationError("--resume goes on from a checkpoint, --no-checkpoint does without: give one of them")
+    if args.resume and checkpoint is not None and not checkpoint.exists():
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
     with _progress(args, config) as progress:
         progress.enter("preparing")
@@ -113,10 +133,16 @@ def run(args: argparse.Namespace) -> int:
         last = outcome.result.history.records[-1] if outcome.result.history.records else {}
         print(to_json({"output": args.output, **record, "last": last}))
     else:
-        print(
-            f"wrote {args.output}: {record['status']} after {iterations} iterations, {record['cpu_seconds']} s of CPU"
-        )
+        print(f"wrote {args.output}: {_ended(outcome.status, iterations)}, {record['cpu_seconds']} s of CPU")
     return 0 if outcome.status is not Status.NON_FINITE else 1
+
+
+def _ended(status: Status, iterations: int) -> str:
+    if status is Status.MAX_ITERATIONS:
+        return (
+            f"all {iterations} iterations done, the last of which still changed the model (--initial goes on from it)"
+        )
+    return f"{status.value.replace('_', ' ')} after {iterations} iterations"
 
 
 def _inputs(args: argparse.Namespace) -> dict[str, str | Path]:
@@ -149,15 +175,35 @@ def _trained(
 
 
 def _config(args: argparse.Namespace) -> FitConfig:
-    words = split_assignments(args.set, ALIASES)
-    kinematics = args.kinematics
-    if "kinematics" in words:
-        kinematics = _yes_or_no("kinematics", words.pop("kinematics"))
+    of_file = named(read_yaml(args.config).items(), ALIASES) if args.config else {}
+    given: dict[str, Any] = {**of_file, **split_assignments(args.set, ALIASES)}
+    kinematics = _yes_or_no("kinematics", given.pop("kinematics", args.kinematics))
     kind: type[FitConfig] = (
         motion_config_class(args.algorithm) if args.task == "motion" else config_class(args.algorithm, kinematics)
     )
-    of_file = read_yaml(args.config) if args.config else {}
-    return kind.from_mapping({**of_file, **assigned(words, kind), **given_settings(args)})
+    by_flag = given_settings(args)
+    _check_owners(args, kind, by_flag)
+    known = [*field_types(kind), *(flag.removeprefix("--") for flag in ALIASES.values())]
+    for name in given:
+        if name not in known:
+            raise ConfigurationError(
+                f"unknown setting {name} of {kind.__name__}; `eim train --help-all` tells all{did_you_mean(name, known)}",
+                name,
+            )
+    return kind.from_mapping({**assigned(given, kind), **by_flag})
+
+
+def _check_owners(args: argparse.Namespace, kind: type[FitConfig], by_flag: Collection[str]) -> None:
+    """Refuse flags of settings that the chosen learner has not."""
+    for name in by_flag:
+        if not hasattr(kind, name):
+            flag = "--" + name.replace("_", "-")
+            owners = ", ".join(cls.__name__ for cls in CONFIGS if hasattr(cls, name))
+            raise ConfigurationError(
+                f"{flag} is no setting of --task {args.task} --algorithm {args.algorithm} ({kind.__name__}), but of "
+                f"{owners}",
+                name,
+            )
 
 
 def _progress(args: argparse.Namespace, config: FitConfig) -> ProgressBar | JsonProgress:
@@ -176,11 +222,12 @@ def _check_joints(demonstrations: Demonstrations, robot: Robot) -> None:
         )
 
 
-def _yes_or_no(name: str, text: str) -> bool:
+def _yes_or_no(name: str, value: object) -> bool:
     answers = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if text.lower() not in answers:
-        raise ConfigurationError(f"{name} must be true or false, got {text!r}", text)
-    return answers[text.lower()]
+    text = str(value).lower()
+    if text not in answers:
+        raise ConfigurationError(f"{name} must be true or false, got {value!r}", value)
+    return answers[text]
 
 
 def _end_with_stdin() -> None:

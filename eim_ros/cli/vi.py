@@ -36,6 +36,7 @@ from eim_ros.targets.scores import mixture_scores
 
 __all__ = ["add_parser", "run"]
 
+BASIC = ("n_components", "n_samples", "max_components", "add_every", "temperature", "plateau_window")  # settings
 BOUNDS = ("n_iterations", "max_evaluations")  # in which a resumed run may differ
 
 
@@ -65,7 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object")
     add_threads_flag(parser)
-    add_settings_flags(parser, [GMMVIConfig], {"n_components": "--components"})
+    add_settings_flags(parser, [GMMVIConfig], {"n_components": "--components"}, BASIC)
     parser.set_defaults(run=run)
 
 
@@ -83,6 +84,10 @@ def run(args: argparse.Namespace) -> int:
         },
         {"--urdf": args.urdf},
     )
+    if args.picture is not None:
+        from eim_ros.viz.figure_file import check_picture_name  # here: matplotlib takes a second
+
+        check_picture_name(args.picture)
     generator = torch.Generator().manual_seed(args.random_seed)
     target = problem.make(generator)
     if args.picture is not None and not isinstance(target, PlanarRobot | HumanoidPosterior):
@@ -196,9 +201,10 @@ def _finite(value: float) -> float | None:
 
 
 def _told(figures: dict[str, Any]) -> str:
+    end = "budget spent" if figures["status"] == Status.MAX_ITERATIONS.value else figures["status"].replace("_", " ")
     elbo = "minus infinity" if figures["elbo"] is None else f"{figures['elbo']:.3f}"
     found = f", {figures['modes_found']} modes" if "modes_found" in figures else ""
     return (
         f"ELBO {elbo} with {figures['n_components']} components{found} after {figures['evaluations']} evaluations, "
-        f"{figures['cpu_seconds']} s of CPU ({figures['status']})"
+        f"{figures['cpu_seconds']} s of CPU ({end})"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 
-__all__ = ["count", "port", "random_seed", "random_seed_or_fresh"]
+__all__ = ["count", "count_or_none", "port", "random_seed", "random_seed_or_fresh"]
 
 LARGEST_COUNT = 2**32 - 1  # what the service's messages can carry
 LARGEST_SEED = 2**63 - 1
@@ -19,6 +19,11 @@ def count(text: str) -> int:
 def port(text: str) -> int:
     """Of a network: 0, for any that is free, to 65535."""
     return _within(text, 0, LARGEST_PORT)
+
+
+def count_or_none(text: str) -> int:
+    """How many: 0 or more."""
+    return _within(text, 0, LARGEST_COUNT)
 
 
 def random_seed(text: str) -> int:

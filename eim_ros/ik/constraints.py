@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConstraintError
+from eim_ros.errors import ConstraintError, did_you_mean
 from eim_ros.ik.link_constraints import LinkCheck, LinkConstraint
 from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.arguments import is_number
@@ -84,7 +84,7 @@ class Constraints:
             return robot.lower, robot.upper
         index = {name: i for i, name in enumerate(robot.joint_names)}
         if unknown := [name for name in (*self.limits, *self.fixed) if name not in index]:
-            known = ", ".join(robot.joint_names)
+            known = ", ".join(robot.joint_names) + did_you_mean(unknown[0], robot.joint_names)
             raise ConstraintError(f"the robot has no joint {unknown[0]!r} to constrain; its joints: {known}", unknown)
         lower, upper = robot.lower.copy(), robot.upper.copy()
         for name, ends in self.limits.items():

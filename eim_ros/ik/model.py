@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.distributions import LinearParameters, load_parameters
-from eim_ros.errors import ModelFileError, RobotError
+from eim_ros.errors import ModelFileError, RobotError, did_you_mean
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, share_path
 from eim_ros.kinematics.agreement import Placement, agreement
 from eim_ros.kinematics.namesake import namesake
@@ -156,12 +156,20 @@ def _placement(robot: Robot, stored: Robot, path: Path) -> Placement:
 
 def model_path(name_or_path: str | Path) -> Path:
     """Path of a model, given as such or by the name of a shipped one."""
-    if str(name_or_path) not in SHIPPED_MODELS:
-        return checked_path(name_or_path, ModelFileError)
+    name = str(name_or_path)
+    if name not in SHIPPED_MODELS:
+        path = checked_path(name_or_path, ModelFileError)
+        if name.isidentifier() and not path.exists():
+            raise ModelFileError(
+                f"no shipped model {name!r}: there are {', '.join(SHIPPED_MODELS)}; any other by the path of its file"
+                f"{did_you_mean(name, SHIPPED_MODELS)}",
+                name,
+            )
+        return path
     try:
-        return share_path(f"config/models/{name_or_path}.safetensors")
+        return share_path(f"config/models/{name}.safetensors")
     except FileNotFoundError as error:
-        raise ModelFileError(f"the shipped model is missing: {error}", str(name_or_path)) from error
+        raise ModelFileError(f"the shipped model is missing: {error}", name) from error
 
 
 def describe_robot(robot: Robot) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, did_you_mean
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
@@ -134,7 +134,11 @@ def sample_path(
     check_sampler(sampler)
     wanted = check_poses(poses)
     if unknown := set(options) - set(PathOptions.__annotations__):
-        raise ConfigurationError(f"sample_path has no option {min(unknown)!r}", unknown)
+        raise ConfigurationError(
+            f"sample_path has no option {min(unknown)!r}; it has {', '.join(PathOptions.__annotations__)}"
+            f"{did_you_mean(min(unknown), PathOptions.__annotations__)}",
+            unknown,
+        )
     chosen_options: PathOptions = {"timeout": TIMEOUT, **options}
     first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
     if not (is_number(largest_step) and largest_step > 0.0):

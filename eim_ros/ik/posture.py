@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, did_you_mean
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.numerics.arguments import expect_mapping
@@ -51,7 +51,7 @@ class Posture:
             If a joint is unknown, a value not finite, or no joint has a weight.
         """
         if unknown := [name for name in self.positions if name not in robot.joint_names]:
-            known = ", ".join(robot.joint_names)
+            known = ", ".join(robot.joint_names) + did_you_mean(unknown[0], robot.joint_names)
             raise ConfigurationError(f"posture: the robot has no joint {unknown[0]!r}; its joints: {known}", unknown)
         if extra := [name for name in self.weights if name not in self.positions]:
             raise ConfigurationError(f"posture: joint {extra[0]!r} has a weight, but no preferred value", extra)

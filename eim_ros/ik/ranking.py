@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, did_you_mean
 from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
@@ -61,7 +61,8 @@ class Ranking:
             )
         for name, weight in self.weights.items():
             if name not in ORDERS:
-                raise ConfigurationError(f"unknown order {name!r}; known: {', '.join(ORDERS)}", name)
+                known = ", ".join(ORDERS) + did_you_mean(str(name), ORDERS)
+                raise ConfigurationError(f"unknown order {name!r}; known: {known}", name)
             if not (is_number(weight) and 0.0 <= weight < float("inf")):
                 raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
         if "distance" in self.weights and self.reference is None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import RobotError
+from eim_ros.errors import RobotError, did_you_mean
 from eim_ros.kinematics.link_shapes import origin_transform
 from eim_ros.kinematics.link_tree import Mimic
 from eim_ros.kinematics.robot import Robot
@@ -31,7 +31,11 @@ def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
     """
     tree = parse_urdf(robot.urdf)
     if link not in tree.links:
-        raise RobotError(f"robot {robot.name!r} has no link {link!r}; its links: {', '.join(tree.links)}", link)
+        raise RobotError(
+            f"robot {robot.name!r} has no link {link!r}; its links: {', '.join(tree.links)}"
+            f"{did_you_mean(link, tree.links)}",
+            link,
+        )
     across: dict[str, list[tuple[str, FloatArray]]] = {}
     for joint in (joint for joint in tree.joints if joint.kind == "fixed"):
         step = origin_transform(joint.origin_xyz, joint.origin_rpy)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eim_ros.errors import RobotError
+from eim_ros.errors import RobotError, did_you_mean
 
 __all__ = ["Mimic", "UrdfJoint", "UrdfTree", "listed"]
 
@@ -92,7 +92,7 @@ class UrdfTree:
         tip = self.leaf() if tip is None else tip
         for role, link in (("base", base), ("tip", tip)):
             if not isinstance(link, str) or link not in self.links:
-                known = listed(self.links)
+                known = listed(self.links) + did_you_mean(str(link), self.links)
                 raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
         if base == tip:
             raise RobotError(f"base and tip are the same link {base!r}: there is no joint between them", base)

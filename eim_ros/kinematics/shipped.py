@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 from pathlib import Path
 
-from eim_ros.errors import RobotError
+from eim_ros.errors import RobotError, did_you_mean
 
 __all__ = ["SHIPPED_ROBOTS", "robot_path", "share_path", "shipped_urdf"]
 
@@ -75,11 +74,9 @@ def robot_path(name_or_path: str | Path) -> Path:
     described = _described(name)
     if described is not None:
         return described
-    near = difflib.get_close_matches(name, SHIPPED_ROBOTS, n=2)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
     raise RobotError(
-        f"no shipped robot {name!r}: {meant}There are {', '.join(SHIPPED_ROBOTS)}; any other by the path of its URDF, "
-        f"or by its name in {DESCRIPTIONS} where that is installed",
+        f"no shipped robot {name!r}: there are {', '.join(SHIPPED_ROBOTS)}; any other by the path of its URDF, or by "
+        f"its name in {DESCRIPTIONS} where that is installed{did_you_mean(name, SHIPPED_ROBOTS)}",
         name,
     )
 

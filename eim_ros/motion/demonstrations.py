@@ -65,7 +65,9 @@ class Demonstrations:
         description = expect(data_set, DataSet, "the data set", DataError).description
         task = description.get("task")
         if task != "motion":
-            raise DataError(f"the data set is no set of motions: its task is {task!r}, expected 'motion'", task)
+            raise DataError(
+                f"the data set is no set of motions: its task is {task!r}, expected 'motion', as of eim import", task
+            )
         names = _names(description, "joint_names")
         n_points = description.get("n_points")
         if not names or not isinstance(n_points, int) or isinstance(n_points, bool) or n_points < 2:

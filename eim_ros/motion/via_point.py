@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eim_ros.distributions import Gaussian, GaussianMixture
 from eim_ros.distributions.gaussian import triangular_factor
-from eim_ros.errors import DataError, DistributionError, JointStateError
+from eim_ros.errors import DataError, DistributionError, JointStateError, did_you_mean
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.motion.representation import Representation
 
@@ -129,7 +129,7 @@ def _observation(via_points: Sequence[ViaPoint], representation: Representation)
     for point in via_points:
         unknown = [name for name in point.joint_names if name not in representation.joint_names]
         if unknown:
-            known = ", ".join(representation.joint_names)
+            known = ", ".join(representation.joint_names) + did_you_mean(unknown[0], representation.joint_names)
             raise JointStateError(f"a via point names unknown joints {', '.join(unknown)}; known: {known}", unknown)
         joints = [representation.joint_names.index(name) for name in point.joint_names]
         rows.append(torch.from_numpy(representation.design(point.phase, joints)))

@@ -1,20 +1,26 @@
 """The processes of the package: one table, one `main`.
 
     ros2 run eim_ros ik_server --ros-args -p model:=panda_pose
-    python -m eim_ros.nodes ik_server --ros-args -p model:=panda_pose
+    python -m eim_ros.nodes ik_server --model panda_pose
+    ik_server --help
 
 Each executable is named after its node and calls `main`, which finds the node by that name.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from eim_ros.errors import ConfigurationError, did_you_mean
+from eim_ros.nodes.common.command_line import help_text, ros_arguments, wants_help
 from eim_ros.nodes.common.process import Startable, run_node
+from eim_ros.settings import Settings
 
 __all__ = ["NODES", "Entry", "main"]
 
@@ -41,6 +47,13 @@ class Entry:
         """The node."""
         node: Startable = getattr(importlib.import_module(f"eim_ros.nodes.{self.module}"), self.node)()
         return node
+
+    @property
+    def settings(self) -> type[Settings]:
+        """Its parameters."""
+        module = importlib.import_module(f"eim_ros.nodes.{self.module.rpartition('.')[0]}.settings")
+        kind: type[Settings] = getattr(module, f"{self.node.removesuffix('Node')}Settings")
+        return kind
 
 
 NODES = {
@@ -69,9 +82,18 @@ def main(args: list[str] | None = None) -> NoReturn:
     by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME
     name = "".join(words[1:2]) if by_module else Path(words[0]).name
     if name not in NODES:
-        sys.exit(f"there is no node '{name}'; expected one of {', '.join(NODES)}")
-    entry = NODES[name]
-    run_node(name, entry.make, args, entry.n_threads)
+        sys.exit(f"there is no node '{name}'; expected one of {', '.join(NODES)}{did_you_mean(name, NODES)}")
+    entry, n_own = NODES[name], 2 if by_module else 1
+    if wants_help(words[n_own:]):
+        with contextlib.suppress(BrokenPipeError):
+            print(help_text(name, entry.settings), flush=True)
+        os._exit(0)  # without a complaint of the interpreter where who read it has gone
+    try:
+        given = ros_arguments(words[n_own:], lambda: entry.settings)
+    except ConfigurationError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(2)
+    run_node(name, entry.make, [*words[:n_own], *given], entry.n_threads)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from eim_ros.cli.exit_codes import ExitCode
 from eim_ros.cli.main import main
 
 __all__ = ["COMMAND", "Command", "Outcome", "eim_process"]
@@ -38,8 +39,8 @@ class Outcome:
         return json.loads(self.out, parse_constant=refuse)
 
     def refused(self, *reasons: str) -> None:
-        """Assert exit code 2, nothing on stdout, and one line on stderr that holds the reasons."""
-        assert self.code == 2, (self.code, self.out, self.err)
+        """Assert the code of wrong usage or of a wrong file, no output, and one line on stderr with the reasons."""
+        assert self.code in (ExitCode.USAGE, ExitCode.FILE), (self.code, self.out, self.err)
         assert self.out == ""
         assert self.err.endswith("\n")
         assert self.err.count("\n") == 1, self.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eim_ros.cli.assignments import assigned, split_assignments
+from eim_ros.cli.assignments import assigned, named, split_assignments
 from eim_ros.errors import ConfigurationError
 from eim_ros.inference import EIMConfig
 
@@ -32,6 +32,15 @@ def test_names_of_flags_and_of_fields_mean_the_same() -> None:
 )
 def test_values_get_the_types_of_their_fields(word: str, name: str, value: object) -> None:
     assert assigned(split_assignments([word], ALIASES), EIMConfig) == {name: value}
+
+
+def test_lines_of_a_file_take_what_words_take() -> None:
+    lines = {"experts": 3, "kl-bound": "0.1", "hidden_layers": "8 4", "surrogate": "value", "n-epochs": 5}
+    values = assigned(named(lines.items(), ALIASES), EIMConfig)
+    assert values == {
+        "n_components": 3, "kl_bound": 0.1, "hidden_layers": [8, 4], "surrogate": "value", "n_epochs": 5
+    }  # fmt: skip
+    assert EIMConfig.from_mapping(assigned({"hidden_layers": 8}, EIMConfig)).hidden_layers == (8,)
 
 
 @pytest.mark.parametrize("words", [["experts"], ["=3"], ["experts="], ["experts=3", "n-components=4"]])

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from eim_ros.cli.exit_codes import ExitCode
+
 PATIENCE = 300.0  # [s] on a machine that may be busy
 
 
@@ -34,5 +36,5 @@ def test_demo_trains_serves_and_draws(tmp_path: Path) -> None:
 
 def test_demo_refuses_an_unknown_robot_in_one_line(tmp_path: Path) -> None:
     result = run_demo(tmp_path, "--robot", "nosuch")
-    assert result.returncode == 2
+    assert result.returncode == ExitCode.FILE
     assert len(result.stderr.splitlines()) == 1 and "nosuch" in result.stderr

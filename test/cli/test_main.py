@@ -11,8 +11,9 @@ import pytest
 from cli.command import Command, eim_process
 
 import eim_ros
+from eim_ros.cli.exit_codes import EXPLAINED, ExitCode
 from eim_ros.cli.main import VERBS
-from eim_ros.errors import EimError
+from eim_ros.errors import ConstraintError, DataError, EimError, ModelFileError, PoseError, RobotError, ServiceError
 
 every_verb = pytest.mark.parametrize("verb", VERBS)
 
@@ -64,7 +65,7 @@ def test_model_is_sampled_where_no_more_is_installed_than_serving_needs() -> Non
 )
 def test_package_that_is_not_installed_is_named_in_one_line(package: str, extra: str, words: str) -> None:
     refused = process_without((package,), *words.split())
-    assert refused.returncode == 2
+    assert refused.returncode == ExitCode.NOT_INSTALLED
     expected = f"eim {words.split()[0]}: needs {package}, which is not installed; eim_ros[{extra}] brings it\n"
     assert refused.stderr == expected
 
@@ -75,7 +76,7 @@ def test_help_lists_every_verb(eim: Command) -> None:
     assert all(verb in outcome.out for verb in VERBS)
 
 
-WITHOUT_CHANCE = ("export", "import", "recover", "report")
+WITHOUT_CHANCE = ("completion", "export", "import", "list", "recover", "report")
 
 
 @every_verb
@@ -133,8 +134,15 @@ class Verb:
     ("error", "code", "line"),
     [
         (EimError("two\n  lines"), 2, "eim sample: two lines\n"),
-        (OSError(28, "No space left on device", "m.safetensors"), 2, "No space left on device: 'm.safetensors'\n"),
-        (MemoryError("17 PiB"), 2, "eim sample: not enough memory: 17 PiB\n"),
+        (PoseError("no pose"), 2, "eim sample: no pose\n"),
+        (ConstraintError("no joint"), 2, "eim sample: no joint\n"),
+        (RobotError("no robot"), 3, "eim sample: no robot\n"),
+        (ModelFileError("no model"), 3, "eim sample: no model\n"),
+        (DataError("no data"), 3, "eim sample: no data\n"),
+        (PermissionError(13, "Permission denied", "m"), 3, "Permission denied: 'm'\n"),
+        (ServiceError("no answer"), 4, "eim sample: no answer\n"),
+        (OSError(28, "No space left on device", "m.safetensors"), 6, "No space left on device: 'm.safetensors'\n"),
+        (MemoryError("17 PiB"), 6, "eim sample: not enough memory: 17 PiB\n"),
         (KeyboardInterrupt(), 130, "eim sample: interrupted\n"),
     ],
 )
@@ -157,5 +165,57 @@ def test_ctrl_c_while_modules_are_imported_is_no_traceback(eim: Command, monkeyp
 
 def test_error_of_our_own_is_not_hidden(eim: Command, monkeypatch) -> None:
     monkeypatch.setattr(importlib, "import_module", lambda name: Verb(ZeroDivisionError()))
-    with pytest.raises(ZeroDivisionError):
-        eim("sample")
+    outcome = eim("sample")
+    assert outcome.code == ExitCode.OWN_ERROR
+    assert outcome.err.endswith("ZeroDivisionError\neim: this is an error of eim_ros itself: please report it\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("smaple", "sample"),
+        ("demo-plannar", "demo-planar"),
+        ("sample --pse 0 0 1", "--pose"),
+        ("sample -robot panda", "--robot"),
+        ("sample --pose 0 0 1 --robot pandas", "panda"),
+        ("sample --pose 0 0 1 --model panda_pos", "panda_pose"),
+        ("sample --pose 0 0 1 --robot panda --fix panda_joint_3=0", "panda_joint3"),
+        ("sample --pose 0 0 1 --robot panda --tip panda_link", "panda_link"),
+        ("sample --pose 0 0 1 --robot panda --order manipulabilty", "manipulability"),
+        ("list robot", "robots"),
+        ("motion smaple", "sample"),
+        ("completion bsh", "bash"),
+    ],
+)
+def test_what_is_misspelt_is_answered_with_what_was_meant(eim: Command, words: str, meant: str) -> None:
+    eim(*words.split()).refused("did you mean", meant)
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    result = subprocess.run([sys.executable, "-m", "eim_ros", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"eim_ros {eim_ros.__version__}\n"
+
+
+def test_reader_that_leaves_ends_the_command_quietly() -> None:
+    words = "sample --robot planar3 --pose 1 1 0 -n 100000 --timeout 0.3 --json"  # more than a pipe holds
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eim_ros", *words.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout.read(10)
+    process.stdout.close()
+    assert "Error" not in process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60.0) == ExitCode.CLOSED_PIPE
+
+
+def test_help_tells_every_exit_code(eim: Command) -> None:
+    text = " ".join(eim("--help").out.split())
+    assert all(f"{code:d}: {EXPLAINED[code]}" in text for code in ExitCode)
+
+
+def test_help_explains_basic_settings_and_names_the_others(eim: Command) -> None:
+    short, whole = eim("train", "--help").out, eim("train", "--help-all").out
+    assert "basic settings:" in short and "number of experts" in short
+    assert "--least-weight" in short and "weight below which a component is negligible" not in short
+    assert "weight below which a component is negligible" in " ".join(whole.split())

@@ -56,7 +56,7 @@ def test_algorithm_and_settings_are_recorded_in_the_model(
 def test_one_line_without_json_and_a_bar_on_stderr(eim: Command, tmp_path: Path, planar: tuple) -> None:
     path = tmp_path / "m.safetensors"
     outcome = eim(*planar, "--output", path, "--algorithm", "em", "--experts", 3, "--iterations", 3)
-    assert outcome.out.startswith(f"wrote {path}: max_iterations after 3 iterations, ")
+    assert outcome.out.startswith(f"wrote {path}: all 3 iterations done, the last of which still changed ")
     assert outcome.out.count("\n") == 1
     assert "training: 100%" in outcome.err
 
@@ -110,8 +110,14 @@ def test_no_iterations_give_the_start(eim: Command, tmp_path: Path, planar: tupl
         (("--kl-bound", "nan"), "kl_bound must be finite, got nan"),
         (("--surrogate", "cubic"), "invalid choice: 'cubic'"),
         (("--hidden-layers", 0), "hidden_layers must be at least 1"),
-        (("--algorithm", "em", "--dropout", 0.1), "unknown setting dropout of EMConfig; known: "),
-        (("--no-kinematics", "--sigma-start", 0.1), "unknown setting sigma_start of EIMConfig"),
+        (
+            ("--algorithm", "em", "--dropout", 0.1),
+            "--dropout is no setting of --task ik --algorithm em (EMConfig), but of KinematicEIMConfig",
+        ),
+        (
+            ("--no-kinematics", "--sigma-start", 0.1),
+            "--sigma-start is no setting of --task ik --algorithm eim (EIMConfig), but of KinematicEIM",
+        ),
         (("--algorithm", "gan"), "invalid choice: 'gan'"),
         (("--task", "dance"), "invalid choice: 'dance'"),
         (("--seed", -1), "must be between 0 and"),
@@ -147,7 +153,12 @@ def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) ->
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("experts: 3", "unknown setting experts of KinematicEIMConfig; known: "),
+        (
+            "expert_samples: 3",
+            "unknown setting expert_samples of KinematicEIMConfig; `eim train --help-all` tells all; did you mean n_exp",
+        ),
+        ("experts: 3\nn-components: 4", "setting n_components is given twice"),
+        ("kinematics: perhaps", "kinematics must be true or false"),
         ("n_components: many", "n_components must be int, got 'many'"),
         ("n_components: 2.5", "n_components must be int, got 2.5"),
         ("n_components: -1", "n_components must be at least 1"),

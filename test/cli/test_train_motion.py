@@ -50,9 +50,15 @@ def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, mo
         (("--robot", "planar3"), "the motions are of joints shoulder, elbow, wrist, robot 'planar3' has"),
         (("--experts", 1000), "1000 experts need at least as many points, got 48"),
         (("--basis", "sines"), "invalid choice: 'sines'"),
-        (("--sigma-start", 0.1), "unknown setting sigma_start of MotionEIMConfig"),
+        (
+            ("--sigma-start", 0.1),
+            "--sigma-start is no setting of --task motion --algorithm eim (MotionEIMConfig), but of ",
+        ),
         (("--set", "experts"), "a setting is written name=value, got 'experts'"),
-        (("--set", "expert=3"), "unknown setting expert of MotionEIMConfig"),
+        (
+            ("--set", "expert=3"),
+            "unknown setting expert of MotionEIMConfig; `eim train --help-all` tells all; did you mean experts",
+        ),
         (("--set", "experts=many"), "n_components must be int, got 'many'"),
         (("--set", "kinematics=maybe"), "kinematics must be true or false"),
         (("--tip", "hand"), "--base and --tip are links of --robot"),

@@ -13,6 +13,7 @@ from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, describe_ro
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
 from eim_ros.numerics.arguments import checked_whole, expect
+from eim_ros.numerics.work import tell
 from eim_ros.solver import SPACING
 
 __all__ = ["collect", "context_kind_of", "robot_of"]
@@ -58,8 +59,10 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
     configurations = robot.sample_configurations(n_poses, rng)
     poses = robot.forward(configurations)
     if solutions_per_pose:
-        pairs = zip(poses, configurations, strict=True)
-        drawn = [_even_solutions(robot, *pair, context_kind == "position", solutions_per_pose, rng) for pair in pairs]
+        drawn = []
+        for number, pair in enumerate(zip(poses, configurations, strict=True)):
+            tell("solutions of poses", number, n_poses)
+            drawn.append(_even_solutions(robot, *pair, context_kind == "position", solutions_per_pose, rng))
         order = rng.permutation(n_poses * solutions_per_pose)[:n_samples]
         configurations = np.concatenate(drawn)[order]
         poses = np.repeat(poses, solutions_per_pose, axis=0)[order]

@@ -26,6 +26,7 @@ from eim_ros.inference.training_data import Pairs
 
 __all__ = ["EIMIteration", "EIMState"]
 
+QUIET_ITERATIONS, REST = 10, 5e-3  # [nat] mean KL of the updates of so many iterations, when the model is at rest
 KEPT = "kept."  # prefix of the best model's tensors in a checkpoint
 
 
@@ -125,7 +126,19 @@ class EIMIteration:
         window = config.plateau_window
         if window > 0 and config.add_every > 0 and sizes and sizes[-1] < config.max_components:
             window = max(window, config.add_every)  # a rest tells nothing before a component more has been tried
-        return rests([-kl for kl in history.column("ratio_kl")], history.column("ratio_kl_error"), window)
+        objective = [-kl for kl in history.column("ratio_kl")]
+        return rests(objective, history.column("ratio_kl_error"), window) or self._is_at_rest(history)
+
+    def _is_at_rest(self, history: History) -> bool:
+        """Whether the model has come to rest by the last iteration; none before it is left out.
+
+        An update that the bounds cut short says that there is more to come.
+        """
+        if len(history.records) < max(self.config.n_iterations, QUIET_ITERATIONS):
+            return False
+        last = history.records[-QUIET_ITERATIONS:]
+        changes = [record.get("expert_kl", math.inf) + record.get("gating_kl", 0.0) for record in last]
+        return sum(changes) / QUIET_ITERATIONS <= REST
 
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """The new model, or the kept one if that is closer to p under the present ratio, judged by fresh samples.

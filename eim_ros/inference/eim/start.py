@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from eim_ros.distributions import MixtureOfExperts
@@ -9,6 +11,7 @@ from eim_ros.inference.eim.configuration import EIMConfig
 from eim_ros.inference.ratio.reference_density import best_fit, refined
 from eim_ros.inference.starts.neural_start import neural_start
 from eim_ros.inference.training_data import Pairs
+from eim_ros.numerics.work import tell
 
 __all__ = ["start_of"]
 
@@ -40,11 +43,18 @@ def _fitted(
     config: EIMConfig, data: Pairs, generator: torch.Generator
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
     """Fit to the training part, if there was a choice of starts, and the start, which takes in all data."""
-    settings = {"n_components": config.n_components, "n_iterations": config.initial_em_iterations}
+    settings: dict[str, Any] = {"n_components": config.n_components, "n_iterations": config.initial_em_iterations}
     training, held_out = data[: config.n_training(len(data))], data[config.held_out(len(data))]
     if not config.is_linear:
         return neural_start(config, config.n_components, config.initial_em_iterations, training, held_out, generator)
     if config.initial_starts == 1 or len(training) < config.n_components:
         return None, best_fit(data, data, n_starts=1, generator=generator, **settings)
-    first = best_fit(training, held_out, n_starts=config.initial_starts, generator=generator, **settings)
+    first = best_fit(
+        training,
+        held_out,
+        n_starts=config.initial_starts,
+        generator=generator,
+        watch=lambda share: tell("start", share, 1.0),
+        **settings,
+    )
     return first, refined(first, data, config.initial_em_iterations)

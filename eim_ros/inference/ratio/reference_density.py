@@ -9,6 +9,8 @@ likelihood falls.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +21,7 @@ from eim_ros.inference.em.em import EM
 from eim_ros.inference.em.truncated_em import TruncatedEM, TruncatedEMConfig
 from eim_ros.inference.training_data import Pairs
 from eim_ros.numerics import Status
+from eim_ros.numerics.work import tell
 from eim_ros.settings import Settings, option
 
 __all__ = ["ReferenceConfig", "best_fit", "fit_reference", "likelihood", "refined"]
@@ -77,7 +80,8 @@ def fit_reference(
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
     misses = 0
     sizes = _sizes(config, n_components, len(training), most_components)
-    for size in [size for size in sizes if first is None or size != first.n_components]:
+    wanted = [size for size in sizes if first is None or size != first.n_components]
+    for number, size in enumerate(wanted):
         fitted = best_fit(
             training,
             held_out,
@@ -85,6 +89,7 @@ def fit_reference(
             n_starts=config.reference_starts,
             n_iterations=config.reference_iterations,
             generator=generator,
+            watch=functools.partial(_tell, sum(wanted[:number]), size, sum(wanted)),
         )
         reached = likelihood(fitted, held_out)
         if best is None or reached > best_likelihood:
@@ -105,6 +110,7 @@ def best_fit(
     n_starts: int,
     n_iterations: int,
     generator: torch.Generator,
+    watch: Callable[[float], None] = lambda share: None,
 ) -> MixtureOfExperts:
     """Fit by EM from the best of several k-means starts, judged after a few iterations.
 
@@ -120,12 +126,24 @@ def best_fit(
     n_iterations : int
         Of EM, those before the comparison included.
     generator : torch.Generator
+    watch : callable
+        Takes the share of the work that is done.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
-    fits = [_complete(_learner(n_components, trial), training, None, generator) for _ in range(n_starts)]
+    total = max(n_starts * trial + n_iterations - trial, 1)
+    fits = []
+    for number in range(n_starts):
+        watch(number * trial / total)
+        fits.append(_complete(_learner(n_components, trial), training, None, generator))
+    watch(n_starts * trial / total)
     best = _best(fits, training, held_out) if n_starts > 1 else fits[0]
     return refined(best, training, n_iterations - trial)
+
+
+def _tell(before: float, size: float, total: float, share: float) -> None:
+    """The cost of EM grows with the number of its components."""
+    tell("density of the data", before + size * share, total)
 
 
 def refined(model: MixtureOfExperts, data: Pairs, n_iterations: int) -> MixtureOfExperts:

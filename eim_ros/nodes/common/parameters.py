@@ -15,7 +15,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, did_you_mean
 from eim_ros.settings import Settings
 
 __all__ = ["NodeSettings", "descriptor"]
@@ -134,7 +134,9 @@ def _refuse_unknown(node: Node, kind: type[Settings]) -> None:
     )
     if unknown:
         raise ConfigurationError(
-            f"unknown parameter {', '.join(unknown)} of {node.get_name()}; known: {', '.join(known)}", unknown
+            f"unknown parameter {', '.join(unknown)} of {node.get_name()}; known: {', '.join(known)}"
+            f"{did_you_mean(unknown[0], known)}",
+            unknown,
         )
 
 
