@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from eim_ros.cli.experiment import EXPERIMENTS
-from eim_ros.errors import DataError
 from eim_ros.numerics import write_atomically
 from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
@@ -48,8 +47,6 @@ def run(args: argparse.Namespace) -> int:
         experiment = importlib.import_module(f"eim_ros.experiments.{EXPERIMENTS[name][0]}").EXPERIMENT
         table = ResultTable.read(path) if path.exists() else None
         found[name] = experiment, table, table and complete_seeds(experiment, table, path)
-    if not any(table for _, table, _ in found.values()):
-        raise DataError(f"there is no table of an experiment below {tables}: `eim experiment` writes them", args.tables)
     sections = [_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
     link = Path(os.path.relpath(tables, folder)).as_posix()
     command = "make report" if (args.tables, args.output) == (TABLES, OUTPUT) else f"eim report --tables {args.tables}"

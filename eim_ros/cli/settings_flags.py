@@ -43,12 +43,13 @@ def add_settings_flags(
             owners.setdefault(field.name, []).append(cls)
     first = parser.add_argument_group("basic settings" if basic else "settings", of_which)
     others = parser.add_expert_group("expert settings", of_which) if basic and isinstance(parser, Parser) else first
+    types_of = {cls: field_types(cls) for cls in classes}
     for name in sorted(owners, key=lambda name: basic.index(name) if name in basic else len(basic)):
         having = owners[name]
         fields = {field.name: field for field in dataclasses.fields(having[0])}
         flags = [aliases[name]] if name in aliases else []
         flags.append("--" + name.replace("_", "-"))
-        options = _options(fields[name], field_types(having[0])[name], _defaults(name, having))
+        options = _options(fields[name], types_of[having[0]][name], _defaults(name, having))
         group = first if name in basic else others
         group.add_argument(*flags, dest=f"setting_{name}", default=None, **options)
 

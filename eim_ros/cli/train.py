@@ -187,7 +187,8 @@ def _config(args: argparse.Namespace) -> FitConfig:
     for name in given:
         if name not in known:
             raise ConfigurationError(
-                f"unknown setting {name} of {kind.__name__}; `eim train --help-all` tells all{did_you_mean(name, known)}",
+                f"unknown setting {name} of {kind.__name__}; `eim train --help-all` tells all"
+                f"{did_you_mean(name, known)}",
                 name,
             )
     return kind.from_mapping({**assigned(given, kind), **by_flag})

@@ -97,7 +97,7 @@ def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_tabl
     tmp_path, capsys, lines, header, words
 ):
     path = write(tmp_path / "a.csv", lines, header)
-    assert main(["experiment", "traffic", "--quiet", "--ngsim", str(path), "--output", str(tmp_path)]) == 2
+    assert main(["experiment", "traffic", "--quiet", "--ngsim", str(path), "--output", str(tmp_path)]) == 3
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
     assert not list(tmp_path.rglob("table.csv"))

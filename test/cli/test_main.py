@@ -97,7 +97,7 @@ def test_version_is_the_package_s(eim: Command) -> None:
     [
         ((), "VERB"),
         (("dance",), "invalid choice: 'dance'"),
-        (("--json",), "VERB"),
+        (("--json",), "before a verb"),
         (("collect", "--robot", "planar3"), "--output"),
         (("collect", "--robot", "planar3", "--output", "d.npz", "--fast"), "--fast"),
         (("train",), "--data"),

@@ -340,6 +340,6 @@ def test_a_mesh_is_avoided_with_its_clearance(eim: Command, model: Path, tmp_pat
 )  # fmt: skip
 def test_malformed_constraints_are_refused_in_one_line(eim: Command, model: Path, words: tuple, reason: str) -> None:
     outcome = eim("sample", "--model", model, *POSE, *words)
-    assert outcome.code == 2
+    assert outcome.code == (3 if "missing.stl" in reason else 2)
     assert reason in outcome.err
     assert outcome.err.count("\n") == 1

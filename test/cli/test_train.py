@@ -155,7 +155,7 @@ def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) ->
     [
         (
             "expert_samples: 3",
-            "unknown setting expert_samples of KinematicEIMConfig; `eim train --help-all` tells all; did you mean n_exp",
+            "unknown setting expert_samples of KinematicEIMConfig; `eim train --help-all` tells all; did you",
         ),
         ("experts: 3\nn-components: 4", "setting n_components is given twice"),
         ("kinematics: perhaps", "kinematics must be true or false"),

@@ -62,7 +62,7 @@ def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, mo
         (("--set", "experts=many"), "n_components must be int, got 'many'"),
         (("--set", "kinematics=maybe"), "kinematics must be true or false"),
         (("--tip", "hand"), "--base and --tip are links of --robot"),
-        (("--no-checkpoint", "--resume"), "nothing to resume"),
+        (("--no-checkpoint", "--resume"), "--no-checkpoint does without: give one of them"),
     ],
 )
 def test_bad_input_is_one_line_and_no_model(

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from cli.command import COMMAND, PATIENCE, Command
 
+from eim_ros.cli.exit_codes import ExitCode
+
 
 @pytest.mark.parametrize(
     ("words", "reasons"),
@@ -32,7 +34,9 @@ def test_without_viser_the_cure_is_told(eim: Command, monkeypatch: pytest.Monkey
     for name in [name for name in sys.modules if name.startswith("eim_ros.viewer")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "viser", None)
-    eim("view", "--robot", "planar3", "--no-browser").refused("needs viser", "eim_ros[view]")
+    outcome = eim("view", "--robot", "planar3", "--no-browser")
+    assert (outcome.code, outcome.err.count("\n")) == (ExitCode.NOT_INSTALLED, 1)
+    assert "needs viser" in outcome.err and "eim_ros[view]" in outcome.err
 
 
 def test_the_page_is_served_until_interrupted(tmp_path: Path) -> None:

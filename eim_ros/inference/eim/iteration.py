@@ -26,7 +26,7 @@ from eim_ros.inference.training_data import Pairs
 
 __all__ = ["EIMIteration", "EIMState"]
 
-QUIET_ITERATIONS, REST = 10, 5e-3  # [nat] mean KL of the updates of so many iterations, when the model is at rest
+QUIET_ITERATIONS, REST = 10, 0.1  # mean KL of the updates of so many iterations, as a share of their bounds, at rest
 KEPT = "kept."  # prefix of the best model's tensors in a checkpoint
 
 
@@ -137,8 +137,9 @@ class EIMIteration:
         if len(history.records) < max(self.config.n_iterations, QUIET_ITERATIONS):
             return False
         last = history.records[-QUIET_ITERATIONS:]
-        changes = [record.get("expert_kl", math.inf) + record.get("gating_kl", 0.0) for record in last]
-        return sum(changes) / QUIET_ITERATIONS <= REST
+        experts = sum(record.get("expert_kl", math.inf) for record in last) / QUIET_ITERATIONS
+        gating = sum(record.get("gating_kl", 0.0) for record in last) / QUIET_ITERATIONS
+        return experts < REST * self.config.kl_bound and gating <= REST * self.config.gating_kl_bound
 
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """The new model, or the kept one if that is closer to p under the present ratio, judged by fresh samples.

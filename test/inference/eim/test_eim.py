@@ -8,7 +8,7 @@ import torch
 from distributions.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
 from inference.toys import bimodal_pairs, kl_between, pairs_from, small_eim_config, without_times
 
-from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
+from eim_ros.distributions import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
 from eim_ros.errors import DataError
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, History, StandardisedInputs
 from eim_ros.inference.eim.iteration import EIMIteration
@@ -295,3 +295,14 @@ def test_contexts_of_an_expert_that_the_gating_forgot_are_still_drawn_by_its_wei
 def test_single_context_is_drawn_every_time():
     model = random_mixture_of_experts(16, 2, 1, 1)
     assert (draw_contexts(model, torch.ones(1, 1).double(), 50, generator_of(17)) == 1.0).all()
+
+
+@pytest.mark.parametrize(("kl_bound", "status"), [(0.3, Status.CONVERGED), (1e-3, Status.MAX_ITERATIONS)])
+def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, status):
+    """Where the bound lets the model get to the data, it rests there; where it does not, there is more to come."""
+    generator = generator_of(0)
+    sample = 2.0 + 0.5 * torch.randn(400, 1, generator=generator)
+    config = small_eim_config(n_components=1, n_iterations=30, ratio="plug-in", kl_bound=kl_bound)
+    start = GaussianMixture(torch.zeros(1), torch.zeros(1, 1), torch.ones(1, 1, 1))
+    result = EIM(config).fit(sample, start, generator)
+    assert (result.status, result.state.iteration) == (status, 30)

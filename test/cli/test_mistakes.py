@@ -1,0 +1,68 @@
+"""What people get wrong at the command line is answered by one line with cause and cure, and the code of its kind."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from cli.command import Command
+
+from eim_ros.cli.main import VERBS
+from eim_ros.kinematics import robot_path
+
+LINES = (Path(__file__).with_name("mistakes.txt")).read_text(encoding="utf-8").splitlines()
+MISTAKES = [tuple(line.split(" | ")) for line in LINES if not line.startswith("#")]
+LINK = '<link name="{}"/>'
+JOINT = (
+    '<joint name="to_{0}" type="revolute"><parent link="a"/><child link="{0}"/><axis xyz="0 0 1"/>'
+    '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
+)
+FILES = {
+    "empty.urdf": "",
+    "text.urdf": "hello",
+    "binary.urdf": "".join(map(chr, range(1, 128))),
+    "branched.urdf": f'<robot name="b">{"".join(map(LINK.format, "abc"))}{"".join(map(JOINT.format, "bc"))}</robot>',
+    "nojoint.urdf": f'<robot name="n">{LINK.format("a")}</robot>',
+    "list.yaml": "- 3\n",
+    "typo.yaml": "n_component: 3\n",
+    "table.csv": "a,b\n1,2\n",
+    "motions.csv": "time,j1,j2\n" + "".join(f"{0.02 * i},{0.01 * i},{0.02 * i}\n" for i in range(60)),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the mistakes are made with."""
+    made = tmp_path_factory.mktemp("mistakes")
+    for name, text in FILES.items():
+        (made / name).write_text(text, encoding="utf-8")
+    shutil.copy(robot_path("panda"), made / "arm.urdf")
+    return made
+
+
+@pytest.fixture
+def eim_here(eim: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(folder)
+    for name, context in (("data", "position"), ("other", "pose")):
+        if not Path(f"{name}.npz").exists():
+            eim("collect", "--robot", "panda", "--samples", 100, "--context", context, "--output", f"{name}.npz")
+    return eim
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_every_mistake_is_answered_with_cause_and_cure(eim_here: Command, verb: str) -> None:
+    wrong = []
+    for words, code, reason in MISTAKES:
+        if (words.split()[0] if words.split()[0] in VERBS else "") != verb:
+            continue
+        outcome = eim_here(*shlex.split(words))
+        is_one_line = outcome.err.count("\n") == 1 and "Traceback" not in outcome.err
+        if not is_one_line or outcome.code != int(code) or reason not in outcome.err:
+            wrong.append(f"eim {words}: [{outcome.code}] {outcome.err}")
+    assert not wrong
+
+
+def test_there_are_two_hundred_of_them() -> None:
+    assert len({words for words, _, _ in MISTAKES}) >= 200
