@@ -1,7 +1,7 @@
-"""A Cartesian path without jumps of the joints, and where there is none: waves along a wall, drawn by a Panda.
+"""A Cartesian path without jumps of the joints, and where there is none: waves over a table and along a wall.
 
-Solved pose by pose, nearest solution first, the arm runs into a corner of its joint space and has to jump.
-`sample_path` follows all families of solutions before it chooses one.
+Solved pose by pose, each solution the nearest to the one before, the arm may run into a corner of its joint space and
+has to jump: it depends on where it began. `sample_path` follows all families of solutions before it chooses one.
 """
 
 import numpy as np
@@ -9,33 +9,36 @@ import numpy as np
 from eim_ros.ik import Sampler, sample_path
 from eim_ros.kinematics import pose_from
 
-TOWARDS_THE_WALL = [0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5)]  # the hand points along x
+DOWNWARD, FORWARD = [1.0, 0.0, 0.0, 0.0], [0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5)]  # the hand points along -z, x
 LARGEST_STEP = 0.3  # [rad]
 sampler = Sampler.of("panda")
 
 
-def waves(half_width: float, n_poses: int = 60) -> np.ndarray:
+def waves(half_width: float, x: float, quaternion: list[float], n_poses: int = 60) -> np.ndarray:
     """Poses (n_poses, 4, 4) of the hand."""
     along = np.linspace(-1.0, 1.0, n_poses)
-    places = [[0.45, half_width * s, 0.4 + 0.1 * np.cos(3.0 * s)] for s in along]
-    return np.array([pose_from(place, TOWARDS_THE_WALL) for place in places])
+    places = [[x, half_width * s, 0.4 + 0.1 * np.cos(3.0 * s)] for s in along]
+    return np.array([pose_from(place, quaternion) for place in places])
 
 
-def pose_by_pose(poses: np.ndarray) -> np.ndarray:
-    """Configurations (n_poses, 7), each the nearest to the one before."""
-    q, path = None, []
+def largest_step_pose_by_pose(q: np.ndarray, poses: np.ndarray) -> float:
+    """Largest step of a joint where each configuration is the nearest to the one before, the first to q [rad]."""
+    largest = 0.0
     for pose in poses:
-        q = sampler.sample(pose, n=1, random_seed=0, near=q)[0]
-        path.append(q)
-    return np.array(path)
+        following = sampler.sample(pose, n=1, random_seed=0, near=q)[0]
+        largest, q = max(largest, float(np.abs(following - q).max())), following
+    return largest
 
 
-wide = waves(0.5)
-steps = np.abs(np.diff(pose_by_pose(wide), axis=0)).max(axis=1)
-print(f"pose by pose: {(steps > LARGEST_STEP).sum()} jumps, the largest of {steps.max():.2f} rad")
+table = waves(0.5, 0.55, DOWNWARD)
+starts = sampler.sample(table[0], n=10, random_seed=0)
+steps = [largest_step_pose_by_pose(q, table[1:]) for q in starts]
+n_jumping = sum(step > LARGEST_STEP for step in steps)
+print(f"pose by pose: from {n_jumping} of {len(starts)} starts the arm jumps, by up to {max(steps):.2f} rad")
 
-path = sample_path(sampler, wide, random_seed=0, largest_step=LARGEST_STEP)
+path = sample_path(sampler, table, random_seed=0, largest_step=LARGEST_STEP)
 assert path.valid.all()
 print("sample_path:", path.message)
 
-print("in the middle of the wall:", sample_path(sampler, waves(0.2), random_seed=0, largest_step=LARGEST_STEP).message)
+wall = waves(0.2, 0.45, FORWARD)
+print("along the wall:", sample_path(sampler, wall, random_seed=0, largest_step=LARGEST_STEP).message)

@@ -12,13 +12,14 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 MOST_LINES = 100
 IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
 RUNS = {
-    "all_solutions.py": ([], r"100 of 100 different configurations are valid largest error \S+e-07 m"),
+    "all_solutions.py": ([], r"100 of 100 different configurations are valid.* largest error \S+e-\d+ m"),
     "goal_set.py": (["--scenes", "2"], r"50 goals: 100.0 % solved, length \d\.\d\d rad"),
     "mixture.py": ([], r"EM one component at \[\[-?0\. +-?0\.\]\](.|\n)*EIM one component at \[\[(-?)2\. +\2?2\.\]\]"),
     "pick_among_obstacles.py": ([], r"20 of 32 grasps can be reached(.|\n)*farthest from its limits"),
     "path_without_jumps.py": (
         [],
-        r"pose by pose: [1-9] jumps(.|\n)*sample_path: 60 poses, no joint steps farther than 0\.[12](.|\n)*"
+        r"pose by pose: from [2-9] of 10 starts the arm jumps, by up to [1-6]\.(.|\n)*"
+        r"sample_path: 60 poses, no joint steps farther than 0\.[0-2](.|\n)*"
         r"none can be without",
     ),
     "record_learn_reproduce.py": (
