@@ -109,15 +109,15 @@ class Goal:
 
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
         """Configurations moved onto the pose, and verified."""
-        return self.verified(self.moved(positions, patience), expert)
+        refined, *_ = self.robot.chain.refine(self.task, self.effort(patience), self.turned(positions))
+        return self.verified(refined, expert)
 
-    def moved(self, positions: FloatArray, patience: int = PATIENCE) -> FloatArray:
-        """Configurations (n, dof) moved onto the pose as far as they can be."""
+    def turned(self, positions: FloatArray) -> FloatArray:
+        """Configurations (n, dof), continuous joints of narrower limits within half a turn of 0."""
         if self.narrows:  # before they are clamped: a narrowed continuous joint does not wrap by itself
             turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
             positions = np.where(self.robot.continuous, turned, positions)
-        refined, *_ = self.robot.chain.refine(self.task, self.effort(patience), positions)
-        return refined
+        return positions
 
     def effort(self, patience: int = PATIENCE) -> Effort:
         """Of the refiner."""

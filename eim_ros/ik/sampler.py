@@ -233,10 +233,10 @@ class Sampler:
         log_prob: FloatArray | None = None
         if ranking.is_fair and len(pool) > wanted.n:
             pool = pool.pick(slice(wanted.n))
+        if len(pool) == 1:
+            ranking = Ranking(UNORDERED)
         if ranking.needs_density:
-            if len(pool) == 1:
-                ranking = Ranking(UNORDERED)
-            elif time.perf_counter() + density.seconds(len(pool)) < deadline:
+            if time.perf_counter() + density.seconds(len(pool)) < deadline:
                 log_prob = conditional.log_prob(pool.positions)
             else:
                 ranking, message = Ranking(UNORDERED), message + "; no time was left to order them by density"

@@ -20,7 +20,7 @@ from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
 from eim_ros.ik.selection import distance_to
-from eim_ros.solver import SelfMotions
+from eim_ros.solver import SelfMotions, approach
 
 __all__ = ["TracedSolutions", "is_curve", "nearby"]
 
@@ -97,9 +97,8 @@ class TracedSolutions:
         are n.
         """
         robot, checked = self.goal.robot, self.goal.is_checked
-        pool = towards(
-            self.goal, self.motions.nearest(robot.chain, reference, 1 if n == 1 else MOST_NEAREST), reference
-        )
+        places = self.motions.nearest(robot.chain, reference, 1 if n == 1 else MOST_NEAREST)
+        pool, _ = _towards(self.goal, places, reference)
         if n == 1 and not checked:
             return pool
         pool = pool.joined(self._divided(max(n, FINELY) if checked else n, 0.0, True))
@@ -124,25 +123,22 @@ class TracedSolutions:
 
 def nearby(goal: Goal, reference: FloatArray) -> Pool | None:
     """The solution next to a configuration, where it is so near that it is taken for the nearest one of all."""
-    pool = towards(goal, reference[None], reference)
-    if not len(pool) or distance_to(goal.robot, pool.positions, reference)[0] > NEAR_AT_ONCE:
+    pool, distances = _towards(goal, reference[None], reference)
+    if not len(pool) or distances[0] > NEAR_AT_ONCE:
         return None
     return None if goal.is_checked and not goal.allowed(pool.positions).all() else pool
 
 
-def towards(goal: Goal, positions: FloatArray, reference: FloatArray) -> Pool:
-    """Configurations (n, dof) moved onto the pose, and along the self-motion to where a configuration is nearest: those
-    that reach the pose, not checked further.
+def _towards(goal: Goal, positions: FloatArray, reference: FloatArray) -> tuple[Pool, FloatArray]:
+    """Configurations moved onto the pose, and along the self-motion to where a configuration is nearest.
+
+    Those that reach the pose, not checked further, and their distances.
     """
     robot = goal.robot
-    positions = goal.moved(positions)
-    errors, valid = robot.chain.verify(goal.task, positions)
-    if not valid.any():
-        return _valid(positions[valid], errors[:, valid])
-    descended = robot.chain.descend(goal.task, positions[valid], reference, np.ones(robot.dof), robot.continuous)
-    found, still = robot.chain.verify(goal.task, descended)
-    errors = np.where(still, found, errors[:, valid])
-    return _valid(np.where(still[:, None], descended, positions[valid]), errors)
+    rows, errors, distances = approach(
+        robot.chain, goal.task, goal.effort(), goal.turned(positions), reference, robot.continuous
+    )
+    return _valid(rows, errors), distances
 
 
 def _valid(rows: FloatArray, errors: FloatArray) -> Pool:

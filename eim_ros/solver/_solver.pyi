@@ -243,6 +243,18 @@ def chart_poses(
 ) -> FloatArray:
     """Of poses (m, 4, 4): number of solutions and of families, length of self-motions, manipulability (m, 4)."""
 
+def approach(
+    chain: Chain,
+    task: Task,
+    effort: Effort,
+    positions: FloatArray,
+    reference: FloatArray,
+    continuous: BoolArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Configurations moved onto the pose, and along the self-motion to where a reference (dof,) is nearest: the valid
+    ones of them (n, dof), their errors (2, n) and their distances (n,).
+    """
+
 def shortest_path(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float, penalty: float) -> IntArray:
     """Which of the rows (n, dof) of each layer (m,), of counts (m,) rows, the shortest path takes; -1 without rows."""
 

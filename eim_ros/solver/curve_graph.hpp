@@ -63,6 +63,56 @@ struct Segment {
     }
 };
 
+// Numbers of places by cells of three joints that turn, so that few are looked at to find those nearby.
+class TorusCells {
+   public:
+    static constexpr double kFarthest = 0.5 * kTwoPi / 14;  // within which places are found
+
+    // Of joints, some of which turn.
+    TorusCells(const bool* turns, int n_joints) {
+        for (int j = 0; j < n_joints && n_ < 3; ++j) {
+            if (turns[j]) joints_[n_++] = j;
+        }
+        int n_cells = 1;
+        for (int d = 0; d < n_; ++d) n_cells *= kCells;
+        firsts_.assign(n_cells, -1);
+    }
+
+    void add(const double* place) {
+        int cell = 0;
+        for (int d = 0; d < n_; ++d) cell = cell * kCells + int(scaled(place, d)) % kCells;
+        nexts_.push_back(firsts_[cell]), firsts_[cell] = int(nexts_.size()) - 1;
+    }
+
+    // Calls visit(number) for all places within kFarthest, and for some others, until it returns true.
+    template <class Visit>
+    void for_near(const double* place, Visit visit) const {
+        int near[3][2] = {};
+        for (int d = 0; d < n_; ++d) {
+            const double x = scaled(place, d);
+            const int cell = int(x) % kCells, other = x - std::floor(x) < 0.5 ? kCells - 1 : 1;
+            near[d][0] = cell, near[d][1] = (cell + other) % kCells;
+        }
+        for (int k = 0; k < 1 << n_; ++k) {
+            int cell = 0;
+            for (int d = 0; d < n_; ++d) cell = cell * kCells + near[d][k >> d & 1];
+            for (int i = firsts_[cell]; i >= 0; i = nexts_[i]) {
+                if (visit(i)) return;
+            }
+        }
+    }
+
+   private:
+    static constexpr int kCells = 14;
+
+    double scaled(const double* place, int d) const {
+        return (wrapped(place[joints_[d]], kTwoPi, 1.0 / kTwoPi) + 1.5 * kTwoPi) * (kCells / kTwoPi);
+    }
+
+    int joints_[3] = {}, n_ = 0;
+    std::vector<int> firsts_, nexts_;  // of each cell, and after each place: -1 for none
+};
+
 // Where on a curve a configuration is.
 struct OnCurve {
     int place = -1, side = 0;  // on the side of a place where
@@ -79,7 +129,7 @@ class CurveGraph {
     };
 
     CurveGraph(const Bounds<double>& torus, int n_joints)
-        : known_(torus, n_joints), n_joints_(n_joints), places_{n_joints}, tangents_{n_joints} {
+        : cells_(torus.wraps, n_joints), n_joints_(n_joints), places_{n_joints}, tangents_{n_joints} {
         std::copy_n(torus.wraps, n_joints, wraps_);
     }
 
@@ -90,7 +140,7 @@ class CurveGraph {
     const Link& link(int i, int side) const { return links_[i][side]; }
 
     int add(const double* place, const double* tangent) {
-        places_.add(place), tangents_.add(tangent), known_.add(place), links_.emplace_back();
+        places_.add(place), tangents_.add(tangent), cells_.add(place), links_.emplace_back();
         return size() - 1;
     }
     void join(int a, int side_of_a, int b, int side_of_b) {
@@ -116,61 +166,50 @@ class CurveGraph {
         double middle[kMostJoints], away[kMostJoints], least = 1.02;
         int found = -1;
         for (int j = 0; j < n_joints_; ++j) middle[j] = segment.at(j, 0.5);
-        known_.for_near(middle, 0.52 * segment.length + 2.0 * kSame, [&](Index k, float) {
-            if (k == from) return;
+        const double farthest = 0.52 * segment.length + 2.0 * kSame;
+        cells_.for_near(middle, [&](int k) {
+            if (k == from || !(square_to(middle, k, farthest * farthest) <= farthest * farthest)) return false;
             double s = 0.0;
             for (int j = 0; j < n_joints_; ++j) {
-                away[j] = difference(place(int(k))[j], segment.start[j], wraps_[j]);
+                away[j] = difference(place(k)[j], segment.start[j], wraps_[j]);
                 s += away[j] * segment.chord[j];
             }
             s /= segment.length * segment.length;
-            if (segment.closest(away, s) > kSame * kSame || s < -0.02 || s > least) return;
+            if (segment.closest(away, s) > kSame * kSame || s < -0.02 || s > least) return false;
             double along = 0.0, square = 0.0;
             for (int j = 0; j < n_joints_; ++j) {
                 const double slant = segment.slope(j, s);
-                along += slant * tangent(int(k))[j], square += slant * slant;
+                along += slant * tangent(k)[j], square += slant * slant;
             }
-            if (along * along > 0.8 * square) least = s, found = int(k);
+            if (along * along > 0.8 * square) least = s, found = k;
+            return false;
         });
         return found;
     }
 
-    // The place on known curves that a configuration is at, but for a tolerance.
-    OnCurve where(const double* q, double tolerance) const {
-        struct Candidate {
-            int place;
-            float square;
-        };
-        constexpr int kMostCandidates = 16;
-        Candidate candidates[kMostCandidates];
-        int n = 0;
-        known_.for_near(q, 0.55 * kLongestSegment, [&](Index i, float square) {
-            int last = n < kMostCandidates ? n++ : 0;
-            if (n == kMostCandidates && last == 0) {  // in place of the farthest
-                for (int c = 1; c < n; ++c) last = candidates[c].square > candidates[last].square ? c : last;
-                if (square >= candidates[last].square) return;
-            }
-            candidates[last] = {int(i), square};
-        });
-        std::sort(candidates, candidates + n, [](const auto& a, const auto& b) { return a.square < b.square; });
-        double away[kMostJoints], least = tolerance * tolerance;
-        const double enough = std::min(least, kSame * kSame);
+    // Where on known curves a configuration is, but for a tolerance: at the closest place, or one that is close enough.
+    OnCurve where(const double* q, double tolerance, double enough = kSame) const {
+        double least = tolerance * tolerance;
         OnCurve best;
-        for (int c = 0; c < n; ++c) {
-            const int i = candidates[c].place;
-            if (candidates[c].square <= enough) return {i, 0, 0.0};
-            double ahead = 0.0;
+        cells_.for_near(q, [&](int i) {
+            double away[kMostJoints], square = 0.0, ahead = 0.0;
             for (int j = 0; j < n_joints_; ++j) {
-                away[j] = difference(q[j], place(i)[j], wraps_[j]), ahead += away[j] * tangent(i)[j];
+                away[j] = difference(q[j], place(i)[j], wraps_[j]);
+                square += away[j] * away[j], ahead += away[j] * tangent(i)[j];
             }
+            if (!(square <= kMostAway * kMostAway)) return false;
+            const double aside = std::sqrt(std::max(square - ahead * ahead, 0.0));
+            if (aside > kMostBend * std::abs(ahead) + tolerance) return false;
+            if (square <= least) best = {i, 0, 0.0}, least = square;
             const int side = ahead >= 0.0;
-            if (links_[i][side].place < 0) continue;
-            const Segment part = segment(i, side);
-            double s = std::abs(ahead) / std::max(part.length, 1e-300);
-            const double square = part.closest(away, s);
-            if (square <= least && s > -0.05 && s < 1.05) best = {i, side, s}, least = square;
-            if (least <= enough && best.place >= 0) return best;
-        }
+            if (least > enough * enough && links_[i][side].place >= 0) {
+                const Segment part = segment(i, side);
+                double s = std::abs(ahead) / std::max(part.length, 1e-300);
+                const double squared = part.closest(away, s);
+                if (squared <= least && s > -0.05 && s < 1.05) best = {i, side, s}, least = squared;
+            }
+            return best.place >= 0 && least <= enough * enough;
+        });
         return best;
     }
 
@@ -185,7 +224,21 @@ class CurveGraph {
     }
 
    private:
-    Places known_;
+    static constexpr double kMostAway = 0.55 * kLongestSegment;  // from a curve to a place of it
+    static constexpr double kMostBend = 0.4;                     // of a curve from its tangent, within that
+    static_assert(kMostAway < TorusCells::kFarthest);
+
+    // Squared distance of a configuration from a place, or of some joints if that is more than enough.
+    double square_to(const double* q, int i, double enough) const {
+        double square = 0.0;
+        for (int j = 0; j < n_joints_ && square <= enough; ++j) {
+            const double d = difference(q[j], place(i)[j], wraps_[j]);
+            square += d * d;
+        }
+        return square;
+    }
+
+    TorusCells cells_;
     int n_joints_;
     bool wraps_[kMostJoints];
     Configurations places_, tangents_;  // tangents: unit vectors

@@ -40,13 +40,6 @@ class Places {
         return has_below(place, float(radius * radius), [](float square, float away) { return square + away * away; });
     }
 
-    // Calls visit(number, squared distance) for each place within a radius of this one.
-    template <class Visit>
-    void for_near(const double* place, double radius, Visit visit) const {
-        const auto join = [](float square, float away) { return square + away * away; };
-        each_below(place, float(radius * radius), join, [&](Index i, float square) { return visit(i, square), false; });
-    }
-
     // Whether a place differs by no more than a tolerance from this one in any joint, or by hardly more. NaN is far.
     bool has_duplicate(const double* place, double tolerance) const {
         double extent = 0.0;
@@ -65,15 +58,7 @@ class Places {
     // Whether the differences from some place, joined one joint after the other, stay below a limit, or reach it.
     template <class Join>
     bool has_below(const double* place, float limit, Join join) const {
-        return each_below(place, limit, join, [](Index, float) { return true; });
-    }
-
-    // Calls visit(number, joined differences) for such places until it returns true; whether it did.
-    template <class Join, class Visit>
-    bool each_below(const double* place, float limit, Join join, Visit visit) const {
-        Index first = 0;
-        for (const float* of = values_.data(); of != values_.data() + values_.size();
-             of += n_joints_ * kBlock, first += kBlock) {
+        for (const float* of = values_.data(); of != values_.data() + values_.size(); of += n_joints_ * kBlock) {
             float worst[kBlock] = {};
             int n_below = 1;
             for (int j = 0; j < n_joints_ && n_below > 0; ++j) {
@@ -87,11 +72,7 @@ class Places {
                 n_below = 0;
                 for (int i = 0; i < kBlock; ++i) n_below += worst[i] <= limit;  // nowhere is infinite or NaN
             }
-            for (int i = 0; i < kBlock && n_below > 0; ++i) {
-                if (!(worst[i] <= limit)) continue;
-                if (visit(first + i, worst[i])) return true;
-                --n_below;
-            }
+            if (n_below > 0) return true;
         }
         return false;
     }

@@ -3,7 +3,7 @@
 
 #include "arrays.hpp"
 #include "batch.hpp"
-#include "families.hpp"
+#include "charts.hpp"
 #include "transitions.hpp"
 
 namespace eim {

@@ -51,6 +51,44 @@ inline Converted<double> nearest_solutions(const SelfMotions& motions, const Cha
     return copy_of(rows.positions, {rows.size(), Index(chain.n_joints)});
 }
 
+// Configurations moved onto the pose and along the self-motion to where a reference is nearest: those that are valid,
+// their errors (2, n) and distances from it (n,).
+inline py::tuple approach(const Chain& chain, const Task& task, const Effort& effort,
+                          const Converted<double>& positions, const Converted<double>& reference,
+                          const Converted<bool>& continuous) {
+    const Index n_joints = chain.n_joints;
+    expect_shape(positions, "configurations", {kAny, n_joints});
+    expect_shape(reference, "the configuration to be near to", {n_joints});
+    expect_shape(continuous, "continuous", {n_joints});
+    Rows rows(Configurations{chain.n_joints, {positions.data(), positions.data() + positions.size()}});
+    Rows valid({chain.n_joints});
+    const std::vector<double> ones(n_joints, 1.0);
+    const Cost cost{reference.data(), ones.data(), continuous.data(), chain.n_joints};
+    {
+        Unlocked unlocked;
+        for_kind(chain, [&]<int N>() {
+            refine_rows<N>(chain, task, effort, rows);
+            verify_rows<N>(chain, task, rows);
+            Descent<N> descent(chain, task, cost);
+            Rows moved = rows;
+            for (Index i = 0; i < rows.size(); ++i) {
+                if (rows.converged[i]) descent.run(moved.row(i));
+            }
+            verify_rows<N>(chain, task, moved);
+            for (Index i = 0; i < rows.size(); ++i) {
+                if (!rows.converged[i]) continue;
+                const Rows& from = moved.converged[i] ? moved : rows;
+                valid.add(from.row(i));
+                valid.distances.push_back(from.distances[i]), valid.angles.push_back(from.angles[i]);
+            }
+        });
+    }
+    std::vector<double> away;
+    for (Index i = 0; i < valid.size(); ++i) away.push_back(std::sqrt(cost(valid.row(i))));
+    const py::tuple found = verified_tuple(valid);
+    return py::make_tuple(found[0], found[1], copy_of(away, {Index(away.size())}));
+}
+
 // Of families: length [rad, m], whether it is closed, whether it is traced from end to end (n, 3).
 inline Converted<double> family_table(const SelfMotions& motions) {
     Converted<double> table({Index(motions.families().size()), Index(3)});
@@ -62,6 +100,7 @@ inline Converted<double> family_table(const SelfMotions& motions) {
 }
 
 inline void bind_self_motions(py::module_& module) {
+    module.def("approach", approach);
     py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)

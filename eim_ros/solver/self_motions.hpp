@@ -14,15 +14,16 @@
 
 namespace eim {
 
-inline constexpr int kFirstRestarts = 96, kMostRestartsAtOnce = 256;
+inline constexpr int kFirstRestarts = 96, kFewRestarts = 32, kMostRestartsAtOnce = 256;
 inline constexpr double kCoarselySame = 1e-2;  // [rad, m]: from a curve, of restarts refined in single precision
+inline constexpr double kEnough = 3e-3;        // [rad, m]: the same, where no closer curve is looked for
 inline constexpr int kMostUnseen = 0;          // curves that one restart alone led to, where the search may end
 
 // Share of the m-th run, from 1, in the probability of an error: most of it has the first after the first restarts.
 inline double share_of_run(int m) {
     if (m == 1) return 0.05;
-    if (m == 2) return 0.5;
-    return 0.45 / (double(m - 2) * double(m - 1));
+    if (m == 2) return 0.8;
+    return 0.15 / (double(m - 2) * double(m - 1));
 }
 
 struct SelfMotionSearch {
@@ -30,6 +31,7 @@ struct SelfMotionSearch {
     double missed_share;  // wanted bound; 1 or more: none, the search ends when hardly a curve can be missing
     double deadline;      // [s] of the steady clock
     Effort effort;
+    int first_restarts = kFirstRestarts, most_restarts = std::numeric_limits<int>::max();
 };
 
 // A configuration near to another one, and how far away.
@@ -80,8 +82,46 @@ class SelfMotions {
                 return false;
             }
             if (is_done(wanted)) return true;
-            if (is_past(wanted.deadline)) return false;
+            if (is_past(wanted.deadline) || n_restarts_ >= wanted.most_restarts) return false;
         }
+    }
+
+    // Traces the curves through solutions.
+    template <int N>
+    void trace(const Chain& chain, const Configurations& solutions) {
+        CurveTracer<N>(chain, free_, graph_, random_).run(solutions);
+        families_.update(graph_);
+    }
+
+    // Configurations that divide the families such that successive ones differ by about `finest` in some joint, about
+    // `most` at most.
+    Configurations filled(double finest, Index most) const {
+        double parts = 0.0;
+        for (const bool counts : {true, false}) {
+            const double wider = counts ? 1.0 : std::max(1.0, parts / double(std::max<Index>(most, 1)));
+            Configurations rows{n_joints_};
+            for (const Family& family : families()) {
+                for (const Piece& piece : family.pieces) {
+                    const Segment part = families_.segment(family, piece);
+                    double largest = 0.0, q[kMostJoints];
+                    for (int j = 0; j < n_joints_; ++j) {
+                        largest = std::max(largest, std::abs(part.at(j, piece.to) - part.at(j, piece.from)));
+                    }
+                    const double n = std::ceil(largest / (wider * finest));
+                    if (counts) {
+                        parts += n;
+                        continue;
+                    }
+                    for (double k = 0.5; k < n; ++k) {
+                        const double s = piece.from + k / n * (piece.to - piece.from);
+                        for (int j = 0; j < n_joints_; ++j) q[j] = within(task_.bounds, j, part.at(j, s));
+                        rows.add(q);
+                    }
+                }
+            }
+            if (!counts) return rows;
+        }
+        return Configurations{n_joints_};
     }
 
     // Configurations that divide the families evenly: n in all, at least one of each family while there are enough; or
@@ -206,8 +246,8 @@ class SelfMotions {
     // Makes the restarts of a round; those that lead to no known curve become roots.
     template <int N>
     void restart(const Chain& chain, const SelfMotionSearch& wanted, Configurations& roots) {
-        n_round_ = n_restarts_ == 0 ? kFirstRestarts : 32;
-        if (wanted.missed_share < 1.0 && n_restarts_ >= kFirstRestarts) {
+        n_round_ = n_restarts_ == 0 ? wanted.first_restarts : kFewRestarts;
+        if (wanted.missed_share < 1.0 && n_restarts_ > 0) {
             const double needed = std::log((1.0 - wanted.confidence) * share_of_run(n_runs_)) /
                                   std::log1p(-std::min(wanted.missed_share, 1.0 - 1e-12));
             n_round_ = Index(std::clamp(std::ceil(needed) - double(n_run_), 1.0, double(kMostRestartsAtOnce)));
@@ -226,7 +266,7 @@ class SelfMotions {
         }
         for (Index i = 0; i < rows.size(); ++i) {
             if (!rows.converged[i]) continue;
-            const OnCurve at = graph_.where(rows.row(i), kCoarselySame);
+            const OnCurve at = graph_.where(rows.row(i), kCoarselySame, kEnough);
             if (at.place < 0) {
                 roots.add(rows.row(i));
             } else {
