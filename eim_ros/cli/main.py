@@ -35,6 +35,7 @@ VERBS = {
     "list": "shipped robots and models",
     "completion": "a script that completes verbs and flags in a shell",
     "report": "result tables of experiments beside what the thesis says",
+    "doctor": "what is broken or missing on this machine, and its cure",
     "demo": "the whole circle: collect, train, serve, request, draw",
     "demo-planar": "a planar robot: demonstrate, record, train, sample, execute",
 }

@@ -17,7 +17,7 @@ from eim_ros.kinematics.serial_arm import SerialArm
 from eim_ros.kinematics.shapes import Shape
 from eim_ros.kinematics.urdf import parse_urdf
 
-__all__ = ["BodyShape", "body_poses", "body_shapes"]
+__all__ = ["BodyShape", "body_poses", "body_shapes", "tip_poses"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -47,6 +47,13 @@ def body_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
     rows = arm._rows(q)[0]
     moving = arm.links[:-1]
     return _poses(arm, moving[:, MULTIPLIER] * rows[:, moving[:, SOURCE].astype(np.int64)] + moving[:, OFFSET])
+
+
+def tip_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
+    """Poses (n, 4, 4) of the tip, as `SerialArm.forward` but without the compiled chain."""
+    carried = np.eye(4)
+    carried[:3, :3], carried[:3, 3] = arm.links[-1, :9].reshape(3, 3), arm.links[-1, TRANSLATION]
+    return np.asarray(body_poses(arm, q)[:, -1] @ carried)
 
 
 def body_shapes(arm: SerialArm, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:

@@ -76,7 +76,7 @@ def test_help_lists_every_verb(eim: Command) -> None:
     assert all(verb in outcome.out for verb in VERBS)
 
 
-WITHOUT_CHANCE = ("completion", "export", "import", "list", "recover", "report")
+WITHOUT_CHANCE = ("completion", "doctor", "export", "import", "list", "recover", "report")
 
 
 @every_verb

@@ -5,7 +5,7 @@ import pytest
 from kinematics.robots import every_robot, robot_and_oracle
 
 from eim_ros.kinematics import Capsule, Robot
-from eim_ros.kinematics.body_shapes import body_poses, body_shapes
+from eim_ros.kinematics.body_shapes import body_poses, body_shapes, tip_poses
 from eim_ros.kinematics.chain import PRISMATIC
 from eim_ros.kinematics.link_shapes import link_shapes
 
@@ -16,13 +16,11 @@ ROUNDING = 1e-12  # of sums and products of a few dozen numbers of size 1
 def test_the_last_body_carries_the_tip(name):
     robot, oracle = robot_and_oracle(name)
     q = robot.sample_configurations(5, np.random.default_rng(0))
-    carried = np.eye(4)
-    carried[:3, :3], carried[:3, 3] = robot.links[-1, :9].reshape(3, 3), robot.links[-1, 9:12]
     poses = body_poses(robot, q)
     assert poses.shape == (5, len(robot.links), 4, 4)
     np.testing.assert_array_equal(poses[:, 0], np.tile(np.eye(4), (5, 1, 1)))
     expected = np.array([oracle.forward(row) for row in q])
-    np.testing.assert_allclose(poses[:, -1] @ carried, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(tip_poses(robot, q), expected, rtol=0, atol=1e-10)
     turns = robot.links[:-1, PRISMATIC] == 0.0  # a body that slides has left the origin of its joint
     origins = poses[:, 1:, :3, 3]
     np.testing.assert_allclose(origins[:, turns], robot.skeleton(q)[:, 1:-1][:, turns], rtol=0, atol=ROUNDING)

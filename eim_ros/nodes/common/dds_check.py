@@ -1,0 +1,65 @@
+"""Whether two processes of this host hear each other by ROS 2: one listens, another, which it starts, talks.
+
+    python -m eim_ros.nodes.common.dds_check
+
+Prints one JSON object: the middleware, whether a message came, and after which time [s] since the other one was
+started. They meet on a topic of their own, in the domain and with the settings of the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from std_msgs.msg import String
+
+__all__ = ["check", "talk"]
+
+PATIENCE, PERIOD = 10.0, 0.05  # [s]
+
+
+def check() -> dict[str, object]:
+    """Listen to a process that is started for it."""
+    topic = f"/eim_doctor_{os.getpid()}"
+    rclpy.init()
+    heard: list[str] = []
+    node = rclpy.create_node(f"eim_doctor_{os.getpid()}")
+    node.create_subscription(String, topic, lambda message: heard.append(message.data), 10)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    command = [sys.executable, "-m", __spec__.name if __spec__ else "eim_ros.nodes.common.dds_check", topic]
+    began = time.monotonic()
+    with subprocess.Popen(command) as talker:
+        try:
+            while not heard and time.monotonic() - began < PATIENCE and talker.poll() is None:
+                executor.spin_once(PERIOD)
+        finally:
+            talker.kill()
+    took = time.monotonic() - began
+    executor.shutdown()
+    node.destroy_node()
+    rclpy.shutdown()
+    return {"middleware": rclpy.get_rmw_implementation_identifier(), "heard": bool(heard), "seconds": round(took, 3)}
+
+
+def talk(topic: str) -> None:
+    """Say something again and again, until the listener ends this process or itself."""
+    rclpy.init()
+    node = rclpy.create_node(f"eim_doctor_{os.getpid()}")
+    publisher = node.create_publisher(String, topic, 10)
+    end = time.monotonic() + 2.0 * PATIENCE
+    while time.monotonic() < end:
+        publisher.publish(String(data="here"))
+        time.sleep(PERIOD)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        talk(sys.argv[1])
+    else:
+        sys.stdout.write(json.dumps(check()) + "\n")
