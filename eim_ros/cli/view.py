@@ -1,6 +1,6 @@
 """`eim view`: a page in the browser: drag the target, and see all solutions of an arm, or what a model makes of it.
 
-Exit code 0 when ended by Ctrl-C, 2 on bad input.
+Exit code 0 when ended by Ctrl-C, else as `eim --help` says.
 """
 
 from __future__ import annotations
