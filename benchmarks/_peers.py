@@ -233,13 +233,16 @@ def frankik(case: Case, rng: np.random.Generator) -> Solver:
     return prepare
 
 
-def frankik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
-    """All of one call at its default values of joint 7."""
+def frankik_solutions(case: Case, n_values: int) -> Callable[[np.ndarray], np.ndarray]:
+    """All with joint 7 at so many values, which it solves for in closed form."""
     to_frame = frankik_pose(case)
-    from frankik import ik_sample_q7
+    from frankik import ik_full
+
+    values = np.linspace(case.robot.lower[6], case.robot.upper[6], n_values)
 
     def solutions(pose: np.ndarray) -> np.ndarray:
-        rows = np.array(ik_sample_q7(to_frame(pose), full_ik=True)).reshape(-1, 7)
+        wanted = to_frame(pose)
+        rows = np.concatenate([ik_full(wanted, q7=value) for value in values])
         return rows[np.isfinite(rows).all(axis=1)]
 
     return solutions

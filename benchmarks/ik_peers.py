@@ -196,7 +196,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
     ways["ssik, all of one call"] = closed_form
     ways[f"ssik, self-motion charts, {N_CHART} each"] = lambda: timed(self_motion_charts(case, N_CHART))
     ways["EAIK, all of one call"] = lambda: timed(eaik_solutions(case))
-    ways["frankik, all of one call"] = lambda: timed(frankik_solutions(case))
+    ways[f"frankik, joint 7 at {CALLS} values"] = lambda: timed(frankik_solutions(case, CALLS))
     for name, make in PEERS.items():
         if not name.startswith((OURS, "ssik", "EAIK")):
             ways[f"{name}, {CALLS} calls"] = lambda make=make: repeated(make(case, rng), CALLS)
