@@ -25,7 +25,7 @@ from eim_ros.cli.waiting import Waiting
 from eim_ros.cli.whole_numbers import count, random_seed
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import ServiceError
-from eim_ros.ik import IKModel, Training, collect, evaluate
+from eim_ros.ik import IKModel, Samples, Training, collect, evaluate
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose, robot_path
 from eim_ros.numerics import Status
@@ -90,16 +90,15 @@ def run(args: argparse.Namespace) -> int:
 
     pose = _demo_pose(robot, args.random_seed)
     print("3. The node ik_server with the last model, and requests to its service")
-    answer, latency = _ask(path, robot, pose, args.n, args.random_seed)
+    answer, latency, all_ = _ask(path, robot, pose, args.n, args.random_seed)
     summary = _summary(robot, answer, latency)
     _print_summary(summary, pose)
 
     from eim_ros.viz.arm_picture import draw_solutions  # here: matplotlib takes a second to import
 
     picture = folder / "ik_samples.png"
-    positions, experts = np.array(answer["positions"]), np.array(answer["expert"])
-    draw_solutions(robot, positions, pose, picture, experts=experts)
-    print(f"4. The arm in {len(positions)} of its ways to reach the position: {picture}")
+    draw_solutions(robot, all_.positions[all_.valid], pose, picture)
+    print(f"4. All solutions of a pose there, which take no model: {all_.message}: {picture}")
     if args.json:
         print(to_json({"training": table, "request": summary, "picture": str(picture)}))
     return 0 if summary["valid"] == args.n else 1
@@ -126,8 +125,8 @@ def _train(
     return table, path
 
 
-def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple[dict[str, Any], list[float]]:
-    """The answer of the running service, and the round-trip times [s] of repeated requests."""
+def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple[dict[str, Any], list[float], Samples]:
+    """The running service's answer for a position, round-trip times [s] of it, and all solutions of the pose."""
     from eim_ros.nodes.common.interfaces import SampleIK  # here: `eim --help` must not need ROS
     from eim_ros.nodes.common.pose_messages import pose_message
     from eim_ros.nodes.ik_server.client import SampleIKClient, samples_of
@@ -152,10 +151,12 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
                     latency.append(time.perf_counter() - started)
                 request.refine = False
                 raw = client.sample(request)
+                request.refine, request.position_only, request.explore = True, False, 1.0
+                all_ = samples_of(client.sample(request))
         except ServiceError:
             server.check()
             raise
-    return {**samples_of(answer).to_dict(), "raw_position_error": list(raw.position_error)}, latency
+    return {**samples_of(answer).to_dict(), "raw_position_error": list(raw.position_error)}, latency, all_
 
 
 def _summary(robot: Robot, answer: dict[str, Any], latency: list[float]) -> dict[str, Any]:

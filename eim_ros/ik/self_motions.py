@@ -21,14 +21,14 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from eim_ros.errors import RobotError
-from eim_ros.ik.selection import distinct_rows, on_torus
+from eim_ros.ik.selection import distinct_rows, nearest, on_torus
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import positive_number
 from eim_ros.kinematics.chain import PRISMATIC, SOURCE
 from eim_ros.kinematics.task import redundancy
 from eim_ros.solver import Effort, Spread, Task, fill_self_motions
 
-__all__ = ["Family", "families"]
+__all__ = ["Family", "families", "family_labels"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -117,6 +117,15 @@ def families(
     filled = filled[robot.chain.verify(task, filled)[1]]
     filled = np.concatenate([filled, _within_gaps(robot, task, filled, position_only, spacing)])
     return _curves(robot, filled, _neighbours(robot, filled, position_only, NEXT * spacing))
+
+
+def family_labels(robot: Robot, found: list[Family], solutions: FloatArray) -> IntArray:
+    """Index (n,) of the family that each solution (n, dof) is nearest to, in the joint that differs most."""
+    if not found or not len(solutions):
+        return np.zeros(0, dtype=np.int64)
+    owners = np.repeat(np.arange(len(found)), [len(family) for family in found])
+    _, index = nearest(robot, solutions, np.concatenate([family.positions for family in found]))
+    return np.asarray(owners[index])
 
 
 def _single(robot: Robot, rows: FloatArray) -> list[Family]:

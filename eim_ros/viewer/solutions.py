@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from eim_ros.ik import Sampler
 from eim_ros.ik.selection import nearest
-from eim_ros.ik.self_motions import Family, families
+from eim_ros.ik.self_motions import Family, families, family_labels
 from eim_ros.kinematics import Robot
 from eim_ros.viewer.colours import kept_numbers
 from eim_ros.viz.representatives import group_arms
@@ -111,7 +111,7 @@ class LiveSolutions:
         if found:  # where the target is out of reach for a while they are remembered
             self._before, self._numbers = [family.positions for family in found], numbers
         shown = rows[: self.n]
-        labels = _labels(self.robot, found, shown)
+        labels = family_labels(self.robot, found, shown)
         chosen, family, along = self._choice(found, kept if len(kept) else shown[:1])
         return Solutions(
             pose,
@@ -157,7 +157,7 @@ class LiveSolutions:
     def _choice(self, found: list[Family], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
         if not found or not len(wanted):
             return None, -1, 0.0
-        label = int(_labels(self.robot, found, wanted)[0])
+        label = int(family_labels(self.robot, found, wanted)[0])
         family = found[label]
         place = int(nearest(self.robot, wanted, family.positions)[1][0])
         self.chosen = wanted[0]
@@ -199,14 +199,6 @@ def place_in(family: Family, along: float) -> FloatArray:
 def _first_before(family: Family, along: float) -> FloatArray:
     index = int(np.searchsorted(family.along, along * family.along[-1], side="right")) - 1
     return np.asarray(family.positions[max(index, 0)])
-
-
-def _labels(robot: Robot, found: list[Family], rows: FloatArray) -> IntArray:
-    if not found or not len(rows):
-        return np.zeros(0, dtype=np.int64)
-    owners = np.repeat(np.arange(len(found)), [len(family) for family in found])
-    _, index = nearest(robot, rows, np.concatenate([family.positions for family in found]))
-    return np.asarray(owners[index])
 
 
 def _told(found: list[Family], n: int, message: str) -> str:

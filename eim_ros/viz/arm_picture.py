@@ -1,7 +1,7 @@
 """One pose, many configurations: a picture of the arm in all of them, beside their joint values.
 
-The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours tell groups of configurations: each around the solid arm
-that stands for it (see `representatives.py`), or groups of experts where those are given.
+The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours tell families of solutions, or where more than one
+direction is free groups of configurations, each around the solid arm that stands for it (see `representatives.py`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from eim_ros.errors import DataError
-from eim_ros.ik import NO_EXPERT
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.task import redundancy
 from eim_ros.viz.camera import Camera
 from eim_ros.viz.captions import draw_heading, draw_legend
 from eim_ros.viz.figure_file import write_figure
 from eim_ros.viz.joint_panel import draw_joint_panel
-from eim_ros.viz.palette import GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
-from eim_ros.viz.representatives import group_arms
+from eim_ros.viz.palette import FAMILY_COLOURS, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
+from eim_ros.viz.representatives import group_arms, group_families
 from eim_ros.viz.scene import (
     draw_arm_lines,
     draw_base,
@@ -37,13 +37,12 @@ from eim_ros.viz.scene import (
 __all__ = ["draw_solutions"]
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 WIDTH, HEIGHT = 16.0, 8.0  # [inch], at 100 pixels each
 SCENE = (0.025, 0.05, 0.56, 0.80)
 PLANE = (0.055, 0.10, 0.53, 0.75)
 PANEL = (0.655, 0.225, 0.325, 0.56)
-MAX_LINES = 400
+MAX_LINES, MAX_SOLID = 400, 8
 PLANAR_TOLERANCE = 1e-9  # rows of a Jacobian that are 0
 ORIENTATION_HELD = 0.5  # [rad]: arms nearer than this to the wanted orientation were asked for it
 
@@ -55,7 +54,6 @@ def draw_solutions(
     path: str | Path,
     *,
     title: str | None = None,
-    experts: npt.ArrayLike | None = None,
 ) -> None:
     """Draw the arm in many configurations for one pose, and write the picture as PNG or SVG.
 
@@ -71,13 +69,11 @@ def draw_solutions(
         File to write, at once or not at all.
     title : str, optional
         First line of the picture; default says robot and number of configurations.
-    experts : (n,) array_like of int, optional
-        Expert of each configuration, or `NO_EXPERT`: then colours are groups of experts.
 
     Raises
     ------
     DataError
-        If configurations are not finite, or experts are not as many.
+        If configurations are not finite.
     RobotError, PoseError
         If configurations or pose have a wrong shape.
     """
@@ -86,16 +82,20 @@ def draw_solutions(
     rows = np.asarray(positions, dtype=np.float64).reshape(len(arms), robot.dof)
     if not np.all(np.isfinite(arms)):
         raise DataError("configurations to draw must be finite", positions)
-    groups = group_arms(arms, len(GROUP_COLOURS), _checked_experts(experts, len(rows)), NO_EXPERT)
-    palette = (*GROUP_COLOURS, NO_GROUP_COLOUR)  # NO_GROUP is its last
+    oriented = len(rows) == 0 or float(np.median(robot.pose_errors(rows, target)[1])) < ORIENTATION_HELD
+    if oriented and redundancy(robot.bounds, position_only=False) in (0, 1):
+        groups = group_families(robot, rows, arms, target, len(FAMILY_COLOURS))
+    else:
+        groups = group_arms(arms, len(GROUP_COLOURS))
+    palette = (*FAMILY_COLOURS, NO_GROUP_COLOUR)  # NO_GROUP is its last
     colours = [palette[label] for label in groups.labels]
+    stand_for_others = groups.representatives[:MAX_SOLID]
     shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_LINES)).round().astype(np.int64))
 
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=100, facecolor="white")
     FigureCanvasAgg(figure)
-    oriented = len(rows) == 0 or float(np.median(robot.pose_errors(rows, target)[1])) < ORIENTATION_HELD
-    _draw_scene(figure, robot, target, oriented, arms[shown], [colours[i] for i in shown], arms[groups.representatives])
-    drawn = np.concatenate([shown, groups.representatives])
+    _draw_scene(figure, robot, target, oriented, arms[shown], [colours[i] for i in shown], arms[stand_for_others])
+    drawn = np.concatenate([shown, stand_for_others])
     draw_joint_panel(
         figure.add_axes(PANEL), robot, rows[drawn], [colours[i] for i in drawn], np.arange(len(shown), len(drawn))
     )
@@ -138,7 +138,7 @@ def _draw_scene(
         spine.set_visible(False)
     seen.append(draw_base(axes, camera, (0.035 if planar else 0.075) * size))
     draw_arm_lines(axes, camera, arms, colours, not planar)
-    draw_solid_arms(axes, camera, solid, GROUP_COLOURS[: len(solid)], not planar)
+    draw_solid_arms(axes, camera, solid, FAMILY_COLOURS[: len(solid)], not planar)
     seen.append(draw_target(axes, camera, pose, 0.16 * size, oriented))
     fit_view(axes, np.concatenate(seen), box[2] * WIDTH / (box[3] * HEIGHT))
 
@@ -159,12 +159,3 @@ def _round_length(length: float) -> float:
     """The largest of ..., 0.1, 0.2, 0.5, 1, 2, 5, ... that is not above a length [m]."""
     decade = 10.0 ** math.floor(math.log10(length))
     return max(step * decade for step in (1.0, 2.0, 5.0) if step * decade <= length * (1 + 1e-9))
-
-
-def _checked_experts(experts: npt.ArrayLike | None, n: int) -> IntArray | None:
-    if experts is None:
-        return None
-    values = np.asarray(experts, dtype=np.int64)
-    if values.shape != (n,):
-        raise DataError(f"expected one expert for each of {n} configurations, got shape {values.shape}", experts)
-    return values

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from eim_ros.kinematics import Robot, quaternion_from_matrix
-from eim_ros.viz.palette import GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
+from eim_ros.viz.palette import FAMILY_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 from eim_ros.viz.representatives import NO_GROUP, Groups
 
 __all__ = ["draw_heading", "draw_legend", "pose_in_words"]
@@ -38,26 +38,21 @@ def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)
     rest = int(np.count_nonzero(groups.labels == NO_GROUP))
     names = [f"{size}" for size in sizes]
-    if groups.n_experts is None:
-        heading = "Configurations by the solid arm they resemble most"
-    else:
-        heading = "Configurations by group of similar experts"
-        names = [f"{size} ({k} expert{'s' if k > 1 else ''})" for size, k in zip(sizes, groups.n_experts, strict=True)]
-    keys: list[Any] = [Line2D([], [], color=colour, linewidth=5) for colour in GROUP_COLOURS[:n_groups]]
+    keys: list[Any] = [Line2D([], [], color=colour, linewidth=5) for colour in FAMILY_COLOURS[:n_groups]]
     if rest:
         keys.append(Line2D([], [], color=NO_GROUP_COLOUR, linewidth=5))
-        names.append(f"{rest} (no expert)")
+        names.append(f"{rest} in others")
     if len(keys) < 2:
         return
-    figure.text(left, y, heading, fontsize=14, color=MUTED, va="center")
-    n_columns = 3 if groups.n_experts is not None else 6
+    heading = figure.text(left, y, groups.heading, fontsize=14, color=MUTED, va="center")
+    _shrink(figure, heading, 0.99 - left)
     figure.legend(
         keys,
         names,
         loc="upper left",
         bbox_to_anchor=(left, y - 0.018),
         bbox_transform=figure.transFigure,
-        ncols=n_columns,
+        ncols=7,
         frameon=False,
         fontsize=14,
         labelcolor=INK,

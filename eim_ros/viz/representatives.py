@@ -1,9 +1,10 @@
-"""Few arms that stand for many: k-means over the drawn arms, each group represented by the arm nearest to its mean.
+"""Few arms that stand for many: families of solutions, or k-means over the drawn arms; one arm stands for each.
 
-The distance of two configurations is that of the drawn arms: the root mean square distance of their joint origins [m].
-Joint angles would not do, for a wrist that may turn freely changes them and leaves the picture as it is. The means
-start at farthest points (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance") and follow the
-iteration of Lloyd (1982, "Least squares quantization in PCM"), so that there is nothing random in a picture.
+It is the arm nearest to the mean of its group. The distance of two configurations is that of the drawn arms: the root
+mean square distance of their joint origins [m]. Joint angles would not do, for a wrist that may turn freely changes
+them and leaves the picture as it is. The means of k-means start at farthest points (Gonzalez 1985, "Clustering to
+minimize the maximum intercluster distance") and follow the iteration of Lloyd (1982, "Least squares quantization in
+PCM"), so that there is nothing random in a picture.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NO_GROUP", "Groups", "group_arms"]
+from eim_ros.ik.self_motions import families, family_labels
+from eim_ros.kinematics import Robot
+
+__all__ = ["NO_GROUP", "Groups", "group_arms", "group_families"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -33,17 +37,17 @@ class Groups:
         Index of the arm that stands for each group, largest group first.
     labels : (n,) int
         Group of each arm, or NO_GROUP.
-    n_experts : (n_groups,) int or None
-        Number of experts in each group, if arms were grouped by expert.
+    heading : str
+        What groups are, in words.
     """
 
     representatives: IntArray
     labels: IntArray
-    n_experts: IntArray | None = None
+    heading: str
 
 
-def group_arms(arms: FloatArray, n_groups: int, experts: IntArray | None = None, no_expert: int = NO_GROUP) -> Groups:
-    """Up to `n_groups` groups of arms.
+def group_arms(arms: FloatArray, n_groups: int) -> Groups:
+    """Up to `n_groups` groups of arms that look alike.
 
     Parameters
     ----------
@@ -51,25 +55,37 @@ def group_arms(arms: FloatArray, n_groups: int, experts: IntArray | None = None,
         Joint origins [m].
     n_groups : int
         At least 1; there are fewer if arms coincide.
-    experts : (n,) int, optional
-        Then whole experts are grouped, by the mean of their arms, and the arm nearest to its expert's mean represents.
-    no_expert : int
-        Value of `experts` that is none: those arms get NO_GROUP.
     """
-    rows = arms.reshape(len(arms), 3 * arms.shape[1]) / np.sqrt(arms.shape[1])
-    if experts is None:
-        chosen, labels = _k_means(rows, n_groups)
-        return _largest_first(chosen, labels)
-    labels = np.full(len(rows), NO_GROUP, dtype=np.int64)
-    names, unit = np.unique(experts[experts != no_expert], return_inverse=True)
-    if len(names) == 0:
-        return Groups(np.empty(0, dtype=np.int64), labels, np.empty(0, dtype=np.int64))
-    members = np.flatnonzero(experts != no_expert)
-    means = np.array([rows[members[unit == i]].mean(axis=0) for i in range(len(names))])
-    experts_chosen, expert_labels = _k_means(means, n_groups)
-    labels[members] = expert_labels[unit]
-    chosen = np.array([_nearest(rows, members[unit == i], means[i]) for i in experts_chosen], dtype=np.int64)
-    return _largest_first(chosen, labels, np.bincount(expert_labels, minlength=len(chosen)))
+    chosen, labels = _k_means(_rows(arms), n_groups)
+    return _largest_first(chosen, labels, n_groups, "Configurations by the solid arm they resemble most")
+
+
+def group_families(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
+    """The families of solutions of a pose, see `families`: the largest ones, the rest is in no group.
+
+    Parameters
+    ----------
+    robot : Robot
+    positions : (n, dof)
+        Solutions.
+    arms : (n, n_points, 3)
+        Their joint origins [m].
+    pose : (4, 4)
+    n_groups : int
+    """
+    found = families(robot, positions, pose)
+    if not found:  # they are no solutions
+        return group_arms(arms, n_groups)
+    _, labels = np.unique(family_labels(robot, found, positions), return_inverse=True)
+    rows = _rows(arms)
+    members = [np.flatnonzero(labels == label) for label in range(int(labels.max(initial=-1)) + 1)]
+    chosen = np.array([_nearest(rows, own, rows[own].mean(axis=0)) for own in members], dtype=np.int64)
+    heading = f"Configurations of each of the {len(members)} families" if len(members) > 1 else ""
+    return _largest_first(chosen, labels, n_groups, heading)
+
+
+def _rows(arms: FloatArray) -> FloatArray:
+    return np.asarray(arms.reshape(len(arms), 3 * arms.shape[1]) / np.sqrt(arms.shape[1]))
 
 
 def _k_means(rows: FloatArray, n_groups: int) -> tuple[IntArray, IntArray]:
@@ -105,11 +121,10 @@ def _nearest(rows: FloatArray, among: IntArray, point: FloatArray) -> int:
     return int(among[np.argmin(np.linalg.norm(rows[among] - point, axis=1))])
 
 
-def _largest_first(chosen: IntArray, labels: IntArray, n_experts: IntArray | None = None) -> Groups:
-    sizes = np.bincount(labels[labels != NO_GROUP], minlength=len(chosen))
+def _largest_first(chosen: IntArray, labels: IntArray, n_groups: int, heading: str) -> Groups:
+    sizes = np.bincount(labels, minlength=len(chosen))
     order = np.argsort(-sizes, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    ranked = np.full_like(labels, NO_GROUP)
-    ranked[labels != NO_GROUP] = rank[labels[labels != NO_GROUP]]
-    return Groups(chosen[order], ranked, None if n_experts is None else n_experts[order])
+    ranked = rank[labels] if len(labels) else labels
+    return Groups(chosen[order][:n_groups], np.where(ranked < n_groups, ranked, NO_GROUP), heading)

@@ -10,7 +10,6 @@ import pytest
 from matplotlib.image import imread
 
 from eim_ros.errors import DataError, PoseError, RobotError
-from eim_ros.ik import NO_EXPERT
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.viz import draw_solutions
 
@@ -71,17 +70,6 @@ def test_one_configuration_may_be_a_row_and_an_empty_list_is_none(tmp_path):
     assert np.array_equal(none, empty)
 
 
-def test_experts_change_the_colours_and_those_without_are_grey(tmp_path):
-    robot, positions, pose = solutions("iiwa14", 60)
-    experts = np.arange(60, dtype=np.uint32) % 12
-    plain = draw(tmp_path / "plain.png", robot, positions, pose)
-    grouped = draw(tmp_path / "grouped.png", robot, positions, pose, experts=experts)
-    uniform = draw(tmp_path / "uniform.png", robot, positions, pose, experts=np.full(60, NO_EXPERT, dtype=np.uint32))
-    assert not np.array_equal(plain, grouped)
-    assert colourful(grouped[PANEL]) > 0.05
-    assert colourful(uniform[PANEL]) == 0.0
-
-
 def test_equal_input_gives_the_same_bytes(tmp_path):
     robot, positions, pose = solutions("panda", 30)
     for name in ("a.png", "b.png"):
@@ -117,8 +105,6 @@ def test_bad_input_is_refused_and_writes_nothing(tmp_path):
     path = tmp_path / "arms.png"
     with pytest.raises(DataError, match="finite"):
         draw_solutions(robot, np.full((2, 3), np.nan), pose, path)
-    with pytest.raises(DataError, match="one expert for each of 4"):
-        draw_solutions(robot, positions, pose, path, experts=[1, 2])
     with pytest.raises(RobotError, match="shape"):
         draw_solutions(robot, positions[:, :2], pose, path)
     with pytest.raises(PoseError):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from eim_ros.viz.representatives import NO_GROUP, group_arms
+from eim_ros.ik import Sampler
+from eim_ros.ik.self_motions import families, family_labels
+from eim_ros.kinematics import Robot
+from eim_ros.viz.representatives import NO_GROUP, group_arms, group_families
 
 SIZES = (12, 30, 18)
 
@@ -25,15 +28,30 @@ def test_separate_bunches_are_the_groups_and_the_largest_comes_first():
     assert np.array_equal(groups.labels[groups.representatives], [0, 1, 2])
 
 
-def test_experts_are_grouped_whole_and_no_expert_has_no_group():
-    arms, bunch = bunches()
-    experts = 2 * bunch + np.arange(60) % 2  # two experts in each bunch
-    experts[:5] = 99
-    groups = group_arms(arms, 3, experts, no_expert=99)
-    assert np.all(groups.labels[:5] == NO_GROUP)
-    assert np.array_equal(bunch[groups.representatives][groups.labels[5:]], bunch[5:])
-    assert groups.n_experts is not None
-    assert groups.n_experts.tolist() == [2, 2, 2]
+def test_families_are_the_groups_and_the_smallest_may_have_none():
+    robot = Robot.load("panda")
+    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(3)))[0]
+    rows = Sampler.of(robot).sample(pose, 80, 0).positions
+    arms = robot.skeleton(rows)
+    groups = group_families(robot, rows, arms, pose, 12)
+    found = families(robot, rows, pose)
+    assert len(groups.representatives) == len(found) > 2
+    sizes = np.bincount(groups.labels)
+    assert (np.diff(sizes) <= 0).all() and sizes.sum() == 80
+    for label, row in enumerate(groups.representatives):
+        owner = family_labels(robot, found, rows[groups.labels == label])
+        assert len(set(owner)) == 1
+        assert groups.labels[row] == label
+    two = group_families(robot, rows, arms, pose, 2)
+    assert len(two.representatives) == 2
+    np.testing.assert_array_equal(two.labels, np.where(groups.labels < 2, groups.labels, NO_GROUP))
+
+
+def test_what_are_no_solutions_are_grouped_by_their_looks():
+    robot = Robot.load("panda")
+    rows = robot.sample_configurations(9, np.random.default_rng(3))
+    groups = group_families(robot, rows, robot.skeleton(rows), np.eye(4), 3)
+    assert len(groups.representatives) == 3
 
 
 def test_equal_arms_are_one_group():
@@ -42,11 +60,11 @@ def test_equal_arms_are_one_group():
     assert np.all(groups.labels == 0)
 
 
-def test_no_arms_and_no_experts_have_no_groups():
+def test_no_arms_have_no_groups():
     assert group_arms(np.empty((0, 4, 3)), 5).representatives.shape == (0,)
-    groups = group_arms(np.ones((3, 4, 3)), 5, np.full(3, 99), no_expert=99)
-    assert groups.representatives.shape == (0,)
-    assert np.all(groups.labels == NO_GROUP)
+    robot = Robot.load("panda")
+    nothing = group_families(robot, np.empty((0, 7)), np.empty((0, 4, 3)), np.eye(4), 5)
+    assert nothing.representatives.shape == (0,)
 
 
 def test_one_arm_stands_for_itself():
