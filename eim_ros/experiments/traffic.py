@@ -20,7 +20,7 @@ from eim_ros.data.ngsim import read_ngsim
 from eim_ros.data.vehicle_tracks import VehicleTrack, split_by_vehicle, track_windows
 from eim_ros.distributions import MixtureOfExperts
 from eim_ros.errors import DataError
-from eim_ros.experiments.experiment import Cell, Experiment, Outcome, completed, timed
+from eim_ros.experiments.experiment import RATIOS, Cell, Experiment, Outcome, completed, timed
 from eim_ros.experiments.intersection import synthetic_intersection
 from eim_ros.experiments.off_road import RoadMap
 from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, FitResult
@@ -62,9 +62,7 @@ class TrafficConfig(Settings):
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
     n_epochs: int = option(5, "most passes of that network over the data per iteration", minimum=1)
     n_expert_samples: int = option(400, "samples per expert for its surrogate", minimum=2)
-    ratios: tuple[str, ...] = option(
-        ("network", "plug-in"), "density ratio estimators of EIM", choices=("network", "plug-in", "residual")
-    )
+    ratios: tuple[str, ...] = option(RATIOS, "density ratio estimators of EIM", choices=RATIOS)
 
 
 @dataclass(frozen=True)

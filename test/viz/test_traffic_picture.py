@@ -16,7 +16,7 @@ def table(data: str) -> ResultTable:
     road = {"road": [[5, 10, 20, 25]] * 40, "road_corner": [0.0, 0.0, 1.0]}
     rows = [{"method": TEST_DATA, "estimator": "none", "n_components": 0, "seed": 0, **figures, **road}]
     for count in (5, 10):
-        for method, ratio in (("EM", "none"), ("EIM", "network"), ("EIM", "plug-in")):
+        for method, ratio in (("EM", "none"), ("EIM", "residual"), ("EIM", "network"), ("EIM", "plug-in")):
             rows.append({"method": method, "estimator": ratio, "n_components": count, "seed": 0, **figures})
     return ResultTable(Header("traffic", {}, {}), tuple(rows))
 
@@ -37,7 +37,7 @@ def test_each_method_has_its_colour_on_its_map(tmp_path):
     height, width = red.shape
     maps = [  # in reading order, behind the panel of shares
         (slice(row * height // 2, (row + 1) * height // 2), slice(column * width // 3, (column + 1) * width // 3))
-        for row, column in ((0, 1), (0, 2), (1, 0), (1, 1))
+        for row, column in ((0, 1), (0, 2), (1, 0), (1, 1), (1, 2))
     ]
     orange, bluish = ([float((sign * (red - blue) > 0.15)[part].mean()) for part in maps] for sign in (1, -1))
     assert np.argmax(orange) == 1
@@ -54,4 +54,10 @@ def test_legend_names_methods_with_their_estimators(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Axes, "legend", kept)
     traffic_picture.draw(table(SYNTHETIC), tmp_path)
-    assert labels == ["EM", "EIM (classifier)", "EIM (plug-in)", "vehicles of another set"]
+    assert labels == [
+        "EM",
+        "EIM (plug-in + network)",
+        "EIM (classifier)",
+        "EIM (plug-in)",
+        "vehicles of another set",
+    ]
