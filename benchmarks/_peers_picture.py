@@ -16,23 +16,25 @@ from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOU
 
 __all__ = ["draw"]
 
-MARKERS = "s^vDPXh"  # of the other peers
+MARKERS = "s^vDPXhp<>d"  # of the other peers
 GROUPS = (f"{OURS}, default", f"{OURS}, Robot", "ssik", f"{OURS}, with a model", f"{OURS}, all")
 COLOURS = dict(zip(GROUPS, GROUP_COLOURS, strict=False))
 
 
 def draw(one: dict[str, dict[str, Singles]], many: dict[str, dict[str, Many]], path: Path) -> None:
-    """Write a PNG: above, a panel per robot of median and 99th percentile; below, coverage over time."""
-    columns = max(len(one), len(many), 1)
-    figure = Figure(figsize=(3.0 * columns + 1.6, 7.2), dpi=100, layout="constrained")
+    """Write a PNG of a page's width: above, a panel per robot of median and 99th percentile; below, coverage over time.
+
+    Of the robots with many solutions, if there are any.
+    """
+    robots = [robot for robot in one if robot in many] or list(one)
+    figure = Figure(figsize=(3.0 * len(robots) + 2.0, 9.4), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(2, columns, height_ratios=(1.0, 1.15))
-    for column, (robot, found) in enumerate(one.items()):
-        _draw_times(figure.add_subplot(grid[0, column]), robot, found, names=column == 0)
-    for column, (robot, ways) in enumerate(many.items()):
-        _draw_coverage(figure.add_subplot(grid[1, column]), robot, ways, labels=column == 0)
-    if len(many) < columns:
-        _draw_key(figure.add_subplot(grid[1, len(many) :]))
+    grid = figure.add_gridspec(3, len(robots), height_ratios=(1.0, 1.0, 0.5))
+    for column, robot in enumerate(robots):
+        _draw_times(figure.add_subplot(grid[0, column]), robot, one[robot], names=column == 0)
+        if robot in many:
+            _draw_coverage(figure.add_subplot(grid[1, column]), robot, many[robot], labels=column == 0)
+    _draw_key(figure.add_subplot(grid[2, :]))
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     write_atomically(path, buffer.getvalue())
@@ -48,22 +50,22 @@ def _draw_times(axes: Axes, robot: str, found: dict[str, Singles], names: bool) 
         result = found[name]
         if result.note:
             axes.text(
-                0.5, row, "no figures", transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=MUTED
+                0.5, row, "no figures", transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=MUTED
             )
             continue
         median, late = result.milliseconds
         axes.plot([median, late], [row, row], color=_colour(name), linewidth=2.0, solid_capstyle="butt")
         axes.plot(median, row, "o", color=_colour(name), markersize=6)
         if result.share < 99.95:
-            axes.text(late * 1.2, row, f"{result.share:.1f} %", va="center", fontsize=7, color=MUTED)
+            axes.text(late * 1.2, row, f"{result.share:.1f} %", va="center", fontsize=8, color=MUTED)
     axes.set_xscale("log")
     axes.set_xlim(3e-3, 3e2)
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.set_yticks(range(len(shown)), shown if names else [""] * len(shown), fontsize=8, color=INK)
+    axes.set_yticks(range(len(shown)), shown if names else [""] * len(shown), fontsize=9, color=INK)
     axes.grid(axis="x", color=FAINT, linewidth=0.5)
-    axes.set_title(robot, fontsize=10, color=INK)
-    axes.set_xlabel("CPU ms per solution", fontsize=8)
-    axes.tick_params(axis="x", labelsize=7)
+    axes.set_title(robot, fontsize=11, color=INK)
+    axes.set_xlabel("CPU ms per solution", fontsize=9)
+    axes.tick_params(axis="x", labelsize=8)
 
 
 def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) -> None:
@@ -79,11 +81,11 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
     axes.set_xlim(1e-2, 3e3)
     axes.set_ylim(0.0, 103.0)
     axes.grid(color=FAINT, linewidth=0.5)
-    axes.set_title(f"{robot}: many solutions", fontsize=10, color=INK)
-    axes.set_xlabel("CPU ms per pose", fontsize=8)
-    axes.tick_params(labelsize=7)
+    axes.set_title(f"{robot}: many solutions", fontsize=11, color=INK)
+    axes.set_xlabel("CPU ms per pose", fontsize=9)
+    axes.tick_params(labelsize=8)
     if labels:
-        axes.set_ylabel("coverage of all solutions [%]", fontsize=8)
+        axes.set_ylabel("coverage of all solutions [%]", fontsize=9)
 
 
 def _way(name: str) -> str:
@@ -103,12 +105,13 @@ def _marker(name: str) -> str:
 def _draw_key(axes: Axes) -> None:
     axes.axis("off")
     ours = [f"{OURS}, {way}" for way in ("default call", "with a model", "all, whole", "Robot.solve, .refine")]
-    names = [*ours, "ssik, one call", "ssik, self-motion charts"]
+    names = [*ours, "ssik", "ssik, self-motion charts"]
     for name in [*names, *(peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR)]:
         axes.plot([], [], marker=_marker(name), markersize=6, color=_colour(name), label=name)
-    axes.legend(loc="upper left", fontsize=8, frameon=False)
+    axes.legend(loc="upper left", fontsize=9, frameon=False, ncols=3, columnspacing=1.2)
     text = (
-        "above: dot the median, line to the 99th percentile;\nshare of solved poses where below 100 %\n\n"
-        "below: ours at 50, 200 and 1000 seeds or solutions,\npeers of one solution called 50 times"
+        "above: dot the median, line to the 99th percentile; share of solved poses where below 100 %\n"
+        "below: ours at 50, 200 and 1000 solutions or seeds, peers of one solution called 50 times;\n"
+        "stars: all families, ours said to be whole"
     )
-    axes.text(0.03, 0.28, text, transform=axes.transAxes, fontsize=8, color=MUTED, va="top")
+    axes.text(0.0, 0.2, text, transform=axes.transAxes, fontsize=9, color=MUTED, va="top")
