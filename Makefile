@@ -2,11 +2,12 @@
 # make demo-planar  a planar robot that reaches a line: demonstrate, record, train, sample, execute
 # make test   lint and tests
 # make report docs/report from the committed result tables of eim experiment
+# make docs   the documentation as a site, build/site/index.html
 # make bench  benchmarks (make bench BENCH=refinement)
 # make lint   style, types and layers only
 # make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
 
-.PHONY: demo demo-planar test report bench lint setup help
+.PHONY: demo demo-planar test report docs bench lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -39,6 +40,10 @@ test: lint
 
 report: setup
 	$(BIN)/eim report $(ARGS)
+
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "docs: build/site/index.html"
 
 bench:
 	@scripts/setup.sh bench

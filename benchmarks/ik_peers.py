@@ -1,7 +1,7 @@
 """Inverse kinematics of our solvers and of their peers: one solution of a pose, and many, in one run on one thread.
 
     python benchmarks/ik_peers.py [--poses 300] [--models panda=FILE iiwa14=FILE]
-        [--output benchmarks/results/ik_peers.txt] [--picture docs/ik_peers.png] [--readme README.md]
+        [--output benchmarks/results/ik_peers.txt] [--picture docs/ik_peers.png] [--readme docs/peers.md]
 
 Poses are forward kinematics of uniform random configurations, so each is reachable; no solver knows the configuration.
 Planar arms are asked for positions, the others for whole poses. Every answer is measured by pinocchio on the URDF: it

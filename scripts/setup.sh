@@ -86,7 +86,7 @@ make_venv() {
 }
 
 install_requirements() {
-  local files=(-r requirements/runtime.txt -r requirements/dev.txt)
+  local files=(-r requirements/runtime.txt -r requirements/dev.txt -r requirements/docs.txt)
   [[ $ros == wheels ]] && files+=(-r requirements/ros.txt)
   pip_install "${files[@]}"
 }
@@ -149,7 +149,7 @@ if command -v flock >/dev/null; then
   flock 9
 fi
 identity="$VENV $ros $sourced_prefixes $("$python" -c 'import sys; print(sys.base_prefix, sys.version)')"
-requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/dev.txt requirements/constraints.txt)
+requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/dev.txt requirements/docs.txt requirements/constraints.txt)
 step venv "$identity" make_venv
 step requirements "$requirements" install_requirements
 [[ $ros != wheels ]] || step tf2_msgs "$requirements $(hash cmake/tf2_msgs)" build_tf2_messages

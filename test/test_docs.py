@@ -1,28 +1,165 @@
-"""What the documentation shows runs: the Python of a page, from its top to its end."""
+"""What the documentation shows runs: Python from the top of a page to its end, commands of tutorials; the site builds.
+
+Other commands are held against what there is: verbs, flags, nodes, parameters, launch files, services, extras.
+"""
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from eim_ros.cli.main import VERBS, main, parser_of
+from eim_ros.kinematics import robot_path
+from eim_ros.nodes.__main__ import NODES
+from eim_ros.nodes.common.command_line import ros_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["docs/collisions.md", "docs/from_scikit_learn.md", "docs/from_zuko.md", "docs/viewer.md", "README.md"]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
+BLOCK = re.compile(r"^(<!-- run -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IN_ROS = (
+    "rclpy",
+    "eim_ros.nodes",
+    "MoveItConfigsBuilder",
+)  # test/nodes/ik_server/test_documented_clients.py; a launch file
+OTHERS = ("rosdep", "colcon", "rviz2")  # commands of other programs
+INLINE = re.compile(r"`(eim [a-z-]+ [^`]*)`")
 
 
-def blocks(page: str) -> list[str]:
-    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+def blocks(page: str) -> list[tuple[bool, str, str]]:
+    """Whether a block is run, its language, and its text."""
+    found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    return [(bool(run), language, text) for run, language, text in found]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_python_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
+def runs_alone(text: str) -> bool:
+    return not any(word in text for word in IN_ROS)
+
+
+WITH_PYTHON = [page for page in PAGES if any(kind == "python" and runs_alone(text) for _, kind, text in blocks(page))]
+COMMANDS = [
+    (page, line)
+    for page in PAGES
+    for _, language, text in blocks(page)
+    if not language
+    for line in text.replace("\\\n", " ").splitlines()
+    if re.match(r"(eim|make|pip|ros2|source|rosdep|colcon|rviz2) ", line)
+]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
+def test_python_and_tutorials_of_the_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    found, namespace = blocks(page), {"__name__": "__main__"}
-    assert found
-    for block in found:
-        if "import rclpy" in block:
-            continue  # it asks a running server
-        if "from sklearn" in block:
-            pytest.importorskip("sklearn")
-        exec(compile(block, page, "exec"), namespace)
-    assert capsys.readouterr().out
+    shutil.copy(robot_path("panda"), "arm.urdf")
+    if page == "docs/motion.md":
+        shutil.copy(small_prior(tmp_path), "prior.safetensors")
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for is_run, language, text in blocks(page):
+        if language == "python" and runs_alone(text):
+            if "from sklearn" in text:
+                pytest.importorskip("sklearn")
+            exec(compile(text, page, "exec"), namespace)
+        elif is_run:
+            for line in text.splitlines():
+                assert main(shlex.split(line, comments=True)[1:]) == 0, line
+
+
+def small_prior(folder: Path) -> Path:
+    """Of two joints, given a goal in the plane, as the page on motions has it."""
+    rows = ["time,joint_1,joint_2,label"]
+    rows += [f"{n + s / 20},{0.02 * n * s / 20},{0.6 * s / 20},{n}" for n in range(30) for s in range(16)]
+    (folder / "m.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    path = folder / "small.safetensors"
+    assert main(["import", str(folder / "m.csv"), "--context", "start", "--output", str(folder / "m.npz")]) == 0
+    words = ["--algorithm", "em", "--experts", "2", "--quiet", "--output", str(path)]
+    assert main(["train", "--task", "motion", "--data", str(folder / "m.npz"), *words]) == 0
+    return path
+
+
+def test_every_command_is_one_that_there_is():
+    wrong = [f"{page}: {line}: {reason}" for page, line in COMMANDS if (reason := fault(line))]
+    assert not wrong
+    assert len(COMMANDS) > 50
+
+
+def test_every_flag_that_is_mentioned_is_one_that_there_is():
+    wrong = []
+    for page in PAGES:
+        for words in INLINE.findall((ROOT / page).read_text(encoding="utf-8")):
+            verb, *rest = words.split()[1:]
+            known = flags_of(verb) if verb in VERBS else set()
+            wrong += [f"{page}: {words}" for word in rest if word.startswith("--") and word.split("=")[0] not in known]
+    assert not wrong
+
+
+def fault(line: str) -> str:
+    """What is wrong with a command; empty if nothing is."""
+    words = shlex.split(re.sub(r"^source <\((.*?)\)", r"\1", line), comments=True)
+    words = words[: words.index(">")] if ">" in words else words
+    program, *rest = words
+    if program == "eim":
+        try:
+            parser_of(rest[:1]).parse_args(rest)
+        except SystemExit as leaving:
+            return "" if not leaving.code else "its flags"
+        return ""
+    if program == "make":
+        return "" if f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8") else "its target"
+    if program == "pip":
+        extras = re.findall(r"\.\[(.*)\]", line)
+        setup = (ROOT / "setup.py").read_text(encoding="utf-8") + '"all":'
+        return "".join(name for extra in extras for name in extra.split(",") if f'"{name}":' not in setup)
+    if program == "ros2":
+        return {"run": wrong_node, "launch": wrong_launch, "service": wrong_service}[rest[0]](rest[1:])
+    return "" if program in OTHERS or "source install/setup.bash" in line else "its program"
+
+
+def wrong_node(words: list[str]) -> str:
+    package, name, *rest = words
+    if package != "eim_ros" or name not in NODES:
+        return "its node"
+    kind = NODES[name].settings
+    known = set(kind.__dataclass_fields__)
+    given = [word.partition(":=")[0] for word in ros_arguments(rest, lambda: kind) if ":=" in word]
+    return ", ".join(set(given) - known)
+
+
+def wrong_launch(words: list[str]) -> str:
+    package, file, *rest = words
+    path = ROOT / "launch" / file
+    if package != "eim_ros" or not path.exists():
+        return "its file"
+    sources = [path, *(ROOT / "eim_ros/nodes/launching").glob("*.py")]
+    text = "".join(source.read_text(encoding="utf-8") for source in sources)
+    names = [word.partition(":=")[0] for word in rest]
+    return ", ".join(name for name in names if not re.search(rf'"{name}"|\b{name}=\(', text))
+
+
+def wrong_service(words: list[str]) -> str:
+    _, _, kind, *rest = words
+    if not kind.startswith("eim_ros/srv/"):
+        return "" if kind == "std_srvs/srv/Trigger" else "its type"
+    path = ROOT / f"{kind.removeprefix('eim_ros/')}.srv"
+    if not path.exists():
+        return "its type"
+    fields = re.findall(r"^\S+ (\w+)", path.read_text(encoding="utf-8").partition("\n---\n")[0], re.MULTILINE)
+    return ", ".join(set(yaml.safe_load(rest[0]) if rest else {}) - set(fields))
+
+
+def flags_of(verb: str) -> set[str]:
+    """Of a verb and of those below it."""
+    from eim_ros.cli.completion import _places
+
+    return {flag for place in _places(parser_of([verb]), ()) if place.words[:1] == (verb,) for flag in place.flags}
+
+
+def test_site_builds_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300.0, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    for page in ("index.html", "tutorials/your_robot.html", "api/ik.html", "report/index.html"):
+        assert (tmp_path / "site" / page).is_file()

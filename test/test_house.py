@@ -240,15 +240,28 @@ def test_no_registry_host_and_no_path_of_one_machine_in_the_tree():
     assert found == []
 
 
-def test_tables_of_the_readme_are_those_of_the_committed_benchmark():
+def test_tables_beside_other_solvers_are_those_of_the_committed_benchmark():
     results = (ROOT / "benchmarks/results/ik_peers.txt").read_text(encoding="utf-8").splitlines()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    page = (ROOT / "docs/peers.md").read_text(encoding="utf-8").splitlines()
     begin, end = (
-        next(i for i, line in enumerate(readme) if line.startswith(f"<!-- {word}")) for word in ("peers", "/peers")
+        next(i for i, line in enumerate(page) if line.startswith(f"<!-- {word}")) for word in ("peers", "/peers")
     )
     rows = [line for line in results if line.startswith("|")]
     assert len(rows) > 20
-    assert [line for line in readme[begin:end] if line.startswith("|")] == rows
+    assert [line for line in page[begin:end] if line.startswith("|")] == rows
+
+
+def test_short_table_of_the_readme_has_its_figures_from_the_long_one():
+    """Panda: share solved, median time of one solution, time and coverage of many."""
+    page = (ROOT / "docs/peers.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in page if line.startswith("|")]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Beside others")[2]
+    rows = re.findall(r"^\| (\S.*?) \| ([\d.]+) % \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) % \|$", readme, re.MULTILINE)
+    assert len(rows) == 5
+    for name, solved, median, time, coverage in rows:
+        of_name = [row[1] for row in cells if row[0].startswith(name)]
+        assert any(cell.startswith(f"{solved}, {median} / ") for cell in of_name), name
+        assert any(re.fullmatch(rf"{time}, \d+ / {coverage}", cell) for cell in of_name), name
 
 
 def test_ci_runs_what_a_developer_runs():

@@ -1,0 +1,73 @@
+"""Hook of MkDocs: what pages link to beside docs/ (results, messages, scripts) becomes part of the site.
+
+A file of the repository gets the address repository/PATH; links of a page are rewritten to it, a link to a folder leads
+to its README.md. So each link is checked, and the site needs no other host.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS, OTHERS = "docs/", "repository/"
+LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")  # no address of another host, no mere anchor
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add what is linked to, and what that links to."""
+    waiting = [file.src_uri for file in files.documentation_pages()]
+    while waiting:
+        page = waiting.pop()
+        for path in _targets(page, _text(page)):
+            uri = _site_uri(path)
+            if not path.startswith(DOCS) and files.get_file_from_path(uri) is None:
+                files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
+                if uri.endswith(".md"):
+                    waiting.append(uri)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Lead its links to where the site has them."""
+    here = page.file.src_uri
+
+    def rewritten(match: re.Match[str]) -> str:
+        path = _path(here, match[2])
+        return match[0] if path is None else f"{match[1]}{_relative(_site_uri(path), here)}{match[3]}"
+
+    return LINK.sub(rewritten, markdown)
+
+
+def _targets(page: str, markdown: str) -> set[str]:
+    found = (_path(page, match[2]) for match in LINK.finditer(FENCE.sub("", markdown)))
+    return {path for path in found if path is not None}
+
+
+def _path(page: str, link: str) -> str | None:
+    """The file of the repository that a link of a page leads to; None where there is none, for MkDocs to complain."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(_source(page)), link))
+    if (ROOT / path / "README.md").is_file():
+        path = posixpath.join(path, "README.md")
+    return path if (ROOT / path).is_file() else None
+
+
+def _source(page: str) -> str:
+    return page.removeprefix(OTHERS) if page.startswith(OTHERS) else DOCS + page
+
+
+def _site_uri(path: str) -> str:
+    return path.removeprefix(DOCS) if path.startswith(DOCS) else OTHERS + path
+
+
+def _relative(uri: str, page: str) -> str:
+    return posixpath.relpath(uri, posixpath.dirname(page) or ".")
+
+
+def _text(page: str) -> str:
+    return (ROOT / _source(page)).read_text(encoding="utf-8")
