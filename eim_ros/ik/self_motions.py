@@ -1,12 +1,8 @@
 """Families of the solutions of one pose: which of them the arm can pass between without moving its tip.
 
 An arm with one joint more than a pose takes has curves of solutions, its self-motions, cut into pieces by its limits.
-Each piece is a family. Between the known solutions others are found by continuation, so close to each other that the
-chord to the next one follows the null space of the Jacobian at both of its ends:
-
-    |t_i . (q_k - q_i)| >= ALIGNED |q_k - q_i|,    J(q_i) t_i = 0
-
-An arm without such a joint has single solutions; one solution, and what whole turns of joints make of it, is a family.
+Each piece is a family; those through known solutions are traced from end to end (`solver/self_motions.hpp`). An arm
+without such a joint has single solutions; one solution, and what whole turns of joints make of it, is a family.
 """
 
 from __future__ import annotations
@@ -21,25 +17,21 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from eim_ros.errors import RobotError
-from eim_ros.ik.selection import distinct_rows, nearest, on_torus
+from eim_ros.ik.selection import distinct_rows, nearest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import positive_number
 from eim_ros.kinematics.chain import PRISMATIC, SOURCE
 from eim_ros.kinematics.task import redundancy
-from eim_ros.solver import Effort, Spread, Task, fill_self_motions
+from eim_ros.solver import trace_families
 
 __all__ = ["Family", "families", "family_labels"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-STEP = 0.45  # [rad, m] of continuation
-SPACING = 0.1  # [rad, m]
-NEXT, AFTER_A_GAP = 2.1, 4.2  # spacings to the next one on a curve at most, and where one between is looked for
-ALIGNED = 0.7
+SPACING = 0.15  # [rad, m]
 ALIKE = 1e-3  # [rad, m]: what differs by less is one solution
-MOST = 4000  # solutions on all curves
-EFFORT = Effort(1e-6, 1e-6, 10, 3)
+MOST = 4000  # places on all curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +41,8 @@ class Family:
     Attributes
     ----------
     positions : (n, dof)
-        Verified solutions [rad] or [m]; along a curve in the order in which the arm passes through them.
+        Verified solutions [rad] or [m]; of a curve places on it from end to end, in the order in which the arm passes
+        through them.
     along : (n,)
         Length of the way from the first one [rad, m]; of single solutions their number.
     is_curve : bool
@@ -82,16 +75,16 @@ def families(
     ----------
     robot : Robot
     solutions : (n, dof) array_like
-        Configurations that reach the pose, within the limits; n may be 0. Those that do not, and those that differ from
-        others by less than 0.001 rad or m, are left out.
+        Configurations that reach the pose, within the limits, of each family that is wanted; n may be 0. Those that do
+        not, and those that differ from others by less than 0.001 rad or m, are left out.
     pose : (4, 4) array_like
         Of the tip in the base frame.
     position_only : bool
         Whether any orientation will do.
     spacing : float
-        About how far solutions on a curve are from each other in some joint [rad, m].
+        Longest way along a curve from one place to the next [rad, m], unless there would be more than 4000 places.
     random_seed : int
-        Of the direction in which curves are followed first.
+        Of the directions in which curves are followed first.
 
     Returns
     -------
@@ -113,10 +106,7 @@ def families(
     if free < 1:
         return _single(robot, rows)
     seed = np.random.default_rng(random_seed).random()
-    filled = fill_self_motions(robot.chain, task, Spread(STEP, spacing, 1, math.inf), rows, MOST, seed)
-    filled = filled[robot.chain.verify(task, filled)[1]]
-    filled = np.concatenate([filled, _within_gaps(robot, task, filled, position_only, spacing)])
-    return _curves(robot, filled, _neighbours(robot, filled, position_only, NEXT * spacing))
+    return _curves(robot, *trace_families(robot.chain, task, rows, spacing, MOST, seed))
 
 
 def family_labels(robot: Robot, found: list[Family], solutions: FloatArray) -> IntArray:
@@ -150,66 +140,16 @@ def _single(robot: Robot, rows: FloatArray) -> list[Family]:
     return found
 
 
-def _within_gaps(robot: Robot, task: Task, rows: FloatArray, position_only: bool, spacing: float) -> FloatArray:
-    """Solutions halfway between those that seem to be neighbours although there is a gap between them."""
-    neighbours = _neighbours(robot, rows, position_only, AFTER_A_GAP * spacing)
-    start, side = np.nonzero(neighbours > np.arange(len(rows))[:, None])
-    ways = _between(robot, rows[start], rows[neighbours[start, side]])
-    has_gap = np.abs(ways).max(axis=1, initial=0.0) > NEXT * spacing
-    halfway = rows[start[has_gap]] + 0.5 * ways[has_gap]
-    refined, is_solution, *_ = robot.chain.refine(task, EFFORT, halfway)
-    return np.asarray(refined[is_solution])
-
-
-def _curves(robot: Robot, rows: FloatArray, neighbours: IntArray) -> list[Family]:
-    """Curves through these rows (n, dof), of which those next to each (n, 2) are known."""
+def _curves(robot: Robot, rows: FloatArray, owners: IntArray, closed: npt.NDArray[np.bool_]) -> list[Family]:
+    """Families of places (n, dof) in order, the family of each (n,), and whether each is closed (k,)."""
     found = []
-    is_visited = np.zeros(len(rows), dtype=np.bool_)
-    n_neighbours = (neighbours >= 0).sum(axis=1)
-    for first in np.argsort(n_neighbours, kind="stable"):  # ends of curves before places within them
-        if is_visited[first]:
-            continue
-        order, place = [], int(first)
-        while place >= 0:
-            is_visited[place] = True
-            order.append(place)
-            place = next((int(k) for k in neighbours[place] if k >= 0 and not is_visited[k]), -1)
-        is_closed = len(order) > 2 and first in neighbours[order[-1]]
-        positions = rows[order]
-        along = np.concatenate(
-            [[0.0], np.cumsum(np.linalg.norm(_between(robot, positions[:-1], positions[1:]), axis=1))]
-        )
-        found.append(Family(positions, along, is_curve=True, is_closed=is_closed))
+    for family, is_closed in enumerate(closed.tolist()):
+        places = rows[owners == family]
+        if len(places):
+            lengths = np.linalg.norm(_between(robot, places[:-1], places[1:]), axis=1)
+            along = np.concatenate([[0.0], np.cumsum(lengths)])
+            found.append(Family(places, along, is_curve=True, is_closed=is_closed))
     return sorted(found, key=lambda family: -family.along[-1])
-
-
-def _tangents(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray:
-    """Unit vectors (n, dof) that the tip does not feel: of the null spaces of the Jacobians."""
-    jacobians = robot.jacobian(rows)[:, : 3 if position_only else 6]
-    fixed = robot.lower == robot.upper
-    jacobians[:, :, fixed] = 0.0
-    complete = np.linalg.qr(np.swapaxes(jacobians[:, :, ~fixed], 1, 2), mode="complete")[0]
-    tangents = np.zeros_like(rows)
-    tangents[:, ~fixed] = complete[:, :, -1]
-    return tangents
-
-
-def _neighbours(robot: Robot, rows: FloatArray, position_only: bool, farthest: float) -> IntArray:
-    """The next place (n, 2) behind and ahead of each, by its tangent; -1 for none."""
-    tangents = _tangents(robot, rows, position_only)
-    points, period = on_torus(robot, rows)
-    pairs = cKDTree(points, boxsize=period).query_pairs(farthest, p=np.inf, output_type="ndarray")
-    chords = _between(robot, rows[pairs[:, 0]], rows[pairs[:, 1]])
-    lengths = np.linalg.norm(chords, axis=1)
-    cosines = [np.einsum("ij,ij->i", tangents[pairs[:, end]], chords) for end in (0, 1)]
-    follows = np.minimum(*np.abs(cosines)) >= ALIGNED * lengths
-    ends = np.concatenate([pairs[follows], pairs[follows, ::-1]])
-    is_ahead = np.concatenate([cosines[0][follows] > 0.0, cosines[1][follows] < 0.0]).astype(np.int64)
-    order = np.argsort(-np.tile(lengths[follows], 2), kind="stable")  # the nearest is written last, and stays
-    nearest = np.full((len(rows), 2), -1, dtype=np.int64)
-    nearest[ends[order, 0], is_ahead[order]] = ends[order, 1]
-    is_mutual = (nearest[nearest] == np.arange(len(rows))[:, None, None]).any(axis=2)
-    return np.where((nearest >= 0) & is_mutual, nearest, -1)
 
 
 def _between(robot: Robot, start: FloatArray, end: FloatArray) -> FloatArray:

@@ -32,6 +32,7 @@ __all__ = [
     "path_reach",
     "shortest_path",
     "solve_poses",
+    "trace_families",
     "windings",
 ]
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         path_reach,
         shortest_path,
         solve_poses,
+        trace_families,
         windings,
     )
 else:

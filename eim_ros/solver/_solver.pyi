@@ -243,6 +243,13 @@ def chart_poses(
 ) -> FloatArray:
     """Of poses (m, 4, 4): number of solutions and of families, length of self-motions, manipulability (m, 4)."""
 
+def trace_families(
+    chain: Chain, task: Task, solutions: FloatArray, spacing: float, most: int, seed: float
+) -> tuple[FloatArray, IntArray, BoolArray]:
+    """The self-motions through solutions (m, dof), which have to be curves, from end to end: verified places along them
+    (n, dof), in order and about a spacing apart, the family of each (n,), and whether each family is closed (k,).
+    """
+
 def approach(
     chain: Chain,
     task: Task,

@@ -99,8 +99,41 @@ inline Converted<double> family_table(const SelfMotions& motions) {
     return table;
 }
 
+// The families that solutions are of, traced from end to end: verified places along them (n, dof), the family of each
+// (n,), and whether each family leads back to its begin (k,).
+inline py::tuple trace_families(const Chain& chain, const Task& task, const Converted<double>& solutions,
+                                double spacing, Index most, double seed) {
+    expect_shape(solutions, "solutions", {kAny, chain.n_joints});
+    expect(spacing > 0.0, "a spacing");
+    SelfMotions motions = make_self_motions(chain, task, seed);
+    Rows rows({chain.n_joints});
+    std::vector<Index> counts;
+    {
+        Unlocked unlocked;
+        for_kind(chain, [&]<int N>() {
+            motions.trace<N>(chain, {chain.n_joints, {solutions.data(), solutions.data() + solutions.size()}});
+            rows = Rows(motions.along(spacing, most, counts));
+            run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 12, 3}, RowJobs::all(rows));
+            verify_rows<N>(chain, task, rows);
+        });
+    }
+    Configurations valid{chain.n_joints};
+    std::vector<std::int64_t> owners;
+    Index i = 0;
+    for (std::size_t family = 0; family < counts.size(); ++family) {
+        for (const Index end = i + counts[family]; i < end; ++i) {
+            if (rows.converged[i]) valid.add(rows.row(i)), owners.push_back(std::int64_t(family));
+        }
+    }
+    py::array_t<bool> closed(Index(counts.size()));
+    for (std::size_t k = 0; k < counts.size(); ++k) closed.mutable_data()[k] = motions.families()[k].is_closed;
+    return py::make_tuple(copy_of(valid.positions, {valid.size(), Index(chain.n_joints)}),
+                          copy_of(owners, {Index(owners.size())}), closed);
+}
+
 inline void bind_self_motions(py::module_& module) {
     module.def("approach", approach);
+    module.def("trace_families", trace_families);
     py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)

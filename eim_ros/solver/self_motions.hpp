@@ -124,6 +124,22 @@ class SelfMotions {
         return Configurations{n_joints_};
     }
 
+    // Places along each family, one family after the other, in the order in which the arm passes through them and from
+    // end to end, at most a spacing apart and about `most` in all; how many places each family has.
+    Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
+        double total = 0.0;
+        for (const Family& family : families()) total += family.length;
+        spacing = std::max(spacing, total / double(std::max<Index>(most, 1)));
+        Configurations rows{n_joints_};
+        for (const Family& family : families()) {
+            const Index n = Index(std::ceil(family.length / spacing + 1e-9));
+            families_.divide(family, n, 0.0, rows);
+            if (!family.is_closed) families_.divide(family, 1, 1.0, rows);
+            counts.push_back(n + !family.is_closed);
+        }
+        return rows;
+    }
+
     // Configurations that divide the families evenly: n in all, at least one of each family while there are enough; or
     // where a spacing > 0 is given, such that successive ones are at most so far apart, at most n.
     Configurations divided(Index n, double spacing) {

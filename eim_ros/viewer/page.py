@@ -17,26 +17,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import viser
-from scipy.spatial.transform import Rotation
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, EimError
 from eim_ros.ik import Sampler
-from eim_ros.ik.self_motions import Family
 from eim_ros.kinematics import pose_from, quaternion_from_matrix
+from eim_ros.kinematics.pose import check_pose
 from eim_ros.viewer.arm_scene import ArmScene
-from eim_ros.viewer.colours import family_colour
-from eim_ros.viewer.panels import joint_panel, legend_panel, manipulability_panel
+from eim_ros.viewer.controls import Controls
 from eim_ros.viewer.solutions import LiveSolutions, Solutions, first_pose
 from eim_ros.viewer.surfaces import arm_surfaces
-from eim_ros.viz.palette import MUTED
 
 __all__ = ["Page"]
 
 FloatArray = npt.NDArray[np.float64]
 
-MOST_GHOSTS = 200
-NO_FAMILY = ("–",)
-FORMS = ("sticks", "arms")
+MOST_GHOSTS, FEW_GHOSTS = 200, 50
 CAMERA, LOOKS_AT = np.array([0.65, -0.65, 0.6]), np.array([0.0, 0.0, 0.3])  # in reaches of the arm
 FOV = 1.2  # [rad], from top to bottom
 TARGET_SIZE = 0.22  # in reaches, too
@@ -87,14 +82,15 @@ class Page:
         if position_only is None:
             position_only = sampler.context_kind == "position" or self.robot.dof < 6
         surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
-        self.first = first_pose(self.robot) if pose is None else np.asarray(pose, dtype=np.float64)
+        self.first = first_pose(self.robot) if pose is None else check_pose(pose)
         self.live = LiveSolutions(sampler, n, position_only, random_seed)
         self._server = _started(host, port, f"{self.robot.name} · eim view")
         self._changed, self._drawing = threading.Condition(), threading.RLock()
         self._is_wanted, self._is_closed, self._n_drawn = True, False, 0
         self.solutions: Solutions | None = None
-        self._add_scene(surfaces, MOST_GHOSTS if n > 50 else 50)
-        self._add_panel()
+        n_ghosts = max(n, FEW_GHOSTS)
+        self._add_scene(surfaces, n_ghosts)
+        self._add_controls(n_ghosts)
         self._thread = threading.Thread(target=self._follow, name="solutions", daemon=True)
         self._thread.start()
 
@@ -149,41 +145,16 @@ class Page:
                 ghosts.on_click(lambda event: self._choose_ghost(event.instance_index))
         self._want()
 
-    def _add_panel(self) -> None:
-        gui = self._server.gui
-        self._status = gui.add_markdown("")
-        self._legend = gui.add_html("")
-        tabs = gui.add_tab_group()
-        with tabs.add_tab("Solutions"):
-            self._family: Any = gui.add_dropdown(
-                "Family", ["–"], hint="Which family the solid arm is of; or click a ghost"
-            )
-            self._along: Any = gui.add_slider(
-                "Along it", 0.0, 1.0, 0.001, 0.0, hint="Moves the arm while its tip stays"
-            )
-            self._manipulability = gui.add_html("")
-            self._joints = gui.add_html("")
-        with tabs.add_tab("Target"):
-            self._position: Any = gui.add_vector3("Position [m]", tuple(self.first[:3, 3]), step=0.001)
-            self._rpy: Any = gui.add_vector3("Roll, pitch, yaw [°]", _rpy(self.first), step=0.1)
-            self._position_only = gui.add_checkbox("Any orientation", self.live.position_only)
-            reset = gui.add_button("Back to the first target")
-        with tabs.add_tab("View"):
-            self._n = gui.add_slider("Ghosts", 1, self._scene.n_ghosts, 1, self.live.n)
-            self._form = gui.add_dropdown("Ghosts as", FORMS)
-            self._with_ghosts = gui.add_checkbox("Show ghosts", True)
-            self._with_curves = gui.add_checkbox("Show self-motions", True)
-            if self.told:
-                gui.add_markdown(f"*{self.told}*")
-        self._family.on_update(lambda event: self._choose(event, None))
-        self._along.on_update(lambda event: self._choose(event, self._along.value))
-        for field in (self._position, self._rpy):
+    def _add_controls(self, n_ghosts: int) -> None:
+        told = self._controls = Controls(self._server.gui, self.robot, self.live, self.first, n_ghosts, self.told)
+        told.family.on_update(lambda event: self._choose(event, None))
+        told.along.on_update(lambda event: self._choose(event, told.along.value))
+        for field in (told.position, told.rpy):
             field.on_update(self._place_target)
-        for box in (self._position_only, self._with_ghosts, self._with_curves):
-            box.on_update(lambda _: self._want())
-        self._n.on_update(lambda _: self._want())
-        self._form.on_update(lambda _: self._show_ghosts_as(self._form.value))
-        reset.on_click(lambda _: self.move_target(self.first))
+        for setting in (told.position_only, told.with_ghosts, told.with_curves, told.n):
+            setting.on_update(lambda _: self._want())
+        told.form.on_update(lambda _: self._show_ghosts_as(told.form.value))
+        told.reset.on_click(lambda _: self.move_target(self.first))
 
     def _want(self) -> None:
         with self._changed:
@@ -199,46 +170,19 @@ class Page:
                     return
                 self._is_wanted = False
             with self._drawing:
-                self.live.n, self.live.position_only = int(self._n.value), self._position_only.value
-                pose = pose_from(self._target.position, np.roll(self._target.wxyz, -1))
-                self.solutions = self.live.solve(pose)
-                self._draw()
+                self.live.n, self.live.position_only = int(self._controls.n.value), self._controls.position_only.value
+                try:
+                    self.solutions = self.live.solve(pose_from(self._target.position, np.roll(self._target.wxyz, -1)))
+                    self._draw(self.solutions)
+                except EimError as error:  # the next target may do better
+                    self._controls.tell(str(error))
 
-    def _draw(self) -> None:
-        solutions = self.solutions
-        assert solutions is not None
+    def _draw(self, solutions: Solutions) -> None:
         with self._server.atomic():
-            self._scene.draw(solutions, self._with_ghosts.value, self._with_curves.value)
+            self._scene.draw(solutions, self._controls.with_ghosts.value, self._controls.with_curves.value)
             self._target.disable_rotations = self.live.position_only
-            self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
-            self._position.value = _rounded(solutions.pose[:3, 3])
-            self._rpy.value = _rpy(solutions.pose)
-            told = [_told(number, family) for number, family in zip(solutions.numbers, solutions.families, strict=True)]
-            self._legend.content = legend_panel(told, [family_colour(number) for number in solutions.numbers])
-            self._draw_choice()
+            self._controls.show(solutions, self.live.position_only)
         self._n_drawn += 1
-
-    def _draw_choice(self) -> None:
-        solutions = self.solutions
-        assert solutions is not None
-        options = tuple(str(number + 1) for number in solutions.numbers) or NO_FAMILY
-        if options != self._family.options:
-            self._family.options = options
-        has_choice = solutions.chosen is not None
-        self._family.disabled = self._along.disabled = not has_choice
-        if not has_choice:
-            self._joints.content, self._manipulability.content = joint_panel(self.robot, None, MUTED), ""
-            return
-        assert solutions.chosen is not None
-        family = solutions.families[solutions.family]
-        colour = family_colour(solutions.numbers[solutions.family])
-        self._family.value, self._along.value = options[solutions.family], solutions.along
-        self._along.disabled = len(family) < 2
-        values = self.robot.manipulability(family.positions, self.live.position_only)
-        own = float(self.robot.manipulability(solutions.chosen, self.live.position_only))
-        place = solutions.along * float(family.along[-1])
-        self._manipulability.content = manipulability_panel(family.along, values, place, own, colour)
-        self._joints.content = joint_panel(self.robot, solutions.chosen, colour)
 
     def choose(self, family: int, along: float) -> None:
         """Show the solution at a place, from 0 to 1, in one of the families that there are."""
@@ -256,9 +200,9 @@ class Page:
             solutions = self.solutions
             if solutions is None or solutions.chosen is None:
                 return
-            names = [str(number + 1) for number in solutions.numbers]
-            if along is None and self._family.value in names:
-                self.choose(names.index(self._family.value), 0.5)
+            family = self._controls.chosen_family(solutions)
+            if along is None and family is not None:
+                self.choose(family, 0.5)
             elif along is not None:
                 self.choose(solutions.family, along)
 
@@ -272,12 +216,11 @@ class Page:
         assert self.solutions is not None
         with self._server.atomic():
             self._scene.draw_chosen(self.solutions)
-            self._draw_choice()
+            self._controls.show_choice(self.solutions, self.live.position_only)
 
     def _place_target(self, event: Any) -> None:
         if event.client is not None:
-            rotation = Rotation.from_euler("xyz", self._rpy.value, degrees=True)
-            self.move_target(pose_from(self._position.value, rotation.as_quat()))
+            self.move_target(self._controls.target)
 
     def move_target(self, pose: FloatArray) -> None:
         """Put the target at a pose (4, 4)."""
@@ -299,18 +242,3 @@ def _started(host: str, port: int, label: str) -> viser.ViserServer:
             ) from error
     with contextlib.redirect_stdout(io.StringIO()):  # it tells its address in a box
         return viser.ViserServer(host=host, port=port, label=label, verbose=False)
-
-
-def _told(number: int, family: Family) -> str:
-    if family.is_curve:
-        return f"{number + 1}: {family.along[-1]:.1f} rad{', closed' if family.is_closed else ''}"
-    return f"{number + 1}: {len(family)} solution{'s' if len(family) > 1 else ''}"
-
-
-def _rounded(values: FloatArray) -> tuple[float, float, float]:
-    x, y, z = (round(float(value), 4) for value in values)
-    return x, y, z
-
-
-def _rpy(pose: FloatArray) -> tuple[float, float, float]:
-    return _rounded(Rotation.from_matrix(pose[:3, :3]).as_euler("xyz", degrees=True))

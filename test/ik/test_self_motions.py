@@ -11,12 +11,13 @@ from ik.arms import arm_of
 
 from eim_ros.errors import RobotError
 from eim_ros.ik import Sampler
-from eim_ros.ik.self_motions import NEXT, SPACING, Family, families
+from eim_ros.ik.selection import nearest
+from eim_ros.ik.self_motions import SPACING, Family, families
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.kinematics.body_shapes import body_poses
 
 ELBOW = 4  # of the iiwa's bodies
-LONGEST = NEXT * SPACING * (1.0 + 1e-9)  # from one place on a curve to the next, in any joint
+LONGEST = 1.02 * SPACING  # from one place on a curve to the next: the length of a curve is that of cubics next to it
 
 
 @functools.cache
@@ -61,19 +62,33 @@ def test_every_place_of_a_family_is_a_solution_and_near_to_the_next(name: str) -
         assert found
         for family in found:
             assert robot.verify(family.positions, pose)[1].all()
-            assert np.abs(steps(robot, family)).max(initial=0.0) <= LONGEST
+            assert np.linalg.norm(steps(robot, family), axis=1).max(initial=0.0) <= LONGEST
             np.testing.assert_allclose(
                 np.diff(family.along), np.linalg.norm(steps(robot, family), axis=1), rtol=0, atol=1e-12
             )
 
 
-def test_each_solution_is_in_one_family() -> None:
+def test_every_solution_is_near_a_place_of_its_family_and_families_are_those_that_the_sampler_counts() -> None:
+    for name in ("panda", "iiwa14"):
+        robot = Robot.load(name)
+        pose = robot.forward(robot.random_configuration(np.random.default_rng(5)))
+        samples = Sampler.of(robot).sample(pose, 60, 5)
+        found = families(robot, samples.q, pose)
+        away, _ = nearest(robot, samples.q, np.concatenate([family.positions for family in found]))
+        assert away.max() <= SPACING
+        counted = samples.completeness
+        assert len(found) == counted.n_families
+        lengths = np.array([family.along[-1] + family.is_closed * SPACING for family in found])
+        np.testing.assert_allclose(lengths, np.sort(counted.lengths)[::-1], atol=1.1 * SPACING)
+
+
+def test_open_families_end_where_a_joint_is_at_its_limit() -> None:
     robot = Robot.load("panda")
-    pose = robot.forward(robot.random_configuration(np.random.default_rng(5)))
-    solutions = Sampler.of(robot).sample(pose, 30, 5).q
-    rows = np.concatenate([family.positions for family in families(robot, solutions, pose)])
-    matches = (np.abs(rows[:, None] - solutions[None]).max(axis=2) < 1e-12).sum(axis=0)
-    assert (matches == 1).all()
+    found, _ = found_at(robot, 1)
+    ends = np.array([family.positions[end] for family in found if not family.is_closed for end in (0, -1)])
+    room = np.minimum(ends - robot.lower, robot.upper - ends).min(axis=1)
+    assert len(ends)
+    assert room.max() < 1e-3  # of a cubic next to the curve
 
 
 def test_an_arm_of_six_joints_has_a_family_for_each_root_with_its_turns() -> None:
