@@ -99,6 +99,11 @@ class Page:
         return f"http://{self._server.get_host()}:{self._server.get_port()}"
 
     @property
+    def clients(self) -> list[viser.ClientHandle]:
+        """The browsers that show it, with their cameras."""
+        return list(self._server.get_clients().values())
+
+    @property
     def n_drawn(self) -> int:
         """How often solutions were drawn."""
         return self._n_drawn

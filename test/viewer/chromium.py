@@ -69,9 +69,11 @@ class Browser:
         return answer["result"].get("value")
 
     def drag(self, start: tuple[float, float], end: tuple[float, float], n_steps: int = 12) -> None:
-        """Press the mouse at one pixel, move it to another in steps, and release it there."""
+        """Press the mouse at one pixel, move it to another in steps, and release it there; the page draws meanwhile."""
         self._mouse("mouseMoved", *start)
+        self._frames(2)
         self._mouse("mousePressed", *start, buttons=1)
+        self._frames(1)
         for step in range(1, n_steps + 1):
             x, y = (a + step / n_steps * (b - a) for a, b in zip(start, end, strict=True))
             self._mouse("mouseMoved", x, y, buttons=1)
@@ -91,6 +93,9 @@ class Browser:
         self._process.terminate()
         self._process.wait(30)
         self._log.close()
+
+    def _frames(self, n: int) -> None:
+        self.value(f"(async () => {{ for (let i = 0; i < {n}; ++i) await new Promise(requestAnimationFrame); }})()")
 
     def _mouse(self, kind: str, x: float, y: float, buttons: int = 0) -> None:
         button = "none" if kind == "mouseMoved" else "left"
