@@ -3,12 +3,12 @@
 A Panda is to bring its hand from the ready posture to a pose among random posts. What the sampler finds for the pose,
 free of collisions, is the goal set. By `goal_set.py --scenes 200`, OMPL 2.0.1, seed 0, 1 s to plan and simplify:
 
-    goals   solved   median length in joint space (of the 190 scenes that all three solved)
-        1   97.0 %   3.99 rad
-       10   96.0 %   3.49 rad
-       50   96.0 %   3.34 rad
+    goals   solved   median length in joint space (of the 189 scenes that all three solved)
+        1   96.0 %   3.98 rad
+       10   95.0 %   3.36 rad
+       50   96.5 %   3.31 rad
 
-(One core of an AMD EPYC. Time is the planner's limit, so figures of another computer differ a little.)
+(One core of an AMD EPYC. Time is the planner's limit, so figures of another run differ by a percent or two.)
 """
 
 import argparse

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from eim_ros.cli.exit_codes import EXPLAINED
 from eim_ros.cli.main import VERBS, main, parser_of
 from eim_ros.kinematics import robot_path
 from eim_ros.nodes.__main__ import NODES
@@ -94,6 +95,11 @@ def test_every_flag_that_is_mentioned_is_one_that_there_is():
             known = flags_of(verb) if verb in VERBS else set()
             wrong += [f"{page}: {words}" for word in rest if word.startswith("--") and word.split("=")[0] not in known]
     assert not wrong
+
+
+def test_page_on_the_command_line_tells_the_exit_codes_that_there_are():
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", (ROOT / "docs/command_line.md").read_text("utf-8"), re.MULTILINE)
+    assert rows == [(f"{code:d}", meaning) for code, meaning in EXPLAINED.items()]
 
 
 def fault(line: str) -> str:

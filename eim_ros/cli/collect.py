@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from eim_ros.cli.progress_bar import ProgressBar
 from eim_ros.cli.robot_flags import add_robot_flags, robot_file, robot_from
 from eim_ros.cli.whole_numbers import count, count_or_none, random_seed
 from eim_ros.data import save_data_set
@@ -41,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--random-seed", "--seed", type=random_seed, default=0, help="random seed (default %(default)s)"
     )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
@@ -49,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     check_outputs({"--output": args.output}, {"--robot": robot_file(args)})
     robot = robot_from(args)
-    data_set = collect(robot, args.samples, args.context, args.random_seed, args.solutions_per_pose)
+    with ProgressBar(0, "collecting", enabled=bool(args.solutions_per_pose) and not args.quiet):
+        data_set = collect(robot, args.samples, args.context, args.random_seed, args.solutions_per_pose)
     save_data_set(args.output, data_set)
     if args.json:
         answer = {

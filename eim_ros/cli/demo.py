@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.cli.choices import config_class
-from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.progress_bar import ProgressBar
 from eim_ros.cli.server_process import ServerProcess
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.waiting import Waiting

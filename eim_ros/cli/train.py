@@ -15,7 +15,8 @@ from typing import Any
 
 from eim_ros.cli.assignments import assigned, named, split_assignments
 from eim_ros.cli.choices import ALGORITHMS, CONFIGS, TASKS, config_class, motion_config_class
-from eim_ros.cli.progress import JsonProgress, ProgressBar
+from eim_ros.cli.progress import JsonProgress
+from eim_ros.cli.progress_bar import ProgressBar
 from eim_ros.cli.robot_flags import add_robot_flags, given_robot, robot_file
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.progress_bar import ProgressBar
 from eim_ros.cli.settings_flags import add_settings_flags, given_settings
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.whole_numbers import count, random_seed

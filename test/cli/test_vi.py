@@ -9,7 +9,7 @@ import pytest
 from cli.command import Command
 from kinematics.humanoids import TIPS, humanoid_urdf
 
-from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.progress_bar import ProgressBar
 from eim_ros.distributions import GaussianMixture
 from eim_ros.distributions.serialization import load_model
 from eim_ros.experiments.gmmvi import EXPERIMENT, GMMVIExperimentConfig

@@ -27,6 +27,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.numerics import Status
 from eim_ros.numerics.arguments import checked_whole, expect
 from eim_ros.numerics.threads import torch_threads
+from eim_ros.numerics.work import tell
 from eim_ros.settings import Settings
 
 __all__ = ["Training", "TrainingRun"]
@@ -138,7 +139,11 @@ class Training:
             n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations, tolerance=0.0
         )
         generator = torch.Generator(sample.device).manual_seed(self.random_seed)
-        result = TruncatedEM(config).fit((context, sample), generator=generator)
+        result = TruncatedEM(config).fit(
+            (context, sample),
+            generator=generator,
+            callbacks=[lambda state, record: tell("start", state.iteration, config.n_iterations)],
+        )
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result.mixture_of_experts

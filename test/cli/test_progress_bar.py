@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.progress_bar import ProgressBar
 from eim_ros.numerics.work import tell
 
 
