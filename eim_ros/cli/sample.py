@@ -18,6 +18,7 @@ from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import random_seed_or_fresh
 from eim_ros.errors import ConfigurationError, JointStateError
 from eim_ros.ik import Completeness, ErrorCode, Sampler, Samples
+from eim_ros.ik.request import DISTRIBUTIONS
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.tool import tool_from
 from eim_ros.numerics.strict_json import to_json
@@ -58,6 +59,11 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--separation", type=float, metavar="RAD", help="in place of -n: as many as it takes to be at most so far apart"
+    )
+    add(
+        "--distribution",
+        choices=DISTRIBUTIONS,
+        help="independent draws from all solutions, with equal density along curves or that of the model",
     )
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
     add("--orientation-tolerance", type=float, default=1e-6, metavar="RAD", help="[rad] (default %(default)s)")
@@ -105,6 +111,7 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
         posture=posture,
         until=None if args.until is None else Completeness(*args.until),
         separation=args.separation,
+        distribution=args.distribution,
     )
     return sampler.robot, samples
 

@@ -21,10 +21,11 @@ from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.numerics.arguments import as_numbers, checked_flag
 
-__all__ = ["MOST_SAMPLES", "SampleOptions", "SampleRequest", "check_numbers", "checked_configuration"]
+__all__ = ["DISTRIBUTIONS", "MOST_SAMPLES", "SampleOptions", "SampleRequest", "check_numbers", "checked_configuration"]
 
 FloatArray = npt.NDArray[np.float64]
 
+DISTRIBUTIONS = ("uniform", "model")
 MOST_SAMPLES = 1_000_000
 UNCONSTRAINED = Constraints()
 
@@ -45,6 +46,7 @@ class SampleOptions(TypedDict, total=False):
     posture: Posture | Mapping[str, float] | None
     until: Completeness | None
     separation: float | None
+    distribution: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,10 @@ class SampleRequest:
     separation : float, optional
         In place of n: as many solutions as it takes for successive ones along each family to be at most so far apart
         [rad, m], for solutions that are curves.
+    distribution : "uniform" or "model", optional
+        In place of an even spread: independent random draws from the set of all solutions, curves or points, uniform by
+        length or with the density of the model there, see `eim_ros.ik.distribution`. `Samples.log_prob` is the
+        logarithm of that density, normalised on the set.
 
     Raises
     ------
@@ -121,6 +127,7 @@ class SampleRequest:
     posture: Posture | Mapping[str, float] | None = None
     until: Completeness | None = None
     separation: float | None = None
+    distribution: str | None = None
 
     def __post_init__(self) -> None:
         check_numbers(
@@ -141,8 +148,10 @@ class SampleRequest:
             put(self, name, None if value is None else checked_flag(value, name))
         put(self, "n", int(self.n))  # of numpy's integers some are too narrow to reckon with
         put(self, "random_seed", None if self.random_seed is None else int(self.random_seed))
+        if self.distribution is not None:
+            self._check_distribution()
         if self.distinct is None:
-            put(self, "distinct", bool(self.refine))
+            put(self, "distinct", bool(self.refine) and self.distribution is None)
         if self.until is not None and not isinstance(self.until, Completeness):
             raise ConfigurationError(f"until must be a Completeness, got {self.until!r}", self.until)
         if self.separation is not None:
@@ -159,6 +168,20 @@ class SampleRequest:
             if not isinstance(self.posture, Mapping):
                 raise ConfigurationError(f"posture must map joint names to values, got {self.posture!r}", self.posture)
             put(self, "posture", Posture(dict(self.posture)))
+
+    def _check_distribution(self) -> None:
+        if self.distribution not in DISTRIBUTIONS:
+            raise ConfigurationError(
+                f"distribution must be one of {', '.join(DISTRIBUTIONS)}, got {self.distribution!r}", self.distribution
+            )
+        others = ("near", "order", "posture", "explore", "separation", "distinct")
+        given = [name for name in others if getattr(self, name) is not None and getattr(self, name) is not False]
+        if given or not self.refine:
+            raise ConfigurationError(
+                f"draws from a distribution have no order, spread or preference beside it: leave "
+                f"{' and '.join(given) or 'refine=False'} out",
+                self.distribution,
+            )
 
     @property
     def reference(self) -> FloatArray | None:

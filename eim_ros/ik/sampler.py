@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError, RobotError
-from eim_ros.ik.all_solutions import all_solutions
+from eim_ros.ik.all_solutions import MOST_RANKED, all_solutions
 from eim_ros.ik.completeness import Completeness, FoundFamilies
 from eim_ros.ik.conditioning import Conditioning
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.distribution import draw_on_set, n_pieces, points_of
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
 from eim_ros.ik.outcome import Finding, outcome_of
@@ -220,7 +221,11 @@ class Sampler:
         goal = Goal.of(self.robot, wanted)
         density = self.conditioning.density(self.conditioning.contexts(goal, wanted.random_seed))
         conditional, deadline = density.conditional, started + wanted.timeout
-        if wanted.refine:
+        log_prob: FloatArray | None = None
+        if wanted.distribution is not None:
+            found, log_prob = self._drawn_on_set(wanted, goal, conditional, deadline)
+            ranking = Ranking(UNORDERED)
+        elif wanted.refine:
             found = self._found(wanted, goal, conditional, deadline, ranking)
         elif not self.n_experts:
             raise ConfigurationError("raw samples need a model; without one every sample is refined", wanted.refine)
@@ -230,7 +235,6 @@ class Sampler:
         if wanted.distinct and (wanted.posture is not None or not wanted.refine):
             pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
         code, message = outcome_of(found, pool, wanted, goal)
-        log_prob: FloatArray | None = None
         if ranking.is_fair and len(pool) > wanted.n:
             pool = pool.pick(slice(wanted.n))
         if len(pool) == 1:
@@ -288,6 +292,26 @@ class Sampler:
         is_singular = known is not None and known.is_singular
         families = _points(0.0, wanted.until) if n_all == 0.0 else None
         return Finding(pool, out_of_time and n_all is None, is_cut_short, n_all, is_singular, families)
+
+    def _drawn_on_set(
+        self, wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture, deadline: float
+    ) -> tuple[Finding, FloatArray | None]:
+        """Draws from a distribution on the set of solutions; without any solution what the search comes to."""
+        if wanted.distribution == "model" and not self.n_experts:
+            raise ConfigurationError("distribution 'model' needs a model; 'uniform' needs none", wanted.distribution)
+        everything = replace(wanted, distribution=None, distinct=True, n=max(wanted.n, MOST_RANKED))
+        families, piece, is_late = None, 1.0, False
+        if is_curve(goal):
+            traced = TracedSolutions.of(goal, seed_fraction(wanted.random_seed), wanted.until, deadline)
+            families, is_late = traced.families, not traced.in_time
+            pool, piece = traced.pieces(n_pieces(wanted.n))
+        else:
+            pool = points_of(all_solutions(goal, everything, Ranking(UNORDERED)))
+        if not len(pool):
+            nothing = replace(wanted, distribution=None, until=None)
+            return self._found(nothing, goal, conditional, deadline, Ranking(UNORDERED)), None
+        drawn, log_prob = draw_on_set(pool, piece, str(wanted.distribution), conditional, wanted.n, wanted.random_seed)
+        return Finding(drawn, is_late, families=families), log_prob
 
     def _searched(
         self, wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture, deadline: float, is_hopeless: bool

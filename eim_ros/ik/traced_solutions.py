@@ -89,6 +89,10 @@ class TracedSolutions:
             pool = self._allowed(self._divided(n, 0.0, bool(wanted.distinct)))
         return pool.pick(slice(wanted.n))
 
+    def pieces(self, n: int) -> tuple[Pool, float]:
+        """Middles of pieces that divide all families evenly, as far as allowed, and the length of each [rad, m]."""
+        return self._allowed(self._divided(n, 0.0, False)), float(self.families.lengths.sum()) / n
+
     def nearest(self, reference: FloatArray, n: int, deadline: float) -> Pool:
         """The nearest solutions: one of each of the nearest families, and if more are wanted, those that divide all
         families evenly.

@@ -1,0 +1,118 @@
+"""Draws from exact distributions on the set of solutions, against fine references made by other means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kinematics.robots import robot_and_oracle
+from scipy.special import logsumexp
+from scipy.stats import kstest
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Constraints, ErrorCode, Sampler
+from eim_ros.ik.self_motions import families, family_labels
+from eim_ros.kinematics import Robot, Sphere
+
+
+def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
+    return robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))
+
+
+def test_uniform_draws_are_so_by_length() -> None:
+    """Places along all families, one after the other, by chords of .01 rad between solutions from continuation."""
+    robot, oracle = robot_and_oracle("panda")
+    p_values = []
+    for seed, pose in enumerate(poses_of(robot, 30, 1)):
+        answer = Sampler.of(robot).sample(pose, 200, seed, distribution="uniform")
+        assert answer.valid.all() and len(answer) == 200
+        np.testing.assert_allclose(oracle.forward(answer.positions[0]), pose, atol=2e-6)
+        found = families(robot, answer.positions, pose, spacing=0.01)
+        rows = np.concatenate([family.positions for family in found])
+        before = np.cumsum([0.0, *(family.along[-1] for family in found)])
+        along = np.concatenate([start + family.along for start, family in zip(before, found, strict=False)])
+        nearest = [int(np.argmin(np.linalg.norm(rows - q, axis=1))) for q in answer.positions]
+        p_values.append(kstest(along[nearest] / before[-1], "uniform").pvalue)
+        assert answer.log_prob == pytest.approx(-np.log(before[-1]), abs=0.05)  # chords are shorter than the curve
+    assert kstest(p_values, "uniform").pvalue > 0.01
+
+
+def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -> None:
+    """Against weights of uniform draws, another way to the same integrals; three standard errors."""
+    sampler = Sampler.load("panda_pose")
+    robot = sampler.robot
+    pose = poses_of(robot, 1, 5)[0]
+    conditional = sampler.conditioning.density(sampler.conditioning.contexts(goal_of(sampler, pose), 0)).conditional
+    even = sampler.sample(pose, 20_000, 1, distribution="uniform").positions
+    log_density = conditional.log_prob(even)
+    weights = np.exp(log_density - logsumexp(log_density))
+    answer = sampler.sample(pose, 2000, 2, distribution="model")
+    drawn = conditional.log_prob(answer.positions)
+    mean, deviation = weights @ log_density, np.sqrt(weights @ (log_density - weights @ log_density) ** 2)
+    effective = 1.0 / np.sum(weights**2)
+    assert abs(drawn.mean() - mean) < 3.0 * deviation * np.sqrt(1 / 2000 + 1 / effective)
+    found = families(robot, even[:400], pose)
+    shares = np.bincount(family_labels(robot, found, even), weights, len(found))
+    counts = np.bincount(family_labels(robot, found, answer.positions), minlength=len(found)) / 2000
+    error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3
+    assert (np.abs(counts - shares) < 3.0 * error).all()
+    assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # no trivial case
+    normalising = drawn - answer.log_prob  # the same everywhere
+    assert np.ptp(normalising) < 1e-6
+
+
+def goal_of(sampler: Sampler, pose: np.ndarray):
+    from eim_ros.ik.goal import Goal
+    from eim_ros.ik.request import SampleRequest
+
+    return Goal.of(sampler.robot, sampler.fitted(SampleRequest(pose, 1)))
+
+
+def test_points_are_drawn_as_often_as_each_other() -> None:
+    robot = Robot.load("ur5")
+    pose = poses_of(robot, 1, 2)[0]
+    all_ = Sampler.of(robot).sample(pose, 100)
+    answer = Sampler.of(robot).sample(pose, 4000, 3, distribution="uniform")
+    which = [int(np.argmin(np.linalg.norm(all_.positions - q, axis=1))) for q in answer.positions]
+    counts = np.bincount(which, minlength=len(all_))
+    assert len(all_) == 8
+    assert (np.abs(counts - 500) < 5 * np.sqrt(500)).all()
+    assert answer.log_prob == pytest.approx(-np.log(8))
+
+
+def test_what_collides_has_no_share() -> None:
+    robot = Robot.load("panda")
+    pose = robot.forward(np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8]))
+    free = Sampler.of(robot).sample(pose, 100, 0, distribution="uniform")
+    ball = Sphere(tuple(robot.skeleton(free.positions)[0, 4]), 0.08)
+    constraints = Constraints(obstacles=(ball,))
+    answer = Sampler.of(robot).sample(pose, 100, 0, distribution="uniform", constraints=constraints)
+    assert answer.valid.all() and len(answer) == 100
+    assert answer.log_prob[0] > free.log_prob[0]  # the same mass on less
+    assert constraints.scene(robot) is not None
+    assert not constraints.scene(robot).colliding(answer.positions).any()
+
+
+def test_a_pose_out_of_reach_has_no_distribution() -> None:
+    pose = np.eye(4)
+    pose[0, 3] = 9.0
+    for name in ("panda", "ur5"):
+        answer = Sampler.of(name).sample(pose, 10, 0, distribution="uniform")
+        assert answer.error_code == ErrorCode.NO_IK_SOLUTION
+        assert not answer.valid.any()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"distribution": "gauss"}, "distribution must be one of uniform, model, got 'gauss'"),
+        ({"distribution": "model"}, "needs a model"),
+        ({"distribution": "uniform", "near": np.zeros(7)}, "leave near out"),
+        ({"distribution": "uniform", "refine": False}, "leave refine=False out"),
+        ({"distribution": "uniform", "distinct": True, "explore": 1.0}, "leave explore and distinct out"),
+        ({"distribution": "uniform", "position_only": True}, "is for solutions that are curves"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(options: dict, reason: str) -> None:
+    robot = Robot.load("panda")
+    with pytest.raises(ConfigurationError, match=reason):
+        Sampler.of(robot).sample(poses_of(robot, 1, 0)[0], 10, 0, **options)
