@@ -11,7 +11,7 @@ __all__ = ["add_query_flags", "add_tool_flag", "check_pose_length", "wants_posit
 
 
 def add_query_flags(parser: argparse.ArgumentParser) -> None:
-    """Add --pose, -n, --position-only, --refine, --distinct, --explore and --json."""
+    """Add --pose, -n, --position-only, --refine, --distinct, --explore, --until and --json."""
     add = parser.add_argument
     add(
         "--pose",
@@ -40,6 +40,13 @@ def add_query_flags(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SHARE",
         help="how much all solutions matter, not those alone that the model prefers, 0 to 1 (default: the model's)",
+    )
+    add(
+        "--until",
+        nargs=2,
+        type=float,
+        metavar=("CONFIDENCE", "SHARE"),
+        help="search until it is so sure that at most this share of restarts leads to families not found: 0.99 0.002",
     )
     add("--json", action="store_true", help="print one JSON object")
 

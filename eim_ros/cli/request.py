@@ -133,6 +133,8 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     request.order, request.order_weights = list(order), list(order.values())
     if args.explore is not None:
         request.explore = args.explore
+    if args.until is not None:
+        request.confidence, request.missed_share = args.until
     posture = posture_from(args)
     if posture is not None:
         request.posture.name = list(posture.positions)

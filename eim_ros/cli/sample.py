@@ -51,13 +51,6 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
     add(
-        "--until",
-        nargs=2,
-        type=float,
-        metavar=("CONFIDENCE", "SHARE"),
-        help="search until it is so sure that at most this share of restarts leads to families not found: 0.99 0.002",
-    )
-    add(
         "--separation", type=float, metavar="RAD", help="in place of -n: as many as it takes to be at most so far apart"
     )
     add(

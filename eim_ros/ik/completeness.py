@@ -52,39 +52,48 @@ class FoundFamilies:
     traced : (n_families,) of bool
         Whether it is known from end to end. Not where the arm is so close to singular that a curve could not be
         followed.
-    wanted : Completeness
-        What was asked for; as it is by default where nothing was.
     missed_share : float
-        Upper bound of the share of restarts that would lead to a family not found, at the confidence of `wanted`; 0 of
-        closed forms, 1 where nothing is known.
-    n_restarts : int
+        Upper bound of the share of restarts that would lead to a family not found; 0 of closed forms, 1 where nothing
+        is known.
+    confidence : float
+        Of that bound: the one asked for, or 0.99.
+    is_whole : bool
+        Whether the bound asked for holds, or by default 0.002, and all families are traced from end to end.
     """
 
     lengths: npt.NDArray[np.float64]
     closed: npt.NDArray[np.bool_]
     traced: npt.NDArray[np.bool_]
-    wanted: Completeness
     missed_share: float
-    n_restarts: int = 0
+    confidence: float
+    is_whole: bool
+
+    @classmethod
+    def of(
+        cls,
+        lengths: npt.NDArray[np.float64],
+        closed: npt.NDArray[np.bool_],
+        traced: npt.NDArray[np.bool_],
+        missed_share: float,
+        wanted: Completeness,
+    ) -> FoundFamilies:
+        """Of a bound that holds at the confidence wanted."""
+        is_whole = bool(traced.all()) and missed_share <= wanted.missed_share
+        return cls(lengths, closed, traced, missed_share, wanted.confidence, is_whole)
 
     @property
     def n_families(self) -> int:
         """How many were found."""
         return len(self.lengths)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the bound wanted holds, and all families are traced from end to end."""
-        return bool(self.traced.all()) and self.missed_share <= self.wanted.missed_share
-
     def __str__(self) -> str:
         """As in messages: "12 families, whole with 99 %"."""
         families = "1 family" if self.n_families == 1 else f"{self.n_families} families"
         if self.is_whole:
-            return f"{families}, whole" + (f" with {100.0 * self.wanted.confidence:.4g} %" if self.missed_share else "")
+            return f"{families}, whole" + (f" with {100.0 * self.confidence:.4g} %" if self.missed_share else "")
         n_traced = int(np.count_nonzero(self.traced))
         rest = "" if n_traced == self.n_families else f", {n_traced} traced from end to end"
         if self.missed_share < 1.0:
-            share, confidence = 100.0 * self.missed_share, 100.0 * self.wanted.confidence
+            share, confidence = 100.0 * self.missed_share, 100.0 * self.confidence
             rest += f", others in at most {share:.2g} % of restarts with {confidence:.4g} %"
         return families + rest

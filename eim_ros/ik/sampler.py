@@ -388,7 +388,7 @@ def _points(n_all: float, until: Completeness | None) -> FoundFamilies | None:
     if n_all > MOST_SAMPLES:
         return None
     n = int(n_all)
-    return FoundFamilies(np.zeros(n), np.zeros(n, np.bool_), np.ones(n, np.bool_), until or Completeness(), 0.0)
+    return FoundFamilies.of(np.zeros(n), np.zeros(n, np.bool_), np.ones(n, np.bool_), 0.0, until or Completeness())
 
 
 def _drawn(pool: Pool, log_prob: FloatArray, wanted: SampleRequest) -> Pool:

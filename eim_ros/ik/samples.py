@@ -151,6 +151,20 @@ class Samples:
             "valid": self.valid.tolist(),
             "expert": self.expert.tolist(),
             "elapsed": finite(self.elapsed),
+            **self._families,
+        }
+
+    @property
+    def _families(self) -> dict[str, Any]:
+        """Of the dictionary: what is known of families."""
+        found = self.completeness
+        return {
+            "family_lengths": [] if found is None else finite(found.lengths),
+            "family_closed": [] if found is None else found.closed.tolist(),
+            "family_traced": [] if found is None else found.traced.tolist(),
+            "missed_share": 1.0 if found is None else found.missed_share,
+            "confidence": 0.0 if found is None else found.confidence,
+            "whole": found is not None and found.is_whole,
         }
 
     def _repr_html_(self) -> str:

@@ -70,7 +70,7 @@ class TracedSolutions:
         in_time = motions.search(chain, goal.effort(), wanted.confidence, share, deadline)
         lengths, closed, traced = motions.families.T
         missed = motions.missed_share(wanted.confidence)
-        found = FoundFamilies(lengths, closed > 0.0, traced > 0.0, wanted, missed, motions.n_restarts)
+        found = FoundFamilies.of(lengths, closed > 0.0, traced > 0.0, missed, wanted)
         return cls(goal, motions, found, in_time)
 
     @property

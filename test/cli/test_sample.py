@@ -20,7 +20,8 @@ from eim_ros.kinematics import share_path
 FIELDS = {
     "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
 }  # fmt: skip
-ALSO_IN_THE_RESPONSE = {"error_code", "message", "n"}
+FAMILIES = {"family_lengths", "family_closed", "family_traced", "missed_share", "confidence", "whole"}
+ALSO_IN_THE_RESPONSE = {"error_code", "message", "n", *FAMILIES}
 POSE = ("--pose", 1.5, 0.5, 0)
 TURNED = ("--pose", 1.4, 0.6, 0, 0, 0, 0, 1)  # which the planar arm reaches elbow up and elbow down
 

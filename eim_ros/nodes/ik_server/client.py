@@ -24,7 +24,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.errors import ServiceError
-from eim_ros.ik import ErrorCode, Samples
+from eim_ros.ik import ErrorCode, FoundFamilies, Samples
 from eim_ros.nodes.common.activation import Watch, ignore, wait_until_active
 from eim_ros.nodes.common.interfaces import SampleIK
 from eim_ros.nodes.common.qos import SERVICE_QOS
@@ -163,4 +163,16 @@ def samples_of(response: Any) -> Samples:
         message=response.message,
         elapsed=response.elapsed,
         known_log_prob=np.array(response.log_prob) if len(response.log_prob) else None,
+        completeness=_families_of(response) if response.confidence else None,
+    )
+
+
+def _families_of(response: Any) -> FoundFamilies:
+    return FoundFamilies(
+        lengths=np.array(response.family_lengths),
+        closed=np.array(response.family_closed, dtype=np.bool_),
+        traced=np.array(response.family_traced, dtype=np.bool_),
+        missed_share=response.missed_share,
+        confidence=response.confidence,
+        is_whole=response.whole,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from eim_ros.errors import ConfigurationError, EimError, JointStateError
-from eim_ros.ik import ErrorCode, Posture
+from eim_ros.ik import Completeness, ErrorCode, Posture
 from eim_ros.ik.ranking import Ranking
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
@@ -95,6 +95,7 @@ def _wanted(
             explore=_explore(request.explore),
             constraints=constraints_for(request, robot),
             posture=posture,
+            until=_until(request),
         )
     except RequestError:
         raise
@@ -102,6 +103,13 @@ def _wanted(
         is_state = isinstance(error, JointStateError)
         code = ErrorCode.INVALID_ROBOT_STATE if is_state else ErrorCode.INVALID_GOAL_CONSTRAINTS
         raise RequestError(code, str(error), error.value) from error
+
+
+def _until(request: SampleIK.Request | SampleIKBatch.Request) -> Completeness | None:
+    """How whole the answer is to be, if that is asked."""
+    if request.confidence == 0.0 and request.missed_share == 0.0:
+        return None
+    return Completeness(request.confidence, request.missed_share)
 
 
 def _order(

@@ -26,6 +26,12 @@ def fill(response: SampleIK.Response, wanted: SampleRequest, samples: Samples, d
     """
     response.error_code = int(samples.error_code)
     response.message = samples.message
+    response.missed_share = 1.0
+    if (found := samples.completeness) is not None:
+        response.family_lengths.frombytes(float64_bytes(found.lengths))
+        response.family_closed, response.family_traced = found.closed.tolist(), found.traced.tolist()
+        response.missed_share, response.confidence = found.missed_share, found.confidence
+        response.whole = found.is_whole
     _write(response, wanted, [samples], deadline)
 
 
@@ -40,6 +46,10 @@ def fill_batch(
         response.message = f"{len(failed)} of {len(answers)} poses, the first of them pose {first}: {response.message}"
     response.n_per_pose = [len(samples) for samples in answers]
     response.error_codes = [int(samples.error_code) for samples in answers]
+    families = [samples.completeness for samples in answers]
+    response.n_families = [0 if found is None else found.n_families for found in families]
+    response.missed_share = [1.0 if found is None else found.missed_share for found in families]
+    response.whole = [found is not None and found.is_whole for found in families]
     _write(response, wanted, answers, deadline)
 
 

@@ -12,7 +12,7 @@ from nodes.client_node import request
 from sensor_msgs.msg import JointState
 
 from eim_ros.errors import ServiceError
-from eim_ros.ik import ErrorCode, Posture, Samples
+from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, Samples
 from eim_ros.ik.request import SampleRequest
 from eim_ros.nodes.ik_server.client import samples_of
 from eim_ros.nodes.ik_server.fields import RequestError
@@ -55,6 +55,36 @@ def test_fields_are_those_of_the_message() -> None:
 def test_what_is_left_open_is_left_to_the_sampler() -> None:
     wanted = parse(request(), Surroundings(ROBOT), IkServerSettings())
     assert (wanted.order, wanted.explore, wanted.near, wanted.posture) == (None, None, None, None)
+
+
+def test_a_confidence_asks_for_a_whole_answer() -> None:
+    wanted = parse(request(confidence=0.95, missed_share=0.01), Surroundings(ROBOT), IkServerSettings())
+    assert wanted.until == Completeness(0.95, 0.01)
+    assert parse(request(), Surroundings(ROBOT), IkServerSettings()).until is None
+
+
+@pytest.mark.parametrize("fields", [{"confidence": 1.0, "missed_share": 0.01}, {"confidence": 0.9}])
+def test_a_confidence_that_cannot_be_had_is_refused(fields: dict) -> None:
+    with pytest.raises(RequestError, match="between 0 and 1") as refused:
+        parse(request(**fields), Surroundings(ROBOT), IkServerSettings())
+    assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
+
+
+def test_response_tells_the_families_and_how_whole_they_are() -> None:
+    pose = ROBOT.forward(ROBOT.sample_configurations(1, np.random.default_rng(3)))[0]
+    wanted = SampleRequest(pose, 50, random_seed=0, until=Completeness(0.9, 0.05))
+    samples = Sampler.of(ROBOT).answer(wanted)
+    told = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
+    assert str(told.completeness) == str(samples.completeness)
+    assert told.completeness.is_whole
+    assert told.to_dict()["family_lengths"] == samples.to_dict()["family_lengths"]
+    assert len(told.completeness.lengths) > 5
+    response = SampleIKBatch.Response()
+    _, plain = answered(order="none")
+    fill_batch(response, wanted, [samples, plain], UNTIL_DOOMSDAY)
+    n = samples.completeness.n_families
+    assert (list(response.n_families), list(response.whole)) == ([n, 0], [True, False])
+    assert list(response.missed_share) == [samples.completeness.missed_share, 1.0]
 
 
 def test_more_than_allowed_is_refused_with_its_code() -> None:
