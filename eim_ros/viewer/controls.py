@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from eim_ros.ik.self_motions import Family
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.viewer.colours import family_colour
-from eim_ros.viewer.panels import joint_panel, legend_panel, manipulability_panel
+from eim_ros.viewer.panels import density_panel, joint_panel, legend_panel, manipulability_panel
 from eim_ros.viewer.solutions import LiveSolutions, Solutions
 from eim_ros.viz.palette import MUTED
 
@@ -54,6 +54,10 @@ class Controls:
             self.along: Any = gui.add_slider("Along it", 0.0, 1.0, 0.001, 0.0, hint=hint)
             self._manipulability = gui.add_html("")
             self._joints = gui.add_html("")
+        self._density: Any = None
+        if live.sampler.n_experts:
+            with tabs.add_tab("Density"):
+                self._density = gui.add_html("")
         with tabs.add_tab("Target"):
             self.position: Any = gui.add_vector3("Position [m]", _rounded(first[:3, 3]), step=0.001)
             self.rpy: Any = gui.add_vector3("Roll, pitch, yaw [°]", _rpy(first), step=0.1)
@@ -96,6 +100,8 @@ class Controls:
         if options != self.family.options:
             self.family.options = options
         self.family.disabled = self.along.disabled = solutions.chosen is None
+        if self._density is not None:
+            self._density.content = _density(solutions)
         if solutions.chosen is None:
             self._joints.content, self._manipulability.content = joint_panel(self._robot, None, MUTED), ""
             return
@@ -108,6 +114,15 @@ class Controls:
         place = solutions.along * float(family.along[-1])
         self._manipulability.content = manipulability_panel(family.along, values, place, own, colour)
         self._joints.content = joint_panel(self._robot, solutions.chosen, colour)
+
+
+def _density(solutions: Solutions) -> str:
+    """Of the ghosts and the chosen solution under the model; empty where there is none."""
+    if solutions.chosen is None or not len(solutions.positions):
+        return ""
+    colours = [family_colour(number) for number in solutions.ghost_numbers.tolist()]
+    own = float(solutions.log_prob_of(solutions.chosen[None])[0])
+    return density_panel(solutions.log_prob, colours, own, family_colour(solutions.numbers[solutions.family]))
 
 
 def _names(solutions: Solutions) -> tuple[str, ...]:

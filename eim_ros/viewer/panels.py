@@ -1,4 +1,4 @@
-"""What is told of the chosen solution beside the scene, as HTML: joints within their limits, manipulability."""
+"""What is told of the chosen solution beside the scene, as HTML: joints in their limits, manipulability, density."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.chain import PRISMATIC, SOURCE
 from eim_ros.viz.palette import FAINT, MUTED
 
-__all__ = ["joint_panel", "legend_panel", "manipulability_panel"]
+__all__ = ["density_panel", "joint_panel", "legend_panel", "manipulability_panel"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -87,6 +87,40 @@ def manipulability_panel(along: FloatArray, values: FloatArray, place: float, va
         f'<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="{FAINT}"/>'
         f'{drawn}<circle cx="{x}" cy="{y}" r="4.5" fill="{colour}" stroke="white"/></svg>'
         f'<div style="color:{MUTED}">0 at a singularity; from the first to the last solution of the family</div></div>'
+    )
+
+
+def density_panel(values: FloatArray, colours: Sequence[str], value: float, colour: str) -> str:
+    """Log densities of solutions under a model, one dot each, and that of the chosen one as a line.
+
+    Parameters
+    ----------
+    values : (n,)
+        Of the ghosts [nat]; n >= 1.
+    colours : sequence of str
+        Of the family of each.
+    value, colour : float, str
+        Of the chosen solution.
+    """
+    least, most = min(float(values.min()), value), max(float(values.max()), value)
+    width = max(most - least, 1e-9)
+
+    def x(density: float) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * (density - least) / width
+
+    rows = HEIGHT - 4 * MARGIN
+    dots = "".join(
+        f'<circle cx="{x(float(v)):.1f}" cy="{MARGIN + rows * ((0.61803 * i) % 1.0):.1f}" r="3" fill="{dot}" '
+        'fill-opacity="0.7"/>'
+        for i, (v, dot) in enumerate(zip(values, colours, strict=True))
+    )
+    return (
+        f'<div style="padding:4px 10px;font-size:12px">log density of the chosen one <b>{value:.2f} nat</b>, '
+        f"{most - value:.2f} below the most of those shown"
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{dots}'
+        f'<line x1="{x(value):.1f}" y1="0" x2="{x(value):.1f}" y2="{HEIGHT}" stroke="{colour}" stroke-width="2"/></svg>'
+        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{least:.1f}</span>'
+        f"<span>{most:.1f} nat</span></div></div>"
     )
 
 

@@ -6,13 +6,15 @@ given the ghosts are its samples, else they are spread over all families.
 
 from __future__ import annotations
 
+import functools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik import Sampler
+from eim_ros.ik.samples import GivenDensity
 from eim_ros.ik.selection import nearest
 from eim_ros.ik.self_motions import Family, families, family_labels
 from eim_ros.kinematics import Robot
@@ -50,6 +52,8 @@ class Solutions:
         That of the chosen one, -1 where there is none.
     along : float
         Where the chosen one is in its family, from 0 at its first to 1 at its last.
+    density : GivenDensity or None
+        The model given the target; None without a model.
     message : str
         In words how many were found, or why none.
     elapsed : float
@@ -64,8 +68,20 @@ class Solutions:
     chosen: FloatArray | None
     family: int
     along: float
+    density: GivenDensity | None
     message: str
     elapsed: float
+
+    @functools.cached_property
+    def log_prob(self) -> FloatArray:
+        """Log densities (n,) of the ghosts under the model [nat]; NaN without one."""
+        return self.log_prob_of(self.positions)
+
+    def log_prob_of(self, rows: FloatArray) -> FloatArray:
+        """The same of any configurations (m, dof)."""
+        if self.density is None or not len(rows):
+            return np.full(len(rows), np.nan)
+        return self.density.log_prob(rows)
 
     @property
     def ghost_numbers(self) -> IntArray:
@@ -122,6 +138,7 @@ class LiveSolutions:
             chosen,
             family,
             along,
+            samples.density if self.sampler.n_experts else None,
             _told(found, len(shown), samples.message),
             time.perf_counter() - started,
         )
@@ -144,8 +161,7 @@ class LiveSolutions:
 
     def _with_choice(self, solutions: Solutions, chosen: FloatArray, family: int, along: float) -> Solutions:
         self.chosen = chosen
-        values = {**solutions.__dict__, "chosen": chosen, "family": family, "along": along}
-        return Solutions(**values)
+        return replace(solutions, chosen=chosen, family=family, along=along)
 
     def _kept(self, pose: FloatArray) -> FloatArray:
         """The chosen one moved onto a target (1, dof), or nothing (0, dof)."""

@@ -4,7 +4,7 @@ import numpy as np
 from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.kinematics import Robot
-from eim_ros.viewer.panels import WARNING, joint_panel, legend_panel, manipulability_panel
+from eim_ros.viewer.panels import WARNING, density_panel, joint_panel, legend_panel, manipulability_panel
 
 LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
 ROBOT = Robot.from_urdf(
@@ -41,6 +41,13 @@ def test_manipulability_is_told_as_a_share_of_the_most_in_the_family():
     assert "<b>0.2</b>, 50 %" in told
     assert told.count("polyline") == 1
     assert "polyline" not in manipulability_panel(np.zeros(1), np.zeros(1), 0.0, 0.0, "#123456")
+
+
+def test_the_density_of_the_chosen_solution_is_told_beside_those_of_the_others():
+    told = density_panel(np.array([-4.0, -1.0]), ["#111111", "#222222"], -2.5, "#123456")
+    assert "<b>-2.50 nat</b>, 1.50 below" in told
+    assert told.count("<circle") == 2
+    assert told.index('cx="6.0"') < told.index('cx="254.0"')  # the least at the left end, the most at the right one
 
 
 def test_names_are_escaped():

@@ -85,8 +85,14 @@ def test_solutions_without_curves_are_grouped_by_their_looks():
 def test_samples_of_a_model_are_the_ghosts():
     sampler = Sampler.load("panda_pose")
     solutions = LiveSolutions(sampler, n=10).solve(target(0.45))
-    expected = sampler.sample(target(0.45), 10, 0, order="none").q
-    np.testing.assert_array_equal(solutions.positions, expected)
+    expected = sampler.sample(target(0.45), 10, 0, order="none")
+    np.testing.assert_array_equal(solutions.positions, expected.q)
+    np.testing.assert_allclose(solutions.log_prob, expected.log_prob)
+    np.testing.assert_allclose(solutions.log_prob_of(solutions.positions[3:4]), expected.log_prob[3:4])
+
+
+def test_without_a_model_there_is_no_density(sampler):
+    assert np.isnan(LiveSolutions(sampler, n=5).solve(target(0.45)).log_prob).all()
 
 
 def test_the_first_target_is_away_from_singularities_and_limits(sampler):
