@@ -128,7 +128,7 @@ class LiveSolutions:
             self._before, self._numbers = [family.positions for family in found], numbers
         shown = rows[: self.n]
         labels = family_labels(self.robot, found, shown)
-        chosen, family, along = self._choice(found, kept if len(kept) else shown[:1])
+        chosen, family, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
         return Solutions(
             pose,
             shown,
@@ -169,6 +169,10 @@ class LiveSolutions:
             return np.empty((0, self.robot.dof))
         moved = self.robot.refine(self.chosen[None], pose, position_only=self.position_only)
         return moved.positions[moved.converged]
+
+    def _most_dexterous(self, rows: FloatArray) -> FloatArray:
+        """One of configurations (n, dof) in a row of its own, or none of none."""
+        return rows[np.argsort(-self.robot.manipulability(rows, self.position_only), kind="stable")[:1]]
 
     def _choice(self, found: list[Family], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
         if not found or not len(wanted):

@@ -34,6 +34,12 @@ def test_the_choice_stays_in_its_family_while_the_target_moves(sampler):
         assert len(solutions.ghost_numbers) == len(solutions.positions) == 20
 
 
+def test_the_first_choice_is_the_most_dexterous_of_those_shown(sampler):
+    solutions = LiveSolutions(sampler, n=20).solve(target(0.4))
+    measure = sampler.robot.manipulability
+    assert measure(solutions.chosen) == measure(solutions.positions).max()
+
+
 def test_out_of_reach_nothing_is_shown_and_families_are_known_again_afterwards(sampler):
     live = LiveSolutions(sampler, n=20)
     before = live.solve(target(0.4))
