@@ -1,0 +1,26 @@
+"""Hook of MkDocs: formulas become MathML when the site is built, so that a browser needs no other host to show them."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
+
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+COMMAND = re.compile(r"\\[A-Za-z]+")  # what is not understood is left as it was
+
+
+def on_page_content(content: str, page: Any, **_: Any) -> str:
+    """With each formula converted; one that is not understood ends the build."""
+
+    def converted(match: re.Match[str]) -> str:
+        formula = html.unescape(match[2]).strip()
+        shown = str(convert(formula, display="block" if match[1] == "div" else "inline"))
+        if unknown := COMMAND.findall(shown):
+            raise PluginError(f"{page.file.src_uri}: {', '.join(unknown)} in {formula!r} cannot be converted")
+        return shown
+
+    return FORMULA.sub(converted, content)
