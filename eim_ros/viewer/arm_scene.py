@@ -19,7 +19,7 @@ from eim_ros.kinematics.body_shapes import body_poses
 from eim_ros.kinematics.pose import quaternion_from_matrix
 from eim_ros.viewer.colours import family_colour
 from eim_ros.viewer.solutions import Solutions
-from eim_ros.viewer.surfaces import Surface, stick_surfaces
+from eim_ros.viewer.surfaces import THIN, Surface, stick_surfaces
 from eim_ros.viz.palette import FAMILY_COLOURS, MUTED, rgb
 
 __all__ = ["ArmScene"]
@@ -27,6 +27,7 @@ __all__ = ["ArmScene"]
 FloatArray = npt.NDArray[np.float64]
 
 STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
+THINNER = 0.4  # of the thinnest body
 FADED = 0.3  # of the arm where there is no solution
 FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
 LINE = 0.006  # thickness of curves, as a share of the arm's reach
@@ -65,10 +66,15 @@ class ArmScene:
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
         """As "sticks" from joint to joint, or as whole "arms": handles of those that can be clicked, made anew."""
-        surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot)
+        surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot, self._thin())
         self._moving = [surface for surface in surfaces if surface.body]  # the base stands still: the arm shows it
         self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
         return self._ghosts
+
+    def _thin(self) -> float:
+        """Radius of sticks, as a share of the arm's reach: thinner than the arm itself."""
+        widths = [float(np.ptp(surface.vertices, axis=0).min()) for surface in self._surfaces if surface.body]
+        return min([THIN, *(THINNER * 0.5 * width / self.robot.reach for width in widths if width > 0.0)])
 
     def _instances(self, surface: Surface, opacity: float) -> viser.BatchedMeshHandle:
         return self._scene.add_batched_meshes_simple(

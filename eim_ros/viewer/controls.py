@@ -13,7 +13,7 @@ from eim_ros.ik.self_motions import Family
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.viewer.colours import family_colour
 from eim_ros.viewer.panels import density_panel, joint_panel, legend_panel, manipulability_panel
-from eim_ros.viewer.solutions import LiveSolutions, Solutions
+from eim_ros.viewer.solutions import LiveSolutions, Solutions, dexterity
 from eim_ros.viz.palette import MUTED
 
 __all__ = ["Controls"]
@@ -109,8 +109,8 @@ class Controls:
         colour = family_colour(solutions.numbers[solutions.family])
         self.family.value, self.along.value = options[solutions.family], solutions.along
         self.along.disabled = len(family) < 2
-        values = self._robot.manipulability(family.positions, position_only)
-        own = float(self._robot.manipulability(solutions.chosen, position_only))
+        values = dexterity(self._robot, family.positions, position_only)
+        own = float(dexterity(self._robot, solutions.chosen[None], position_only)[0])
         place = solutions.along * float(family.along[-1])
         self._manipulability.content = manipulability_panel(family.along, values, place, own, colour)
         self._joints.content = joint_panel(self._robot, solutions.chosen, colour)

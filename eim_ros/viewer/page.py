@@ -24,7 +24,7 @@ from eim_ros.kinematics import pose_from, quaternion_from_matrix
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.viewer.arm_scene import ArmScene
 from eim_ros.viewer.controls import Controls
-from eim_ros.viewer.solutions import LiveSolutions, Solutions, first_pose
+from eim_ros.viewer.solutions import LiveSolutions, Solutions, first_pose, moving_axes
 from eim_ros.viewer.surfaces import arm_surfaces
 
 __all__ = ["Page"]
@@ -33,9 +33,9 @@ FloatArray = npt.NDArray[np.float64]
 
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
 CAMERA, LOOKS_AT = np.array([0.65, -0.65, 0.6]), np.array([0.0, 0.0, 0.3])  # in reaches of the arm
+ABOVE = np.array([0.0, -0.3, 1.1])  # of arms that move in the plane alone
 FOV = 1.2  # [rad], from top to bottom
 TARGET_SIZE = 0.22  # in reaches, too
-MOVES = 1e-9  # of the largest entry of Jacobians, above which the tip moves along an axis
 
 
 class Page:
@@ -125,13 +125,11 @@ class Page:
         server.scene.configure_environment_map(None)
         server.scene.add_light_hemisphere("/light", ground_color=(150, 150, 150), intensity=1.5)
         server.scene.add_light_directional("/sun", intensity=1.5, position=(1.0, -2.0, 3.0))
-        server.initial_camera.position, server.initial_camera.look_at = CAMERA * reach, LOOKS_AT * reach
+        is_free = moving_axes(self.robot)
+        eye, aim = (CAMERA * reach, LOOKS_AT * reach) if is_free[2] else (ABOVE * reach, 0.5 * self.first[:3, 3])
+        server.initial_camera.position, server.initial_camera.look_at = eye, aim
         server.initial_camera.fov = FOV
         self._scene = ArmScene(server.scene, self.robot, surfaces, n_ghosts)
-        moves = np.abs(self.robot.jacobian(self.robot.sample_configurations(8, np.random.default_rng(0)))).max(
-            axis=(0, 2)
-        )
-        is_free = moves > MOVES * moves.max()
         self._target = server.scene.add_transform_controls(
             "/target",
             scale=TARGET_SIZE * reach,

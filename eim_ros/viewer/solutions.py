@@ -21,13 +21,14 @@ from eim_ros.kinematics import Robot
 from eim_ros.viewer.colours import kept_numbers
 from eim_ros.viz.representatives import group_arms
 
-__all__ = ["LiveSolutions", "Solutions", "first_pose"]
+__all__ = ["LiveSolutions", "Solutions", "dexterity", "first_pose", "moving_axes"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 TIMEOUT = 0.1  # [s] of one target: what is found late is of a target that has moved on
 N_TRIALS = 256  # configurations of which the first target is that of the most dexterous
+MOVES = 1e-9  # of the largest entry of Jacobians, above which the tip moves along or about an axis
 N_GROUPS = 5  # of solutions that no curves hold together
 
 
@@ -120,7 +121,8 @@ class LiveSolutions:
         rows = samples.positions[samples.valid]
         kept = self._kept(pose)
         found = families(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
-        found = self._grouped(found)
+        grouped = self._grouped(found)
+        kind, found = "family" if grouped is found else "group", grouped
         numbers = kept_numbers(self.robot, self._before, self._numbers, [family.positions for family in found])
         order = np.argsort(numbers)
         found, numbers = [found[i] for i in order], sorted(numbers)
@@ -139,7 +141,7 @@ class LiveSolutions:
             family,
             along,
             samples.density if self.sampler.n_experts else None,
-            _told(found, len(shown), samples.message),
+            _told(kind, found, len(shown), samples.message),
             time.perf_counter() - started,
         )
 
@@ -172,7 +174,7 @@ class LiveSolutions:
 
     def _most_dexterous(self, rows: FloatArray) -> FloatArray:
         """One of configurations (n, dof) in a row of its own, or none of none."""
-        return rows[np.argsort(-self.robot.manipulability(rows, self.position_only), kind="stable")[:1]]
+        return rows[np.argsort(-dexterity(self.robot, rows, self.position_only), kind="stable")[:1]]
 
     def _choice(self, found: list[Family], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
         if not found or not len(wanted):
@@ -197,10 +199,23 @@ class LiveSolutions:
         return 3 if self.position_only else 6
 
 
+def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
+    """Along and about which axes (6,) of the base frame the tip can move at all: of planar arms x, y and about z."""
+    rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
+    largest = np.abs(robot.jacobian(rows)).max(axis=(0, 2))
+    return np.asarray(largest > MOVES * largest.max())
+
+
+def dexterity(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray:
+    """Yoshikawa's measure (n,) of configurations (n, dof), of the axes along and about which the tip can move."""
+    axes = moving_axes(robot) & (np.arange(6) < (3 if position_only else 6))
+    return np.asarray(np.linalg.svd(robot.jacobian(rows)[:, axes], compute_uv=False).prod(axis=-1))
+
+
 def first_pose(robot: Robot) -> FloatArray:
     """The pose (4, 4) of the most dexterous of some configurations, so that the target can be moved every way."""
     rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
-    return robot.forward(rows[int(np.argmax(robot.manipulability(rows)))])
+    return robot.forward(rows[int(np.argmax(dexterity(robot, rows, False)))])
 
 
 def place_in(family: Family, along: float) -> FloatArray:
@@ -221,8 +236,8 @@ def _first_before(family: Family, along: float) -> FloatArray:
     return np.asarray(family.positions[max(index, 0)])
 
 
-def _told(found: list[Family], n: int, message: str) -> str:
+def _told(kind: str, found: list[Family], n: int, message: str) -> str:
     if not found:
         return message
-    kind = "family" if len(found) == 1 else "families"
-    return f"{n} solutions in {len(found)} {kind}"
+    kinds = {"family": ("family", "families"), "group": ("group that looks alike", "groups that look alike")}[kind]
+    return f"{n} solution{'s' if n > 1 else ''} in {len(found)} {kinds[len(found) > 1]}"

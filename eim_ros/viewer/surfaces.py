@@ -21,7 +21,7 @@ from eim_ros.kinematics.link_shapes import MeshReference, link_shapes
 from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
 from eim_ros.kinematics.urdf import read_urdf_source, urdf_folder
 
-__all__ = ["Surface", "arm_surfaces", "stick_surfaces"]
+__all__ = ["THIN", "Surface", "arm_surfaces", "stick_surfaces"]
 
 FloatArray = npt.NDArray[np.float64]
 

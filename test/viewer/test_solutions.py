@@ -6,7 +6,7 @@ import pytest
 from eim_ros.ik import Sampler
 from eim_ros.ik.self_motions import Family
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.viewer.solutions import LiveSolutions, first_pose, place_in
+from eim_ros.viewer.solutions import LiveSolutions, dexterity, first_pose, moving_axes, place_in
 
 DOWN = [1.0, 0.0, 0.0, 0.0]
 FAR = pose_from([3.0, 0.0, 0.0])
@@ -38,6 +38,17 @@ def test_the_first_choice_is_the_most_dexterous_of_those_shown(sampler):
     solutions = LiveSolutions(sampler, n=20).solve(target(0.4))
     measure = sampler.robot.manipulability
     assert measure(solutions.chosen) == measure(solutions.positions).max()
+
+
+def test_a_planar_arm_is_measured_by_the_directions_that_it_moves_in():
+    """Of three joints by the determinant of these rows; the whole Jacobian's measure is 0."""
+    robot = Robot.load("planar3")
+    assert moving_axes(robot).tolist() == [True, True, False, False, False, True]
+    q = np.array([[0.3, 0.7, -0.2], [0.3, 0.0, 0.0]])
+    x, y, turned = (robot.jacobian(q)[:, row] for row in (0, 1, 5))
+    expected = [abs(np.linalg.det(np.stack(rows))) for rows in zip(x, y, turned, strict=True)]
+    np.testing.assert_allclose(dexterity(robot, q, False), expected, atol=1e-12)
+    assert expected[0] > 0.1 > 1e-9 > expected[1]
 
 
 def test_out_of_reach_nothing_is_shown_and_families_are_known_again_afterwards(sampler):
@@ -84,6 +95,7 @@ def test_solutions_without_curves_are_grouped_by_their_looks():
     live = LiveSolutions(Sampler.of(Robot.load("planar5")), n=30, position_only=True)
     solutions = live.solve(live.robot.forward(np.full(5, 0.4)))
     assert 1 < len(solutions.families) <= 5
+    assert solutions.message == f"30 solutions in {len(solutions.families)} groups that look alike"
     assert len(solutions.positions) == 30
     assert set(solutions.labels) == set(range(len(solutions.families)))
 
