@@ -33,6 +33,8 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_example_shows_what_it_is_for(name, tmp_path, monkeypatch, capsys):
     arguments, expected = RUNS[name]
+    if name == "goal_set.py":
+        pytest.importorskip("ompl", reason="`make setup` brings it, colcon does not")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
