@@ -14,7 +14,10 @@ IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
 RUNS = {
     "all_solutions.py": ([], r"100 of 100 different configurations are valid.* largest error \S+e-\d+ m"),
     "goal_set.py": (["--scenes", "2"], r"50 goals: 100.0 % solved, length \d\.\d\d rad"),
-    "mixture.py": ([], r"EM one component at \[\[-?0\. +-?0\.\]\](.|\n)*EIM one component at \[\[(-?)2\. +\2?2\.\]\]"),
+    "mixture.py": (
+        [],
+        r"EM one component at \[\[-?0\.\d? +-?0\.\d?\]\](.|\n)*EIM one component at \[\[(-?)2\. +\2?2\.\]\]",
+    ),
     "pick_among_obstacles.py": ([], r"20 of 32 grasps can be reached(.|\n)*farthest from its limits"),
     "path_without_jumps.py": (
         [],
