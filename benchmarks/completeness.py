@@ -97,14 +97,14 @@ def whole(sampler: Sampler, pose: np.ndarray, seed: int, separation: float, unti
     return sampler.sample(pose, separation=separation, until=until, random_seed=seed, timeout=10.0)
 
 
-def uniform(robot: Robot, pose: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
-    refined = robot.refine(robot.sample_configurations(2 * n, rng), pose, patience=3)
-    return refined.positions[refined.converged][:n]
+def uniform(robot: Robot, pose: np.ndarray, rng: np.random.Generator, n_seeds: int, most: int) -> np.ndarray:
+    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose, patience=3)
+    return refined.positions[refined.converged][:most]
 
 
 def walks(robot: Robot, pose: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
-    roots = uniform(robot, pose, rng, 50)
-    return robot.spread(roots, pose, n, rng, finest=0.01)
+    roots = uniform(robot, pose, rng, 100, n)
+    return np.concatenate([roots, robot.spread(roots, pose, n - len(roots), rng, finest=0.01)]) if len(roots) else roots
 
 
 def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
@@ -145,7 +145,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
         ways: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
             "default": lambda pose, index, n=n_wanted: sampler.sample(pose, n, index).positions,
             "explore .85": lambda pose, index, n=n_wanted: sampler.sample(pose, n, index, explore=0.85).positions,
-            "uniform seeds": lambda pose, _, n=n_wanted: uniform(robot, pose, rng, n),
+            "uniform seeds": lambda pose, _, n=n_wanted: uniform(robot, pose, rng, 2 * n, n),
             "100 seeds + spread": lambda pose, _, n=n_wanted: walks(robot, pose, rng, n),
         }
         parts = []
@@ -190,10 +190,12 @@ def of_ur5(n_poses: int, seed: int) -> str:
         seconds, answer = shortest(
             lambda pose=pose: sampler.sample(pose, until=Completeness(), random_seed=0).positions
         )
-        refined = robot.refine(robot.sample_configurations(2000, rng), pose)
+        exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}  # close to singular 1e-6 is .05 rad wide
+        refined = robot.refine(robot.sample_configurations(2000, rng), pose, **exact)
         found = sampler.sample(pose, n=1000, until=Completeness(), random_seed=0)
         truth = refined.positions[refined.converged]
-        missed = cKDTree(found.positions).query(truth)[0].max() > 0.01
+        on_circles = [np.concatenate([np.cos(q), np.sin(q)], axis=1) for q in (found.positions, truth)]
+        missed = len(truth) and cKDTree(on_circles[0]).query(on_circles[1])[0].max() > MISSED
         rows.append((found.completeness.is_whole, missed, seconds, len(answer)))
     told, missed, took, n = np.array(rows, dtype=float).T
     return (
@@ -210,8 +212,9 @@ def main() -> None:
     args = parser.parse_args()
     lines = [f"{processor()}, load {load_average()}, Python {platform.python_version()}, seed {args.seed}", ""]
     for name in ARMS:
-        lines += [*of_arm(name, args.poses, args.seed), ""]
-        print("\n".join(lines[-20:]), flush=True)
+        found = of_arm(name, args.poses, args.seed)
+        lines += [*found, ""]
+        print("\n".join(found), flush=True)
     lines.append(of_ur5(args.poses, args.seed))
     print(lines[-1])
     if args.output:

@@ -353,7 +353,7 @@ class Sampler:
             pool = traced.even(wanted, deadline)
         else:
             pool = traced.nearest(near, wanted.n, deadline)
-        out_of_time = wanted.until is not None and not traced.in_time
+        out_of_time = wanted.until is not None and not traced.in_time and time.perf_counter() >= deadline
         if not traced.is_traced or not len(pool):
             is_empty = traced.in_time and not len(traced.families.traced)
             asked = wanted if wanted.separation is None else wanted.with_n(max(len(pool), 1))
