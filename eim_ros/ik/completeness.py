@@ -88,11 +88,13 @@ class FoundFamilies:
 
     def __str__(self) -> str:
         """As in messages: "12 families, whole with 99 %"."""
-        families = "1 family" if self.n_families == 1 else f"{self.n_families} families"
+        n_traced = int(np.count_nonzero(self.traced))
+        families = "1 family" if n_traced == 1 else f"{n_traced} families"
         if self.is_whole:
             return f"{families}, whole" + (f" with {100.0 * self.confidence:.4g} %" if self.missed_share else "")
-        n_traced = int(np.count_nonzero(self.traced))
-        rest = "" if n_traced == self.n_families else f", {n_traced} traced from end to end"
+        if n_traced < self.n_families:  # curves meet where the arm is singular: pieces of them are no families
+            return f"{families} traced from end to end, others not, for the arm is close to singular there"
+        rest = ""
         if self.missed_share < 1.0:
             share, confidence = 100.0 * self.missed_share, 100.0 * self.confidence
             rest += f", others in at most {share:.2g} % of restarts with {confidence:.4g} %"

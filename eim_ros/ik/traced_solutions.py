@@ -27,6 +27,7 @@ __all__ = ["TracedSolutions", "is_curve", "nearby"]
 FloatArray = npt.NDArray[np.float64]
 
 MORE = 4  # times as many are tried where too few are free of collisions
+MOST_TRIES, LEAST_SHARE = 3, 0.9  # until what near-duplicates took away is made up for, if it is so little
 MOST_CHECKED = 20_000  # configurations checked for collisions in place of those that collide
 NO_BOUND = 1.0
 NEAR_AT_ONCE = 0.2  # [rad, m]: a solution so near is taken for the nearest one without a look at the others
@@ -83,9 +84,12 @@ class TracedSolutions:
         if wanted.separation is not None:
             return self._allowed(self._divided(MOST_SAMPLES, wanted.separation, False))
         n, most = wanted.n, max(wanted.n, MOST_CHECKED)
-        pool = self._allowed(self._divided(n, 0.0, bool(wanted.distinct)))
-        while self.goal.is_checked and 0 < len(pool) < wanted.n and n < most and time.perf_counter() < deadline:
-            n = min(MORE * n, most)
+        pool, n_tries = self._allowed(self._divided(n, 0.0, bool(wanted.distinct))), 1
+        while 0 < len(pool) < wanted.n and n < most and time.perf_counter() < deadline:
+            if not self.goal.is_checked and (n_tries == MOST_TRIES or len(pool) < LEAST_SHARE * wanted.n):
+                break  # curves are too short for so many different ones
+            n_tries += 1
+            n = min(MORE * n if self.goal.is_checked else n + 2 * (wanted.n - len(pool)), most)
             pool = self._allowed(self._divided(n, 0.0, bool(wanted.distinct)))
         return pool.pick(slice(wanted.n))
 

@@ -211,3 +211,13 @@ def test_separations_that_can_be_kept_only(separation: float) -> None:
 def test_until_is_refused_where_nothing_could_be_said() -> None:
     with pytest.raises(ConfigurationError, match="curves"):
         sampler_of("panda").sample([0.4, 0.1, 0.5], until=Completeness())
+
+
+def test_near_duplicates_are_made_up_for() -> None:
+    """Where whole turns of a joint meet at its limits, a solution of one family is a near-duplicate of another's."""
+    robot = Robot.load("sawyer")
+    pose = robot.forward(np.clip(np.zeros(7), robot.lower, robot.upper))
+    for n in (50, 100, 200):
+        samples = Sampler.of(robot).sample(pose, n, 0)
+        assert len(samples) == n
+        assert samples.valid.all()
