@@ -7,6 +7,9 @@ replaces two attributes of one service, which the single- and multi-threaded exe
 `callback`, which only wraps the request into an `Exchange`, and `send_response`, called with the callback's result and
 the header that names the client, which hands both on. It then takes whatever else has arrived, which the executor would
 do one by one between looks at everything else: a burst of requests is known to be one before it is answered.
+
+Where a handler may answer at once, as those of states and parameters that rclpy makes, `insist` replaces the latter
+alone, so that a client that the server has not discovered yet gets its answer, too.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from rclpy.service import Service
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.common.undiscovered_client import send_to_undiscovered, watch_for_undiscovered
 
-__all__ = ["Exchange", "create_deferred_service", "defer", "send"]
+__all__ = ["Exchange", "create_deferred_service", "defer", "insist", "send"]
 
 
 @dataclasses.dataclass
@@ -84,6 +87,20 @@ def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
             hand_on(*each)
 
     service.callback, service.send_response = wrap, receive_all
+
+
+def insist(service: Service) -> None:
+    """Have a service send its answers again while their clients are not known, unless they are deferred anyway."""
+    if "send_response" in vars(service):
+        return
+    watch_for_undiscovered()
+    send_now, lock = service.send_response, threading.Lock()
+
+    def send_locked(response: Any, header: Any) -> None:
+        with lock:
+            send_now(response, header)
+
+    service.send_response = lambda response, header: send_to_undiscovered(lambda: send_locked(response, header))
 
 
 def send(exchange: Exchange, node: Node) -> None:

@@ -19,6 +19,7 @@ from rclpy.task import Future
 
 from eim_ros.errors import ServiceError
 from eim_ros.nodes.common.callbacks import guarded
+from eim_ros.nodes.common.deferred_service import insist
 from eim_ros.nodes.common.diagnostics import diagnostics
 from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.common.parameters import NodeSettings
@@ -117,6 +118,8 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     def start(self) -> bool | Future:
         """With autostart configure and activate; tells, or the future will tell, whether that succeeded."""
+        for service in self.services:
+            insist(service)
         if not self.settings.autostart:
             return True
         return started(self) if self._transitions is None else self._transitions.start()

@@ -17,6 +17,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "demonstrator": {"show_at_start": False},
     "fk_collector": {"robot": "planar3", "source": "sampling"},
     "ik_server": {"model": "none", "robot": "planar3"},
+    "ik_viewer": {"robot": "planar3"},
 }
 TRIGGERS = {  # a service of each that succeeds in a fresh, active node; the others' are refused in tests of their own
     "demonstrator": "start",

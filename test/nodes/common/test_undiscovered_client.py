@@ -14,7 +14,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
 from eim_ros.nodes.common import undiscovered_client
-from eim_ros.nodes.common.deferred_service import Exchange, create_deferred_service
+from eim_ros.nodes.common.deferred_service import Exchange, create_deferred_service, insist
 from eim_ros.nodes.common.undiscovered_client import PAUSES, send_to_undiscovered, watch_for_undiscovered
 
 UNRELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -50,6 +50,30 @@ def test_answer_that_rclpy_would_drop_is_tried_again_and_then_given_up(
         if not tries and not future.done() and client.service_is_ready():
             future = client.call_async(Trigger.Request())
     assert counted[:3] == [False, False, False]
+
+
+def test_ordinary_answers_are_tried_again_too(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undiscovered_client, "PAUSES", (0.01, 0.01))
+    service = node.create_service(Trigger, "~/plain", lambda _, response: response, qos_profile=UNRELIABLE)
+    insist(service)
+    client = node.create_client(Trigger, "~/plain")
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    counted = _count(monkeypatch)
+    end = time.monotonic() + 60.0
+    while len(counted) < 3 and time.monotonic() < end:
+        if not counted:
+            client.call_async(Trigger.Request())
+        executor.spin_once(0.1)
+    assert counted[:3] == [False, False, False]
+
+
+def test_a_deferred_service_stays_so(node: Node) -> None:
+    create_deferred_service(node, Trigger, "~/deferred", lambda exchange: exchange.send(), UNRELIABLE)
+    service = next(each for each in node.services if each.srv_name.endswith("/deferred"))
+    before = service.send_response
+    insist(service)
+    assert service.send_response is before
 
 
 def _count(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
