@@ -51,6 +51,12 @@ def draw_on_set(
         The model, given the pose.
     n : int
     random_seed : int, optional
+
+    Returns
+    -------
+    Pool
+        n rows of the pool, drawn independently: one may come more than once.
+    (n,) array
     """
     log_density = conditional.log_prob(pool.positions) if distribution == "model" else np.zeros(len(pool))
     log_density = log_density - logsumexp(log_density)

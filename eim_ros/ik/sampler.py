@@ -299,13 +299,13 @@ class Sampler:
         """Draws from a distribution on the set of solutions; without any solution what the search comes to."""
         if wanted.distribution == "model" and not self.n_experts:
             raise ConfigurationError("distribution 'model' needs a model; 'uniform' needs none", wanted.distribution)
-        everything = replace(wanted, distribution=None, distinct=True, n=max(wanted.n, MOST_RANKED))
         families, piece, is_late = None, 1.0, False
         if is_curve(goal):
             traced = TracedSolutions.of(goal, seed_fraction(wanted.random_seed), wanted.until, deadline)
             families, is_late = traced.families, not traced.in_time
             pool, piece = traced.pieces(n_pieces(wanted.n))
         else:
+            everything = replace(wanted, distribution=None, distinct=True, n=max(wanted.n, MOST_RANKED))
             pool = points_of(all_solutions(goal, everything, Ranking(UNORDERED)))
         if not len(pool):
             nothing = replace(wanted, distribution=None, until=None)

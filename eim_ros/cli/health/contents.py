@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
 
 from eim_ros.cli.health.finding import FAULT, GOOD, Finding, one_line
 
@@ -17,13 +18,7 @@ def robots() -> list[Finding]:
         from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
     except Exception as error:  # of a broken installation
         return [Finding("robots", FAULT, one_line(error), REINSTALL)]
-    findings = []
-    for name in SHIPPED_ROBOTS:
-        try:
-            Robot.load(name)
-        except Exception as error:
-            findings.append(Finding("robots", FAULT, f"{name}: {one_line(error)}", REINSTALL))
-    return findings or [Finding("robots", GOOD, f"{len(SHIPPED_ROBOTS)} of {len(SHIPPED_ROBOTS)}")]
+    return _loaded("robots", SHIPPED_ROBOTS, Robot.load)
 
 
 def models() -> list[Finding]:
@@ -32,13 +27,18 @@ def models() -> list[Finding]:
         from eim_ros.ik.model import SHIPPED_MODELS, IKModel
     except Exception as error:
         return [Finding("models", FAULT, one_line(error), REINSTALL)]
+    return _loaded("models", SHIPPED_MODELS, IKModel.load)
+
+
+def _loaded(kind: str, names: Collection[str], load: Callable[[str], object]) -> list[Finding]:
+    """What is wrong with those that cannot be loaded, or that all can."""
     findings = []
-    for name in SHIPPED_MODELS:
+    for name in names:
         try:
-            IKModel.load(name)
+            load(name)
         except Exception as error:
-            findings.append(Finding("models", FAULT, f"{name}: {one_line(error)}", REINSTALL))
-    return findings or [Finding("models", GOOD, f"{len(SHIPPED_MODELS)} of {len(SHIPPED_MODELS)}")]
+            findings.append(Finding(kind, FAULT, f"{name}: {one_line(error)}", REINSTALL))
+    return findings or [Finding(kind, GOOD, f"{len(names)} of {len(names)}")]
 
 
 def solving() -> list[Finding]:
