@@ -15,10 +15,11 @@ import numpy.typing as npt
 from eim_ros.ik.all_solutions import has_closed_form
 from eim_ros.ik.batch_samples import BatchSamples
 from eim_ros.ik.error_codes import ErrorCode
+from eim_ros.ik.finder import FEWEST_TO_EXPLORE
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.ranking import UNORDERED
 from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.sampler import FEWEST_TO_EXPLORE, Sampler
+from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, GivenDensity
 from eim_ros.ik.search import DISTINCT_TOLERANCE, FRUITLESS_SEEDS, OUT_OF_REACH_SEEDS
 from eim_ros.solver import solve_poses

@@ -1,0 +1,197 @@
+"""How solutions are found: in closed form, spread over traced curves, drawn from a distribution, or searched for.
+
+Which of these depends on the arm and on what is asked of it; what was found is ordered and chosen by the sampler.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik.all_solutions import MOST_RANKED, all_solutions
+from eim_ros.ik.completeness import Completeness, FoundFamilies
+from eim_ros.ik.distribution import draw_on_set, n_pieces, points_of
+from eim_ros.ik.goal import Goal
+from eim_ros.ik.outcome import Finding
+from eim_ros.ik.pool import Pool
+from eim_ros.ik.proposal import ConditionalMixture
+from eim_ros.ik.ranking import UNORDERED, Ranking
+from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
+from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
+from eim_ros.ik.selection import distinct_rows, farthest_rows
+from eim_ros.ik.traced_solutions import TracedSolutions, is_curve, nearby
+from eim_ros.numerics.random import seed_fraction
+
+__all__ = ["FEWEST_TO_EXPLORE", "Finder"]
+
+FloatArray = npt.NDArray[np.float64]
+
+EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
+SPREAD_FROM = 4.0  # more solutions for each wanted at explore = 1, from which those that are spread out are chosen
+MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
+POSE_DIMENSIONS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Finder:
+    """Finds solutions of one request.
+
+    Attributes
+    ----------
+    wanted : SampleRequest
+        Fitted to the robot.
+    goal : Goal
+    conditional : ConditionalMixture
+        The model, given the pose.
+    deadline : float
+        A time of `perf_counter` [s].
+    ranking : Ranking
+        By which the answer will be chosen.
+    has_model, prefers : bool
+        Whether there is a model, and one that prefers some configurations to others.
+    """
+
+    wanted: SampleRequest
+    goal: Goal
+    conditional: ConditionalMixture
+    deadline: float
+    ranking: Ranking
+    has_model: bool
+    prefers: bool
+
+    def find(self) -> Finding:
+        """Configurations in closed form where the arm has one, else spread over curves, else searched for."""
+        wanted, goal, ranking = self.wanted, self.goal, self.ranking
+        known = all_solutions(goal, wanted, ranking)
+        is_certain = known is not None and known.is_whole and not known.is_singular
+        if known is not None and is_certain and len(known.pool):
+            pool = known.pool
+            if ranking.is_fair and ranking.needs_density and len(pool) > wanted.n:
+                pool = _drawn(pool, self.conditional.log_prob(pool.positions), wanted)
+            return Finding(pool, n_all=known.n_all, families=_points(known.n_all, wanted.until))
+        if known is None and is_curve(goal) and goal.is_within_reach and self._traces:
+            return self._traced()
+        if known is None and (wanted.until is not None or wanted.separation is not None) and not is_curve(goal):
+            raise ConfigurationError(
+                "until and separation are for solutions that are curves, or points in closed form: of an arm with one "
+                "joint more than the pose takes, without tolerances, or of six joints; leave them out",
+                wanted.until or wanted.separation,
+            )
+        pool, out_of_time = self._searched(is_certain)
+        n_all = 0.0 if is_certain and not pool.valid.any() else None
+        if known is not None and len(known.pool):
+            pool = known.pool.joined(pool.chosen())
+            pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
+        is_cut_short = False
+        if wanted.preference is not None:
+            pool, is_cut_short = goal.descended(pool, wanted.preference, self.deadline)
+        is_singular = known is not None and known.is_singular
+        families = _points(0.0, wanted.until) if n_all == 0.0 else None
+        return Finding(pool, out_of_time and n_all is None, is_cut_short, n_all, is_singular, families)
+
+    def draw(self) -> tuple[Finding, FloatArray | None]:
+        """Draws from a distribution on the set of solutions, and the log density (n,) of each there [nat].
+
+        Without any solution what the search comes to, and None.
+        """
+        wanted, goal = self.wanted, self.goal
+        if wanted.distribution == "model" and not self.has_model:
+            raise ConfigurationError("distribution 'model' needs a model; 'uniform' needs none", wanted.distribution)
+        families, piece, is_late = None, 1.0, False
+        if is_curve(goal):
+            traced = TracedSolutions.of(goal, seed_fraction(wanted.random_seed), wanted.until, self.deadline)
+            families, is_late = traced.families, not traced.in_time
+            pool, piece = traced.pieces(n_pieces(wanted.n))
+        else:
+            everything = replace(wanted, distribution=None, distinct=True, n=max(wanted.n, MOST_RANKED))
+            pool = points_of(all_solutions(goal, everything, Ranking(UNORDERED)))
+        if not len(pool):
+            nothing = replace(wanted, distribution=None, until=None)
+            return replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find(), None
+        drawn, log_prob = draw_on_set(
+            pool, piece, str(wanted.distribution), self.conditional, wanted.n, wanted.random_seed
+        )
+        return Finding(drawn, is_late, families=families), log_prob
+
+    def _searched(self, is_hopeless: bool) -> tuple[Pool, bool]:
+        """What the search finds, and whether time was up; where there is known to be nothing, the best attempt."""
+        wanted, goal, share = self.wanted, self.goal, self._explore
+        seed = seed_fraction(wanted.random_seed)
+        search = Search(goal, self.conditional, seed, bool(wanted.distinct), wanted.reference, share)
+        if is_hopeless:
+            search.patience = OUT_OF_REACH_SEEDS
+        is_surface = goal.redundancy > 1 or goal.constraints.tolerances is not None
+        has_wish = wanted.reference is not None or wanted.preference is not None
+        if not (share and is_surface and wanted.n <= MOST_SPREAD) or has_wish:
+            return search.run(wanted.n, self.deadline)
+        search.distinct = False  # near-duplicates are not far from each other
+        pool, is_late = search.run(int(wanted.n * (1.0 + SPREAD_FROM * share)), self.deadline)
+        pool = pool.pick(farthest_rows(goal.robot, pool.positions, wanted.n))
+        if wanted.distinct:
+            pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
+        return pool, is_late and len(pool) < wanted.n
+
+    @property
+    def _traces(self) -> bool:
+        """Whether a request, whose solutions are curves, asks for all of them, or for the nearest one."""
+        wanted = self.wanted
+        if wanted.until is not None or wanted.separation is not None or self.ranking.criterion == "distance":
+            return True
+        if wanted.explore is not None:
+            return wanted.explore == 1.0
+        return not self.prefers and wanted.n >= FEWEST_TO_EXPLORE
+
+    def _traced(self) -> Finding:
+        """Of curves, traced from end to end; where some could not be, the search adds to them."""
+        wanted, goal, deadline = self.wanted, self.goal, self.deadline
+        near = wanted.reference if self.ranking.criterion == "distance" and wanted.preference is None else None
+        if near is not None and wanted.n == 1 and wanted.until is None and (pool := nearby(goal, near)) is not None:
+            return Finding(pool)
+        traced = TracedSolutions.of(goal, seed_fraction(wanted.random_seed), wanted.until, self.deadline)
+        if near is None or wanted.separation is not None:
+            pool = traced.even(wanted, deadline)
+        else:
+            pool = traced.nearest(near, wanted.n, deadline)
+        out_of_time = wanted.until is not None and not traced.in_time and time.perf_counter() >= deadline
+        if not traced.is_traced or not len(pool):
+            is_empty = traced.in_time and not len(traced.families.traced)
+            asked = wanted if wanted.separation is None else wanted.with_n(max(len(pool), 1))
+            more, was_late = replace(self, wanted=asked)._searched(is_empty)
+            out_of_time = out_of_time or was_late
+            if len(pool):
+                pool = more.chosen().joined(pool)
+                pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
+            else:
+                pool = more
+        is_cut_short = False
+        if wanted.preference is not None:
+            pool, is_cut_short = goal.descended(pool, wanted.preference, self.deadline)
+        return Finding(pool, out_of_time, is_cut_short, families=traced.families)
+
+    @property
+    def _explore(self) -> float:
+        """How much all solutions matter, from 0 to 1, by default where nothing is preferred."""
+        wanted, robot = self.wanted, self.goal.robot
+        if wanted.explore is not None:
+            return float(wanted.explore)
+        curves = not self.goal.position_only and robot.dof <= POSE_DIMENSIONS + 1
+        is_even = not self.has_model or (curves and not self.prefers)
+        return EXPLORE if is_even and wanted.n >= FEWEST_TO_EXPLORE else 0.0
+
+
+def _points(n_all: float, until: Completeness | None) -> FoundFamilies | None:
+    """Solutions that are points, all of them known, unless they are too many to be told one by one."""
+    if n_all > MOST_SAMPLES:
+        return None
+    n = int(n_all)
+    return FoundFamilies.of(np.zeros(n), np.zeros(n, np.bool_), np.ones(n, np.bool_), 0.0, until or Completeness())
+
+
+def _drawn(pool: Pool, log_prob: FloatArray, wanted: SampleRequest) -> Pool:
+    """n rows of a pool drawn by their densities without replacement (Gumbel: the largest of log density plus noise)."""
+    noise = np.random.default_rng(wanted.random_seed).gumbel(size=len(pool))
+    return pool.pick(np.argsort(-(log_prob + noise), kind="stable")[: wanted.n])
