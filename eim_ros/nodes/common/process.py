@@ -61,9 +61,10 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
     status = 1
     try:
         if _initialise(name, args):
+            executor = _executor(n_threads)  # until the end: on a signal a thread of rclpy's still touches what it has
             node = make()
             started = node.start()
-            if started is not False and _spin(node, _executor(n_threads), started):
+            if started is not False and _spin(node, executor, started):
                 status = 0
     except SystemExit as leaving:  # a signal, or a node that has done what it was started for
         status = int(leaving.code or 0)
