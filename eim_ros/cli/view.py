@@ -1,5 +1,7 @@
 """`eim view`: a page in the browser: drag the target, and see all solutions of an arm, or what a model makes of it.
 
+With --prior motions of a motion prior, too; with --line-reaching the planar robot of that experiment and its postures.
+
 Exit code 0 when ended by Ctrl-C, else as `eim --help` says.
 """
 
@@ -9,13 +11,24 @@ import argparse
 import sys
 import threading
 import webbrowser
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from eim_ros.cli.query_flags import add_tool_flag, check_pose_length
 from eim_ros.cli.robot_flags import add_robot_flags, robot_file
 from eim_ros.cli.sample import sampler_from
 from eim_ros.cli.whole_numbers import count, port, random_seed
-from eim_ros.kinematics import pose_from
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Sampler
+from eim_ros.kinematics import Robot, pose_from
 from eim_ros.numerics.strict_json import to_json
+
+if TYPE_CHECKING:
+    from eim_ros.viewer.line_postures import LineStudy
+    from eim_ros.viewer.motions import MotionStudy
+    from eim_ros.viewer.page import Page
 
 __all__ = ["add_parser", "run"]
 
@@ -29,6 +42,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add = parser.add_argument
     add("--model", metavar="FILE|NAME", help="model of eim train, or a shipped one; without: all solutions of --robot")
     add_tool_flag(parser)
+    add("--prior", metavar="FILE", help="motion prior of eim train --task motion, of --robot: a tab of its motions")
+    add("--data", metavar="FILE", help="demonstrations of the prior, shown beside what it draws")
+    add(
+        "--line-reaching",
+        metavar="FOLDER",
+        help="results of eim experiment line-reaching, in place of --robot: a tab of postures on its line",
+    )
     add(
         "--pose",
         nargs="+",
@@ -57,11 +77,41 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    sampler = sampler_from(args)
+    _check(args)
     if args.pose is not None:
         check_pose_length(args)
     pose = None if args.pose is None else pose_from(args.pose[:3], args.pose[3:] or None)
-    from eim_ros.viewer.page import Page  # here: what has to be told of the robot is told before viser is missed
+    page = _page(args, pose)
+    try:
+        told = {"url": page.url, "robot": page.robot.name}
+        print(to_json(told) if args.json else f"{page.robot.name}: {page.url} (Ctrl-C ends it)", flush=True)
+        if page.told:
+            print(f"eim view: {page.told}", file=sys.stderr)
+        if not args.no_browser:
+            webbrowser.open(page.url)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        page.close()
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.data is not None and args.prior is None:
+        raise ConfigurationError("--data are demonstrations of --prior: give it too", args.data)
+    others = {"--robot": args.robot, "--model": args.model, "--prior": args.prior, "--tool": args.tool}
+    if args.line_reaching is not None and (beside := [flag for flag, value in others.items() if value]):
+        raise ConfigurationError(f"--line-reaching has a robot of its own: leave out {', '.join(beside)}", beside)
+
+
+def _page(args: argparse.Namespace, pose: npt.NDArray[np.float64] | None) -> Page:
+    """The page with its tabs; what has to be told of the robot is told before viser is missed."""
+    line, motions = _line(args), None
+    sampler = Sampler.of(line.robot) if line is not None else sampler_from(args)
+    if args.prior is not None:
+        motions = _motions(args, sampler.robot)
+    from eim_ros.viewer.page import Page
 
     page = Page(
         sampler,
@@ -73,17 +123,31 @@ def run(args: argparse.Namespace) -> int:
         host=args.host,
         port=args.port,
         random_seed=args.random_seed,
+        extra_tab="Line" if line is not None else "Motions" if motions is not None else None,
     )
-    try:
-        told = {"url": page.url, "robot": sampler.robot.name}
-        print(to_json(told) if args.json else f"{sampler.robot.name}: {page.url} (Ctrl-C ends it)", flush=True)
-        if page.told:
-            print(f"eim view: {page.told}", file=sys.stderr)
-        if not args.no_browser:
-            webbrowser.open(page.url)
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        page.close()
-    return 0
+    if line is not None:
+        from eim_ros.viewer.line_tab import LineTab
+
+        LineTab(page, line)
+    if motions is not None:
+        from eim_ros.viewer.motion_tab import MotionTab
+
+        MotionTab(page, motions, args.random_seed)
+    return page
+
+
+def _line(args: argparse.Namespace) -> LineStudy | None:
+    if args.line_reaching is None:
+        return None
+    from eim_ros.viewer.line_postures import LineStudy  # here, as those below: torch takes a second to import
+
+    return LineStudy.load(args.line_reaching)
+
+
+def _motions(args: argparse.Namespace, robot: Robot) -> MotionStudy:
+    from eim_ros.data import load_data_set
+    from eim_ros.motion import Demonstrations, MotionPrior
+    from eim_ros.viewer.motions import MotionStudy
+
+    shown = None if args.data is None else Demonstrations.from_data_set(load_data_set(args.data))
+    return MotionStudy(robot, MotionPrior.load(args.prior), shown)

@@ -16,11 +16,12 @@ from scipy.spatial.transform import Rotation
 from eim_ros.ik.self_motions import Family
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.body_shapes import body_poses
-from eim_ros.kinematics.pose import quaternion_from_matrix
-from eim_ros.viewer.colours import family_colour
+from eim_ros.viewer.arm_meshes import ArmMeshes
+from eim_ros.viewer.colours import family_colour, light
+from eim_ros.viewer.lines import Lines
 from eim_ros.viewer.solutions import Solutions
 from eim_ros.viewer.surfaces import THIN, Surface, stick_surfaces
-from eim_ros.viz.palette import FAMILY_COLOURS, MUTED, rgb
+from eim_ros.viz.palette import FAMILY_COLOURS, MUTED
 
 __all__ = ["ArmScene"]
 
@@ -48,20 +49,15 @@ class ArmScene:
     def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int) -> None:
         self.robot, self.n_ghosts = robot, n_ghosts
         self._surfaces = list(surfaces)
-        self._palette = _linear(np.array([rgb(colour) for colour in FAMILY_COLOURS]))
+        self._palette = light(FAMILY_COLOURS)
         self._scene = scene
         self._point: int | None = None  # of the skeleton, that moves most along self-motions
         size = robot.reach
         scene.add_grid(
             "/ground", width=3 * size, height=3 * size, cell_size=_cell(size), cell_color=FAINTEST, section_color=FAINT
         )
-        self._curves = scene.add_line_segments(
-            "/curves", np.zeros((1, 2, 3)), np.zeros((1, 2, 3), dtype=np.uint8), thickness=LINE * size, visible=False
-        )
-        self._chosen = [
-            scene.add_mesh_simple(f"/chosen/body_{surface.body}", surface.vertices, surface.faces, color=(0, 0, 0))
-            for surface in self._surfaces
-        ]
+        self._curves = Lines(scene, "/curves", LINE * size)
+        self._chosen = ArmMeshes(scene, robot, self._surfaces, "/chosen")
         self.show_ghosts_as("sticks")
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
@@ -91,23 +87,21 @@ class ArmScene:
             receive_shadow=False,
         )
 
-    def draw(self, solutions: Solutions, with_ghosts: bool = True, with_curves: bool = True) -> None:
+    def draw(
+        self, solutions: Solutions, with_ghosts: bool = True, with_curves: bool = True, with_arm: bool = True
+    ) -> None:
         """Show the solutions of a target."""
         self._draw_ghosts(solutions, with_ghosts)
         self._draw_curves(solutions, with_curves)
+        self._chosen.visible = with_arm
         self.draw_chosen(solutions)
 
     def draw_chosen(self, solutions: Solutions) -> None:
         """Show the chosen one, in the colour of its family; without any the arm fades where it is."""
-        has_choice = solutions.chosen is not None
-        colour = _bytes(family_colour(solutions.numbers[solutions.family])) if has_choice else _bytes(MUTED)
-        poses = body_poses(self.robot, solutions.chosen)[0] if solutions.chosen is not None else None
-        for surface, handle in zip(self._surfaces, self._chosen, strict=True):
-            handle.color = colour
-            handle.opacity = None if has_choice else FADED
-            if poses is not None:
-                handle.position = poses[surface.body, :3, 3]
-                handle.wxyz = np.roll(quaternion_from_matrix(poses[surface.body]), 1)
+        if solutions.chosen is None:
+            self._chosen.show(None, MUTED, FADED)
+        else:
+            self._chosen.show(solutions.chosen, family_colour(solutions.numbers[solutions.family]))
 
     def _draw_ghosts(self, solutions: Solutions, is_wanted: bool) -> None:
         n = min(len(solutions.positions), self.n_ghosts) if is_wanted else 0
@@ -134,15 +128,8 @@ class ArmScene:
         ways = [self.robot.skeleton(_closed(solutions.families[i])) for i in curves]
         if self._point is None:
             self._point = int(np.argmax(sum(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0) for way in ways)))
-        segments, colours = [], []
-        for i, way in zip(curves, ways, strict=True):
-            points = way[:, self._point]
-            segments.append(np.stack([points[:-1], points[1:]], axis=1))
-            colours.append(np.full(len(points) - 1, solutions.numbers[i] % len(self._palette)))
-        shown = np.concatenate(segments)
-        self._curves.points = shown.astype(np.float32)
-        self._curves.colors = np.repeat(self._palette[np.concatenate(colours)][:, None], 2, axis=1)
-        self._curves.visible = True
+        numbers = [solutions.numbers[i] % len(self._palette) for i in curves]
+        self._curves.draw([way[:, self._point] for way in ways], self._palette[numbers])
 
 
 def _closed(family: Family) -> FloatArray:
@@ -152,17 +139,6 @@ def _closed(family: Family) -> FloatArray:
 def _wxyzs(rotations: FloatArray) -> FloatArray:
     """Quaternions (n, 4) of rotations (n, 3, 3)."""
     return np.roll(Rotation.from_matrix(rotations).as_quat(), 1, axis=1)
-
-
-def _linear(colours: FloatArray) -> npt.NDArray[np.uint8]:
-    """Colours of instances and lines, which viser takes for shares of light: sRGB decoded (IEC 61966-2-1)."""
-    light = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    return np.asarray(np.round(255.0 * light), dtype=np.uint8)
-
-
-def _bytes(colour: str) -> tuple[int, int, int]:
-    red, green, blue = (round(255 * share) for share in rgb(colour))
-    return red, green, blue
 
 
 def _cell(size: float) -> float:

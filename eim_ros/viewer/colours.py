@@ -1,4 +1,4 @@
-"""Numbers and colours of families: a family keeps them while the target moves."""
+"""Numbers and colours of families: a family keeps them while the target moves; colours as viser takes them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from eim_ros.ik.selection import nearest
 from eim_ros.kinematics import Robot
-from eim_ros.viz.palette import FAMILY_COLOURS
+from eim_ros.viz.palette import FAMILY_COLOURS, rgb
 
-__all__ = ["family_colour", "kept_numbers"]
+__all__ = ["byte_colour", "family_colour", "kept_numbers", "light"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -22,6 +22,19 @@ FARTHEST = 0.7  # [rad, m] in some joint that a family moves from one target to 
 def family_colour(number: int) -> str:
     """Of a family with a number."""
     return FAMILY_COLOURS[number % len(FAMILY_COLOURS)]
+
+
+def byte_colour(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue from 0 to 255 of a colour such as "#0072B2"."""
+    red, green, blue = (round(255 * share) for share in rgb(colour))
+    return red, green, blue
+
+
+def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Colours (n, 3) of instances and lines, which viser takes for shares of light: sRGB decoded (IEC 61966-2-1)."""
+    shares = np.array([rgb(colour) for colour in colours])
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return np.asarray(np.round(255.0 * linear), dtype=np.uint8)
 
 
 def kept_numbers(

@@ -38,15 +38,25 @@ class Controls:
     most_ghosts : int
     told : str
         Shown among the settings of the view; empty: nothing.
+    extra_tab : str, optional
+        Name of a tab before the others, for others to fill; solutions are not shown at first where there is one.
     """
 
     def __init__(
-        self, gui: viser.GuiApi, robot: Robot, live: LiveSolutions, first: FloatArray, most_ghosts: int, told: str
+        self,
+        gui: viser.GuiApi,
+        robot: Robot,
+        live: LiveSolutions,
+        first: FloatArray,
+        most_ghosts: int,
+        told: str,
+        extra_tab: str | None = None,
     ) -> None:
         self._robot = robot
         self._status = gui.add_markdown("")
         self._legend = gui.add_html("")
         tabs = gui.add_tab_group()
+        self.extra_tab = None if extra_tab is None else tabs.add_tab(extra_tab)
         with tabs.add_tab("Solutions"):
             hint = "Which family the solid arm is of; or click a ghost"
             self.family: Any = gui.add_dropdown("Family", NO_FAMILY, hint=hint)
@@ -66,8 +76,9 @@ class Controls:
         with tabs.add_tab("View"):
             self.n = gui.add_slider("Ghosts", 1, most_ghosts, 1, live.n)
             self.form = gui.add_dropdown("Ghosts as", FORMS)
-            self.with_ghosts = gui.add_checkbox("Show ghosts", True)
-            self.with_curves = gui.add_checkbox("Show self-motions", True)
+            self.with_ghosts = gui.add_checkbox("Show ghosts", extra_tab is None)
+            self.with_arm = gui.add_checkbox("Show the chosen arm", extra_tab is None)
+            self.with_curves = gui.add_checkbox("Show self-motions", extra_tab is None)
             if told:
                 gui.add_markdown(f"*{told}*")
 

@@ -10,7 +10,7 @@ import contextlib
 import io
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class Page:
         Where to serve; port 0 is any that is free.
     random_seed : int
         Of the solutions, the same for every target: so they move as little as can be.
+    extra_tab : str, optional
+        Name of a tab to be filled, see `MotionTab` and `LineTab`.
 
     Raises
     ------
@@ -75,13 +77,14 @@ class Page:
         host: str = "127.0.0.1",
         port: int = 8080,
         random_seed: int = 0,
+        extra_tab: str | None = None,
     ) -> None:
         self.robot = sampler.robot
         if not 1 <= n <= MOST_GHOSTS:
             raise ConfigurationError(f"the number of solutions to show must be 1 to {MOST_GHOSTS}, got {n}", n)
         if position_only is None:
             position_only = sampler.context_kind == "position" or self.robot.dof < 6
-        surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
+        self.surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
         self.first = first_pose(self.robot) if pose is None else check_pose(pose)
         self.live = LiveSolutions(sampler, n, position_only, random_seed)
         self._server = _started(host, port, f"{self.robot.name} · eim view")
@@ -89,14 +92,35 @@ class Page:
         self._is_wanted, self._is_closed, self._n_drawn = True, False, 0
         self.solutions: Solutions | None = None
         n_ghosts = max(n, FEW_GHOSTS)
-        self._add_scene(surfaces, n_ghosts)
-        self._add_controls(n_ghosts)
+        self._after_solutions: list[Callable[[], None]] = []
+        self._at_close: list[Callable[[], None]] = []
+        self._add_scene(n_ghosts)
+        self._add_controls(n_ghosts, extra_tab)
         self._thread = threading.Thread(target=self._follow, name="solutions", daemon=True)
         self._thread.start()
 
     @property
     def url(self) -> str:
         return f"http://{self._server.get_host()}:{self._server.get_port()}"
+
+    @property
+    def server(self) -> viser.ViserServer:
+        """For those who fill the extra tab, and add to the scene."""
+        return self._server
+
+    @property
+    def extra_tab(self) -> viser.GuiTabHandle:
+        """To be filled."""
+        assert self._controls.extra_tab is not None
+        return self._controls.extra_tab
+
+    def on_solutions(self, act: Callable[[], None]) -> None:
+        """Call this whenever other solutions are shown, or another one is chosen."""
+        self._after_solutions.append(act)
+
+    def on_close(self, act: Callable[[], None]) -> None:
+        """Call this before the page is no longer served."""
+        self._at_close.append(act)
 
     @property
     def clients(self) -> list[viser.ClientHandle]:
@@ -110,6 +134,8 @@ class Page:
 
     def close(self) -> None:
         """Stop serving."""
+        for act in self._at_close:
+            act()
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -117,7 +143,7 @@ class Page:
         with contextlib.redirect_stdout(io.StringIO()):  # it tells that it stops
             self._server.stop()
 
-    def _add_scene(self, surfaces: Any, n_ghosts: int) -> None:
+    def _add_scene(self, n_ghosts: int) -> None:
         server, reach = self._server, self.robot.reach
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.gui.main_panel.dock_right()
@@ -129,7 +155,7 @@ class Page:
         eye, aim = (CAMERA * reach, LOOKS_AT * reach) if is_free[2] else (ABOVE * reach, 0.5 * self.first[:3, 3])
         server.initial_camera.position, server.initial_camera.look_at = eye, aim
         server.initial_camera.fov = FOV
-        self._scene = ArmScene(server.scene, self.robot, surfaces, n_ghosts)
+        self._scene = ArmScene(server.scene, self.robot, self.surfaces, n_ghosts)
         self._target = server.scene.add_transform_controls(
             "/target",
             scale=TARGET_SIZE * reach,
@@ -145,16 +171,18 @@ class Page:
     def _show_ghosts_as(self, form: str) -> None:
         with self._drawing:
             for ghosts in self._scene.show_ghosts_as(form):
-                ghosts.on_click(lambda event: self._choose_ghost(event.instance_index))
+                ghosts.on_click(lambda event: self.choose_ghost(event.instance_index))
         self._want()
 
-    def _add_controls(self, n_ghosts: int) -> None:
-        told = self._controls = Controls(self._server.gui, self.robot, self.live, self.first, n_ghosts, self.told)
+    def _add_controls(self, n_ghosts: int, extra_tab: str | None) -> None:
+        told = self._controls = Controls(
+            self._server.gui, self.robot, self.live, self.first, n_ghosts, self.told, extra_tab
+        )
         told.family.on_update(lambda event: self._choose(event, None))
         told.along.on_update(lambda event: self._choose(event, told.along.value))
         for field in (told.position, told.rpy):
             field.on_update(self._place_target)
-        for setting in (told.position_only, told.with_ghosts, told.with_curves, told.n):
+        for setting in (told.position_only, told.with_ghosts, told.with_curves, told.with_arm, told.n):
             setting.on_update(lambda _: self._want())
         told.form.on_update(lambda _: self._show_ghosts_as(told.form.value))
         told.reset.on_click(lambda _: self.move_target(self.first))
@@ -182,10 +210,16 @@ class Page:
 
     def _draw(self, solutions: Solutions) -> None:
         with self._server.atomic():
-            self._scene.draw(solutions, self._controls.with_ghosts.value, self._controls.with_curves.value)
+            shown = self._controls
+            self._scene.draw(solutions, shown.with_ghosts.value, shown.with_curves.value, shown.with_arm.value)
             self._target.disable_rotations = self.live.position_only
             self._controls.show(solutions, self.live.position_only)
         self._n_drawn += 1
+        self._tell_others()
+
+    def _tell_others(self) -> None:
+        for act in self._after_solutions:
+            act()
 
     def choose(self, family: int, along: float) -> None:
         """Show the solution at a place, from 0 to 1, in one of the families that there are."""
@@ -209,7 +243,8 @@ class Page:
             elif along is not None:
                 self.choose(solutions.family, along)
 
-    def _choose_ghost(self, index: int | None) -> None:
+    def choose_ghost(self, index: int | None) -> None:
+        """Look at one of the solutions that are shown."""
         with self._drawing:
             if self.solutions is not None and index is not None and index < len(self.solutions.positions):
                 self.solutions = self.live.choose_ghost(self.solutions, index)
@@ -220,6 +255,7 @@ class Page:
         with self._server.atomic():
             self._scene.draw_chosen(self.solutions)
             self._controls.show_choice(self.solutions, self.live.position_only)
+        self._tell_others()
 
     def _place_target(self, event: Any) -> None:
         if event.client is not None:

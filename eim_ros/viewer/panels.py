@@ -12,7 +12,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.chain import PRISMATIC, SOURCE
 from eim_ros.viz.palette import FAINT, MUTED
 
-__all__ = ["density_panel", "joint_panel", "legend_panel", "manipulability_panel"]
+__all__ = ["density_panel", "histogram_panel", "joint_panel", "legend_panel", "manipulability_panel", "text_panel"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -132,3 +132,48 @@ def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
         for name, colour in zip(names, colours, strict=True)
     )
     return f'<div style="padding:4px 10px;font-size:12px">{chips}</div>'
+
+
+def histogram_panel(
+    values: FloatArray, expected: FloatArray, colour: str, outline: str, ends: tuple[float, float], place: float
+) -> str:
+    """Shares along a line as bars, what is expected as an outline, and a place of the line.
+
+    Parameters
+    ----------
+    values, expected : (n_bins,)
+        Shares; bins of equal length.
+    colour, outline : str
+    ends : two floats
+        Of the line [m].
+    place : float
+        [m].
+    """
+    most, width = max(float(values.max()), float(expected.max()), 1e-12), (WIDTH - 2 * MARGIN) / len(values)
+    low, high = ends
+
+    def y(share: float) -> float:
+        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * share / most
+
+    bars = "".join(
+        f'<rect x="{MARGIN + i * width:.1f}" y="{y(float(v)):.1f}" width="{width:.1f}" '
+        f'height="{HEIGHT - MARGIN - y(float(v)):.1f}" fill="{colour}" fill-opacity="0.6"/>'
+        for i, v in enumerate(values)
+    )
+    steps = " ".join(
+        f"{MARGIN + (i + side) * width:.1f},{y(float(v)):.1f}" for i, v in enumerate(expected) for side in (0, 1)
+    )
+    x = MARGIN + (WIDTH - 2 * MARGIN) * (place - low) / (high - low)
+    return (
+        f'<div style="padding:4px 10px;font-size:12px">tips along the line; outline: the expert'
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{bars}'
+        f'<polyline points="{steps}" fill="none" stroke="{outline}" stroke-width="1"/>'
+        f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HEIGHT}" stroke="{WARNING}" stroke-width="1.5"/></svg>'
+        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{low:.4g} m</span>'
+        f"<span>{high:.4g} m</span></div></div>"
+    )
+
+
+def text_panel(lines: Sequence[str]) -> str:
+    """Lines of text."""
+    return f'<div style="padding:4px 10px;font-size:12px">{"<br>".join(html.escape(line) for line in lines)}</div>'

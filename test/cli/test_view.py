@@ -23,6 +23,10 @@ from eim_ros.cli.exit_codes import ExitCode
         (["--robot", "panda", "--pose", "1", "2"], ["3 or 7 numbers"]),
         (["--robot", "panda", "--port", "70000"], ["--port", "65535"]),
         (["--robot", "panda", "-n", "1000"], ["1 to 200"]),
+        (["--robot", "panda", "--data", "motions.npz"], ["--data", "--prior"]),
+        (["--robot", "panda", "--line-reaching", "results"], ["--line-reaching", "leave out --robot"]),
+        (["--line-reaching", "nowhere"], ["no results", "eim experiment line-reaching --output nowhere"]),
+        (["--robot", "panda", "--prior", "nowhere.safetensors"], ["nowhere.safetensors"]),
         (["--robot", "panda", "--host", "192.0.2.1"], ["cannot serve on 192.0.2.1:8080", "--port"]),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ FLAGS = (
     "--remote-debugging-port=0",
 )
 START = 60.0  # [s]
+PATIENCE = 60.0  # [s] for a browser that draws without a graphics card, on a busy machine
 
 
 def chromium_path() -> str | None:
@@ -78,6 +80,28 @@ class Browser:
             x, y = (a + step / n_steps * (b - a) for a, b in zip(start, end, strict=True))
             self._mouse("mouseMoved", x, y, buttons=1)
         self._mouse("mouseReleased", *end)
+
+    def click(self, words: str) -> None:
+        """The button with these words."""
+        x, y = self.value(
+            f"(r => [r.left + r.width / 2, r.top + r.height / 2])([...document.querySelectorAll('button')]"
+            f".find(b => b.innerText.trim() == {json.dumps(words)}).getBoundingClientRect())"
+        )
+        self._mouse("mouseMoved", x, y)
+        self._mouse("mousePressed", x, y, buttons=1)
+        self._mouse("mouseReleased", x, y)
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait as long as it takes on a busy machine; what the page says is told where that is not enough."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, (self.text(), self.console)
+            time.sleep(0.1)
+
+    @property
+    def errors(self) -> list[str]:
+        """Of the console."""
+        return [told for level, told in self.console if level in ("error", "assert")]
 
     def screenshot(self) -> bytes:
         """PNG."""

@@ -4,13 +4,13 @@ import urllib.request
 
 import numpy as np
 import pytest
+from viewer.chromium import PATIENCE
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.viewer.page import TARGET_SIZE, Page
 
-PATIENCE = 60.0  # [s] for a browser that draws without a graphics card, on a busy machine
 REACHED = pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0])  # the hand points down
 DRAGGED = 40.0  # [pixel]
 TOLERANCE = 1e-6  # of a valid solution, as asked for by default
@@ -32,15 +32,8 @@ def page(sampler):
 def opened(page, browser):
     """The browser with the page, solutions shown."""
     browser.open(page.url)
-    wait_until(lambda: "solutions in" in browser.text(), browser)
+    browser.wait_until(lambda: "solutions in" in browser.text())
     return browser
-
-
-def wait_until(condition, browser):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, (browser.text(), browser.console)
-        time.sleep(0.1)
 
 
 def pixel(point, page, browser):
@@ -74,8 +67,8 @@ def drag_along_x(page, browser, distance):
 def test_dragging_the_target_changes_the_solutions(opened, page):
     before, shown = page.solutions, opened.text()
     drag_along_x(page, opened, 0.02)
-    wait_until(lambda: opened.text() != shown, opened)
-    wait_until(lambda: f"{np.degrees(page.solutions.chosen[0]):.1f}°" in opened.text(), opened)
+    opened.wait_until(lambda: opened.text() != shown)
+    opened.wait_until(lambda: f"{np.degrees(page.solutions.chosen[0]):.1f}°" in opened.text())
     after = page.solutions
     moved = after.pose[:3, 3] - before.pose[:3, 3]
     assert moved[0] > 0.02
@@ -95,20 +88,20 @@ def test_what_the_slider_chooses_is_a_solution_of_the_same_family(opened, page):
     page.choose(longest, 0.6)
     assert np.abs(page.solutions.chosen - first).max() > 0.05
     assert page.robot.verify(page.solutions.chosen, page.solutions.pose)[1].all()
-    wait_until(lambda: f"{np.degrees(page.solutions.chosen[1]):.1f}°" in opened.text(), opened)
+    opened.wait_until(lambda: f"{np.degrees(page.solutions.chosen[1]):.1f}°" in opened.text())
 
 
 def test_a_target_out_of_reach_is_told_and_the_way_back_found(opened, page):
     page.move_target(pose_from([3.0, 0.0, 0.5]))
-    wait_until(lambda: "0 solutions" in opened.text() or "no " in opened.text().lower(), opened)
-    wait_until(lambda: page.solutions.chosen is None, opened)
+    opened.wait_until(lambda: "0 solutions" in opened.text() or "no " in opened.text().lower())
+    opened.wait_until(lambda: page.solutions.chosen is None)
     page.move_target(REACHED)
-    wait_until(lambda: "12 solutions in" in opened.text(), opened)
+    opened.wait_until(lambda: "12 solutions in" in opened.text())
     assert page.robot.verify(page.solutions.chosen, REACHED)[1].all()
 
 
 def test_the_console_has_no_error(opened):
-    assert [told for level, told in opened.console if level in ("error", "assert")] == []
+    assert opened.errors == []
 
 
 def test_a_port_in_use_is_refused(sampler):
