@@ -53,6 +53,7 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--separation", type=float, metavar="RAD", help="in place of -n: as many as it takes to be at most so far apart"
     )
+    add("--certified", action="store_true", help="all families by closed form, nothing sampled; refused for other arms")
     add(
         "--distribution",
         choices=DISTRIBUTIONS,
@@ -104,6 +105,7 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
         posture=posture,
         until=None if args.until is None else Completeness(*args.until),
         separation=args.separation,
+        certified=args.certified,
         distribution=args.distribution,
     )
     return sampler.robot, samples

@@ -58,7 +58,10 @@ class FoundFamilies:
     confidence : float
         Of that bound: the one asked for, or 0.99.
     is_whole : bool
-        Whether the bound asked for holds, or by default 0.002, and all families are traced from end to end.
+        Whether these are certified, or the bound asked for holds, or by default 0.002, and all families are traced from
+        end to end.
+    certified : bool
+        Whether it is known by closed forms that there are no others: nothing was sampled.
     """
 
     lengths: npt.NDArray[np.float64]
@@ -67,6 +70,7 @@ class FoundFamilies:
     missed_share: float
     confidence: float
     is_whole: bool
+    certified: bool = False
 
     @classmethod
     def of(
@@ -76,10 +80,11 @@ class FoundFamilies:
         traced: npt.NDArray[np.bool_],
         missed_share: float,
         wanted: Completeness,
+        certified: bool = False,
     ) -> FoundFamilies:
         """Of a bound that holds at the confidence wanted."""
         is_whole = bool(traced.all()) and missed_share <= wanted.missed_share
-        return cls(lengths, closed, traced, missed_share, wanted.confidence, is_whole)
+        return cls(lengths, closed, traced, missed_share, wanted.confidence, is_whole, certified)
 
     @property
     def n_families(self) -> int:
@@ -87,9 +92,11 @@ class FoundFamilies:
         return len(self.lengths)
 
     def __str__(self) -> str:
-        """As in messages: "12 families, whole with 99 %"."""
+        """As in messages: "12 families, whole with 99 %", or "certified whole"."""
         n_traced = int(np.count_nonzero(self.traced))
         families = "1 family" if n_traced == 1 else f"{n_traced} families"
+        if self.certified:
+            return f"{families}, certified whole"
         if self.is_whole:
             return f"{families}, whole" + (f" with {100.0 * self.confidence:.4g} %" if self.missed_share else "")
         if n_traced < self.n_families:  # curves meet where the arm is singular: pieces of them are no families

@@ -23,7 +23,7 @@ from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
 from eim_ros.ik.selection import distinct_rows, farthest_rows
-from eim_ros.ik.traced_solutions import TracedSolutions, is_curve, nearby
+from eim_ros.ik.traced_solutions import TracedSolutions, certified_form, is_curve, joints_of_a_turn, nearby
 from eim_ros.numerics.random import seed_fraction
 
 __all__ = ["FEWEST_TO_EXPLORE", "Finder"]
@@ -73,7 +73,9 @@ class Finder:
             if ranking.is_fair and ranking.needs_density and len(pool) > wanted.n:
                 pool = _drawn(pool, self.conditional.log_prob(pool.positions), wanted)
             return Finding(pool, n_all=known.n_all, families=_points(known.n_all, wanted.until))
-        if known is None and is_curve(goal) and goal.is_within_reach and self._traces:
+        if wanted.certified:
+            self._check_certifiable(known is not None)
+        if known is None and is_curve(goal) and (goal.is_within_reach or wanted.certified) and self._traces:
             return self._traced()
         if known is None and (wanted.until is not None or wanted.separation is not None) and not is_curve(goal):
             raise ConfigurationError(
@@ -103,7 +105,9 @@ class Finder:
             raise ConfigurationError("distribution 'model' needs a model; 'uniform' needs none", wanted.distribution)
         families, piece, is_late = None, 1.0, False
         if is_curve(goal):
-            traced = TracedSolutions.of(goal, seed_fraction(wanted.random_seed), wanted.until, self.deadline)
+            if wanted.certified:
+                self._check_certifiable(False)
+            traced = self._curves()
             families, is_late = traced.families, not traced.in_time
             pool, piece = traced.pieces(n_pieces(wanted.n))
         else:
@@ -116,6 +120,28 @@ class Finder:
             pool, piece, str(wanted.distribution), self.conditional, wanted.n, wanted.random_seed
         )
         return Finding(drawn, is_late, families=families), log_prob
+
+    def _curves(self) -> TracedSolutions:
+        wanted = self.wanted
+        seed = seed_fraction(wanted.random_seed)
+        return TracedSolutions.of(self.goal, seed, wanted.until, self.deadline, wanted.certified)
+
+    def _check_certifiable(self, has_points: bool) -> None:
+        """`ConfigurationError` where there is no closed form by which solutions were certified."""
+        goal = self.goal
+        if has_points or certified_form(goal) is not None:
+            return
+        if goal.robot.held_form is not None and is_curve(goal) and (wide := joints_of_a_turn(goal)):
+            raise ConfigurationError(
+                f"certified families need limits narrower than a turn: give {' and '.join(wide)} such by "
+                "Constraints(limits=...)",
+                True,
+            )
+        raise ConfigurationError(
+            "certified is for whole poses of arms with a closed form, of 6 joints or of 7 with one held (as KUKA iiwa "
+            "and Franka), without tolerances per axis; until=Completeness() bounds what may be missing of others",
+            True,
+        )
 
     def _searched(self, is_hopeless: bool) -> tuple[Pool, bool]:
         """What the search finds, and whether time was up; where there is known to be nothing, the best attempt."""
@@ -139,7 +165,12 @@ class Finder:
     def _traces(self) -> bool:
         """Whether a request, whose solutions are curves, asks for all of them, or for the nearest one."""
         wanted = self.wanted
-        if wanted.until is not None or wanted.separation is not None or self.ranking.criterion == "distance":
+        if (
+            wanted.until is not None
+            or wanted.separation is not None
+            or wanted.certified
+            or self.ranking.criterion == "distance"
+        ):
             return True
         if wanted.explore is not None:
             return wanted.explore == 1.0
@@ -149,9 +180,10 @@ class Finder:
         """Of curves, traced from end to end; where some could not be, the search adds to them."""
         wanted, goal, deadline = self.wanted, self.goal, self.deadline
         near = wanted.reference if self.ranking.criterion == "distance" and wanted.preference is None else None
-        if near is not None and wanted.n == 1 and wanted.until is None and (pool := nearby(goal, near)) is not None:
+        is_open = wanted.until is None and not wanted.certified
+        if near is not None and wanted.n == 1 and is_open and (pool := nearby(goal, near)) is not None:
             return Finding(pool)
-        traced = TracedSolutions.of(goal, seed_fraction(wanted.random_seed), wanted.until, self.deadline)
+        traced = self._curves()
         if near is None or wanted.separation is not None:
             pool = traced.even(wanted, deadline)
         else:
@@ -188,7 +220,8 @@ def _points(n_all: float, until: Completeness | None) -> FoundFamilies | None:
     if n_all > MOST_SAMPLES:
         return None
     n = int(n_all)
-    return FoundFamilies.of(np.zeros(n), np.zeros(n, np.bool_), np.ones(n, np.bool_), 0.0, until or Completeness())
+    nowhere = np.zeros(n), np.zeros(n, np.bool_), np.ones(n, np.bool_)
+    return FoundFamilies.of(*nowhere, 0.0, until or Completeness(), certified=True)
 
 
 def _drawn(pool: Pool, log_prob: FloatArray, wanted: SampleRequest) -> Pool:

@@ -45,6 +45,7 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
     n, refine, n_colliding, n_violating = wanted.n, wanted.refine, goal.n_colliding, goal.n_violating
     n_valid = min(int(np.count_nonzero(pool.valid)), n)
     n = len(pool) if wanted.separation is not None else n
+    is_certified = found.families is not None and found.families.certified
     out_of_time = found.out_of_time or found.is_cut_short
     if out_of_time:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
@@ -62,6 +63,8 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
         rest += "; not all were moved towards the posture" if found.is_cut_short else ""
         rest += f"; {found.families}" if found.families is not None and found.n_all is None else ""
+        if wanted.certified and found.n_all is None and not is_certified:
+            rest += "; not certified, for the arm is singular or next to it, or a limit is but touched"
         return code, f"{reason}{n_valid} of {n} {what} are valid{rest}"
     if n_colliding:
         code = code if out_of_time else ErrorCode.GOAL_IN_COLLISION
@@ -71,5 +74,6 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         return code, f"{reason}all of the {n_violating} configurations found have a link where it must not be"
     best = pool.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
-    known = "there is no valid configuration" if found.n_all == 0.0 else "no valid configuration found"
+    is_nothing = found.n_all == 0.0 or (is_certified and found.families is not None and not found.families.n_families)
+    known = "there is no valid configuration" if is_nothing else "no valid configuration found"
     return code, f"{reason}{known}; the best is off by {error}"

@@ -47,6 +47,7 @@ class SampleOptions(TypedDict, total=False):
     until: Completeness | None
     separation: float | None
     distribution: str | None
+    certified: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,10 @@ class SampleRequest:
         In place of an even spread: independent random draws from the set of all solutions, curves or points, uniform by
         length or with the density of the model there, see `eim_ros.ik.distribution`. `Samples.log_prob` is the
         logarithm of that density, normalised on the set.
+    certified : bool
+        Whether nothing is to be sampled: all solutions, or all families of them, by closed form with at most one joint
+        held. `Samples.certified` tells whether they are known to be all; not where the arm is too close to singular,
+        where the search adds to them.
 
     Raises
     ------
@@ -128,6 +133,7 @@ class SampleRequest:
     until: Completeness | None = None
     separation: float | None = None
     distribution: str | None = None
+    certified: bool = False
 
     def __post_init__(self) -> None:
         check_numbers(
@@ -160,6 +166,9 @@ class SampleRequest:
             raise ConfigurationError(
                 "raw samples cannot be complete or evenly apart: leave refine as it is", self.refine
             )
+        put(self, "certified", checked_flag(self.certified, "certified"))
+        if self.certified and not self.refine:
+            raise ConfigurationError("raw samples cannot be certified: leave refine as it is", self.refine)
         constraints = UNCONSTRAINED if self.constraints is None else self.constraints
         if not isinstance(constraints, Constraints):
             raise ConfigurationError(f"constraints must be a Constraints object, got {constraints!r}", constraints)

@@ -104,8 +104,13 @@ class Samples:
 
     @property
     def certified(self) -> bool:
-        """Whether these are all configurations that satisfy the request, known by a closed form."""
-        return self.n_all is not None and np.count_nonzero(self.valid) == self.n_all
+        """Whether a closed form shows that nothing is missing.
+
+        Of points: these are all that satisfy the request. Of curves: these are all families, collisions aside.
+        """
+        if self.n_all is not None:
+            return bool(np.count_nonzero(self.valid) == self.n_all)
+        return self.completeness is not None and self.completeness.certified
 
     @functools.cached_property
     def log_prob(self) -> npt.NDArray[np.float64]:

@@ -7,6 +7,7 @@ families, and the answer divides these evenly. Nothing is left to be filled up b
 from __future__ import annotations
 
 import functools
+import math
 import time
 from dataclasses import dataclass
 
@@ -20,9 +21,9 @@ from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
 from eim_ros.ik.selection import distance_to
-from eim_ros.solver import SelfMotions, approach
+from eim_ros.solver import HeldForm, SelfMotions, approach
 
-__all__ = ["TracedSolutions", "is_curve", "nearby"]
+__all__ = ["TracedSolutions", "certified_form", "is_curve", "joints_of_a_turn", "nearby"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -30,6 +31,7 @@ MORE = 4  # times as many are tried where too few are free of collisions
 MOST_TRIES, LEAST_SHARE = 3, 0.9  # until what near-duplicates took away is made up for, if it is so little
 MOST_CHECKED = 20_000  # configurations checked for collisions in place of those that collide
 NO_BOUND = 1.0
+NEARLY_A_TURN = 2.0 * math.pi - 0.01  # [rad]
 NEAR_AT_ONCE = 0.2  # [rad, m]: a solution so near is taken for the nearest one without a look at the others
 MOST_NEAREST = 8  # families whose nearest solutions are told, where more than one is wanted
 FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions among which the nearest without collisions is looked for
@@ -38,6 +40,19 @@ FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions among which the nearest without 
 def is_curve(goal: Goal) -> bool:
     """Whether the solutions of a goal are curves, as far as there are any."""
     return goal.redundancy == 1 and goal.constraints.tolerances is None
+
+
+def certified_form(goal: Goal) -> HeldForm | None:
+    """By which the families of a goal are known; None where the arm, or what is asked of it, has none."""
+    if goal.position_only or not is_curve(goal) or joints_of_a_turn(goal):
+        return None
+    return goal.robot.held_form
+
+
+def joints_of_a_turn(goal: Goal) -> list[str]:
+    """Names of joints that may turn by a whole turn within their limits, and count apart before and after."""
+    is_wide = (goal.bounds[1] - goal.bounds[0] >= NEARLY_A_TURN) & (goal.bounds[2] == 0.0)
+    return [goal.robot.joint_names[joint] for joint in np.flatnonzero(is_wide)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +74,28 @@ class TracedSolutions:
     in_time: bool
 
     @classmethod
-    def of(cls, goal: Goal, seed: float, until: Completeness | None, deadline: float) -> TracedSolutions:
+    def of(
+        cls, goal: Goal, seed: float, until: Completeness | None, deadline: float, certified: bool = False
+    ) -> TracedSolutions:
         """Search until a bound holds, or without one until hardly a family can be missing.
 
-        The deadline is a time of `perf_counter` [s].
+        The deadline is a time of `perf_counter` [s]. Certified: by closed form, without a search unless it leaves
+        something open; likewise where a bound was wanted, but the arm is too close to singular to trace all.
         """
         wanted = until or Completeness()
         chain = goal.robot.chain
         motions = SelfMotions(chain, goal.task, seed)
-        share = NO_BOUND if until is None else wanted.missed_share
-        in_time = motions.search(chain, goal.effort(), wanted.confidence, share, deadline)
+        form = certified_form(goal)
+        is_certified = in_time = certified and form is not None and motions.certify(chain, form)
+        if not is_certified:
+            share = NO_BOUND if until is None else wanted.missed_share
+            in_time = motions.search(chain, goal.effort(), wanted.confidence, share, deadline)
+            if until is not None and form is not None and not certified and not motions.families[:, 2].all():
+                is_certified = motions.certify(chain, form)
+                in_time = in_time or is_certified
         lengths, closed, traced = motions.families.T
         missed = motions.missed_share(wanted.confidence)
-        found = FoundFamilies.of(lengths, closed > 0.0, traced > 0.0, missed, wanted)
+        found = FoundFamilies.of(lengths, closed > 0.0, traced > 0.0, missed, wanted, is_certified)
         return cls(goal, motions, found, in_time)
 
     @property

@@ -21,7 +21,7 @@ from eim_ros.kinematics.shipped import robot_path
 from eim_ros.kinematics.task import JointLimits
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source, urdf_folder
 from eim_ros.numerics.arguments import as_numbers
-from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm
+from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, HeldForm
 
 __all__ = ["SerialArm"]
 
@@ -193,6 +193,14 @@ class SerialArm:
         if joint not in forms:
             forms[joint] = self._form(joint)
         return forms[joint]
+
+    @functools.cached_property
+    def held_form(self) -> HeldForm | None:
+        """Of arms of seven turning joints, of which the first (or last) three axes meet, and two that neighbour the
+        last (or first) one: their self-motions as functions of that one.
+        """
+        form = HeldForm(self.chain)
+        return form if form.fits else None
 
     @functools.cached_property
     def _held_forms(self) -> dict[int, ClosedForm | None]:

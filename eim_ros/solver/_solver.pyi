@@ -132,6 +132,13 @@ class Found:
     def n_remote(self) -> int:
         """Seeds of the last round, after continuation, that led far from all known rows."""
 
+class HeldForm:
+    """Of an arm of seven joints: its self-motions as functions of one joint, see `held_form.hpp`."""
+
+    fits: bool
+    held: int
+    def __init__(self, chain: Chain) -> None: ...
+
 class SelfMotions:
     """The solutions of a task that are curves: the arm has one free joint more than the pose, or the position, takes.
 
@@ -142,6 +149,10 @@ class SelfMotions:
     def search(self, chain: Chain, effort: Effort, confidence: float, missed_share: float, deadline: float) -> bool:
         """Restarts until a missed share below 1 is bounded, else until hardly a curve can be missing; False where time
         was up before, a time of `perf_counter`, or where there are too many families.
+        """
+    def certify(self, chain: Chain, form: HeldForm) -> bool:
+        """All families by closed form, in place of a search; False where not everything is decided: nothing is changed
+        then.
         """
     def even(self, chain: Chain, n: int, separation: float, distinct_tolerance: float) -> tuple[FloatArray, FloatArray]:
         """Verified solutions (n, dof) spread evenly over all families, or where a separation > 0 is given as many as it

@@ -66,6 +66,23 @@ class CurveFamilies {
         return int(families_.size() - n_before);
     }
 
+    // Takes in a family that is known from end to end: places along it within the limits, and unit tangents. Where it
+    // is closed the last place is the first one again.
+    void adopt(const Configurations& places, const Configurations& tangents, bool is_closed) {
+        Curve curve{places, tangents, std::vector<int>(places.size(), -1), is_closed};
+        Family family{int(curves_.size()), {std::vector<double>(n_joints_, 0.0)}, {}};
+        family.is_closed = is_closed;
+        for (int i = 0; i < curve.n_segments(); ++i) {
+            for (int j = 0; j < n_joints_; ++j) {
+                const double before = curve.places.row(i)[j];
+                curve.places.row(i + 1)[j] = before + difference(places.row(i + 1)[j], before, limits_.wraps[j]);
+            }
+            family.pieces.push_back({i, 0, 0.0, 1.0, unrolled(curve, i).length});
+            family.length += family.pieces.back().length;
+        }
+        curves_.push_back(std::move(curve)), families_.push_back(std::move(family)), has_family_.push_back(1);
+    }
+
     // The segment of a piece, its start taken into the limits.
     Segment segment(const Family& family, const Piece& piece) const {
         Segment part = unrolled(curves_[family.curve], piece.segment);
@@ -324,7 +341,7 @@ class CurveFamilies {
         }
     }
 
-    const Bounds<double> limits_;
+    Bounds<double> limits_;
     int n_joints_;
     double period_[kMostJoints];
     bool is_too_many_ = false;

@@ -12,6 +12,7 @@ namespace eim {
 
 inline constexpr double kSame = 1e-3;           // [rad, m]: closer to the cubic between two places is on their curve
 inline constexpr double kLongestSegment = 0.4;  // [rad, m]: of a step along a curve
+inline constexpr double kMostSkew = 0.03;       // of a step: from its chord to the mean of its tangents
 
 // The cubic from a place to another one, over s from 0 to 1.
 struct Segment {

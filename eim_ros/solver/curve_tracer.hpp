@@ -30,7 +30,6 @@ inline constexpr double kNewtonContraction = 0.25;  // of the squared error by e
 inline constexpr double kPredicted = 5e-3;          // [rad, m]: of predictions, from which the next step follows
 inline constexpr double kStraying = 0.15;           // steps: farther from the prediction is not trusted
 inline constexpr double kLeastCosine = 0.9;         // of the turn of the tangent in a step
-inline constexpr double kMostSkew = 0.03;           // of a step: from its chord to the mean of its tangents
 inline constexpr double kWantedTurn = 0.35;         // [rad]: of the tangent in a step
 inline constexpr double kLongestGrowth = 1.6;       // of a step
 inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a joint that does not turn may leave its limits

@@ -21,6 +21,12 @@ inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const 
     return for_kind(chain, [&]<int N>() { return motions.search<N>(chain, wanted); });
 }
 
+inline bool certify_self_motions(SelfMotions& motions, const Chain& chain, const HeldForm& form) {
+    expect(form.fits(), "the arm has no closed form while one joint is held");
+    Unlocked unlocked;
+    return motions.certify(chain, form);
+}
+
 inline py::tuple verified_tuple(const Rows& rows) {
     Converted<double> errors({Index(2), rows.size()});
     std::copy(rows.distances.begin(), rows.distances.end(), errors.mutable_data());
@@ -134,9 +140,14 @@ inline py::tuple trace_families(const Chain& chain, const Task& task, const Conv
 inline void bind_self_motions(py::module_& module) {
     module.def("approach", approach);
     module.def("trace_families", trace_families);
+    py::class_<HeldForm>(module, "HeldForm", py::module_local())
+        .def(py::init(&held_form))
+        .def_property_readonly("fits", &HeldForm::fits)
+        .def_property_readonly("held", &HeldForm::held);
     py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)
+        .def("certify", certify_self_motions)
         .def("even", even_solutions)
         .def("nearest", nearest_solutions)
         .def("missed_share", &SelfMotions::missed_share)

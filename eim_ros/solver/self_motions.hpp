@@ -8,7 +8,7 @@
 // error, and these shares add up to 1.
 #pragma once
 
-#include "curve_families.hpp"
+#include "certified_families.hpp"
 #include "curve_tracer.hpp"
 #include "null_space.hpp"
 
@@ -60,6 +60,7 @@ class SelfMotions {
 
     // Upper bound of the share of restarts that lead to families not found, at a confidence.
     double missed_share(double confidence) const {
+        if (is_certified_) return 0.0;
         if (n_run_ == 0) return 1.0;
         return 1.0 - std::pow((1.0 - confidence) * share_of_run(n_runs_), 1.0 / double(n_run_));
     }
@@ -85,6 +86,18 @@ class SelfMotions {
             if (is_past(wanted.deadline) || n_restarts_ >= wanted.most_restarts) return false;
         }
     }
+
+    // All families by closed form, in place of a search; false where not everything is decided, as where the arm is
+    // close to singular: then there are none.
+    bool certify(const Chain& chain, const HeldForm& form) {
+        CurveFamilies proven(task_.bounds, periods(chain, task_).data(), n_joints_);
+        CertifiedFamilies certified(chain, form, task_);
+        const bool is_decided = certified.run([&](const Configurations& places, const Configurations& tangents,
+                                                  bool is_closed) { proven.adopt(places, tangents, is_closed); });
+        if (is_decided) families_ = std::move(proven);
+        return is_certified_ = is_decided;
+    }
+    bool is_certified() const { return is_certified_; }
 
     // Traces the curves through solutions.
     template <int N>
@@ -307,6 +320,7 @@ class SelfMotions {
     std::vector<int> hits_;                           // restarts that led to each curve
     Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since a family was found, and of the last round
     int n_runs_ = 1;
+    bool is_certified_ = false;
 };
 
 }  // namespace eim

@@ -1,0 +1,220 @@
+"""Families certified by closed form with one joint held: nothing is sampled, none is missing, doubts are told."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from kinematics.descriptions import chain_urdf, joint
+from scipy.spatial import cKDTree
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Samples
+from eim_ros.kinematics import Robot, pose_from
+
+ARMS = ("panda", "iiwa14")
+MISSED = 0.05  # [rad]: farther from a dense answer is no part of its curves
+DENSE = 0.04  # [rad]
+
+
+@functools.lru_cache
+def sampler_of(name: str) -> Sampler:
+    return Sampler.of(name)
+
+
+def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
+    return robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))
+
+
+def embedded(robot: Robot, q: np.ndarray) -> np.ndarray:
+    """Configurations such that those next to each other on the circles of continuous joints are near."""
+    circles = [np.sin(q[:, robot.continuous]), np.cos(q[:, robot.continuous])]
+    return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
+
+
+def farthest_missed(sampler: Sampler, answer: Samples, pose: np.ndarray, n: int, constraints: Constraints) -> float:
+    """How far from an answer refined seeds within the limits come [rad]: of n."""
+    robot = sampler.robot
+    lower, upper = constraints.bounds(robot)
+    seeds = np.random.default_rng(0).uniform(lower, upper, (n, robot.dof))
+    refined = robot.refine(seeds, pose, lower=lower, upper=upper)
+    found = refined.positions[refined.converged]
+    if not len(found):
+        return 0.0
+    if not answer.valid.any():
+        return math.inf
+    return float(cKDTree(embedded(robot, answer.positions)).query(embedded(robot, found))[0].max())
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_certified_families_are_those_that_tracing_finds(name: str) -> None:
+    sampler = sampler_of(name)
+    n_compared = 0
+    for index, pose in enumerate(poses_of(sampler.robot, 25, 41)):
+        proven = sampler.sample(pose, 1, certified=True)
+        assert proven.certified, proven.message
+        assert proven.completeness.is_whole
+        assert proven.completeness.missed_share == 0.0
+        traced = sampler.sample(pose, 20, index, explore=1.0).completeness
+        if not traced.traced.all():
+            continue  # close to singular, where curves cannot be followed, but are known
+        n_compared += 1
+        lengths = np.sort(proven.completeness.lengths), np.sort(traced.lengths)
+        np.testing.assert_allclose(*lengths, atol=0.01)  # cubics are within .001 of the curve
+        assert proven.completeness.closed.sum() == traced.closed.sum()
+    assert n_compared >= 22
+
+
+NARROWER = {  # [rad], by the number of the joint
+    "panda": {0: (-1.0, 2.0), 3: (-2.5, -1.0), 6: (-1.0, 2.5)},
+    "iiwa14": {0: (-1.5, 1.0), 5: (-1.0, 2.0), 6: (-2.0, 2.0)},
+}
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("how", ["as it is", "narrower limits", "with a tool"])
+def test_no_refined_seed_is_off_the_certified_families(name: str, how: str) -> None:
+    sampler, constraints = sampler_of(name), Constraints()
+    if how == "with a tool":
+        sampler = sampler.with_tool(pose_from([0.05, -0.1, 0.15], rpy=[0.4, -0.3, 1.0]))
+    if how == "narrower limits":
+        names = sampler.robot.joint_names
+        constraints = Constraints(limits={names[i]: ends for i, ends in NARROWER[name].items()})
+    robot = sampler.robot
+    lower, upper = constraints.bounds(robot)
+    for q in np.random.default_rng(42).uniform(lower, upper, (6, 7)):
+        pose = robot.forward(q)
+        answer = sampler.sample(pose, separation=DENSE, certified=True, constraints=constraints, random_seed=0)
+        assert answer.certified, answer.message
+        assert answer.valid.all()
+        assert robot.within_limits(answer.positions).all()
+        assert farthest_missed(sampler, answer, pose, 1500, constraints) < MISSED
+
+
+def random_arm(seed: int, ball_first: bool, continuous: tuple[int, ...] = ()) -> Robot:
+    """Seven joints about random axes, of which three at one end meet in a point, and two next to the other end."""
+    rng = np.random.default_rng(seed)
+    meets = (1, 2, 5) if ball_first else (2, 5, 6)  # its origin is that of the joint before
+    joints = []
+    for i in range(7):
+        axis, xyz = rng.normal(size=3), 0.0 * np.ones(3) if i in meets else rng.uniform(-0.3, 0.3, 3)
+        words = [" ".join(map(str, values)) for values in (xyz, axis)]
+        extra = f'<origin xyz="{words[0]}"/><axis xyz="{words[1]}"/>'
+        if i not in continuous:
+            extra += '<limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>'
+        joints.append(joint(f"j{i}", "continuous" if i in continuous else "revolute", f"l{i}", f"l{i + 1}", extra))
+    return Robot.from_urdf(chain_urdf(*joints))
+
+
+@pytest.mark.parametrize("ball_first", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_arms_of_random_axes_are_certified(ball_first: bool, seed: int) -> None:
+    held = 6 if ball_first else 0
+    robot = random_arm(seed, ball_first, continuous=((), (held,), (held, 3), (1, 2, 4))[seed])
+    sampler = Sampler.of(robot)
+    n_certified = 0
+    for pose in poses_of(robot, 3, seed):
+        answer = sampler.sample(pose, separation=DENSE, certified=True, random_seed=0)
+        n_certified += answer.certified
+        assert answer.valid.all()
+        assert farthest_missed(sampler, answer, pose, 1000, Constraints()) < MISSED
+    assert n_certified >= 2
+
+
+def test_nothing_depends_on_the_random_seed_but_where_on_curves_the_answer_is() -> None:
+    sampler = sampler_of("iiwa14")
+    pose = poses_of(sampler.robot, 1, 43)[0]
+    first, second = (sampler.sample(pose, 50, seed, certified=True).completeness for seed in (0, 1))
+    np.testing.assert_array_equal(first.lengths, second.lengths)
+
+
+@pytest.mark.parametrize("q", [np.zeros(7), np.array([0.3, 0.5, 0.2, 0.0, 0.4, 0.8, 0.1])])
+def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
+    """Stretched out the elbow does not move while the tip stays: solutions are more than curves, or a single one."""
+    sampler = sampler_of("iiwa14")
+    answer = sampler.sample(sampler.robot.forward(q), 20, 0, certified=True)
+    assert not answer.certified
+    assert "not certified" in answer.message
+    assert answer.valid.all()
+    assert len(answer) > 0
+
+
+def test_that_there_is_no_solution_is_certified() -> None:
+    sampler = sampler_of("panda")
+    for away in (0.95, 3.0):  # out of the limits; out of reach
+        answer = sampler.sample(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), 5, 0, certified=True)
+        assert answer.error_code == ErrorCode.NO_IK_SOLUTION
+        assert answer.certified
+        assert "there is no valid configuration" in answer.message
+
+
+def test_solutions_of_six_joints_are_certified_as_ever() -> None:
+    sampler = sampler_of("ur5")
+    answer = sampler.sample(poses_of(sampler.robot, 1, 44)[0], certified=True)
+    assert answer.certified
+    assert answer.n_all == len(answer)
+
+
+def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
+    sampler = sampler_of("panda")
+    for pose in poses_of(sampler.robot, 300, 0):
+        if sampler.sample(pose, 20, 0).completeness.traced.all():
+            continue
+        answer = sampler.sample(pose, 20, 0, until=Completeness())
+        assert answer.error_code == ErrorCode.SUCCESS
+        assert answer.completeness.is_whole
+        assert answer.completeness.certified
+        return
+    pytest.fail("no pose is close to singular")
+
+
+def test_the_nearest_and_draws_are_those_of_certified_families() -> None:
+    sampler = sampler_of("panda")
+    robot, pose = sampler.robot, poses_of(sampler.robot, 1, 45)[0]
+    dense = sampler.sample(pose, separation=0.01, certified=True, random_seed=0)
+    near = robot.sample_configurations(1, np.random.default_rng(45))[0]
+    nearest = sampler.sample(pose, 1, near=near, certified=True)
+    assert nearest.certified
+    assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.positions - near, axis=1).min() + 1e-9
+    drawn = sampler.sample(pose, 50, 0, distribution="uniform", certified=True)
+    assert drawn.certified
+    assert cKDTree(dense.positions).query(drawn.positions)[0].max() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "pose", "options", "expected"),
+    [
+        ("gen3", np.eye(4), {}, "closed form"),
+        ("panda", [0.4, 0.1, 0.5], {}, "closed form"),
+        ("panda", np.eye(4), {"constraints": Constraints(tolerances=(0, 0, 0, 0, 0, 0.1))}, "closed form"),
+        ("panda", np.eye(4), {"refine": False}, "raw samples"),
+        ("panda", np.eye(4), {"certified": "yes"}, "certified"),
+    ],
+)
+def test_what_cannot_be_certified_is_refused(name: str, pose: object, options: dict, expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=expected):
+        sampler_of(name).sample(pose, **{"certified": True, **options})
+
+
+def test_limits_of_a_turn_are_refused_and_the_cure_is_told() -> None:
+    turning = '<limit lower="-6.5" upper="6.5" effort="1" velocity="1"/>'
+    urdf = chain_urdf(
+        *(
+            joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", f'<origin xyz="{xyz}"/><axis xyz="{axis}"/>{turning}')
+            for i, (axis, xyz) in enumerate(
+                zip(
+                    ("0 0 1", "0 1 0") * 3 + ("0 0 1",),
+                    ("0 0 .3", "0 0 0", "0 0 .4", "0 0 0", "0 0 .4", "0 0 0", "0 0 0"),
+                    strict=True,
+                )
+            )
+        )
+    )
+    sampler = Sampler.of(Robot.from_urdf(urdf))
+    pose = sampler.robot.forward(np.full(7, 0.5))
+    with pytest.raises(ConfigurationError, match="j0 and j1 .* Constraints"):
+        sampler.sample(pose, certified=True)
+    narrower = Constraints(limits={f"j{i}": (-3.0, 3.0) for i in range(7)})
+    assert sampler.sample(pose, certified=True, constraints=narrower).certified
