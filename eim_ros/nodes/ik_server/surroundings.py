@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from sensor_msgs.msg import JointState
 
 from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.attachments import fixed_links
 from eim_ros.kinematics.frames import FrameError
+from eim_ros.nodes.common.base_frames import BaseFrames
 from eim_ros.nodes.common.tf_buffers import nanoseconds
 from eim_ros.nodes.common.transforms import Transforms
 from eim_ros.nodes.ik_server.fields import RequestError, configuration_of
@@ -61,28 +62,15 @@ class Surroundings:
         RequestError
             FRAME_TRANSFORM_FAILURE; `FrameNotKnownYet` where it may be known a little later.
         """
-        frame = str(header.frame_id)
-        fixed, link = fixed_links(self.robot, self.robot.base_link), frame.removeprefix(self.frame_prefix)
-        if not frame or frame in fixed or link in fixed:
-            return fixed[(frame if frame in fixed else link) or self.robot.base_link]
-        if self.transforms is None:
-            raise RequestError(
-                ErrorCode.FRAME_TRANSFORM_FAILURE,
-                f"{what} is in frame {frame!r}, expected the base link {self.robot.base_link!r}, a link that is fixed "
-                f"to it ({', '.join(list(fixed)[1:]) or 'there is none'}), or nothing: tf is not listened to (use_tf)",
-                frame,
-            )
-        needed = (frame, nanoseconds(header.stamp))
-        self._needed.append(needed)
+        wanted = str(header.frame_id), nanoseconds(header.stamp)
+        if not self.frames.is_fixed(wanted[0]):
+            self._needed.append(wanted)
         try:
-            return self._looked_up(*needed)
+            return self.frames.in_base(*wanted)
         except FrameError as error:
             kind = FrameNotKnownYet if error.may_come else RequestError
             raise kind(
-                ErrorCode.FRAME_TRANSFORM_FAILURE,
-                f"{what} is in frame {frame!r}, which is neither fixed to the base link {self.robot.base_link!r} nor "
-                f"known by tf: {error}",
-                frame,
+                ErrorCode.FRAME_TRANSFORM_FAILURE, f"{what} is in frame {wanted[0]!r}, {error}", wanted[0]
             ) from error
 
     def near(self, state: JointState) -> np.ndarray | None:
@@ -100,6 +88,11 @@ class Surroundings:
             raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"near is empty, and {self.unknown_joints}", None)
         return np.array([self.joints[name] for name in self.robot.joint_names])
 
+    @cached_property
+    def frames(self) -> BaseFrames:
+        """Around the robot."""
+        return BaseFrames(self.robot, self.transforms, self.frame_prefix)
+
     @property
     def unknown_joints(self) -> str:
         """Which joints of the chain are asked for and nothing was told of; empty for none."""
@@ -113,11 +106,7 @@ class Surroundings:
         """Whether the frames that were asked for are known by now."""
         try:
             for frame, stamp in self._needed:
-                self._looked_up(frame, stamp)
+                self.frames.in_base(frame, stamp)
         except FrameError as error:
             return not error.may_come
         return True
-
-    def _looked_up(self, frame: str, stamp: int) -> np.ndarray:
-        assert self.transforms is not None
-        return self.transforms.lookup(self.frame_prefix + self.robot.base_link, frame, stamp)

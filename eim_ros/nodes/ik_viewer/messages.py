@@ -27,7 +27,9 @@ GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, as shares of the 
 FADED = 0.6  # opacity of ghosts
 
 
-def solutions_message(robot: Robot, shapes: list[BodyShape], solutions: Solutions, stamp: Any) -> MarkerArray:
+def solutions_message(
+    robot: Robot, shapes: list[BodyShape], solutions: Solutions, stamp: Any, prefix: str = ""
+) -> MarkerArray:
     """Everything that is shown of a target; what was shown before is removed.
 
     Parameters
@@ -37,13 +39,15 @@ def solutions_message(robot: Robot, shapes: list[BodyShape], solutions: Solution
         Of the chosen arm; without any it is a line.
     solutions : Solutions
     stamp : builtin_interfaces.msg.Time
+    prefix : str
+        What stands before the name of the base link in tf.
     """
     markers = [Marker(action=Marker.DELETEALL)]
     skeletons = robot.skeleton(solutions.positions)
     for index, (number, family) in enumerate(zip(solutions.numbers, solutions.families, strict=True)):
         own = skeletons[solutions.labels == index]
         if len(own):
-            ghosts = _marker(robot, "ghosts", number, Marker.LINE_LIST, family_colour(number), stamp, FADED)
+            ghosts = _marker("ghosts", number, Marker.LINE_LIST, family_colour(number), FADED)
             ghosts.scale.x = GHOST * robot.reach
             ghosts.points = _points(np.stack([own[:, :-1], own[:, 1:]], axis=2).reshape(-1, 3))
             markers.append(ghosts)
@@ -51,12 +55,14 @@ def solutions_message(robot: Robot, shapes: list[BodyShape], solutions: Solution
             way = robot.skeleton(family.positions)
             most = int(np.argmax(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0)))
             points = np.concatenate([way[:, most], way[:1, most]]) if family.is_closed else way[:, most]
-            curve = _marker(robot, "self_motions", number, Marker.LINE_STRIP, family_colour(number), stamp)
+            curve = _marker("self_motions", number, Marker.LINE_STRIP, family_colour(number))
             curve.scale.x = CURVE * robot.reach
             curve.points = _points(points)
             markers.append(curve)
     if solutions.chosen is not None:
-        markers += _arm(robot, shapes, solutions.chosen, family_colour(solutions.numbers[solutions.family]), stamp)
+        markers += _arm(robot, shapes, solutions.chosen, family_colour(solutions.numbers[solutions.family]))
+    for marker in markers[1:]:
+        marker.header.stamp, marker.header.frame_id = stamp, prefix + robot.base_link
     return MarkerArray(markers=markers)
 
 
@@ -86,13 +92,13 @@ def chosen_message(robot: Robot, solutions: Solutions, stamp: Any) -> JointState
     return message
 
 
-def _arm(robot: Robot, shapes: list[BodyShape], q: np.ndarray, colour: str, stamp: Any) -> list[Marker]:
+def _arm(robot: Robot, shapes: list[BodyShape], q: np.ndarray, colour: str) -> list[Marker]:
     poses = body_poses(robot, q)[0]
     markers: list[Marker] = []
     for placed in shapes:
         pose, shape = poses[placed.body] @ placed.pose, placed.shape
         for kind, along, scale in _parts(shape):
-            marker = _marker(robot, "chosen", len(markers), kind, colour, stamp)
+            marker = _marker("chosen", len(markers), kind, colour)
             own = pose.copy()
             own[:3, 3] += along * pose[:3, 2]
             marker.pose = pose_message(own)
@@ -101,7 +107,7 @@ def _arm(robot: Robot, shapes: list[BodyShape], q: np.ndarray, colour: str, stam
                 marker.mesh_resource = shape.filename
             markers.append(marker)
     if not markers:
-        line = _marker(robot, "chosen", 0, Marker.LINE_STRIP, colour, stamp)
+        line = _marker("chosen", 0, Marker.LINE_STRIP, colour)
         line.scale.x = BARE * robot.reach
         line.points = _points(robot.skeleton(q))
         markers.append(line)
@@ -126,12 +132,9 @@ def _parts(shape: Any) -> list[tuple[int, float, tuple[float, float, float]]]:
     return parts
 
 
-def _marker(
-    robot: Robot, namespace: str, number: int, kind: int, colour: str, stamp: Any, opacity: float = 1.0
-) -> Marker:
+def _marker(namespace: str, number: int, kind: int, colour: str, opacity: float = 1.0) -> Marker:
     red, green, blue = rgb(colour)
     marker = Marker(ns=namespace, id=number, type=kind, action=Marker.ADD)
-    marker.header.stamp, marker.header.frame_id = stamp, robot.base_link
     marker.pose.orientation.w = 1.0
     marker.color = ColorRGBA(r=red, g=green, b=blue, a=opacity)
     return marker

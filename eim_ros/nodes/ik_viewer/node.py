@@ -1,21 +1,21 @@
 """`IkViewer`: all solutions of a target that is dragged in RViz, as markers.
 
 Topics ~/solutions (MarkerArray) and ~/chosen (JointState); the target is the interactive marker ~/target, or comes on
-~/set_target (PoseStamped). The newest target is solved, at most `rate` times per second.
+~/set_target (PoseStamped), in any frame of tf. The newest target is solved, at most `rate` times per second.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-import numpy as np
 from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray
 
-from eim_ros.errors import PoseError
 from eim_ros.ik import Sampler
 from eim_ros.kinematics.body_shapes import BodyShape
+from eim_ros.nodes.common.base_frames import BaseFrames
 from eim_ros.nodes.common.callbacks import guarded
 from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
 from eim_ros.nodes.common.managed_node import ManagedNode
@@ -23,8 +23,11 @@ from eim_ros.nodes.common.periodic_work import PeriodicWork
 from eim_ros.nodes.common.pose_messages import transform_of
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.robot_source import check_description, load_robot
+from eim_ros.nodes.common.tf_buffers import nanoseconds
+from eim_ros.nodes.common.transforms import Transforms
 from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
 from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
+from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target
 from eim_ros.nodes.ik_viewer.target_marker import TargetMarker
 from eim_ros.viewer.solutions import LiveSolutions, first_pose
 
@@ -38,9 +41,10 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         super().__init__("ik_viewer", IkViewerSettings, "showing solutions", takes_long=True)
         self._live: LiveSolutions | None = None
         self._shapes: list[BodyShape] = []
-        self._target = np.eye(4)
+        self._target: FollowedTarget | None = None
         self._is_wanted, self._n_solved, self._told = False, 0, ""
         self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
+        self._transforms = Transforms(self) if self.settings.use_tf else None
         self._marker = TargetMarker(self, "~/target", self.settings.target_size, self._drag)
         self._solutions = self.create_publisher(MarkerArray, "~/solutions", LATCHED_QOS)
         self._chosen = self.create_publisher(JointState, "~/chosen", LATCHED_QOS)
@@ -59,7 +63,8 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         robot = sampler.robot
         self._shapes = shapes_to_show(robot)
         self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.random_seed)
-        self._target = first_pose(robot)
+        frames = BaseFrames(robot, self._transforms, settings.frame_prefix)
+        self._target = FollowedTarget(frames, first_pose(robot), settings.transform_timeout)
         for name, value, told in (
             ("chain.base_link", robot.base_link, "Link in whose frame the target is given: RViz's fixed frame."),
             ("chain.tip_link", robot.tip_link, "Link that reaches the target."),
@@ -70,8 +75,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
 
     def activate(self) -> None:
         """Show the target and its solutions."""
-        assert self._live is not None
-        self._marker.show(self._target, self._live.robot.base_link, self.settings.position_only)
+        self._show_marker()
         self._is_wanted = True
         self._solving.start()
 
@@ -82,7 +86,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
 
     def cleanup(self) -> None:
         """Forget the robot."""
-        self._live, self._shapes = None, []
+        self._live, self._target, self._shapes = None, None, []
 
     def end(self, timeout: float) -> bool:
         """Nobody waits for a robot any longer."""
@@ -101,33 +105,42 @@ class IkViewer(ManagedNode[IkViewerSettings]):
     # Targets
 
     def _drag(self, message: InteractiveMarkerFeedback) -> None:
-        self._take(message.header.frame_id, message.pose)
+        self._take(message, 0)  # it is where the hand is, whenever that was: RViz's clock and tf's may differ
 
     def _set_target(self, message: PoseStamped) -> None:
-        self._take(message.header.frame_id, message.pose)
+        self._take(message, nanoseconds(message.header.stamp))
 
-    def _take(self, frame: str, pose: Any) -> None:
+    def _take(self, message: Any, stamp: int) -> None:
         self.check_active()
-        assert self._live is not None
-        base = self._live.robot.base_link
-        if frame.lstrip("/") not in ("", base):
-            raise PoseError(f"a target must be in the frame {base!r}, got one in {frame!r}", frame)
-        self._target = transform_of(pose)
-        self._marker.move(self._target)
+        assert self._target is not None
+        target = Target(transform_of(message.pose), message.header.frame_id.lstrip("/"), stamp)
+        if self._target.take(target, time.monotonic()):
+            self._moved()
+
+    def _moved(self) -> None:
+        assert self._target is not None
+        self._marker.move(self._target.pose)
         self._is_wanted = True
+
+    def _show_marker(self) -> None:
+        assert self._live is not None and self._target is not None
+        frame = self.settings.frame_prefix + self._live.robot.base_link
+        self._marker.show(self._target.pose, frame, self.settings.position_only)
 
     def _solve(self) -> None:
         """What is new since the last time: the target, or how many solutions are to be shown."""
-        live, settings = self._live, self.settings
-        assert live is not None
+        live, settings, target = self._live, self.settings, self._target
+        assert live is not None and target is not None
+        if target.look(time.monotonic()):
+            self._moved()
         wanted = settings.n_solutions, settings.position_only
         if not self._is_wanted and (live.n, live.position_only) == wanted:
             return
         if live.position_only != settings.position_only:
-            self._marker.show(self._target, live.robot.base_link, settings.position_only)
+            self._show_marker()
         self._is_wanted, (live.n, live.position_only) = False, wanted
-        solutions = live.solve(self._target)
+        solutions = live.solve(target.pose)
         stamp = self.get_clock().now().to_msg()
-        self._solutions.publish(solutions_message(live.robot, self._shapes, solutions, stamp))
+        self._solutions.publish(solutions_message(live.robot, self._shapes, solutions, stamp, settings.frame_prefix))
         self._chosen.publish(chosen_message(live.robot, solutions, stamp))
         self._n_solved, self._told = self._n_solved + 1, solutions.message

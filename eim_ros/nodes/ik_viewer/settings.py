@@ -24,4 +24,11 @@ class IkViewerSettings(RobotSettings, ManagedSettings):
     position_only: bool = option(False, "Any orientation of the target will do.", read_only=False)
     random_seed: int = option(0, "Of the solutions, the same for every target.", minimum=0)
     rate: float = option(30.0, "Most targets solved per second.", unit="Hz", minimum=0.1, maximum=1000.0)
+    use_tf: bool = option(True, "Take targets in any frame of tf, else in those that are fixed to the base link.")
+    frame_prefix: str = option(
+        "", "What stands before the names of the robot's links in tf, as robot_state_publisher's."
+    )
+    transform_timeout: float = option(
+        1.0, "Longest time that a target waits for a transform that is not known yet.", unit="s", minimum=0.0
+    )
     target_size: float = option(0.25, "Of the arrows of the target.", unit="m", minimum=0.001, maximum=100.0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from nodes.client_node import ClientNode
 from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.qos import QoSProfile
@@ -19,6 +19,7 @@ from visualization_msgs.msg import InteractiveMarkerFeedback, InteractiveMarkerU
 from visualization_msgs.srv import GetInteractiveMarkers
 
 from eim_ros.kinematics import Robot, pose_from, share_path
+from eim_ros.nodes.common.interfaces import TFMessage
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
@@ -134,13 +135,61 @@ def test_clients_get_the_marker_and_then_every_move_by_number(
     np.testing.assert_allclose(transform_of(again.markers[0].pose), pose, atol=1e-12)
 
 
-def test_a_target_in_another_frame_is_refused_with_the_frame_that_is_expected(
-    server: ServerProcess, listener: Listener
+def target_in(frame: str, pose: np.ndarray, stamp: int = 0) -> PoseStamped:
+    message = PoseStamped(pose=pose_message(pose))
+    message.header.frame_id, message.header.stamp.sec = frame, stamp
+    return message
+
+
+def send_transform(publisher: Any, child: str, pose: np.ndarray, stamp: int = 0) -> None:
+    """Of the robot's base to another frame."""
+    transform = TransformStamped(child_frame_id=child)
+    transform.header.frame_id, transform.header.stamp.sec = ROBOT.base_link, stamp
+    place, told = transform.transform, pose_message(pose)
+    place.translation.x, place.translation.y, place.translation.z = pose[:3, 3].tolist()
+    place.rotation = told.orientation
+    publisher.publish(TFMessage(transforms=[transform]))
+
+
+def test_a_target_in_a_frame_of_tf_is_solved_and_moves_along_with_its_frame(
+    client_of_file: ClientNode, listener: Listener
 ) -> None:
-    message = PoseStamped(pose=pose_message(np.eye(4)))
-    message.header.frame_id = "camera"
-    listener.targets.publish(message)
-    server.wait_for_log("a target must be in the frame 'panda_link0', got one in 'camera'")
+    tf = client_of_file.node.create_publisher(TFMessage, "/tf", 10)
+    listener.hear(tf.get_subscription_count, "the node's subscription to tf")
+    in_belt = pose_from([0.1, 0.0, 0.05], DOWN)
+    for stamp, along in ((100, 0.0), (101, 0.1)):
+        belt = pose_from([0.35, along, 0.4], [0.0, 0.0, 0.6, 0.8])
+        send_transform(tf, "belt", belt, stamp)
+        if stamp == 100:
+            listener.targets.publish(target_in("belt", in_belt))
+        wanted = belt @ in_belt
+        listener.hear(
+            lambda wanted=wanted: (
+                len(found := tips(listener.markers[-1])) and np.abs(found - wanted[:3, 3]).max() < 1e-5
+            ),
+            f"solutions of the target on the belt at {along} m",
+        )
+        listener.hear(
+            lambda wanted=wanted: ROBOT.verify(np.array(listener.chosen[-1].position), wanted)[1].all(),
+            "the chosen one",
+        )
+    stamped = pose_from([0.1, 0.05, 0.05], DOWN)  # at a time: stays where it was then
+    listener.targets.publish(target_in("belt", stamped, 100))
+    wanted = pose_from([0.35, 0.0, 0.4], [0.0, 0.0, 0.6, 0.8]) @ stamped
+    listener.hear(
+        lambda: np.abs(tips(listener.markers[-1])[:1] - wanted[:3, 3]).max() < 1e-5, "solutions of a target of then"
+    )
+
+
+def test_a_frame_that_nobody_knows_is_told_and_the_target_stays(
+    client: ClientNode, server: ServerProcess, listener: Listener
+) -> None:
+    before = marker_of(client, server).markers[0].pose
+    listener.targets.publish(target_in("camera", np.eye(4)))
+    server.wait_for_log(
+        "a target is in frame 'camera', which is neither fixed to the base link 'panda_link0' nor known"
+    )
+    assert marker_of(client, server).markers[0].pose == before
 
 
 def test_out_of_reach_there_is_nothing_to_show(listener: Listener) -> None:
