@@ -18,12 +18,13 @@ REQUEST = """
     bool distinct; float64[] tolerances; string[] limited_joints; float64[] lower_limits; float64[] upper_limits;
     sensor_msgs/JointState fixed_joints; bool avoid_self_collision; shape_msgs/SolidPrimitive[] obstacles;
     geometry_msgs/Pose[] obstacle_poses; sensor_msgs/JointState posture; float64[] posture_weights; float64 explore;
-    SceneObstacles scene; float64 clearance; float64 confidence; float64 missed_share"""
+    SceneObstacles scene; float64 clearance; float64 confidence; float64 missed_share;
+    float64 separation; string distribution; float64 temperature"""
 RESPONSE = """
     int32 error_code; string message; string[] joint_names; uint32 n; float64[] positions; float64[] log_prob;
     float64[] position_error; float64[] orientation_error; bool[] valid; uint32[] expert; float64 elapsed;
     float64[] family_lengths; bool[] family_closed; bool[] family_traced; float64 missed_share; float64 confidence;
-    bool whole"""
+    bool whole; float64 effective_size"""
 # values of moveit_msgs/MoveItErrorCodes; BUSY is its PREEMPTED
 ERROR_CODES = {
     "SUCCESS": 1,

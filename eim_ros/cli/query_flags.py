@@ -9,9 +9,13 @@ from eim_ros.errors import PoseError
 
 __all__ = ["add_query_flags", "add_tool_flag", "check_pose_length", "wants_position_only"]
 
+DISTRIBUTIONS = ("uniform", "model", "posture")  # of `ik.request`, whose import takes numpy
+
 
 def add_query_flags(parser: argparse.ArgumentParser) -> None:
-    """Add --pose, -n, --position-only, --refine, --distinct, --explore, --until and --json."""
+    """Add --pose, -n, --position-only, --refine, --distinct, --explore, --until, --separation, --distribution,
+    --temperature and --json.
+    """
     add = parser.add_argument
     add(
         "--pose",
@@ -48,6 +52,18 @@ def add_query_flags(parser: argparse.ArgumentParser) -> None:
         metavar=("CONFIDENCE", "SHARE"),
         help="search until it is so sure that at most this share of restarts leads to families not found: 0.99 0.002",
     )
+    add(
+        "--separation",
+        type=float,
+        metavar="RAD",
+        help="in place of -n: as many as it takes to be at most so far apart along curves",
+    )
+    add(
+        "--distribution",
+        choices=DISTRIBUTIONS,
+        help="random draws from all solutions: of equal density, of that of the model, or by the cost of the posture",
+    )
+    add("--temperature", type=float, default=1.0, help="of --distribution posture (default %(default)s)")
     add("--json", action="store_true", help="print one JSON object")
 
 

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(to_json(samples.to_dict()))
     elif len(samples):
-        print_configurations(samples, args.samples)
+        print_configurations(samples, args.samples if args.separation is None else 0)
     if samples.error_code != ErrorCode.SUCCESS:
         _fail(f"{samples.error_code.name}: {samples.message}", 1)
     return 0 if samples.valid.any() else 1
@@ -135,6 +135,10 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
         request.explore = args.explore
     if args.until is not None:
         request.confidence, request.missed_share = args.until
+    if args.separation is not None:
+        request.separation = args.separation
+    if args.distribution is not None:
+        request.distribution, request.temperature = args.distribution, args.temperature
     posture = posture_from(args)
     if posture is not None:
         request.posture.name = list(posture.positions)

@@ -18,7 +18,6 @@ from eim_ros.cli.robot_flags import add_robot_flags, given_robot
 from eim_ros.cli.whole_numbers import random_seed_or_fresh
 from eim_ros.errors import ConfigurationError, JointStateError
 from eim_ros.ik import Completeness, ErrorCode, Sampler, Samples
-from eim_ros.ik.request import DISTRIBUTIONS
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.tool import tool_from
 from eim_ros.numerics.strict_json import to_json
@@ -50,15 +49,7 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
     add("--random-seed", "--seed", type=random_seed_or_fresh, default=None, help="negative: a fresh one (default)")
     add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
     add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
-    add(
-        "--separation", type=float, metavar="RAD", help="in place of -n: as many as it takes to be at most so far apart"
-    )
     add("--certified", action="store_true", help="all families by closed form, nothing sampled; refused for other arms")
-    add(
-        "--distribution",
-        choices=DISTRIBUTIONS,
-        help="independent draws from all solutions, with equal density along curves or that of the model",
-    )
     add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
     add("--orientation-tolerance", type=float, default=1e-6, metavar="RAD", help="[rad] (default %(default)s)")
 
@@ -107,6 +98,7 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
         separation=args.separation,
         certified=args.certified,
         distribution=args.distribution,
+        temperature=args.temperature,
     )
     return sampler.robot, samples
 

@@ -18,7 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 ROWS = ("positions", "position_error", "orientation_error", "valid", "expert", "known_log_prob")
-POSES = ("counts", "error_codes", "messages", "elapsed", "has_log_prob", "n_all", "completeness")
+POSES = ("counts", "error_codes", "messages", "elapsed", "has_log_prob", "n_all", "effective_size", "completeness")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,8 @@ class BatchSamples(Sequence[Samples]):
         Whether `known_log_prob` holds the log densities of a pose.
     n_all : (n_poses,)
         As `Samples.n_all`; NaN where it is not known.
+    effective_size : (n_poses,)
+        As `Samples.effective_size`; NaN where nothing was drawn from a distribution.
     completeness : (n_poses,) of FoundFamilies or None
         As `Samples.completeness`.
     density : callable, optional
@@ -66,6 +68,7 @@ class BatchSamples(Sequence[Samples]):
     known_log_prob: FloatArray
     has_log_prob: npt.NDArray[np.bool_]
     n_all: FloatArray
+    effective_size: FloatArray
     completeness: npt.NDArray[np.object_]
     density: Callable[[int], GivenDensity | None] | None = None
 
@@ -95,6 +98,9 @@ class BatchSamples(Sequence[Samples]):
             known_log_prob=np.concatenate(log_probs),
             has_log_prob=np.array([answer.known_log_prob is not None for answer in answers], dtype=np.bool_),
             n_all=np.array([np.nan if answer.n_all is None else answer.n_all for answer in answers]),
+            effective_size=np.array(
+                [np.nan if answer.effective_size is None else answer.effective_size for answer in answers]
+            ),
             completeness=completeness,
             density=densities.__getitem__,
         )
@@ -162,6 +168,7 @@ class BatchSamples(Sequence[Samples]):
             self.known_log_prob[rows].copy() if self.has_log_prob[i] else None,
             None if np.isnan(self.n_all[i]) else float(self.n_all[i]),
             self.completeness[i],
+            None if np.isnan(self.effective_size[i]) else float(self.effective_size[i]),
         )
 
     @property

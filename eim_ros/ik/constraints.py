@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, did_you_mean
 from eim_ros.ik.link_constraints import LinkCheck, LinkConstraint
+from eim_ros.ik.tolerance_box import ToleranceBox
 from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
-from eim_ros.kinematics.pose import rotations_from
 from eim_ros.kinematics.task import checked_tolerances
 from eim_ros.numerics.arguments import checked_flag, expect_mapping
 
@@ -111,17 +111,10 @@ class Constraints:
 
         Uniform along each axis and about each, in the decomposition of `Robot.refine`; what is free, within reach.
         """
-        tolerances = checked_tolerances(self.tolerances)
-        widest = np.minimum(tolerances, [robot.reach] * 3 + [np.pi] * 3)
-        offsets = rng.uniform(-widest, widest, (n, 6))
+        box = ToleranceBox.of(pose, self.tolerances, robot.reach)
+        offsets = box.drawn(n, rng)
         offsets[0] = 0.0
-        twist_axis = 5 - int(np.argmax(tolerances[:2:-1]))
-        swing, twist = offsets[:, 3:].copy(), np.zeros((n, 3))
-        swing[:, twist_axis - 3], twist[:, twist_axis - 3] = 0.0, offsets[:, twist_axis]
-        poses = np.tile(np.eye(4), (n, 1, 1))
-        poses[:, :3, :3] = pose[:3, :3] @ rotations_from(swing) @ rotations_from(twist)
-        poses[:, :3, 3] = pose[:3, 3] + offsets[:, :3] @ pose[:3, :3].T
-        return poses
+        return box.poses(offsets)
 
     def check(self, robot: Robot) -> None:
         """Raise now what a request with these constraints would: `ConstraintError`, or `RobotError` of a bad shape."""

@@ -14,15 +14,20 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik.all_solutions import MOST_RANKED, all_solutions
 from eim_ros.ik.completeness import Completeness, FoundFamilies
-from eim_ros.ik.distribution import draw_on_set, n_pieces, points_of
+from eim_ros.ik.distribution import LogDensity, check_dimensions, log_density_of, n_pieces, points_of
 from eim_ros.ik.goal import Goal
+from eim_ros.ik.measure import ScaledMeasure
+from eim_ros.ik.measured_set import MeasuredSet
 from eim_ros.ik.outcome import Finding
 from eim_ros.ik.pool import Pool
 from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
+from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
 from eim_ros.ik.selection import distinct_rows, farthest_rows
+from eim_ros.ik.slice_proposals import SliceProposals
+from eim_ros.ik.slices import Slices
 from eim_ros.ik.traced_solutions import TracedSolutions, certified_form, is_curve, joints_of_a_turn, nearby
 from eim_ros.numerics.random import seed_fraction
 
@@ -34,6 +39,7 @@ EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that
 SPREAD_FROM = 4.0  # more solutions for each wanted at explore = 1, from which those that are spread out are chosen
 MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
+FEW_KNOWN, MANY_KNOWN = 300, 2000  # solutions that tell where to look for those of a distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,25 +107,59 @@ class Finder:
         Without any solution what the search comes to, and None.
         """
         wanted, goal = self.wanted, self.goal
-        if wanted.distribution == "model" and not self.has_model:
-            raise ConfigurationError("distribution 'model' needs a model; 'uniform' needs none", wanted.distribution)
-        families, piece, is_late = None, 1.0, False
-        if is_curve(goal):
-            if wanted.certified:
-                self._check_certifiable(False)
-            traced = self._curves()
-            families, is_late = traced.families, not traced.in_time
-            pool, piece = traced.pieces(n_pieces(wanted.n))
-        else:
-            everything = replace(wanted, distribution=None, distinct=True, n=max(wanted.n, MOST_RANKED))
-            pool = points_of(all_solutions(goal, everything, Ranking(UNORDERED)))
-        if not len(pool):
-            nothing = replace(wanted, distribution=None, until=None)
+        log_density = log_density_of(wanted, goal, self.conditional, self.has_model)
+        on_set, densities = self._measured(log_density)
+        drawn = on_set.draw(densities, wanted.n, np.random.default_rng(wanted.random_seed))
+        if drawn is None:
+            nothing = replace(wanted, distribution=None, temperature=1.0, posture=None, until=None)
             return replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find(), None
-        drawn, log_prob = draw_on_set(
-            pool, piece, str(wanted.distribution), self.conditional, wanted.n, wanted.random_seed
-        )
-        return Finding(drawn, is_late, families=families), log_prob
+        pool = goal.verified(drawn.positions, np.full(wanted.n, NO_EXPERT, np.uint32))
+        return Finding(pool, on_set.is_late, families=on_set.families, worth=drawn.effective_size), drawn.log_prob
+
+    def _measured(self, log_density: LogDensity) -> tuple[MeasuredSet, FloatArray]:
+        """The set of solutions as curves, points or slices, and the log density of each place."""
+        wanted, goal, measure = self.wanted, self.goal, ScaledMeasure.of(self.goal)
+        are_points = measure.n_free == 0 and goal.constraints.tolerances is None
+        if wanted.certified:
+            self._check_certifiable(are_points)
+        if is_curve(goal):
+            traced = self._curves()
+            positions, spacing = traced.scattered(n_pieces(wanted.n))
+            log_mass = measure.log_length(positions) + np.log(spacing)
+            on_set = MeasuredSet(positions, log_mass, None, traced.families, not traced.in_time)
+        elif are_points:
+            everything = replace(
+                wanted, distribution=None, temperature=1.0, distinct=True, n=max(wanted.n, MOST_RANKED)
+            )
+            positions = points_of(all_solutions(goal, everything, Ranking(UNORDERED)))
+            on_set = MeasuredSet(positions, np.zeros(len(positions)))
+        else:
+            check_dimensions(measure)
+            if wanted.until is not None:
+                raise ConfigurationError(
+                    "until is for solutions that are curves, or points in closed form; leave it out", wanted.until
+                )
+            return self._sliced(measure, log_density)
+        return on_set, log_density(on_set.positions)
+
+    def _sliced(self, measure: ScaledMeasure, log_density: LogDensity) -> tuple[MeasuredSet, FloatArray]:
+        """Slices, of joints held as known solutions suggest."""
+        wanted, goal = self.wanted, self.goal
+        is_model, is_uniform = wanted.distribution == "model", wanted.distribution == "uniform"
+        explore = 0.0 if is_model else 1.0
+        search = Search(goal, self.conditional, seed_fraction(wanted.random_seed), explore=explore)
+        pool, _ = search.run(FEW_KNOWN if is_uniform else MANY_KNOWN, self.deadline)
+        known = pool.chosen().positions
+        if not len(known):
+            return MeasuredSet(known, np.empty(0)), np.empty(0)
+        rng = np.random.default_rng(wanted.random_seed)
+        near = known if is_model else known[:0]
+        if not is_uniform and not is_model:
+            log_weights = log_density(known)
+            weights = np.exp(log_weights - log_weights.max())
+            near = known[rng.choice(len(known), size=MANY_KNOWN, p=weights / weights.sum())]
+        proposals = SliceProposals.of(measure, known, near)
+        return Slices(measure, proposals, wanted, log_density, rng).run(self.deadline)
 
     def _curves(self) -> TracedSolutions:
         wanted = self.wanted

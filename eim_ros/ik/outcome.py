@@ -30,6 +30,8 @@ class Finding:
         Whether the arm is known to be singular in one of them.
     families : FoundFamilies, optional
         Of curves that were traced, or of a closed form.
+    worth : float, optional
+        Of draws from a distribution: as many independent ones as they are worth.
     """
 
     pool: Pool
@@ -38,6 +40,7 @@ class Finding:
     n_all: float | None = None
     is_singular: bool = False
     families: FoundFamilies | None = None
+    worth: float | None = None
 
 
 def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) -> tuple[ErrorCode, str]:
@@ -62,6 +65,7 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
         rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
         rest += "; not all were moved towards the posture" if found.is_cut_short else ""
+        rest += f"; worth {found.worth:.0f} independent draws" if found.worth is not None and found.worth < n else ""
         rest += f"; {found.families}" if found.families is not None and found.n_all is None else ""
         if wanted.certified and found.n_all is None and not is_certified:
             rest += "; not certified, for the arm is singular or next to it, or a limit is but touched"

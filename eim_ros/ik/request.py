@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,21 @@ from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.numerics.arguments import as_numbers, checked_flag
 
-__all__ = ["DISTRIBUTIONS", "MOST_SAMPLES", "SampleOptions", "SampleRequest", "check_numbers", "checked_configuration"]
+__all__ = [
+    "DISTRIBUTIONS",
+    "Distribution",
+    "MOST_SAMPLES",
+    "SampleOptions",
+    "SampleRequest",
+    "check_numbers",
+    "checked_configuration",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
-DISTRIBUTIONS = ("uniform", "model")
+Distribution: TypeAlias = str | Callable[[FloatArray], npt.ArrayLike]
+
+DISTRIBUTIONS = ("uniform", "model", "posture")
 MOST_SAMPLES = 1_000_000
 UNCONSTRAINED = Constraints()
 
@@ -46,7 +56,8 @@ class SampleOptions(TypedDict, total=False):
     posture: Posture | Mapping[str, float] | None
     until: Completeness | None
     separation: float | None
-    distribution: str | None
+    distribution: Distribution | None
+    temperature: float
     certified: bool
 
 
@@ -101,10 +112,14 @@ class SampleRequest:
     separation : float, optional
         In place of n: as many solutions as it takes for successive ones along each family to be at most so far apart
         [rad, m], for solutions that are curves.
-    distribution : "uniform" or "model", optional
-        In place of an even spread: independent random draws from the set of all solutions, curves or points, uniform by
-        length or with the density of the model there, see `eim_ros.ik.distribution`. `Samples.log_prob` is the
-        logarithm of that density, normalised on the set.
+    distribution : "uniform", "model", "posture" or callable, optional
+        In place of an even spread: random draws from the set of all solutions, uniform by length, area or volume, with
+        the density of the model there, or with exp(-cost / temperature), of the cost of `posture` or one that a
+        callable gives of configurations (n, dof) as (n,), infinite where there are to be none; see
+        `eim_ros.ik.distribution`. `Samples.log_prob` is the logarithm of that density, normalised on the set,
+        and `Samples.effective_size` as many independent draws as these are worth.
+    temperature : float
+        Of a distribution by a cost, in units of the cost.
     certified : bool
         Whether nothing is to be sampled: all solutions, or all families of them, by closed form with at most one joint
         held. `Samples.certified` tells whether they are known to be all; not where the arm is too close to singular,
@@ -132,7 +147,8 @@ class SampleRequest:
     posture: Posture | Mapping[str, float] | None = None
     until: Completeness | None = None
     separation: float | None = None
-    distribution: str | None = None
+    distribution: Distribution | None = None
+    temperature: float = 1.0
     certified: bool = False
 
     def __post_init__(self) -> None:
@@ -154,8 +170,7 @@ class SampleRequest:
             put(self, name, None if value is None else checked_flag(value, name))
         put(self, "n", int(self.n))  # of numpy's integers some are too narrow to reckon with
         put(self, "random_seed", None if self.random_seed is None else int(self.random_seed))
-        if self.distribution is not None:
-            self._check_distribution()
+        self._check_distribution()
         if self.distinct is None:
             put(self, "distinct", bool(self.refine) and self.distribution is None)
         if self.until is not None and not isinstance(self.until, Completeness):
@@ -179,12 +194,27 @@ class SampleRequest:
             put(self, "posture", Posture(dict(self.posture)))
 
     def _check_distribution(self) -> None:
-        if self.distribution not in DISTRIBUTIONS:
+        by_cost = callable(self.distribution) or self.distribution == "posture"
+        if not (is_number(self.temperature) and 0.0 < self.temperature < float("inf")):
             raise ConfigurationError(
-                f"distribution must be one of {', '.join(DISTRIBUTIONS)}, got {self.distribution!r}", self.distribution
+                f"the temperature must be positive and finite, got {self.temperature!r}", self.temperature
             )
+        if self.temperature != 1.0 and not by_cost:
+            raise ConfigurationError(
+                "a temperature is for a distribution by a cost: 'posture', or a callable", self.temperature
+            )
+        if self.distribution is None:
+            return
+        if not callable(self.distribution) and self.distribution not in DISTRIBUTIONS:
+            raise ConfigurationError(
+                f"distribution must be one of {', '.join(DISTRIBUTIONS)}, or a callable, got {self.distribution!r}",
+                self.distribution,
+            )
+        if self.distribution == "posture" and self.posture is None:
+            raise ConfigurationError("distribution 'posture' needs a preferred posture", self.distribution)
         others = ("near", "order", "posture", "explore", "separation", "distinct")
         given = [name for name in others if getattr(self, name) is not None and getattr(self, name) is not False]
+        given = [name for name in given if name != "posture" or self.distribution != "posture"]
         if given or not self.refine:
             raise ConfigurationError(
                 f"draws from a distribution have no order, spread or preference beside it: leave "

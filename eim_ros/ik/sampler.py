@@ -252,6 +252,7 @@ class Sampler:
             None if log_prob is None else log_prob[rows],
             found.n_all,
             found.families,
+            found.worth,
         )
 
 

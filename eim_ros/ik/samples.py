@@ -86,6 +86,9 @@ class Samples:
     completeness : FoundFamilies, optional
         Where the solutions are points in closed form, or curves that were traced: their families, and how sure it is
         that there are no others. It says nothing of collisions, and does not depend on how many samples were wanted.
+    effective_size : float, optional
+        Of draws from a distribution: as many independent ones as these are worth (Kong 1992), at most their number,
+        which it is where the set was divided as a whole, as curves and points are.
     """
 
     joint_names: tuple[str, ...]
@@ -101,6 +104,7 @@ class Samples:
     known_log_prob: npt.NDArray[np.float64] | None = None
     n_all: float | None = None
     completeness: FoundFamilies | None = None
+    effective_size: float | None = None
 
     @property
     def certified(self) -> bool:
@@ -156,6 +160,7 @@ class Samples:
             "valid": self.valid.tolist(),
             "expert": self.expert.tolist(),
             "elapsed": finite(self.elapsed),
+            "effective_size": 0.0 if self.effective_size is None else self.effective_size,
             **self._families,
         }
 

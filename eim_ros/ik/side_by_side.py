@@ -55,6 +55,7 @@ class SideBySide:
             and asked.near is None
             and asked.until is None
             and asked.separation is None
+            and asked.distribution is None
             and asked.posture is None
             and asked.order in (None, UNORDERED)
         )
@@ -104,6 +105,7 @@ class SideBySide:
             np.full(len(poses), (time.perf_counter() - began) / len(poses)),
             nothing_known,
             np.zeros(len(poses), dtype=np.bool_),
+            np.full(len(poses), np.nan),
             np.full(len(poses), np.nan),
             np.full(len(poses), None),
             _Densities(self.sampler, poses) if self.sampler.n_experts else None,

@@ -117,9 +117,13 @@ class TracedSolutions:
             pool = self._allowed(self._divided(n, 0.0, bool(wanted.distinct)))
         return pool.pick(slice(wanted.n))
 
-    def pieces(self, n: int) -> tuple[Pool, float]:
-        """Middles of pieces that divide all families evenly, as far as allowed, and the length of each [rad, m]."""
-        return self._allowed(self._divided(n, 0.0, False)), float(self.families.lengths.sum()) / n
+    def scattered(self, n: int) -> tuple[FloatArray, float]:
+        """About n places at random on all families, as far as allowed, and the length that each stands for [rad, m]."""
+        length = float(self.families.lengths.sum())
+        if length <= 0.0:
+            return np.empty((0, self.goal.robot.dof)), 1.0
+        pool = self._allowed(_valid(*self.motions.scattered(self.goal.robot.chain, length / n)))
+        return pool.positions, length / n
 
     def nearest(self, reference: FloatArray, n: int, deadline: float) -> Pool:
         """The nearest solutions: one of each of the nearest families, and if more are wanted, those that divide all

@@ -158,6 +158,10 @@ class SelfMotions:
         """Verified solutions (n, dof) spread evenly over all families, or where a separation > 0 is given as many as it
         takes, and their errors (2, n); near-duplicates are left out, with a negative tolerance none.
         """
+    def scattered(self, chain: Chain, spacing: float) -> tuple[FloatArray, FloatArray]:
+        """Verified solutions (n, dof) at random on the families, on average one for each spacing [rad, m] of their
+        length, and their errors (2, n).
+        """
     def nearest(self, chain: Chain, reference: FloatArray, most: int) -> FloatArray:
         """Of the families nearest to a configuration (dof,) about the nearest places (n, dof), the nearest first."""
     def missed_share(self, confidence: float) -> float:
@@ -190,6 +194,8 @@ class Chain:
         """Poses (n, 4, 4)."""
     def jacobian(self, q: FloatArray) -> FloatArray:
         """Jacobians (n, 6, dof)."""
+    def gram_log_dets(self, q: FloatArray, weights: FloatArray, n_rows: int) -> FloatArray:
+        """log det(J diag(w) J^T) (n,) of the first 3 or all 6 rows of Jacobians, of weights (n, dof)."""
     def skeleton(self, q: FloatArray) -> FloatArray:
         """Points (n, m + 2, 3)."""
     def verify(self, task: Task, q: FloatArray) -> tuple[FloatArray, BoolArray]:

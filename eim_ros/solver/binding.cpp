@@ -2,6 +2,7 @@
 #include "arrays.hpp"
 #include "closed_form_binding.hpp"
 #include "farthest_rows.hpp"
+#include "gram.hpp"
 #include "instruction_set.hpp"
 #include "many_binding.hpp"
 #include "mixture_binding.hpp"
@@ -125,6 +126,16 @@ Doubles jacobians(const Chain& chain, const Doubles& q) {
             for (int j = 0; j < chain.n_joints; ++j) *entry++ = get(at.jacobian[j][k], lane);
         }
     });
+}
+
+Doubles gram_log_dets_of(const Chain& chain, const Doubles& q, const Doubles& weights, int n_rows) {
+    expect_shape(q, "configurations", {kAny, chain.n_joints});
+    expect_shape(weights, "weights", {q.shape(0), chain.n_joints});
+    expect(n_rows == 3 || n_rows == 6, "a Jacobian has 3 rows of the position, and 6 in all");
+    Doubles result(Shape{q.shape(0)});
+    double* out = result.mutable_data();
+    work(chain, [&]<int N>() { gram_log_dets<N>(chain, q.data(), weights.data(), q.shape(0), n_rows, out); });
+    return result;
 }
 
 // Base, origin of each moving joint, tip.
@@ -252,6 +263,7 @@ PYBIND11_MODULE(EIM_MODULE, module) {
         .def(py::init(&make_chain))
         .def("forward", poses)
         .def("jacobian", jacobians)
+        .def("gram_log_dets", gram_log_dets_of)
         .def("skeleton", skeletons)
         .def("verify", verify)
         .def("refine", refine)

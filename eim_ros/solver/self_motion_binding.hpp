@@ -46,6 +46,17 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index 
     return verified_tuple(rows);
 }
 
+// Verified solutions at random on the families, and their errors (2, n).
+inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, double spacing) {
+    expect(spacing > 0.0, "a spacing");
+    Rows rows({chain.n_joints});
+    {
+        Unlocked unlocked;
+        for_kind(chain, [&]<int N>() { rows = motions.answer<N>(chain, motions.scattered(spacing), -1.0); });
+    }
+    return verified_tuple(rows);
+}
+
 inline Converted<double> nearest_solutions(const SelfMotions& motions, const Chain& chain,
                                            const Converted<double>& reference, int most) {
     expect_shape(reference, "the configuration to be near to", {chain.n_joints});
@@ -149,6 +160,7 @@ inline void bind_self_motions(py::module_& module) {
         .def("search", search_self_motions)
         .def("certify", certify_self_motions)
         .def("even", even_solutions)
+        .def("scattered", scattered_solutions)
         .def("nearest", nearest_solutions)
         .def("missed_share", &SelfMotions::missed_share)
         .def_property_readonly("families", family_table)

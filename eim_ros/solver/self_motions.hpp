@@ -186,7 +186,17 @@ class SelfMotions {
         return rows;
     }
 
-    // The same, moved onto the pose and verified: only what is valid, in random order. Near-duplicates are left out.
+    // Places on the families at random, on average one for each spacing of a family's length, however short it is.
+    Configurations scattered(double spacing) {
+        Configurations rows{n_joints_};
+        for (const Family& family : families()) {
+            const Index n = Index(family.length / spacing + random_.uniform());
+            families_.divide(family, n, random_.uniform(), rows);
+        }
+        return rows;
+    }
+
+    // Places moved onto the pose and verified: only what is valid, in random order. Near-duplicates are left out.
     template <int N>
     Rows answer(const Chain& chain, Configurations places, double distinct_tolerance) {
         Rows rows(std::move(places));
@@ -295,6 +305,9 @@ class SelfMotions {
         }
         for (Index i = 0; i < rows.size(); ++i) {
             if (!rows.converged[i]) continue;
+            for (int j = 0; j < n_joints_; ++j) {  // a held joint is not quite there in single precision
+                if (free_.bounds.lower[j] == free_.bounds.upper[j]) rows.row(i)[j] = free_.bounds.lower[j];
+            }
             const OnCurve at = graph_.where(rows.row(i), kCoarselySame, kEnough);
             if (at.place < 0) {
                 roots.add(rows.row(i));

@@ -21,7 +21,7 @@ FIELDS = {
     "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
 }  # fmt: skip
 FAMILIES = {"family_lengths", "family_closed", "family_traced", "missed_share", "confidence", "whole"}
-ALSO_IN_THE_RESPONSE = {"error_code", "message", "n", *FAMILIES}
+ALSO_IN_THE_RESPONSE = {"error_code", "message", "n", "effective_size", *FAMILIES}
 POSE = ("--pose", 1.5, 0.5, 0)
 TURNED = ("--pose", 1.4, 0.6, 0, 0, 0, 0, 1)  # which the planar arm reaches elbow up and elbow down
 
@@ -40,6 +40,15 @@ def test_json_has_the_fields_of_the_response(eim: Command, model: Path) -> None:
     for q in answer["positions"]:
         assert np.linalg.norm(oracle.forward(np.array(q))[:3, 3] - [1.5, 0.5, 0.0]) <= 1e-6 + 1e-12
     assert robot.within_limits(answer["positions"]).all()
+
+
+def test_draws_by_the_cost_of_a_posture(eim: Command) -> None:
+    words = ("sample", "--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "-n", 50, "--seed", 1, "--json")
+    cold = ("--distribution", "posture", "--posture", "panda_joint1=0.5", "--temperature", 0.01)
+    near, anywhere = eim(*words, *cold).json, eim(*words, "--distribution", "uniform").json
+    assert near["effective_size"] == anywhere["effective_size"] == 50
+    spread = [np.abs(np.array(answer["positions"])[:, 0] - 0.5).mean() for answer in (near, anywhere)]
+    assert spread[0] < 0.2 < 0.5 < spread[1]
 
 
 def test_table_without_json(eim: Command, model: Path) -> None:

@@ -13,7 +13,16 @@ from eim_ros.distributions import MixtureOfExperts
 from eim_ros.ik import IKModel, Sampler
 from eim_ros.kinematics import CONTEXT_KINDS, SHIPPED_ROBOTS, Robot, share_path
 
-__all__ = ["ARMS", "arm_and_oracle", "arm_of", "broad_model", "constant_mixture", "reachable_pose", "sampler_of"]
+__all__ = [
+    "ARMS",
+    "arm_and_oracle",
+    "arm_of",
+    "broad_model",
+    "constant_mixture",
+    "iiwa_on_a_turning_joint",
+    "reachable_pose",
+    "sampler_of",
+]
 
 HINGE = '<limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>'
 TRAVEL = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
@@ -51,6 +60,9 @@ SIX_JOINTS = chain_urdf(  # a shoulder, an elbow and a spherical wrist: at most 
     _tool(6, "0 0 0.1"),
     name="six_joints",
 )
+TURNING = """<link name="root"/><joint name="turn" type="revolute"><parent link="root"/><child link="{base}"/>
+<origin xyz="0 0 0.2" rpy="0.7 0 0"/><axis xyz="0 0 1"/><limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>
+</joint>"""
 ARMS = {
     "one_joint": ONE_JOINT,
     "gantry": GANTRY,
@@ -59,6 +71,14 @@ ARMS = {
     "all_types": ALL_TYPES,
     "followers": FOLLOWERS,
 }
+
+
+@functools.cache
+def iiwa_on_a_turning_joint() -> Robot:
+    """Eight joints: two more than a pose takes."""
+    text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot.load("iiwa14")
+    joined = text.replace("</robot>", TURNING.format(base=arm.base_link) + "</robot>")
+    return Robot.from_urdf(joined, "root", arm.tip_link)
 
 
 @functools.cache

@@ -241,3 +241,14 @@ def test_a_batch_avoids_what_its_sampler_is_among() -> None:
     assert any(answer.valid.any() for answer in answers)
     for answer in answers:
         assert not scene.colliding(answer.positions[answer.valid]).any()
+
+
+def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:
+    sampler = Sampler.of("panda")
+    robot = sampler.robot
+    poses = robot.forward(robot.sample_configurations(2, np.random.default_rng(8)))
+    together = sample_batch(sampler, poses, 5, 3, distribution="uniform")
+    for index, pose in enumerate(poses):
+        alone = sampler.sample(pose, 5, 3 + index, distribution="uniform")
+        np.testing.assert_array_equal(together[index].positions, alone.positions)
+        assert together[index].effective_size == alone.effective_size == 5.0

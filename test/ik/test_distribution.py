@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import kstest
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.ik import Constraints, ErrorCode, Sampler
+from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
 from eim_ros.ik.self_motions import families, family_labels
 from eim_ros.kinematics import Robot, Sphere
 
@@ -19,7 +19,9 @@ def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def test_uniform_draws_are_so_by_length() -> None:
-    """Places along all families, one after the other, by chords of .01 rad between solutions from continuation."""
+    """Places along all families, one after the other, by chords of .01 rad between solutions from continuation; joints
+    are divided by their ranges.
+    """
     robot, oracle = robot_and_oracle("panda")
     p_values = []
     for seed, pose in enumerate(poses_of(robot, 30, 1)):
@@ -28,10 +30,13 @@ def test_uniform_draws_are_so_by_length() -> None:
         np.testing.assert_allclose(oracle.forward(answer.positions[0]), pose, atol=2e-6)
         found = families(robot, answer.positions, pose, spacing=0.01)
         rows = np.concatenate([family.positions for family in found])
-        before = np.cumsum([0.0, *(family.along[-1] for family in found)])
-        along = np.concatenate([start + family.along for start, family in zip(before, found, strict=False)])
+        chords = [np.diff(family.positions, axis=0) / (robot.upper - robot.lower) for family in found]
+        lengths = [np.r_[0.0, np.cumsum(np.linalg.norm(each, axis=1))] for each in chords]
+        before = np.cumsum([0.0, *(each[-1] for each in lengths)])
+        along = np.concatenate([start + each for start, each in zip(before, lengths, strict=False)])
         nearest = [int(np.argmin(np.linalg.norm(rows - q, axis=1))) for q in answer.positions]
         p_values.append(kstest(along[nearest] / before[-1], "uniform").pvalue)
+        assert answer.effective_size == 200.0
         assert answer.log_prob == pytest.approx(-np.log(before[-1]), abs=0.05)  # chords are shorter than the curve
     assert kstest(p_values, "uniform").pvalue > 0.01
 
@@ -104,12 +109,18 @@ def test_a_pose_out_of_reach_has_no_distribution() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"distribution": "gauss"}, "distribution must be one of uniform, model, got 'gauss'"),
+        ({"distribution": "gauss"}, "must be one of uniform, model, posture, or a callable, got 'gauss'"),
         ({"distribution": "model"}, "needs a model"),
         ({"distribution": "uniform", "near": np.zeros(7)}, "leave near out"),
         ({"distribution": "uniform", "refine": False}, "leave refine=False out"),
         ({"distribution": "uniform", "distinct": True, "explore": 1.0}, "leave explore and distinct out"),
-        ({"distribution": "uniform", "position_only": True}, "is for solutions that are curves"),
+        ({"distribution": "uniform", "posture": {"panda_joint1": 0.0}}, "leave posture out"),
+        ({"distribution": "posture"}, "needs a preferred posture"),
+        ({"distribution": "uniform", "temperature": 0.5}, "a temperature is for a distribution by a cost"),
+        ({"distribution": np.sum, "temperature": 0.0}, "the temperature must be positive"),
+        ({"distribution": lambda q: q}, r"a number for each of configurations \(\d+, 7\), got shape \(\d+, 7\)"),
+        ({"distribution": lambda q: q[:, 0] * np.nan}, "with NaN"),
+        ({"distribution": "uniform", "position_only": True, "until": Completeness()}, "until is for solutions"),
     ],
 )
 def test_what_has_no_meaning_is_refused(options: dict, reason: str) -> None:

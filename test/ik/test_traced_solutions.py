@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+from ik.arms import iiwa_on_a_turning_joint
 from kinematics.robots import robot_and_oracle
 from scipy.spatial import cKDTree
 
@@ -221,3 +222,16 @@ def test_near_duplicates_are_made_up_for() -> None:
         samples = Sampler.of(robot).sample(pose, n, 0)
         assert len(samples) == n
         assert samples.valid.all()
+
+
+def test_an_arm_with_one_joint_held_has_the_families_of_the_arm_on_it() -> None:
+    """The held joint stands at no value of single precision."""
+    arm, below = Robot.load("iiwa14"), iiwa_on_a_turning_joint()
+    held = 0.1234567890123
+    base = below.forward(np.r_[held, np.zeros(7)]) @ np.linalg.inv(arm.forward(np.zeros(7)))
+    for index, pose in enumerate(poses_of(arm, 3, 33)):
+        alone = sampler_of("iiwa14").sample(pose, 200, index).completeness
+        held_there = Constraints(fixed={"turn": held})
+        joined = Sampler.of(below).sample(base @ pose, 200, index, constraints=held_there)
+        assert (joined.positions[:, 0] == held).all()
+        np.testing.assert_allclose(np.sort(joined.completeness.lengths), np.sort(alone.lengths), rtol=1e-3, atol=1e-3)

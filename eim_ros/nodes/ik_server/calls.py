@@ -20,6 +20,7 @@ import numpy as np
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler, sample_path
 from eim_ros.ik.batch import answer_batch
+from eim_ros.ik.request import SampleRequest
 from eim_ros.nodes.common.flat_arrays import float64_bytes
 from eim_ros.nodes.common.interfaces import GetPositionIK, MoveItGetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.ik_server.fields import (
@@ -70,6 +71,7 @@ def prepare_samples(request: Any, response: Any, around: Surroundings, settings:
         deadline = time.perf_counter() + left
         with _refusing():
             samples = sampler.answer(replace(wanted, timeout=left))
+        _check_count(len(samples), wanted, settings)
         fill(response, wanted, samples, deadline)
 
     return Prepared(wanted.timeout, solve)
@@ -83,9 +85,21 @@ def prepare_batch(request: Any, response: Any, around: Surroundings, settings: I
         deadline = time.perf_counter() + left
         with _refusing():
             answers = answer_batch(sampler, poses, replace(wanted, timeout=left))
+        _check_count(len(answers.positions), wanted, settings)
         fill_batch(response, wanted, answers, deadline)
 
     return Prepared(wanted.timeout, solve)
+
+
+def _check_count(n: int, wanted: SampleRequest, settings: IkServerSettings) -> None:
+    """Refuse an answer of more configurations than are allowed, which only a separation makes known too late."""
+    if n > settings.max_samples:
+        raise RequestError(
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
+            f"separation {wanted.separation} takes {n} configurations, expected at most {settings.max_samples} "
+            "(parameter max_samples)",
+            n,
+        )
 
 
 def prepare_path(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:

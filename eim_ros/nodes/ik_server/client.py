@@ -164,6 +164,7 @@ def samples_of(response: Any) -> Samples:
         elapsed=response.elapsed,
         known_log_prob=np.array(response.log_prob) if len(response.log_prob) else None,
         completeness=_families_of(response) if response.confidence else None,
+        effective_size=response.effective_size or None,
     )
 
 

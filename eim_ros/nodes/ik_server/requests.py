@@ -73,8 +73,9 @@ def _wanted(
     around: Surroundings,
     settings: IkServerSettings,
 ) -> SampleRequest:
-    robot = around.robot
-    near, posture = around.near(request.near), _posture(request, robot)
+    robot, is_drawn = around.robot, bool(request.distribution)
+    near = None if is_drawn and not request.near.name else around.near(request.near)
+    posture = _posture(request, robot)
     try:
         return SampleRequest(
             pose,
@@ -84,7 +85,7 @@ def _wanted(
             order=_order(request, near, posture),
             position_only=bool(request.position_only),
             refine=bool(request.refine),
-            distinct=bool(request.distinct),
+            distinct=None if is_drawn else bool(request.distinct),
             position_tolerance=positive(
                 "position_tolerance", request.position_tolerance, settings.default_position_tolerance
             ),
@@ -96,6 +97,9 @@ def _wanted(
             constraints=constraints_for(request, robot),
             posture=posture,
             until=_until(request),
+            separation=request.separation or None,
+            distribution=request.distribution or None,
+            temperature=request.temperature or 1.0,
         )
     except RequestError:
         raise

@@ -32,6 +32,7 @@ def fill(response: SampleIK.Response, wanted: SampleRequest, samples: Samples, d
         response.family_closed, response.family_traced = found.closed.tolist(), found.traced.tolist()
         response.missed_share, response.confidence = found.missed_share, found.confidence
         response.whole = found.is_whole
+    response.effective_size = samples.effective_size or 0.0
     _write(response, wanted, [samples], deadline)
 
 
@@ -50,6 +51,7 @@ def fill_batch(
     response.n_families = [0 if found is None else found.n_families for found in families]
     response.missed_share = [1.0 if found is None else found.missed_share for found in families]
     response.whole = [found is not None and found.is_whole for found in families]
+    response.effective_size = [samples.effective_size or 0.0 for samples in answers]
     _write(response, wanted, answers, deadline)
 
 

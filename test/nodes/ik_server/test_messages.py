@@ -14,6 +14,8 @@ from sensor_msgs.msg import JointState
 from eim_ros.errors import ServiceError
 from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, Samples
 from eim_ros.ik.request import SampleRequest
+from eim_ros.nodes.common.pose_messages import pose_message
+from eim_ros.nodes.ik_server.calls import prepare_samples
 from eim_ros.nodes.ik_server.client import samples_of
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.requests import parse
@@ -85,6 +87,38 @@ def test_response_tells_the_families_and_how_whole_they_are() -> None:
     n = samples.completeness.n_families
     assert (list(response.n_families), list(response.whole)) == ([n, 0], [True, False])
     assert list(response.missed_share) == [samples.completeness.missed_share, 1.0]
+
+
+def test_draws_are_asked_for_by_the_name_of_their_distribution() -> None:
+    around, settings = Surroundings(ROBOT), IkServerSettings()
+    message = request(distribution="posture", temperature=0.2, posture=JointState(name=["joint_a1"], position=[0.5]))
+    wanted = parse(message, around, settings)
+    assert (wanted.distribution, wanted.temperature, wanted.distinct) == ("posture", 0.2, False)
+    plain = parse(request(), around, settings)
+    assert (plain.distribution, plain.temperature, plain.separation) == (None, 1.0, None)
+    assert parse(request(separation=0.3), around, settings).separation == 0.3
+    for fields in ({"distribution": "gauss"}, {"temperature": 0.5}, {"separation": -1.0}):
+        with pytest.raises(RequestError) as refused:
+            parse(request(**fields), around, settings)
+        assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
+
+
+def test_response_tells_what_draws_are_worth() -> None:
+    pose = ROBOT.forward(ROBOT.sample_configurations(1, np.random.default_rng(3)))[0]
+    wanted = SampleRequest(pose[:3, 3], 20, random_seed=0, distribution="uniform", timeout=ENOUGH)
+    samples = Sampler.of(ROBOT).answer(wanted)
+    told = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
+    assert told.effective_size == samples.effective_size >= 16.0
+    np.testing.assert_array_equal(told.log_prob, samples.log_prob)
+
+
+def test_a_separation_that_takes_too_many_is_refused() -> None:
+    pose = ROBOT.forward(ROBOT.sample_configurations(1, np.random.default_rng(3)))[0]
+    message = request(separation=0.05, n_samples=1, random_seed=0, position_only=False)
+    message.pose.pose = pose_message(pose)
+    prepared = prepare_samples(message, SampleIK.Response(), Surroundings(ROBOT), IkServerSettings(max_samples=50))
+    with pytest.raises(RequestError, match="takes .* configurations, expected at most 50"):
+        prepared.solve(Sampler.of(ROBOT), 5.0)
 
 
 def test_more_than_allowed_is_refused_with_its_code() -> None:

@@ -1,0 +1,207 @@
+"""Draws from sets of solutions of two dimensions and more, against densities in closed form and plain rejection."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from ik.arms import arm_of, constant_mixture, iiwa_on_a_turning_joint
+from kinematics.descriptions import chain_urdf, joint
+from scipy.stats import ks_2samp, kstest
+
+from eim_ros.errors import ConfigurationError
+from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
+from eim_ros.kinematics import Robot, Sphere
+
+TURN = (-2.0, 2.5)  # [rad]
+TRAVEL = 2.8  # [m]: farther than the arm on the slides reaches
+AXES = ("0 0 1", "0 1 0", "1 0 0", "0 1 0")
+
+
+@functools.lru_cache
+def arm_on_slides(n_turning: int) -> Robot:
+    """Three sliding joints below some that turn. Of a position these may stand anywhere, and the slides follow."""
+    slides = [
+        joint(f"s{i}", "prismatic", f"l{i}", f"l{i + 1}", f'<axis xyz="{axis}"/>{limits(-TRAVEL, TRAVEL)}')
+        for i, axis in enumerate(("1 0 0", "0 1 0", "0 0 1"))
+    ]
+    turns = [
+        joint(
+            f"j{i}",
+            "revolute",
+            f"l{3 + i}",
+            f"l{4 + i}",
+            f'<origin xyz="{"0.6 0 0.2" if i else "0 0 0"}"/><axis xyz="{AXES[i]}"/>{limits(*TURN)}',
+        )
+        for i in range(n_turning)
+    ]
+    end = joint("tool", "fixed", f"l{3 + n_turning}", f"l{4 + n_turning}", '<origin xyz="0.5 0 0.1"/>')
+    return Robot.from_urdf(chain_urdf(*slides, *turns, end))
+
+
+def limits(lower: float, upper: float) -> str:
+    return f'<limit lower="{lower}" upper="{upper}" effort="1" velocity="1"/>'
+
+
+def area_density(robot: Robot, positions: np.ndarray) -> np.ndarray:
+    """Area of the set for each area of the angles, sqrt(det(I + D^T D)), D the slope of slides over angles, scaled."""
+    scaled = robot.chain.jacobian(positions)[:, :3] * (robot.upper - robot.lower)
+    slopes = np.linalg.solve(scaled[:, :, :3], scaled[:, :, 3:])
+    return np.sqrt(np.linalg.det(np.eye(robot.dof - 3) + slopes.transpose(0, 2, 1) @ slopes))
+
+
+def angles_at_random(robot: Robot, n: int, seed: int) -> np.ndarray:
+    positions = np.zeros((n, robot.dof))
+    positions[:, 3:] = np.random.default_rng(seed).uniform(*TURN, (n, robot.dof - 3))
+    return positions
+
+
+def p_value(values: np.ndarray, reference: np.ndarray, weights: np.ndarray) -> float:
+    """Of values against the distribution of weighted ones (Kolmogorov and Smirnov)."""
+    order = np.argsort(reference)
+    cumulated = np.cumsum(weights[order])
+    return float(kstest(np.interp(values, reference[order], cumulated / cumulated[-1]), "uniform").pvalue)
+
+
+@pytest.mark.parametrize("n_turning", [2, 3, 4])
+def test_uniform_draws_are_so_by_area_and_volume(n_turning: int) -> None:
+    robot = arm_on_slides(n_turning)
+    answer = Sampler.of(robot).sample([0.1, -0.1, 0.2], 300, n_turning, distribution="uniform", timeout=60.0)
+    assert answer.error_code == ErrorCode.SUCCESS
+    assert answer.valid.all() and len(answer) == 300
+    assert answer.effective_size >= 240.0
+    reference = angles_at_random(robot, 50_000, 0)
+    weights = area_density(robot, reference)
+    for values, of_reference in (
+        *((answer.positions[:, j], reference[:, j]) for j in range(3, robot.dof)),
+        (area_density(robot, answer.positions), weights),  # weights differ by a third and more
+    ):
+        assert p_value(values, of_reference, weights) > 1e-3
+    volume = weights.mean()  # of slices 1200 are effective, whose weights differ by less than their mean
+    assert np.exp(-answer.log_prob) == pytest.approx(volume, rel=0.1)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.05])
+def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> None:
+    robot = arm_on_slides(3)
+    answer = Sampler.of(robot).sample(
+        [0.1, -0.1, 0.2],
+        200,
+        1,
+        distribution=lambda q: (q[:, 3] - 1.0) ** 2 + np.where(q[:, 4] > 0.0, np.inf, 0.0),
+        temperature=temperature,
+        timeout=60.0,
+    )
+    assert answer.valid.all()
+    reference = angles_at_random(robot, 100_000, 2)
+    weights = area_density(robot, reference) * np.exp(-((reference[:, 3] - 1.0) ** 2) / temperature)
+    weights[reference[:, 4] > 0.0] = 0.0
+    assert (answer.positions[:, 4] <= 0.0).all()
+    for j in range(3, robot.dof):
+        assert p_value(answer.positions[:, j], reference[:, j], weights) > 1e-3
+    normalising = answer.log_prob + (answer.positions[:, 3] - 1.0) ** 2 / temperature
+    assert np.exp(-normalising) == pytest.approx(weights.mean(), rel=0.15)
+
+
+def test_a_posture_is_a_cost() -> None:
+    robot = arm_on_slides(2)
+    by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1}
+    named = Sampler.of(robot).sample([0.1, 0.0, 0.2], 50, 3, **by_name)
+    called = Sampler.of(robot).sample(
+        [0.1, 0.0, 0.2], 50, 3, distribution=lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1
+    )
+    np.testing.assert_allclose(named.positions, called.positions)
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerances"),
+    [
+        ("six_joints", [0.25, 0.25, 0.1, 0.6, 0.5, 0.9]),  # points in closed form for each pose within
+        ("six_joints", [0.25, 0.25, 0.1, 0.5, np.inf, 0.6]),  # a free turn about one axis
+        ("panda", [0.15, 0.15, 0.2, 0.5, 0.4, np.inf]),  # curves
+        ("panda", [0.1, 0.08, 0.1, np.inf, np.inf, np.inf]),  # any orientation
+        ("eight", [0.25, 0.25, 0.25, 0.7, 0.7, 0.7]),
+    ],
+)
+def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, tolerances: list[float]) -> None:
+    """Uniform configurations, of which those are kept that are within the tolerances."""
+    robot = iiwa_on_a_turning_joint() if name == "eight" else arm_of(name)
+    rng = np.random.default_rng(6)
+    pose = robot.forward(robot.sample_configurations(1, rng))[0]
+    constraints = Constraints(tolerances=tolerances)
+    answer = Sampler.of(robot).sample(pose, 60, 5, distribution="uniform", constraints=constraints, timeout=60.0)
+    assert answer.valid.all() and len(answer) == 60
+    candidates = robot.sample_configurations(1_000_000, rng)
+    kept = candidates[robot.chain.verify(robot.task(pose, tolerances=tolerances), candidates)[1]]
+    assert len(kept) > 100
+    for j in range(robot.dof):
+        assert ks_2samp(answer.positions[:, j], kept[:, j]).pvalue > 1e-3
+    share = len(kept) / len(candidates)  # the volume, for ranges are 1
+    assert np.exp(-answer.log_prob[0]) == pytest.approx(share, rel=4.0 / np.sqrt(len(kept)) + 4.0 / np.sqrt(240.0))
+
+
+def test_draws_of_a_model_have_its_density_on_the_set() -> None:
+    robot = arm_on_slides(3)
+    means = np.array([[0.0, 0.0, 0.0, 1.0, -1.0, 0.5], [0.5, 0.0, 0.0, -1.0, 1.5, 0.0]])
+    sampler = Sampler(IKModel(constant_mixture(means, np.full(6, 0.5), 3), robot, "position"))
+    position = [0.1, -0.1, 0.2]
+    answer = sampler.sample(position, 200, 1, distribution="model", timeout=60.0)
+    assert answer.valid.all() and answer.effective_size >= 160.0
+    reference = angles_at_random(robot, 50_000, 2)
+    reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # slides from where they stand at zero
+    density = answer.density.log_prob(reference)
+    weights = area_density(robot, reference) * np.exp(density)
+    for j in range(robot.dof):
+        assert p_value(answer.positions[:, j], reference[:, j], weights) > 1e-3
+    normalising = answer.density.log_prob(answer.positions) - answer.log_prob
+    assert np.exp(normalising) == pytest.approx(weights.mean(), rel=0.2)
+
+
+def test_what_collides_has_no_share_of_slices() -> None:
+    robot = Robot.load("panda")
+    q = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])
+    position = robot.forward(q)[:3, 3]
+    elbow = robot.skeleton(q[None])[0, 4]
+    constraints = Constraints(obstacles=(Sphere(tuple(elbow), 0.1),))
+    options = {"distribution": "uniform", "timeout": 60.0}
+    free = Sampler.of(robot).sample(position, 50, 0, **options)
+    answer = Sampler.of(robot).sample(position, 50, 0, constraints=constraints, **options)
+    assert answer.valid.all()
+    assert not constraints.scene(robot).colliding(answer.positions).any()
+    assert answer.log_prob[0] > free.log_prob[0]
+
+
+def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
+    robot = iiwa_on_a_turning_joint()
+    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(1)))[0]
+    answer = Sampler.of(robot).sample(pose, 5000, 0, distribution="uniform", timeout=0.02)
+    assert answer.error_code == ErrorCode.TIMED_OUT
+    assert len(answer) in (1, 5000)
+    if len(answer) > 1:
+        assert answer.valid.all() and answer.effective_size < 2500.0
+        assert f"worth {answer.effective_size:.0f} independent draws" in answer.message
+
+
+def test_out_of_reach_there_is_nothing_to_draw() -> None:
+    answer = Sampler.of("panda").sample([9.0, 0.0, 0.0], 10, 0, distribution="uniform")
+    assert answer.error_code == ErrorCode.NO_IK_SOLUTION
+    assert answer.effective_size is None
+
+
+def test_dimensions_that_cannot_be_sliced_are_refused() -> None:
+    tolerances = Constraints(tolerances=[0.1] * 6)
+    many = Constraints(tolerances=[np.inf] * 3 + [0.1] * 3)
+    with pytest.raises(ConfigurationError, match="leave it out"):
+        Sampler.of(arm_of("all_types")).sample(np.eye(4), 10, 0, distribution="uniform", constraints=tolerances)
+    with pytest.raises(ConfigurationError, match="leave it out"):
+        Sampler.of("ur5").sample(
+            [0.4, 0.1, 0.5],
+            10,
+            0,
+            distribution="uniform",
+            constraints=Constraints(
+                fixed={"shoulder_pan_joint": 0.0, "elbow_joint": 1.0, "wrist_1_joint": 0.0, "wrist_2_joint": 0.0}
+            ),
+        )
+    assert Sampler.of("ur5").sample([0.4, 0.1, 0.5, 1, 0, 0, 0], 5, 0, distribution="uniform", constraints=many)
