@@ -74,10 +74,11 @@ def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSol
     reference, weights, most = _turn_cost(goal, wanted, ranking)
     rows, errors, sources, n_all = roots.windings(chain, task, reference, weights, most)
     if goal.is_checked or (wanted.n < n_all and ranking.is_fair):
-        rows, errors, sources, n_all = roots.windings(chain, task, None, weights, len(roots))  # each root once
-        kept = roots.positions[sources]
+        rows, _, sources, _ = roots.windings(chain, task, None, weights, len(roots))  # each root, before further turns
+        first = np.sort(np.unique(sources, return_index=True)[1])
+        kept = roots.positions[sources[first]]
         if goal.is_checked:  # a whole turn changes nothing
-            kept = kept[goal.allowed(rows)]
+            kept = kept[goal.allowed(rows[first])]
         if wanted.n < len(kept) and ranking.is_fair:
             kept = kept[np.random.default_rng(wanted.random_seed).permutation(len(kept))]
         rows, errors, _, n_all = windings(chain, task, kept, reference, weights, most)

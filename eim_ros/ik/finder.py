@@ -18,6 +18,7 @@ from eim_ros.ik.distribution import LogDensity, check_dimensions, log_density_of
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.measure import ScaledMeasure
 from eim_ros.ik.measured_set import MeasuredSet
+from eim_ros.ik.nearest_found import nearest_found
 from eim_ros.ik.outcome import Finding
 from eim_ros.ik.pool import Pool
 from eim_ros.ik.proposal import ConditionalMixture
@@ -190,6 +191,8 @@ class Finder:
         search = Search(goal, self.conditional, seed, bool(wanted.distinct), wanted.reference, share)
         if is_hopeless:
             search.patience = OUT_OF_REACH_SEEDS
+        elif self._near is not None and wanted.refine:
+            return nearest_found(goal, search, self._near, wanted.n, self.deadline)
         is_surface = goal.redundancy > 1 or goal.constraints.tolerances is not None
         has_wish = wanted.reference is not None or wanted.preference is not None
         if not (share and is_surface and wanted.n <= MOST_SPREAD) or has_wish:
@@ -200,6 +203,11 @@ class Finder:
         if wanted.distinct:
             pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
         return pool, is_late and len(pool) < wanted.n
+
+    @property
+    def _near(self) -> FloatArray | None:
+        """The configuration to which the answer is to be nearest, where nothing else decides."""
+        return self.wanted.reference if self.ranking.criterion == "distance" and not self.wanted.preference else None
 
     @property
     def _traces(self) -> bool:
@@ -219,7 +227,7 @@ class Finder:
     def _traced(self) -> Finding:
         """Of curves, traced from end to end; where some could not be, the search adds to them."""
         wanted, goal, deadline = self.wanted, self.goal, self.deadline
-        near = wanted.reference if self.ranking.criterion == "distance" and wanted.preference is None else None
+        near = self._near
         is_open = wanted.until is None and not wanted.certified
         if near is not None and wanted.n == 1 and is_open and (pool := nearby(goal, near)) is not None:
             return Finding(pool)
@@ -227,7 +235,7 @@ class Finder:
         if near is None or wanted.separation is not None:
             pool = traced.even(wanted, deadline)
         else:
-            pool = traced.nearest(near, wanted.n, deadline)
+            pool = traced.nearest(near, wanted.n, bool(wanted.distinct), deadline)
         out_of_time = wanted.until is not None and not traced.in_time and time.perf_counter() >= deadline
         if not traced.is_traced or not len(pool):
             is_empty = traced.in_time and not len(traced.families.traced)

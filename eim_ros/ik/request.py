@@ -111,7 +111,7 @@ class SampleRequest:
         `Samples.completeness` tells what came of it.
     separation : float, optional
         In place of n: as many solutions as it takes for successive ones along each family to be at most so far apart
-        [rad, m], for solutions that are curves.
+        [rad, m], for solutions that are curves. Near-duplicates are then nearer than a small part of it.
     distribution : "uniform", "model", "posture" or callable, optional
         In place of an even spread: random draws from the set of all solutions, uniform by length, area or volume, with
         the density of the model there, or with exp(-cost / temperature), of the cost of `posture` or one that a

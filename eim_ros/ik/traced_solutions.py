@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from eim_ros.ik.completeness import Completeness, FoundFamilies
 from eim_ros.ik.goal import Goal
+from eim_ros.ik.nearest_found import NEAR_AT_ONCE
 from eim_ros.ik.pool import Pool
 from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
-from eim_ros.ik.selection import distance_to
+from eim_ros.ik.selection import distance_to, distinct_rows
 from eim_ros.solver import HeldForm, SelfMotions, approach
 
 __all__ = ["TracedSolutions", "certified_form", "is_curve", "joints_of_a_turn", "nearby"]
@@ -32,7 +33,6 @@ MOST_TRIES, LEAST_SHARE = 3, 0.9  # until what near-duplicates took away is made
 MOST_CHECKED = 20_000  # configurations checked for collisions in place of those that collide
 NO_BOUND = 1.0
 NEARLY_A_TURN = 2.0 * math.pi - 0.01  # [rad]
-NEAR_AT_ONCE = 0.2  # [rad, m]: a solution so near is taken for the nearest one without a look at the others
 MOST_NEAREST = 8  # families whose nearest solutions are told, where more than one is wanted
 FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions among which the nearest without collisions is looked for
 
@@ -105,16 +105,17 @@ class TracedSolutions:
 
     def even(self, wanted: SampleRequest, deadline: float) -> Pool:
         """n solutions spread evenly over all families, or as many as the separation takes, in random order."""
+        distinct = bool(wanted.distinct)
         if wanted.separation is not None:
-            return self._allowed(self._divided(MOST_SAMPLES, wanted.separation, False))
+            return self._allowed(self._divided(MOST_SAMPLES, distinct, wanted.separation))
         n, most = wanted.n, max(wanted.n, MOST_CHECKED)
-        pool, n_tries = self._allowed(self._divided(n, 0.0, bool(wanted.distinct))), 1
+        pool, n_tries = self._allowed(self._divided(n, distinct)), 1
         while 0 < len(pool) < wanted.n and n < most and time.perf_counter() < deadline:
             if not self.goal.is_checked and (n_tries == MOST_TRIES or len(pool) < LEAST_SHARE * wanted.n):
                 break  # curves are too short for so many different ones
             n_tries += 1
             n = min(MORE * n if self.goal.is_checked else n + 2 * (wanted.n - len(pool)), most)
-            pool = self._allowed(self._divided(n, 0.0, bool(wanted.distinct)))
+            pool = self._allowed(self._divided(n, distinct))
         return pool.pick(slice(wanted.n))
 
     def scattered(self, n: int) -> tuple[FloatArray, float]:
@@ -125,9 +126,9 @@ class TracedSolutions:
         pool = self._allowed(_valid(*self.motions.scattered(self.goal.robot.chain, length / n)))
         return pool.positions, length / n
 
-    def nearest(self, reference: FloatArray, n: int, deadline: float) -> Pool:
+    def nearest(self, reference: FloatArray, n: int, distinct: bool, deadline: float) -> Pool:
         """The nearest solutions: one of each of the nearest families, and if more are wanted, those that divide all
-        families evenly.
+        families evenly; without near-duplicates of those before, if they are to be distinct.
 
         Where each is checked for collisions, those that divide the families finely are, the nearest first, until there
         are n.
@@ -137,7 +138,9 @@ class TracedSolutions:
         pool, _ = _towards(self.goal, places, reference)
         if n == 1 and not checked:
             return pool
-        pool = pool.joined(self._divided(max(n, FINELY) if checked else n, 0.0, True))
+        pool = pool.joined(self._divided(max(n, FINELY) if checked else n + len(pool), distinct))
+        if distinct:
+            pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
         pool = pool.pick(np.argsort(distance_to(robot, pool.positions, reference), kind="stable"))
         if not checked:
             return pool
@@ -148,9 +151,11 @@ class TracedSolutions:
                 break
         return functools.reduce(Pool.joined, kept, pool.pick(slice(0)))
 
-    def _divided(self, n: int, separation: float, distinct: bool) -> Pool:
-        tolerance = DISTINCT_TOLERANCE if distinct else -1.0
-        rows, errors = self.motions.even(self.goal.robot.chain, n, separation, tolerance)
+    def _divided(self, n: int, distinct: bool, separation: float | None = None) -> Pool:
+        robot, tolerance = self.goal.robot, DISTINCT_TOLERANCE if distinct else -1.0
+        if separation is not None:  # successive ones, which may be half of it apart, are no near-duplicates
+            tolerance = min(tolerance, separation / (3.0 * math.sqrt(robot.dof)))
+        rows, errors = self.motions.even(robot.chain, n, separation or 0.0, tolerance)
         return _valid(rows, errors)
 
     def _allowed(self, pool: Pool) -> Pool:

@@ -53,7 +53,7 @@ class Windings {
                 if (n > 0.0) least += term(i, j, 0);
             }
             total_ += n, least_.push_back(least);
-            if (n > 0.0) open_.push(Choice{cost.by_root ? 0.0 : least, i, 0, std::vector<Index>(n_joints_, 0)});
+            if (n > 0.0) open_.push(Choice{cost.by_root ? 0.0 : least, 0, i, 0, std::vector<Index>(n_joints_, 0)});
         }
     }
 
@@ -75,7 +75,8 @@ class Windings {
             const Index k = best.places[j];
             if (k + 1 >= turns(root, j).n) continue;
             Choice further = best;
-            further.moved = j, further.places[j] = k + 1, further.cost += term(root, j, k + 1) - term(root, j, k);
+            further.moved = j, further.places[j] = k + 1, ++further.n_turns;
+            further.cost += std::max(0.0, term(root, j, k + 1) - term(root, j, k));  // below 0 by rounding alone
             open_.push(std::move(further));
         }
         return true;
@@ -84,11 +85,13 @@ class Windings {
    private:
     struct Choice {
         double cost;
+        Index n_turns;  // places away from the best choice of the root, all joints together
         Index root;
         int moved;  // joint moved last
         std::vector<Index> places;
         bool operator<(const Choice& other) const {  // the queue gives out the greatest first
             if (cost != other.cost) return cost > other.cost;
+            if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then turns at no cost
             return root != other.root ? root > other.root : places > other.places;
         }
     };

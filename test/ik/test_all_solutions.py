@@ -102,6 +102,24 @@ def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_
     assert np.allclose(sorted_rows(first), sorted_rows(roots), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("q", "fixed"),
+    [
+        ([math.pi, -0.15, 0.16, 2.97, 0.5 * math.pi, 1.2], {}),  # both turns of joint 1 are as far from the middle
+        ([0.5 * math.pi, math.pi, -1.5, 1.55, -0.65, math.pi], {"joint4": 1.55}),  # of one root alone
+    ],
+)
+def test_turns_at_the_ends_of_the_limits_are_counted_once(q: list[float], fixed: dict[str, float]) -> None:
+    robot = Robot.from_urdf(URDFS["UR5"])
+    sampler, pose, constraints = Sampler.of(robot), robot.forward(np.array(q)), Constraints(fixed=fixed)
+    everything = sampler.sample(pose, 100, constraints=constraints)
+    assert everything.certified
+    for n in range(1, len(everything)):
+        some = sampler.sample(pose, n, constraints=constraints)
+        assert (len(some), some.n_all) == (n, len(everything))
+        assert len(np.unique(np.round(some.positions, 6), axis=0)) == n
+
+
 def test_of_numbers_beyond_memory_the_first_come() -> None:
     urdf = URDFS["UR5"].replace(repr(math.pi), repr(1000.0 * TURN))
     robot = Robot.from_urdf(urdf)

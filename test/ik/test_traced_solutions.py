@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 import pytest
@@ -183,6 +184,17 @@ def test_the_nearest_of_all_solutions_is_returned(name: str) -> None:
         least = np.linalg.norm(dense - near, axis=1).min()
         assert found.valid[0]
         assert np.linalg.norm(found.positions[0] - near) <= least + 1e-9
+
+
+@pytest.mark.parametrize("asked", [{"n": 100}, {"separation": 0.1}, {"separation": 0.01}])
+def test_what_comes_beside_the_nearest_and_what_is_evenly_apart_differs(asked: dict[str, float]) -> None:
+    sampler = Sampler.of("sawyer")
+    robot, rng = sampler.robot, np.random.default_rng(33)
+    for pose in (*poses_of(robot, 4, 33), robot.forward(np.zeros(robot.dof))):
+        near = robot.sample_configurations(1, rng)[0]
+        rows = sampler.sample(pose, near=near, random_seed=0, **asked).positions
+        alike = 0.01 if "n" in asked else min(0.01, asked["separation"] / (4.0 * math.sqrt(robot.dof)))
+        assert not cKDTree(rows).query_pairs(alike, p=np.inf)
 
 
 def test_a_solution_next_to_where_the_robot_is_needs_no_search() -> None:
