@@ -210,6 +210,13 @@ def test_every_python_package_is_installed(setup_arguments):
     assert set(setup_arguments["packages"]) == {".".join(folder.relative_to(ROOT).parts) for folder in folders}
 
 
+def test_no_benchmark_or_script_hides_a_module_that_others_import():
+    # its folder comes first on the path of a program: a benchmark called em.py was what rclpy got for empy's module
+    modules = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions())
+    programs = [path for folder in ("benchmarks", "scripts", "examples") for path in (ROOT / folder).glob("*.py")]
+    assert programs and not [path for path in programs if path.stem in modules]
+
+
 def test_every_node_is_an_executable(setup_arguments):
     """Of the same name, all led to the one table."""
     scripts = dict(line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"])

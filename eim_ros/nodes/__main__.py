@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from eim_ros.errors import ConfigurationError, did_you_mean
 from eim_ros.nodes.common.command_line import help_text, ros_arguments, wants_help
+from eim_ros.nodes.common.middleware import use_own_profiles
 from eim_ros.nodes.common.process import Startable, run_node
 from eim_ros.settings import Settings
 
@@ -93,6 +94,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     except ConfigurationError as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(2)
+    use_own_profiles()
     run_node(name, entry.make, [*words[:n_own], *given], entry.n_threads)
 
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from eim_ros.cli.health.finding import FAULT, GOOD, MISSING, Finding, one_line
 
@@ -81,6 +82,7 @@ def _environment() -> list[Finding]:
     if os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "OFF":
         cure = "export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, or SUBNET"
         found.append(Finding("dds", FAULT, "ROS_AUTOMATIC_DISCOVERY_RANGE is OFF: nodes do not find each other", cure))
+    found += _profiles()
     if os.path.isdir(SHARED_MEMORY):
         free = shutil.disk_usage(SHARED_MEMORY).free
         if free < LEAST_SHARED or not os.access(SHARED_MEMORY, os.W_OK):
@@ -88,6 +90,24 @@ def _environment() -> list[Finding]:
             told = f"{free // 2**20} MiB are free in {SHARED_MEMORY}, or it cannot be written"
             found.append(Finding("dds", MISSING, told, cure))
     return found
+
+
+def _profiles() -> list[Finding]:
+    """Whether profiles of the user, which our nodes then use in place of ours, lack what these are there for."""
+    from eim_ros.nodes.common.middleware import PROFILES, PROFILES_VARIABLES, TYPE_PROPAGATION
+
+    for name in PROFILES_VARIABLES:
+        path = os.environ.get(name, "")
+        try:
+            if not path or TYPE_PROPAGATION in Path(path).read_text(encoding="utf-8", errors="replace"):
+                continue
+        except OSError as error:
+            return [Finding("dds", MISSING, f"{name} cannot be read: {one_line(error)}", f"unset {name}")]
+        told = (
+            f"{path} of {name} leaves {TYPE_PROPAGATION} on: of clients that start many at a time some find no service"
+        )
+        return [Finding("dds", MISSING, told, f"put what {PROFILES} says into it, or unset {name}")]
+    return []
 
 
 def _cure() -> str:

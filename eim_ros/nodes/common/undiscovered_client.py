@@ -25,16 +25,18 @@ def watch_for_undiscovered() -> None:
     warnings.filterwarnings("error", message=_WARNING, category=RuntimeWarning)
 
 
-def send_to_undiscovered(send: Callable[[], None]) -> None:
+def send_to_undiscovered(send: Callable[[], None], send_later: Callable[[], None] | None = None) -> None:
     """Send an answer; where its client is not known yet, again from a thread of its own.
 
     Parameters
     ----------
     send : callable
         Sends the answer, from whichever thread; may raise what it likes.
+    send_later : callable, optional
+        Does so from that thread, where this takes something else than `send`.
     """
     if not _is_sent(send):
-        threading.Thread(target=_send_again, args=(send,), name="answer-again", daemon=True).start()
+        threading.Thread(target=_send_again, args=(send_later or send,), name="answer-again", daemon=True).start()
 
 
 def _send_again(send: Callable[[], None]) -> None:

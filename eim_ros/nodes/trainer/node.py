@@ -12,11 +12,12 @@ import threading
 import time
 from pathlib import Path
 
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action import CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 
 from eim_ros.kinematics import robot_path
+from eim_ros.nodes.common.insisting_action_server import create_action_server
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.reasons import reason_of
@@ -43,7 +44,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up = threading.Event()
         self._n_trained = self._n_failed = 0
         self._phase = ""
-        self._server = ActionServer(  # needs an executor of several threads, since a goal keeps one of them
+        self._server = create_action_server(  # needs an executor of several threads, since a goal keeps one of them
             self,
             Train,
             "~/train",

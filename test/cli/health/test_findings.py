@@ -111,6 +111,21 @@ def test_settings_by_which_nodes_cannot_meet_are_faults(
     assert cure in found.cure
 
 
+@pytest.mark.parametrize("variable", ["FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"])
+def test_profiles_of_the_user_without_what_ours_are_there_for_are_told(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "banana")  # a fault, so that no nodes are started
+    profiles = tmp_path / "mine.xml"
+    monkeypatch.setenv(variable, str(profiles))
+    assert [found.state for found in ros.dds()] == [FAULT, MISSING]  # no such file
+    profiles.write_text("<profiles/>", encoding="utf-8")
+    told = ros.dds()[1]
+    assert (variable in told.told, "config/fastdds.xml" in told.cure) == (True, True)
+    profiles.write_text(shipped.share_path("config/fastdds.xml").read_text(encoding="utf-8"), encoding="utf-8")
+    assert [found.state for found in ros.dds()] == [FAULT]
+
+
 def test_a_middleware_that_is_not_there_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_of_nobody")
     found = only(ros.interfaces())

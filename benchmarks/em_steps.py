@@ -1,6 +1,6 @@
 """EM for many components: CPU time, objective and joint evaluations of ours, of truncated EM and of scikit-learn.
 
-    python benchmarks/em.py [--seed 0] [--skip-large] [--output benchmarks/results/em.txt]
+    python benchmarks/em_steps.py [--seed 0] [--skip-large] [--output benchmarks/results/em_steps.txt]
 
 One thread, N = 20000 points of D = 10 of a random mixture (means uniform in [-1, 1]^D, covariances A'A + I/50), full
 covariances, K = 50, 200, 1000 components in the data and in the model. All begin with the same start (points as means,
