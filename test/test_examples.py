@@ -13,6 +13,12 @@ MOST_LINES = 100
 IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
 RUNS = {
     "all_solutions.py": ([], r"100 of 100 different configurations are valid.* largest error \S+e-\d+ m"),
+    "elbow_up.py": (
+        ["--motions", "100", "--output", "elbow.png"],
+        r"demonstrated: elbow up in [78]\d % of 1000\n"
+        r"drawn exactly from the model: elbow up in [678]\d % of 3000\n(.|\n)*"
+        r"uniform: elbow up in [34]\d % of 3000",
+    ),
     "goal_set.py": (["--scenes", "2"], r"50 goals: 100.0 % solved, length \d\.\d\d rad"),
     "mixture.py": (
         [],
