@@ -105,7 +105,7 @@ class Finder:
     def draw(self) -> tuple[Finding, FloatArray | None]:
         """Draws from a distribution on the set of solutions, and the log density (n,) of each there [nat].
 
-        Without any solution what the search comes to, and None.
+        Without any solution what the search comes to, and None; where the set could not be measured, worth nothing.
         """
         wanted, goal = self.wanted, self.goal
         log_density = log_density_of(wanted, goal, self.conditional, self.has_model)
@@ -113,7 +113,9 @@ class Finder:
         drawn = on_set.draw(densities, wanted.n, np.random.default_rng(wanted.random_seed))
         if drawn is None:
             nothing = replace(wanted, distribution=None, temperature=1.0, posture=None, until=None)
-            return replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find(), None
+            found = replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find()
+            is_late = on_set.is_late or found.out_of_time
+            return replace(found, out_of_time=is_late, worth=0.0 if found.pool.valid.any() else None), None
         pool = goal.verified(drawn.positions, np.full(wanted.n, NO_EXPERT, np.uint32))
         return Finding(pool, on_set.is_late, families=on_set.families, worth=drawn.effective_size), drawn.log_prob
 

@@ -75,7 +75,7 @@ class ScaledMeasure:
         """
         rest = np.where(self.moving & ~held, self.ranges, 0.0)
         of_set = self._log_det(positions, np.where(self.moving, self.ranges, 0.0))
-        return self._log_length(positions, held) + 0.5 * (self._log_det(positions, rest) - of_set)
+        return self._log_length(positions, held) + 0.5 * _difference(self._log_det(positions, rest), of_set)
 
     def log_rate(self, positions: FloatArray, rates: FloatArray, is_open: BoolArray) -> FloatArray:
         """Log (n,) of how fast open offsets change across the set of solutions, see `ToleranceBox.rates`.
@@ -98,8 +98,13 @@ class ScaledMeasure:
     def _log_length(self, positions: FloatArray, held: BoolArray) -> FloatArray:
         scales = np.where(self.moving & ~held, self.ranges, 0.0)
         scaled, plain = self._log_det(positions, scales), self._log_det(positions, np.sign(scales))
-        return np.asarray(0.5 * (scaled - plain) - np.log(np.where(scales > 0.0, scales, 1.0)).sum(axis=-1))
+        return np.asarray(0.5 * _difference(scaled, plain) - np.log(np.where(scales > 0.0, scales, 1.0)).sum(axis=-1))
 
     def _log_det(self, positions: FloatArray, scales: FloatArray) -> FloatArray:
         weights = np.broadcast_to(scales, positions.shape) ** 2
         return self.goal.robot.chain.gram_log_dets(positions, weights, self.n_rows)
+
+
+def _difference(a: FloatArray, b: FloatArray) -> FloatArray:
+    """a - b (n,) of log determinants; minus infinity where the arm is singular, places that are no part of a surface."""
+    return np.where(np.isfinite(b), a, -np.inf) - np.where(np.isfinite(b), b, 0.0)

@@ -31,7 +31,7 @@ class Finding:
     families : FoundFamilies, optional
         Of curves that were traced, or of a closed form.
     worth : float, optional
-        Of draws from a distribution: as many independent ones as they are worth.
+        Of draws from a distribution: as many independent ones as they are worth; 0 of what was not drawn from it.
     """
 
     pool: Pool
@@ -54,6 +54,10 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
     else:
         code, reason = (ErrorCode.SUCCESS if n_valid else ErrorCode.NO_IK_SOLUTION), ""
+    if n_valid and found.worth == 0.0:
+        why = "" if out_of_time else ", for the arm is singular there, or at its limits"
+        what = f"{n_valid} of {n} configurations are valid, but not drawn from the distribution{why}"
+        return (code if out_of_time else ErrorCode.FAILURE), f"{reason}{what}"
     if n_valid:
         if not refine:
             return code, f"{n_valid} of {n} raw configurations are valid"

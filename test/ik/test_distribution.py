@@ -97,6 +97,15 @@ def test_what_collides_has_no_share() -> None:
     assert not constraints.scene(robot).colliding(answer.positions).any()
 
 
+def test_places_where_the_arm_is_singular_have_no_share() -> None:
+    sampler = Sampler.of("iiwa14")
+    samples = sampler.sample(
+        sampler.robot.forward(np.zeros(7)), 20, distribution="uniform", random_seed=0, timeout=60.0
+    )
+    assert samples.valid.all()
+    assert np.isfinite(samples.log_prob).all()
+
+
 def test_a_pose_out_of_reach_has_no_distribution() -> None:
     pose = np.eye(4)
     pose[0, 3] = 9.0

@@ -183,6 +183,15 @@ def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
         assert f"worth {answer.effective_size:.0f} independent draws" in answer.message
 
 
+def test_what_could_not_be_drawn_is_no_success() -> None:
+    sampler = Sampler.of("fetch")
+    stretched = sampler.robot.forward(np.clip(np.zeros(sampler.robot.dof), sampler.robot.lower, sampler.robot.upper))
+    samples = sampler.sample(stretched, 5, distribution="uniform", position_only=True, timeout=0.2, random_seed=0)
+    assert samples.error_code in (ErrorCode.FAILURE, ErrorCode.TIMED_OUT)
+    assert samples.effective_size == 0.0
+    assert "not drawn from the distribution" in samples.message
+
+
 def test_out_of_reach_there_is_nothing_to_draw() -> None:
     answer = Sampler.of("panda").sample([9.0, 0.0, 0.0], 10, 0, distribution="uniform")
     assert answer.error_code == ErrorCode.NO_IK_SOLUTION
