@@ -106,5 +106,5 @@ class ScaledMeasure:
 
 
 def _difference(a: FloatArray, b: FloatArray) -> FloatArray:
-    """a - b (n,) of log determinants; minus infinity where the arm is singular, places that are no part of a surface."""
+    """a - b (n,) of log determinants; minus infinity where the arm is singular: no part of a surface."""
     return np.where(np.isfinite(b), a, -np.inf) - np.where(np.isfinite(b), b, 0.0)
