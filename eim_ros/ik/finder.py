@@ -167,7 +167,7 @@ class Finder:
     def _curves(self) -> TracedSolutions:
         wanted = self.wanted
         seed = seed_fraction(wanted.random_seed)
-        return TracedSolutions.of(self.goal, seed, wanted.until, self.deadline, wanted.certified)
+        return TracedSolutions.of(self.goal, seed, wanted.until, self.deadline, wanted.certified or None)
 
     def _check_certifiable(self, has_points: bool) -> None:
         """`ConfigurationError` where there is no closed form by which solutions were certified."""
@@ -242,6 +242,7 @@ class Finder:
         if not traced.is_traced or not len(pool):
             is_empty = traced.in_time and not len(traced.families.traced)
             asked = wanted if wanted.separation is None else wanted.with_n(max(len(pool), 1))
+            asked = replace(asked, explore=0.0)  # restarts alone: where the arm is singular continuation leads nowhere
             more, was_late = replace(self, wanted=asked)._searched(is_empty)
             out_of_time = out_of_time or was_late
             if len(pool):

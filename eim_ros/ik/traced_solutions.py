@@ -75,22 +75,22 @@ class TracedSolutions:
 
     @classmethod
     def of(
-        cls, goal: Goal, seed: float, until: Completeness | None, deadline: float, certified: bool = False
+        cls, goal: Goal, seed: float, until: Completeness | None, deadline: float, certified: bool | None = None
     ) -> TracedSolutions:
         """Search until a bound holds, or without one until hardly a family can be missing.
 
         The deadline is a time of `perf_counter` [s]. Certified: by closed form, without a search unless it leaves
-        something open; likewise where a bound was wanted, but the arm is too close to singular to trace all.
+        something open; by default where a bound was wanted, but the arm is too close to singular to trace all.
         """
         wanted = until or Completeness()
         chain = goal.robot.chain
         motions = SelfMotions(chain, goal.task, seed)
         form = certified_form(goal)
-        is_certified = in_time = certified and form is not None and motions.certify(chain, form)
+        is_certified = in_time = bool(certified) and form is not None and motions.certify(chain, form)
         if not is_certified:
             share = NO_BOUND if until is None else wanted.missed_share
             in_time = motions.search(chain, goal.effort(), wanted.confidence, share, deadline)
-            if until is not None and form is not None and not certified and not motions.families[:, 2].all():
+            if certified is None and until is not None and form is not None and not motions.families[:, 2].all():
                 is_certified = motions.certify(chain, form)
                 in_time = in_time or is_certified
         lengths, closed, traced = motions.families.T

@@ -35,6 +35,7 @@ inline constexpr double kLongestGrowth = 1.6;       // of a step
 inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a joint that does not turn may leave its limits
 inline constexpr int kMostPlacesTraced = 6000;
 inline constexpr double kTraceDamping = 1e-10;
+inline constexpr double kSingular = 3e-4;  // [m, rad per rad, m]: about the least singular value where the arm is that
 
 // What moves no link: a turn, or 0 where there is no such thing.
 inline void find_periods(const Chain& chain, double* period) {
@@ -168,6 +169,12 @@ class CurveTracer {
             for (int k = 0; k < 6; ++k) error.vector[k] += heading_[j] * at_.jacobian[j][k];
         }
         solve(factor, error.vector, along);
+        // a vector that is hardly across the singular direction, over the square of the least singular value
+        const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
+        V some[6], grown[6], weakest{};
+        for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
+        solve(factor, some, grown);
+        for (int k = 0; k < 6; ++k) weakest = larger(weakest, absolute(grown[k]));
         V tangent[kJoints<N>], moved{}, steepest{};
         for (int k = 0; k < factor.n; ++k)
             steepest = larger(steepest, factor.lower[k][k]);  // about 1 / least singular value
@@ -195,7 +202,14 @@ class CurveTracer {
             }
             double unit[kJoints<N>], q[kJoints<N>];
             for (int j = 0; j < n_; ++j) unit[j] = get(tangent[j], lane) * get(scale, lane), q[j] = get(q_[j], lane);
-            job.kind == Kind::root ? take_root(lane, q, unit, get(squares, lane)) : arrive(lane, q, unit);
+            const bool is_singular = !(get(weakest, lane) * kSingular * kSingular < 1.0);
+            if (is_singular) {  // no curve is to begin or go on there: around it solutions may be surfaces
+                retry(lane);
+            } else if (job.kind == Kind::branch) {
+                arrive(lane, q, unit);
+            } else {
+                take_root(lane, q, unit, get(squares, lane));
+            }
         }
     }
 

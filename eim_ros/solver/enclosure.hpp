@@ -88,18 +88,23 @@ inline Enclosed reciprocal(const Enclosed& f) {
                     std::max(1.0 / least - value, value - 1.0 / most), f.error / (f.value * (f.value - f.error)));
 }
 
+// At least asin of a ratio from 0 to 1: its series is below this one, with which it agrees at 0 and 1.
+inline double angle_over(double ratio) {
+    return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;
+}
+
 // The direction of (x, y) as an angle; false where it may be (0, 0). Around its value, beyond half a turn if need be.
 inline bool enclose_angle(const Enclosed& y, const Enclosed& x, Enclosed& angle) {
-    const double square = x.value * x.value + y.value * y.value, away = std::sqrt(square);
-    const double far = std::hypot(x.radius, y.radius) * (1.0 + 4.0 * kWidened), error = std::hypot(x.error, y.error);
+    const auto length = [](double a, double b) { return std::sqrt(a * a + b * b) * (1.0 + 4.0 * kWidened); };
+    const double away = length(x.value, y.value) * (1.0 - 8.0 * kWidened), far = length(x.radius, y.radius);
     if (!(far < 0.99 * away)) return false;
     const double high = 1.0 / ((away - far) * (away - far)), low = 1.0 / ((away + far) * (away + far));
     const double turn = x.value * y.slope - y.value * x.slope;
     const double spread = std::abs(x.value) * y.spread + x.radius * (std::abs(y.slope) + y.spread) +
                           std::abs(y.value) * x.spread + y.radius * (std::abs(x.slope) + x.spread);
     const double mean = 0.5 * (low + high), half = 0.5 * (high - low);
-    angle = enclosed(std::atan2(y.value, x.value), std::asin(error / away) + 4.0 * kUnit * kPi, mean * turn,
-                     mean * spread + half * (std::abs(turn) + spread), std::asin(far / away) + 4.0 * kUnit * kPi);
+    angle = enclosed(std::atan2(y.value, x.value), angle_over(length(x.error, y.error) / away), mean * turn,
+                     mean * spread + half * (std::abs(turn) + spread), angle_over(far / away));
     return true;
 }
 

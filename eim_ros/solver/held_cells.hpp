@@ -16,7 +16,7 @@ namespace eim {
 inline constexpr double kFirstCell = 0.2, kNarrowest = 1e-12;  // [rad] of the held joint
 inline constexpr double kToldApart = 1e-10;                    // [rad]: roots closer than this are not told apart
 inline constexpr double kWidestCrossing = 1.0;                 // [rad]: half of what a joint passes there
-inline constexpr int kMostCells = 60000;
+inline constexpr int kMostCells = 20000;
 
 // Limits of a joint as an arc of the circle.
 struct Window {

@@ -55,6 +55,8 @@ class SelfMotions {
 
     const std::vector<Family>& families() const { return families_.families(); }
     Index n_restarts() const { return n_restarts_; }
+    // Whether restarts led to solutions from which no curve could be followed, as where the arm is singular.
+    bool is_singular() const { return is_singular_; }
     // Whether there are so many whole turns that families were left out.
     bool is_too_many() const { return families_.is_too_many(); }
 
@@ -76,7 +78,7 @@ class SelfMotions {
             restart<N>(chain, wanted, roots);
             const bool has_ends = roots.size() == 0 || tracer.run(roots);
             const bool has_new_families = families_.update(graph_) > 0;
-            count(roots);
+            count<N>(chain, wanted.effort, roots);
             n_run_ = has_new_families ? 0 : n_run_ + n_round_, n_runs_ += has_new_families;
             if (!has_ends || families_.is_too_many()) {
                 n_run_ = 0;
@@ -94,7 +96,7 @@ class SelfMotions {
         CertifiedFamilies certified(chain, form, task_);
         const bool is_decided = certified.run([&](const Configurations& places, const Configurations& tangents,
                                                   bool is_closed) { proven.adopt(places, tangents, is_closed); });
-        if (is_decided) families_ = std::move(proven);
+        if (is_decided) families_ = std::move(proven), is_singular_ = false;
         return is_certified_ = is_decided;
     }
     bool is_certified() const { return is_certified_; }
@@ -276,7 +278,8 @@ class SelfMotions {
     }
 
     bool is_done(const SelfMotionSearch& wanted) const {
-        if (wanted.missed_share < 1.0) return missed_share(wanted.confidence) <= wanted.missed_share;
+        // what is singular cannot be shown to be whole, however long it is searched
+        if (wanted.missed_share < 1.0 && !is_singular_) return missed_share(wanted.confidence) <= wanted.missed_share;
         int n_once = 0;
         for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && families_.has_family(int(c));
         return n_once <= kMostUnseen;
@@ -317,11 +320,20 @@ class SelfMotions {
         }
     }
 
-    void count(const Configurations& roots) {
+    // Those that are on no curve now, although they lead to solutions, could not be followed.
+    template <int N>
+    void count(const Chain& chain, const Effort& effort, const Configurations& roots) {
         hits_.resize(families_.curves().size(), 0);
+        Rows lost({n_joints_});
         for (Index i = 0; i < roots.size(); ++i) {
             const OnCurve at = graph_.where(roots.row(i), kCoarselySame);
-            if (at.place >= 0) ++hits_[std::size_t(families_.curve_of(at.place))];
+            at.place >= 0 ? void(++hits_[std::size_t(families_.curve_of(at.place))]) : lost.add(roots.row(i));
+        }
+        if (is_singular_ || lost.size() == 0) return;
+        lost.resize(lost.size());
+        run_rows<N>(chain, free_, effort, RowJobs::all(lost));
+        for (Index i = 0; i < lost.size(); ++i) {
+            is_singular_ |= lost.converged[i] && graph_.where(lost.row(i), kMaybeSame).place < 0;
         }
     }
 
@@ -333,7 +345,7 @@ class SelfMotions {
     std::vector<int> hits_;                           // restarts that led to each curve
     Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since a family was found, and of the last round
     int n_runs_ = 1;
-    bool is_certified_ = false;
+    bool is_certified_ = false, is_singular_ = false;
 };
 
 }  // namespace eim

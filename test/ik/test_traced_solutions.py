@@ -247,3 +247,39 @@ def test_an_arm_with_one_joint_held_has_the_families_of_the_arm_on_it() -> None:
         joined = Sampler.of(below).sample(base @ pose, 200, index, constraints=held_there)
         assert (joined.positions[:, 0] == held).all()
         np.testing.assert_allclose(np.sort(joined.completeness.lengths), np.sort(alone.lengths), rtol=1e-3, atol=1e-3)
+
+
+SINGULAR = {  # solutions are surfaces, double curves, or as good as a point
+    "stretched out": ("iiwa14", np.zeros(7)),
+    "elbow stretched": ("iiwa14", np.array([0.3, 0.5, 0.2, 0.0, 0.4, 0.8, 0.1])),
+    "shoulder and wrist aligned": ("iiwa14", np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])),
+    "nearly stretched out": ("gen3", np.zeros(7)),
+}
+
+
+@pytest.mark.parametrize("case", SINGULAR)
+@pytest.mark.parametrize("until", [None, Completeness()])
+def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until: Completeness | None) -> None:
+    name, q = SINGULAR[case]
+    sampler = sampler_of(name)
+    answer = sampler.sample(sampler.robot.forward(q), 100, 0, until=until, timeout=60.0)
+    assert answer.error_code == ErrorCode.SUCCESS
+    found = answer.completeness
+    assert not found.is_whole
+    assert np.count_nonzero(~found.traced) == 1
+    assert found.n_families <= 20
+    assert "close to singular" in answer.message
+    assert len(answer) == 100  # there are as many different ones within the tolerances
+    assert answer.valid.all()
+    apart = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1) + np.eye(100)
+    assert apart.min() > DISTINCT_TOLERANCE
+
+
+def test_curves_that_lead_along_aligned_axes_are_traced_as_any() -> None:
+    """Where two axes are aligned they turn against each other, which is one direction more, but the arm is not singular
+    but for single places.
+    """
+    sampler = sampler_of("iiwa14")
+    answer = sampler.sample(sampler.robot.forward(np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.8, 0.1])), 100, 0)
+    assert answer.completeness.traced.all()
+    assert answer.valid.all()
