@@ -1,4 +1,5 @@
 # make demo   sets everything up and runs the main job: train, serve, request, draw (make demo SEED=3)
+# make view   all solutions of an arm in the browser (make view ROBOT=arm.urdf), with the least setup that this needs
 # make demo-planar  a planar robot that reaches a line: demonstrate, record, train, sample, execute
 # make test   lint and tests
 # make report docs/report from the committed result tables of eim experiment
@@ -7,7 +8,7 @@
 # make lint   style, types and layers only
 # make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
 
-.PHONY: demo demo-planar test report docs bench lint setup help
+.PHONY: demo view demo-planar test report docs bench lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -24,6 +25,10 @@ setup:
 
 demo: setup
 	$(BIN)/eim demo $(if $(SEED),--random-seed $(SEED)) $(ARGS)
+
+view:
+	@scripts/setup.sh view
+	$(BIN)/eim view --robot $(or $(ROBOT),panda) $(ARGS)
 
 demo-planar: setup
 	$(BIN)/eim demo-planar $(if $(SEED),--random-seed $(SEED)) $(ARGS)

@@ -19,6 +19,7 @@ __all__ = [
     "JointStateError",
     "MeshError",
     "ModelFileError",
+    "NotBuiltError",
     "PoseError",
     "RobotError",
     "ServiceError",
@@ -68,6 +69,10 @@ class RobotError(EimError):
 
 class MeshError(RobotError):
     """A mesh of a robot's description, or of an obstacle, is not there or cannot be read."""
+
+
+class NotBuiltError(EimError, ImportError):
+    """A compiled module is missing, or older than the Python that uses it."""
 
 
 class PoseError(EimError):

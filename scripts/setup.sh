@@ -2,7 +2,8 @@
 # Makes .venv: pinned requirements, ROS 2, our interfaces compiled into it, eim_ros as an editable install.
 #
 # Safe to repeat: each step stores a hash of its inputs under .venv/stamps and is skipped while that is unchanged.
-# With the argument `bench` it adds the peers that the benchmarks compare with.
+# With the argument `bench` it adds the peers that the benchmarks compare with; with `view` it makes what `eim view` needs
+# and nothing else: no learning, no ROS, no tools. A later run without adds the rest.
 # PYTHON=/path/to/python chooses the interpreter. Where a ROS 2 is sourced, that one is used instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,11 +22,14 @@ hash() { find "$@" -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs
 # one hash of what is compiled into the package
 sources_hash() { find eim_ros -name '*.[ch]pp' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
 
+# is_done NAME HASH : whether a step succeeded before with the same hash
+is_done() { [[ -f $STAMPS/$1 && $(<"$STAMPS/$1") == "$2" ]]; }
+
 # step NAME HASH COMMAND... : run the command unless it succeeded before with the same hash
 step() {
   local name=$1 inputs=$2
   shift 2
-  [[ -f $STAMPS/$name && $(<"$STAMPS/$name") == "$inputs" ]] && return
+  is_done "$name" "$inputs" && return
   rm -f "$STAMPS/$name"
   say "$name ..."
   "$@"
@@ -39,7 +43,8 @@ logged() {
   "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed; the whole log is $log"; }
 }
 
-pip_install() { logged "$VENV/pip.log" "$VENV/bin/python" -m pip install --disable-pip-version-check "$@"; }
+# without compiling Python ahead: that takes as long as all else that pip does, and most of it is never imported
+pip_install() { logged "$VENV/pip.log" "$VENV/bin/python" -m pip install --disable-pip-version-check --no-compile "$@"; }
 
 # The interpreter to make .venv from; without PYTHON= the one that it was made from before comes first. The path is
 # resolved because a venv's python is a link to it, and .venv may be made anew.
@@ -85,8 +90,12 @@ make_venv() {
   fi
 }
 
+install_tools() { pip_install -r requirements/build.txt; }
+
+install_view_requirements() { pip_install -r requirements/view.txt; }
+
 install_requirements() {
-  local files=(-r requirements/runtime.txt -r requirements/dev.txt -r requirements/docs.txt)
+  local files=(-r requirements/view.txt -r requirements/runtime.txt -r requirements/dev.txt -r requirements/docs.txt)
   [[ $ros == wheels ]] && files+=(-r requirements/ros.txt)
   pip_install "${files[@]}"
 }
@@ -126,11 +135,15 @@ build_interfaces() {
   )
 }
 
-install_package() {
+build_modules() {
   # a module of other sources, for a set that is not built now, would be taken where that set is asked for
   find eim_ros -name '*.so' -regextype egrep -not -regex ".*_(${instruction_sets// /|})\..*" -delete
-  EIM_ROS_INSTRUCTION_SETS=$instruction_sets pip_install --no-deps --no-build-isolation --editable .
+  EIM_ROS_INSTRUCTION_SETS=$instruction_sets logged "$VENV/modules.log" \
+    "$VENV/bin/python" setup.py --quiet build_ext --inplace --force
 }
+
+# the modules are there already: without an instruction set none is compiled
+install_package() { EIM_ROS_INSTRUCTION_SETS='' pip_install --no-deps --no-build-isolation --editable .; }
 
 python=$(find_python)
 check_tools "$python"
@@ -149,11 +162,21 @@ if command -v flock >/dev/null; then
   flock 9
 fi
 identity="$VENV $ros $sourced_prefixes $("$python" -c 'import sys; print(sys.base_prefix, sys.version)')"
-requirements=$(hash requirements/runtime.txt requirements/ros.txt requirements/dev.txt requirements/docs.txt requirements/constraints.txt)
-step venv "$identity" make_venv
-step requirements "$requirements" install_requirements
-[[ $ros != wheels ]] || step tf2_msgs "$requirements $(hash cmake/tf2_msgs)" build_tf2_messages
-step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml setup.py msg srv action)" build_interfaces
+tools=$(hash requirements/build.txt requirements/constraints.txt)
+view=$(hash requirements/view.txt requirements/constraints.txt)
+requirements=$(hash requirements/{view,runtime,ros,dev,docs,constraints}.txt)
 instruction_sets=$(scripts/instruction_sets.sh)
-step package "$requirements $instruction_sets $(hash setup.py config urdf eim_ros/__init__.py) $(sources_hash)" install_package
+step venv "$identity" make_venv
+step tools "$tools" install_tools
+step modules "$tools $instruction_sets $(hash setup.py) $(sources_hash)" build_modules &  # beside what pip unpacks
+modules=$!
+if [[ ${1:-} == view ]]; then
+  is_done requirements "$requirements" || step view "$view" install_view_requirements
+else
+  step requirements "$requirements" install_requirements
+  [[ $ros != wheels ]] || step tf2_msgs "$requirements $(hash cmake/tf2_msgs)" build_tf2_messages
+  step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml setup.py msg srv action)" build_interfaces
+fi
+wait "$modules"
+step package "$tools $(hash setup.py config urdf eim_ros/__init__.py)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers

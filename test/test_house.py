@@ -102,7 +102,7 @@ def test_no_requirement_is_pinned_twice_for_the_same_python():
 
 
 def test_every_imported_package_is_required():
-    required = required_names("runtime.txt", "ros.txt")
+    required = required_names("view.txt", "runtime.txt", "ros.txt")
     distributions = importlib.metadata.packages_distributions()
     missing = set()
     for name in imported_packages(ROOT / "eim_ros") - {"eim_ros"} - OPTIONAL - BUILT - TYPES_ALONE:
@@ -187,10 +187,12 @@ def test_cmake_reads_every_executable_from_setup(setup_arguments):
 
 
 def test_pip_and_make_setup_install_the_same_requirements(setup_arguments):
-    """`pip install .[all]` brings what requirements/runtime.txt pins, but what builds the package."""
-    loose = [*setup_arguments["install_requires"], *setup_arguments["extras_require"]["all"]]
-    names = {normalised(re.split(r"[<>=~]", requirement)[0]) for requirement in loose}
-    assert names == required_names("runtime.txt") - {"pybind11", "setuptools"}
+    """`pip install .[all]` brings what requirements/runtime.txt and view.txt pin, `.[view]` what the latter does."""
+    extras = setup_arguments["extras_require"]
+    for extra, files in (("all", ("view.txt", "runtime.txt")), ("view", ("view.txt",))):
+        loose = [*setup_arguments["install_requires"], *extras[extra]]
+        names = {normalised(re.split(r"[<>=~]", requirement)[0]) for requirement in loose}
+        assert names == required_names(*files)
 
 
 def test_every_shared_file_is_installed_where_it_is_looked_for(setup_arguments):

@@ -92,7 +92,11 @@ class ProgressBar:
         passed = clock_time(self._clock() - self._began)
         if self._work_name:
             percent = f"{100.0 * self._work.share:3.0f}%" if self._work.total else ""
-            left = f", at most {clock_time(self._work.left)} more, then the rest" if self._work.total else ""
+            left = ""
+            if self._work.total:
+                is_known = not math.isnan(self._work.left)
+                left = f", at most {clock_time(self._work.left)} more" if is_known else ", time not known yet"
+                left += ", then the rest"
             return f"{self._label}: {self._work_name} {percent} [{passed}{left}]"
         share = min(self._done / self._total, 1.0) if self._total else 1.0
         bar = "#" * round(BAR * share) + " " * (BAR - round(BAR * share))

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
 from types import ModuleType
+
+from eim_ros.errors import NotBuiltError
 
 __all__ = ["INSTRUCTION_SETS", "load_native"]
 
@@ -15,20 +18,41 @@ INSTRUCTION_SETS = ("avx512", "avx2", "baseline")  # best first; on other proces
 VARIABLE = "EIM_ROS_INSTRUCTION_SET"
 
 
-def load_native(name: str) -> ModuleType:
+def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     """Module `name`_avx512, `name`_avx2 or `name`_baseline.
+
+    Parameters
+    ----------
+    name : str
+    wanted : sequence of str
+        What it has to offer.
 
     Raises
     ------
+    NotBuiltError
+        If it was not built, or is of older sources that do not offer what is wanted.
     ImportError
-        If it was not built, or the environment variable names none that can run here.
+        If the environment variable names none that can run here.
     """
+    module = _best(name)
+    missing = [one for one in wanted if not hasattr(module, one)]
+    if missing:
+        raise NotBuiltError(
+            f"the compiled module {module.__name__} is older than the Python that uses it, it lacks "
+            f"{', '.join(missing)}: build it anew with `make setup`, `pip install -e .` or `colcon build`",
+            missing,
+        )
+    return module
+
+
+def _best(name: str) -> ModuleType:
     try:
         baseline = importlib.import_module(f"{name}_baseline")
     except ModuleNotFoundError as error:
-        raise ImportError(
+        raise NotBuiltError(
             f"the compiled module {name} is missing for this Python: build it with `make setup`, `pip install .` or "
-            "`colcon build`; all need a C++20 compiler (Debian, Ubuntu: apt install g++)"
+            "`colcon build`; all need a C++20 compiler (Debian, Ubuntu: apt install g++)",
+            name,
         ) from error
     forced = os.environ.get(VARIABLE, "")
     if forced and forced not in INSTRUCTION_SETS:

@@ -66,5 +66,5 @@ if TYPE_CHECKING:
         windings,
     )
 else:
-    _native = load_native("eim_ros.solver._solver")
+    _native = load_native("eim_ros.solver._solver", __all__)
     globals().update({name: getattr(_native, name) for name in __all__})

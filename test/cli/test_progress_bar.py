@@ -62,6 +62,8 @@ def test_work_before_the_iterations_is_told_with_the_time_it_will_take() -> None
     with ProgressBar(10, enabled=False, clock=clock) as bar:
         assert bar.line() == "training: preparing  [00:00]"
         tell("density of the data", 0.0, 8.0)
+        clock.now = 1.0
+        assert bar.line() == "training: density of the data   0% [00:01, time not known yet, then the rest]"
         clock.now = 30.0
         tell("density of the data", 2.0, 8.0)
         assert bar.line() == "training: density of the data  25% [00:30, at most 01:30 more, then the rest]"

@@ -43,6 +43,34 @@ def test_without_viser_the_cure_is_told(eim: Command, monkeypatch: pytest.Monkey
     assert "needs viser" in outcome.err and "eim_ros[view]" in outcome.err
 
 
+WITH_THE_LEAST = """
+import sys, time
+
+class Absent:
+    @staticmethod
+    def find_spec(name, *_):
+        if name.partition(".")[0] in {"torch", "matplotlib", "rclpy", "sklearn", "joblib", "rosbags"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent)
+import eim_ros.cli.view
+from eim_ros.ik import Sampler
+from eim_ros.viewer.page import Page
+
+page = Page(Sampler.of("panda"), n=5, port=0)
+while not page.n_drawn:
+    time.sleep(0.01)
+page.close()
+print(page.solutions.message)
+"""
+
+
+def test_neither_learning_nor_pictures_nor_ros_are_needed() -> None:
+    """As after `make view`, or `pip install .[view]`."""
+    process = subprocess.run([sys.executable, "-c", WITH_THE_LEAST], capture_output=True, text=True, timeout=PATIENCE)
+    assert "5 solutions in" in process.stdout, process.stderr
+
+
 def test_the_page_is_served_until_interrupted(tmp_path: Path) -> None:
     command = [*COMMAND, "view", "--robot", "planar3", "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

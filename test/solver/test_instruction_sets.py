@@ -11,6 +11,8 @@ import pytest
 from kinematics.robots import robot_and_oracle
 from solver.instruction_sets import every_instruction_set, run_with
 
+from eim_ros.cli.exit_codes import ExitCode
+from eim_ros.errors import NotBuiltError
 from eim_ros.numerics import native
 from eim_ros.numerics.native import load_native
 from eim_ros.solver import _solver_baseline
@@ -132,6 +134,27 @@ def test_a_missing_build_names_the_cure() -> None:
         ImportError, match=r"json\._missing is missing.*`make setup`.*C\+\+20 compiler.*apt install g\+\+"
     ):
         load_native("json._missing")
+
+
+def test_one_of_older_sources_is_refused_with_what_it_lacks_and_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Baseline("some._module_baseline")
+    monkeypatch.setitem(sys.modules, "some._module_baseline", module)
+    assert load_native("some._module", ["runs_here"]) is module
+    with pytest.raises(NotBuiltError, match=r"older than the Python.*lacks Chain, Task: build it anew.*`make setup`"):
+        load_native("some._module", ["Chain", "runs_here", "Task"])
+
+
+def test_the_command_line_tells_of_one_of_older_sources_in_a_line() -> None:
+    """A solver whose Python names more than was compiled."""
+    program = (
+        "import sys, eim_ros.numerics.native as native; best = native._best; "
+        "native._best = lambda name: type(best(name))('eim_ros.solver._solver_avx2'); "
+        "from eim_ros.cli.main import main; sys.exit(main(['sample', '--robot', 'planar3', '--pose', '1', '0', '0']))"
+    )
+    process = run_with("", program)
+    assert process.returncode == ExitCode.NOT_INSTALLED
+    assert process.stderr.count("\n") == 1
+    assert "eim sample: the compiled module eim_ros.solver._solver_avx2 is older" in process.stderr
 
 
 def test_what_an_unknown_processor_has_is_the_baseline() -> None:

@@ -109,8 +109,6 @@ def compiled_modules() -> list[Finding]:
             importlib.import_module(name.rpartition(".")[0])
         except ImportError as error:
             findings.append(Finding("compiled", FAULT, one_line(error), REBUILD))
-        except AttributeError as error:  # built of an older source
-            findings.append(Finding("compiled", FAULT, f"{name} is out of date: {one_line(error)}", REBUILD))
         else:
             findings.append(_fit(name, module))
     return findings

@@ -11,4 +11,4 @@ __all__ = ["SelectedForms"]
 if TYPE_CHECKING:
     from eim_ros.distributions.native._quadratic_forms import SelectedForms
 else:
-    SelectedForms = load_native("eim_ros.distributions.native._quadratic_forms").SelectedForms
+    SelectedForms = load_native("eim_ros.distributions.native._quadratic_forms", __all__).SelectedForms

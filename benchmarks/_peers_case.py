@@ -1,0 +1,57 @@
+"""What a solver of inverse kinematics is asked, and what a benchmark asks of it: see `_peers.py`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from eim_ros.ik import IKModel
+from eim_ros.kinematics import Robot
+
+__all__ = ["Case", "Solver", "Unsupported", "loaded"]
+
+Solver = Callable[[np.ndarray], Callable[[], "np.ndarray | None"]]
+
+
+class Unsupported(Exception):
+    """The peer cannot be asked this, and why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A robot, and what is asked of a solver: position or pose, and how close [m], [rad]."""
+
+    robot: Robot
+    urdf: Path
+    position_only: bool
+    tolerances: tuple[float, float]
+    model: IKModel | None = None
+
+    def seed(self, rng: np.random.Generator) -> np.ndarray:
+        return self.robot.sample_configurations(1, rng)[0]
+
+    def wrapped(self, q: np.ndarray) -> np.ndarray:
+        """The same angles, by whole turns as near to the middle of their range as can be; no joint slides."""
+        middle = 0.5 * (self.robot.lower + self.robot.upper)
+        return q - 2.0 * np.pi * np.round((q - middle) / (2.0 * np.pi))
+
+    def whole_poses_only(self) -> None:
+        if self.position_only:
+            raise Unsupported("takes whole poses only")
+
+
+def loaded(spec: ModuleSpec | None) -> ModuleType:
+    """A module that is on no path."""
+    if spec is None or spec.loader is None:
+        raise ImportError("no such module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,231 @@
+"""Peers that descend from a seed, and our algorithm in Python around pinocchio; see `_peers.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+from _peers_case import Case, Solver, Unsupported, loaded
+
+from eim_ros.kinematics import Robot, quaternion_from_matrix
+
+__all__ = ["kdl", "mink", "optik", "pinocchio_loop", "roboticstoolbox", "trac_ik"]
+
+TRAC_IK_TIMEOUT = 0.1  # [s] of wall time, as optik has by default: a busy machine shall not decide
+MOST_RESTARTS = 100  # of solvers that know no restarts of their own
+DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # where python3-pykdl is, which no index of wheels has
+
+
+def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
+    """Its compiled Levenberg-Marquardt after Chan, on the same constants; residual = |error|^2 / 2."""
+    from roboticstoolbox import ET, ETS
+
+    transforms, robot = [ET.SE3(transform) for transform in _transforms(case.robot)], case.robot
+    chain = ETS(transforms[:1])
+    for i in range(robot.dof):
+        chain = chain * ET.Rz(jindex=i, qlim=[robot.lower[i], robot.upper[i]]) * transforms[i + 1]
+    options: dict[str, Any] = {"tol": 0.5 * min(case.tolerances) ** 2, "joint_limits": True, "method": "chan", "k": 1.0}
+    if case.position_only:
+        options["mask"] = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        seed = case.seed(rng)
+
+        def attempt() -> np.ndarray | None:
+            solution = chain.ik_LM(pose, q0=seed, **options)
+            return solution.q if solution.success else None
+
+        return attempt
+
+    return prepare
+
+
+def optik(case: Case, rng: np.random.Generator) -> Solver:
+    """One thread, 0.1 s at most as by default; objective = |error|^2 / 2."""
+    import optik as package
+
+    robot = package.Robot.from_urdf_file(str(case.urdf), case.robot.base_link, case.robot.tip_link)
+    robot.set_parallelism(1)
+    free = {"angular_weight": [0.0, 0.0, 0.0]} if case.position_only else {}
+    config = package.SolverConfig(tol_f=0.5 * min(case.tolerances) ** 2, **free)
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        seed = case.seed(rng)
+
+        def attempt() -> np.ndarray | None:
+            solution = robot.ik(config, pose, seed)
+            return None if solution is None else np.array(solution[0])
+
+        return attempt
+
+    return prepare
+
+
+def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
+    import pytracik
+
+    case.whole_poses_only()
+    epsilon = min(case.tolerances) / np.sqrt(3)  # it bounds each component, we the lengths
+    urdf, links = case.urdf.read_text(encoding="utf-8"), (case.robot.base_link, case.robot.tip_link)
+    solver = pytracik.TRAC_IK(*links, urdf, TRAC_IK_TIMEOUT, epsilon, pytracik.SolveType.Speed)
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        seed, position, quaternion = case.seed(rng), pose[:3, 3], quaternion_from_matrix(pose)
+
+        def attempt() -> np.ndarray | None:
+            answer = pytracik.ik(solver, seed, *position, *quaternion)
+            return np.asarray(answer[1:]) if answer[0] >= 0 else None
+
+        return attempt
+
+    return prepare
+
+
+def kdl(case: Case, rng: np.random.Generator) -> Solver:
+    """Its Levenberg-Marquardt with its own settings; it knows no limits, so restarts until they hold."""
+    if case.position_only:
+        raise Unsupported("its weights, which free the orientation, crash with NumPy 2")
+    package, robot = _debian_kdl(), case.robot
+
+    def frame(transform: np.ndarray) -> Any:
+        return package.Frame(package.Rotation(*transform[:3, :3].ravel()), package.Vector(*transform[:3, 3]))
+
+    first, *rest = _transforms(robot)
+    chain = package.Chain()
+    chain.addSegment(package.Segment(package.Joint(package.Joint.Fixed), frame(first)))
+    for transform in rest:
+        chain.addSegment(package.Segment(package.Joint(package.Joint.RotZ), frame(transform)))
+    solver = package.ChainIkSolverPos_LMA(chain)
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        start, found = (package.JntArray(chain.getNrOfJoints()) for _ in range(2))  # the solver does not keep its chain
+        goal, seeds = frame(pose), robot.sample_configurations(MOST_RESTARTS, rng)
+
+        def attempt() -> np.ndarray | None:
+            for seed in seeds:
+                for i, value in enumerate(seed):
+                    start[i] = value
+                if solver.CartToJnt(start, goal, found) >= 0:
+                    q = case.wrapped(np.array([found[i] for i in range(robot.dof)]))
+                    if np.all((q >= robot.lower) & (q <= robot.upper)):
+                        return q
+            return None
+
+        return attempt
+
+    return prepare
+
+
+def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
+    """The same algorithm as ours, damping, patience and restarts included, in Python around pinocchio."""
+    robot = case.robot
+    model = pin.buildModelFromUrdf(str(case.urdf))
+    data, frame = model.createData(), model.getFrameId(robot.tip_link)
+    rows = slice(0, 3) if case.position_only else slice(0, 6)
+    identity = np.eye(6)[rows, rows]
+
+    def descend(pose: np.ndarray, q: np.ndarray) -> np.ndarray | None:
+        least = reference = np.inf
+        for iteration in range(61):
+            jacobian = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)[rows]
+            reached = pin.updateFramePlacement(model, data, frame)
+            error = np.concatenate([pose[:3, 3] - reached.translation, pin.log3(pose[:3, :3] @ reached.rotation.T)])
+            error = error[rows]
+            if np.linalg.norm(error[:3]) <= case.tolerances[0] and np.linalg.norm(error[3:]) <= case.tolerances[1]:
+                return q
+            square = error @ error
+            least = min(least, square)
+            if iteration % 3 == 0:
+                if not least < 0.5 * reference:
+                    return None
+                reference = least
+            push = jacobian.T @ error
+            jacobian[:, ((q <= robot.lower) & (push < 0)) | ((q >= robot.upper) & (push > 0))] = 0.0
+            damping = (3e-2 * square + 1e-10) * identity
+            q = q + jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + damping, error)
+            q = np.minimum(np.maximum(q, robot.lower), robot.upper)
+        return None
+
+    return _restarted(case, rng, descend)
+
+
+def mink(case: Case, rng: np.random.Generator) -> Solver:
+    """Its quadratic programs, limits included; an attempt ends when its error does not fall any more."""
+    import mink as package
+    import mujoco
+
+    text = case.urdf.read_text(encoding="utf-8")  # MuJoCo would merge a tip that is welded on into its parent
+    kept = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
+    configuration = package.Configuration(mujoco.MjModel.from_xml_string(text.replace("</robot>", kept)))
+    orientation_cost = 0.0 if case.position_only else 1.0
+    task = package.FrameTask(
+        case.robot.tip_link, "body", position_cost=1.0, orientation_cost=orientation_cost, lm_damping=0.1
+    )
+    limits = [package.ConfigurationLimit(configuration.model)]
+    rows = slice(0, 3) if case.position_only else slice(0, 6)
+
+    def descend(pose: np.ndarray, q: np.ndarray) -> np.ndarray | None:
+        task.set_target(package.SE3.from_matrix(pose))
+        configuration.update(q)
+        reference = np.inf
+        for iteration in range(200):
+            error = task.compute_error(configuration)[rows]
+            if np.linalg.norm(error[:3]) <= case.tolerances[0] and np.linalg.norm(error[3:]) <= case.tolerances[1]:
+                return np.array(configuration.q)
+            if iteration % 10 == 9:
+                if not np.linalg.norm(error) < 0.7 * reference:
+                    return None
+                reference = np.linalg.norm(error)
+            try:
+                velocity = package.solve_ik(configuration, [task], 1.0, "daqp", damping=1e-6, limits=limits)
+            except package.NoSolutionFound:
+                return None
+            configuration.integrate_inplace(velocity, 1.0)
+        return None
+
+    return _restarted(case, rng, descend)
+
+
+def _restarted(
+    case: Case, rng: np.random.Generator, descend: Callable[[np.ndarray, np.ndarray], np.ndarray | None]
+) -> Solver:
+    """A solver that descends from one random seed after the other."""
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        seeds = case.robot.sample_configurations(MOST_RESTARTS, rng)
+
+        def attempt() -> np.ndarray | None:
+            for seed in seeds:
+                q = descend(pose, seed)
+                if q is not None:
+                    return q
+            return None
+
+        return attempt
+
+    return prepare
+
+
+def _transforms(robot: Robot) -> np.ndarray:
+    """Constant transforms (dof + 1, 4, 4) between the joints, each of which turns about its z axis."""
+    transforms = np.tile(np.eye(4), (len(robot.links), 1, 1))
+    transforms[:, :3, :3], transforms[:, :3, 3] = robot.links[:, :9].reshape(-1, 3, 3), robot.links[:, 9:12]
+    return transforms
+
+
+def _debian_kdl() -> ModuleType:
+    """PyKDL of this Python, or that of Debian where it has the same version."""
+    with contextlib.suppress(ImportError):
+        return importlib.import_module("PyKDL")
+    spec = importlib.machinery.PathFinder.find_spec("PyKDL", [DEBIAN_PACKAGES])
+    if spec is None:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise ImportError(f"no PyKDL for Python {version} (Debian, Ubuntu: apt install python3-pykdl)")
+    return loaded(spec)

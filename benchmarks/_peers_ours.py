@@ -1,0 +1,61 @@
+"""Our solvers, see `_peers.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from _peers_case import Case, Solver, Unsupported
+
+from eim_ros.ik import Sampler
+
+__all__ = ["default_call", "learned_sampler", "uniform_seeds"]
+
+
+def default_call(case: Case, rng: np.random.Generator) -> Solver:
+    """What a user types first: one configuration of the robot's sampler, without a model."""
+    return _sampled(case, Sampler.of(case.robot), rng)
+
+
+def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
+    """The same call of a sampler with a model."""
+    if case.model is None:
+        raise Unsupported("no model of this robot")
+    sampler = Sampler(case.model)
+    sampler.prepare()
+    return _sampled(case, sampler, rng)
+
+
+def _sampled(case: Case, sampler: Sampler, rng: np.random.Generator) -> Solver:
+    position, orientation = case.tolerances
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        seed = int(rng.integers(2**31))
+
+        def attempt() -> np.ndarray | None:
+            answer = sampler.sample(
+                pose, 1, seed, position_only=case.position_only,
+                position_tolerance=position, orientation_tolerance=orientation,
+            )  # fmt: skip
+            return answer.positions[0] if answer.valid[0] else None
+
+        return attempt
+
+    return prepare
+
+
+def uniform_seeds(case: Case, rng: np.random.Generator) -> Solver:
+    """Our refiner from uniform random seeds, `Robot.solve`."""
+    position, orientation = case.tolerances
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        def attempt() -> np.ndarray | None:
+            result = case.robot.solve(
+                pose, rng, position_only=case.position_only,
+                position_tolerance=position, orientation_tolerance=orientation,
+            )  # fmt: skip
+            return result.positions[0] if result.converged[0] else None
+
+        return attempt
+
+    return prepare
