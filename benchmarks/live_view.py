@@ -4,9 +4,10 @@
 
 The target goes around a circle of 5 cm about its first place at 100 steps per second, twice as fast as a screen; each
 redraw solves anew, finds the families, and sends poses and colours of all ghosts. The same is done without a browser,
-and with a real one (chromium): "browser" is what its page has to work for each redraw that it is sent, until the
-picture is handed on to be drawn. What draws it here is no graphics card but the processor, whose frames are told beside
-it. A step that comes while another one is solved is left out.
+and with a real one (chromium). "server" is the processor's time for each redraw, whatever else the machine does;
+"browser" is what its page has to work for each redraw that it is sent, until the picture is handed on to be drawn. What
+draws it here is no graphics card but the processor, whose frames are told beside it. A step that comes while another
+one is solved is left out.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ COUNT_FRAMES = (
 )
 
 
-def drag(page: Page, seconds: float) -> tuple[float, np.ndarray]:
-    """Move the target; redraws per second, and times of solving [s]."""
+def drag(page: Page, seconds: float) -> tuple[float, float, np.ndarray]:
+    """Move the target; redraws per second, the processor's time of each [s], and times of solving [s]."""
     first, drawn, solving = page.first, page.n_drawn, []
-    begin = time.perf_counter()
+    begin, worked = time.perf_counter(), time.process_time()
     step = 0
     while (now := time.perf_counter() - begin) < seconds:
         pose, angle = first.copy(), 2.0 * np.pi * now / 2.0
@@ -49,7 +50,8 @@ def drag(page: Page, seconds: float) -> tuple[float, np.ndarray]:
             solving.append(page.solutions.elapsed)
         step += 1
         time.sleep(max(0.0, step / STEPS - (time.perf_counter() - begin)))
-    return (page.n_drawn - drawn) / seconds, np.array(solving)
+    n_drawn = page.n_drawn - drawn
+    return n_drawn / seconds, (time.process_time() - worked) / max(n_drawn, 1), np.array(solving)
 
 
 def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) -> str:
@@ -57,7 +59,7 @@ def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) ->
     page = Page(Sampler.of(robot), n=n, port=0)
     try:
         if size is None:
-            rate, solving = drag(page, seconds)
+            rate, server, solving = drag(page, seconds)
             counted = "          -        -"
         else:
             program = chromium_path()
@@ -71,7 +73,7 @@ def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) ->
                     time.sleep(3.0)
                     browser.value(COUNT_FRAMES)
                     n_frames, work = browser.value("n_frames"), browser.work()
-                    rate, solving = drag(page, seconds)
+                    rate, server, solving = drag(page, seconds)
                     n_frames, work = browser.value("n_frames") - n_frames, browser.work() - work
                     counted = f"{1e3 * work / (rate * seconds):11.1f}{n_frames / seconds:9.1f}"
                 finally:
@@ -81,7 +83,7 @@ def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) ->
         milliseconds = 1e3 * np.quantile(solving, [0.5, 0.99])
         return (
             f"{robot:8s}{len(solutions.positions):5d}{len(solutions.families):9d}{milliseconds[0]:9.1f}{milliseconds[1]:9.1f}"
-            f"{rate:10.1f}{counted}"
+            f"{rate:10.1f}{1e3 * server:10.1f}{counted}"
         )
     finally:
         page.close()
@@ -100,8 +102,10 @@ def main() -> None:
         f"{processor()}, load {load_average()}; Python {platform.python_version()}, {versions(['viser', 'numpy'])}",
     ]
     print("\n".join(lines), flush=True)
-    head = "robot      n families   solving [ms]      redraws    browser   frames\n" + " " * 27 + "50 %     99 %"
-    head += "     [1/s]       [ms]    [1/s]"
+    head = (
+        "robot      n families   solving [ms]      redraws    server    browser   frames\n" + " " * 27 + "50 %     99 %"
+    )
+    head += "     [1/s]      [ms]       [ms]    [1/s]"
     for title, size in (
         ("without a browser", None),
         ("with a browser of 800 x 500 pixels, drawn by the processor", (800, 500)),

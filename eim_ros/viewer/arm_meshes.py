@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import viser
+from scipy.spatial.transform import Rotation
 
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.body_shapes import body_poses
-from eim_ros.kinematics.pose import quaternion_from_matrix
 from eim_ros.viewer.colours import byte_colour
 from eim_ros.viewer.surfaces import Surface
 
-__all__ = ["ArmMeshes"]
+__all__ = ["ArmMeshes", "wxyzs_of"]
 
 
 class ArmMeshes:
@@ -49,9 +49,14 @@ class ArmMeshes:
     def show(self, q: npt.NDArray[np.float64] | None, colour: str, opacity: float | None = None) -> None:
         """In a configuration (dof,) and a colour; None: where it is."""
         poses = None if q is None else body_poses(self._robot, q)[0]
+        wxyzs = None if poses is None else wxyzs_of(poses[:, :3, :3])
         for body, mesh in zip(self._bodies, self._meshes, strict=True):
             mesh.color = byte_colour(colour)
             mesh.opacity = opacity
-            if poses is not None:
-                mesh.position = poses[body, :3, 3]
-                mesh.wxyz = np.roll(quaternion_from_matrix(poses[body]), 1)
+            if poses is not None and wxyzs is not None:
+                mesh.position, mesh.wxyz = poses[body, :3, 3], wxyzs[body]
+
+
+def wxyzs_of(rotations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Quaternions (n, 4), w first, of rotations (n, 3, 3)."""
+    return np.roll(Rotation.from_matrix(rotations).as_quat(), 1, axis=1)

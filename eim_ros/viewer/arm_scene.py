@@ -11,12 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import viser
-from scipy.spatial.transform import Rotation
 
 from eim_ros.ik.self_motions import Family
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.body_shapes import body_poses
-from eim_ros.viewer.arm_meshes import ArmMeshes
+from eim_ros.viewer.arm_meshes import ArmMeshes, wxyzs_of
 from eim_ros.viewer.colours import family_colour, light
 from eim_ros.viewer.lines import Lines
 from eim_ros.viewer.solutions import Solutions
@@ -110,12 +109,14 @@ class ArmScene:
         poses = body_poses(self.robot, solutions.positions[:n])
         colours = np.zeros((self.n_ghosts, 3), dtype=np.uint8)
         colours[:n] = self._palette[solutions.ghost_numbers[:n] % len(self._palette)]
+        positions = np.zeros((poses.shape[1], self.n_ghosts, 3), dtype=np.float32)
+        wxyzs = np.tile(np.array([1.0, 0.0, 0.0, 0.0], dtype=np.float32), (*positions.shape[:2], 1))
+        if n:
+            turned = wxyzs_of(poses[:, :, :3, :3].reshape(-1, 3, 3)).reshape(n, -1, 4)
+            positions[:, :n], wxyzs[:, :n] = poses[:, :, :3, 3].swapaxes(0, 1), turned.swapaxes(0, 1)
         for surface, handle in zip(self._moving, self._ghosts, strict=True):
             if n:
-                positions = np.zeros((self.n_ghosts, 3), dtype=np.float32)
-                wxyzs = np.tile(np.array([1.0, 0.0, 0.0, 0.0], dtype=np.float32), (self.n_ghosts, 1))
-                positions[:n], wxyzs[:n] = poses[:, surface.body, :3, 3], _wxyzs(poses[:, surface.body, :3, :3])
-                handle.batched_positions, handle.batched_wxyzs = positions, wxyzs
+                handle.batched_positions, handle.batched_wxyzs = positions[surface.body], wxyzs[surface.body]
                 handle.batched_colors = colours
             handle.batched_scales = scales
 
@@ -134,11 +135,6 @@ class ArmScene:
 
 def _closed(family: Family) -> FloatArray:
     return np.concatenate([family.positions, family.positions[:1]]) if family.is_closed else family.positions
-
-
-def _wxyzs(rotations: FloatArray) -> FloatArray:
-    """Quaternions (n, 4) of rotations (n, 3, 3)."""
-    return np.roll(Rotation.from_matrix(rotations).as_quat(), 1, axis=1)
 
 
 def _cell(size: float) -> float:
