@@ -73,6 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cure = f"needs {package}, which is not installed; eim_ros[{EXTRAS[package]}] brings it"
             return _fail(f"{command}: {cure}", code_of(error))
         return _own_error()
+    except AttributeError as error:
+        from eim_ros.numerics.native import stale_module
+
+        stale = stale_module(error)
+        return _fail(f"{command}: {stale}", ExitCode.NOT_INSTALLED) if stale else _own_error()
     except KeyboardInterrupt:
         return _fail(f"{command}: interrupted", ExitCode.INTERRUPTED)
     except Exception:

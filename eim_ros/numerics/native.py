@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Sequence
 from types import ModuleType
 
 from eim_ros.errors import NotBuiltError
 
-__all__ = ["INSTRUCTION_SETS", "load_native"]
+__all__ = ["INSTRUCTION_SETS", "load_native", "stale_module"]
 
 INSTRUCTION_SETS = ("avx512", "avx2", "baseline")  # best first; on other processors than x86-64 only the last is built
 VARIABLE = "EIM_ROS_INSTRUCTION_SET"
+CURE = "build it anew with `make setup`, `pip install -e .` or `colcon build`"
 
 
 def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
@@ -39,10 +41,16 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     if missing:
         raise NotBuiltError(
             f"the compiled module {module.__name__} is older than the Python that uses it, it lacks "
-            f"{', '.join(missing)}: build it anew with `make setup`, `pip install -e .` or `colcon build`",
+            f"{', '.join(missing)}: {CURE}",
             missing,
         )
     return module
+
+
+def stale_module(error: AttributeError) -> str:
+    """What is wrong and the cure, where what is missing is a part of a compiled module; empty for all else."""
+    found = re.search(rf"\b(eim_ros[\w.]*_(?:{'|'.join(INSTRUCTION_SETS)}))\b.* has no attribute", str(error))
+    return f"the compiled module {found[1]} is older than the Python that uses it ({error}): {CURE}" if found else ""
 
 
 def _best(name: str) -> ModuleType:

@@ -14,6 +14,7 @@ import eim_ros
 from eim_ros.cli.exit_codes import EXPLAINED, ExitCode
 from eim_ros.cli.main import VERBS
 from eim_ros.errors import ConstraintError, DataError, EimError, ModelFileError, PoseError, RobotError, ServiceError
+from eim_ros.kinematics import Robot
 
 every_verb = pytest.mark.parametrize("verb", VERBS)
 
@@ -219,3 +220,23 @@ def test_help_explains_basic_settings_and_names_the_others(eim: Command) -> None
     assert "basic settings:" in short and "number of experts" in short
     assert "--least-weight" in short and "weight below which a component is negligible" not in short
     assert "weight below which a component is negligible" in " ".join(whole.split())
+
+
+@pytest.mark.parametrize("of_tomorrow", ["robot.chain.of_tomorrow", "type(robot.chain).of_tomorrow"])
+def test_a_part_that_a_compiled_module_lacks_is_told_with_the_cure(
+    of_tomorrow: str, eim: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by Python of today and a module of yesterday."""
+    robot = Robot.load("planar3")
+    monkeypatch.setattr("eim_ros.cli.list.run", lambda args: eval(of_tomorrow, {"robot": robot}))
+    outcome = eim("list")
+    assert (outcome.code, outcome.err.count("\n")) == (ExitCode.NOT_INSTALLED, 1)
+    assert "is older than the Python that uses it" in outcome.err
+    assert "of_tomorrow" in outcome.err and "`make setup`" in outcome.err
+
+
+def test_an_attribute_that_python_lacks_is_an_error_of_its_own(eim: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eim_ros.cli.list.run", lambda args: getattr(args, "of_tomorrow"))  # noqa: B009
+    outcome = eim("list")
+    assert outcome.code == ExitCode.OWN_ERROR
+    assert "Traceback" in outcome.err
