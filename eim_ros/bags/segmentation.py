@@ -153,7 +153,8 @@ def _too_fast(
     """Whether a joint is too fast from each kept row to the next (n - 1,), or between messages left out there.
 
     A message takes at least the mean time between two where nothing is cut, however late it is stamped. What was left
-    out counts only where the joint stays as far away: it may be of another time.
+    out counts only where the joint stays as far away: it may be of another time. It counts in the order of arrival and
+    in that of the clock: of a message that was overtaken the latter tells which of its neighbours it jumps from.
     """
     n_messages = np.diff(kept)
     steps = np.diff(clock[kept]) / SECOND
@@ -166,7 +167,18 @@ def _too_fast(
     sudden = np.where(between > cuts.max_speed * spent, between, 0.0)
     largest = np.maximum.reduceat(sudden, np.array(kept[:-1]) - kept[0])
     by_rows = changes > cuts.max_speed * np.maximum(steps, mean * n_messages)
-    return np.asarray(by_rows | ((largest > 0.0) & (changes > STAYS * largest)))
+    fast = np.asarray(by_rows | ((largest > 0.0) & (changes > STAYS * largest)))
+    left_out = np.setdiff1d(np.arange(len(clock)), kept)
+    for i in np.flatnonzero(counts & ~fast & (changes > cuts.min_jump)):
+        begin, end = kept[i], kept[i + 1]
+        since = clock[left_out] - clock[begin]
+        late = left_out[(since < clock[end] - clock[begin]) & ((since > 0) | ((since == 0) & (left_out < end)))]
+        rows = [begin, *late[np.argsort(clock[late], kind="stable")], end]
+        elsewhere = int(np.sum((left_out > begin) & (left_out < end))) - int(np.sum((late > begin) & (late < end)))
+        each = _changes(values[rows], continuous)
+        sudden = each > cuts.max_speed * np.maximum(np.diff(clock[rows]) / SECOND, mean * (1 + elsewhere))
+        fast[i] = bool(np.any(sudden & (each > cuts.min_jump) & (changes[i] > STAYS * each)))
+    return fast
 
 
 def _in_order(times: np.ndarray, max_gap: float) -> tuple[list[int], list[int], list[str], int]:

@@ -45,6 +45,30 @@ def test_jump_is_as_large_as_the_largest_speed_allows(tmp_path: Path, size: floa
     assert len(data_set) == 1 + n_motions
 
 
+@pytest.mark.parametrize("rate", [50, 100, 500])
+def test_jump_among_messages_that_come_out_of_order_is_found(tmp_path: Path, rate: int) -> None:
+    """One of five messages is overtaken by up to four; the jump is 1.25 times what the largest speed allows."""
+    rng = np.random.default_rng(rate)
+    items = []
+    for motion in range(12):
+        times, jumps = np.arange(0.0, 1.0, 1.0 / rate), motion % 2 == 1
+        positions = 0.3 * np.sin(2.0 * np.pi * times + motion)
+        row = rng.integers(10, len(times) - 10)
+        positions[row:] += jumps * 1.25 * max(0.1, 20.0 / rate)
+        late = rng.random(len(times)) < 0.2
+        late[[0, *range(-6, 0)]] = False
+        late[row - 1 : row + 1] = True
+        arrivals = times + late * rng.uniform(1.0, 4.0, len(times)) / rate
+        items += [label(1.2 * motion, "jump" if jumps else "good")]
+        items += [
+            joint_state(1.2 * motion + 0.01 + t, ["j1"], [q], arrival=1.2 * motion + 0.01 + arrival)
+            for t, q, arrival in zip(times, positions, arrivals, strict=True)
+        ]
+    bag = write_own(tmp_path / "bag", sorted(items, key=lambda item: item[2]))
+    data_set, _ = import_motions([bag], Selection(), MotionForm())
+    assert data_set.description["labels"] == ["good"] * 6
+
+
 def test_robot_that_stands_still_is_no_motion(tmp_path: Path) -> None:
     """As while a node plans before it has told a label."""
     items = [joint_state(0.01 * i, ["j1"], [1.0 + 1e-3 * np.sin(i)]) for i in range(100)]
