@@ -3,8 +3,10 @@
 // The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it is 1, times 4 after each step that made the
 // error larger, halved after each other one; without it a pose out of reach is circled, not approached. An attempt is
 // given up when the squared error does not halve within `patience` steps. A lane whose attempt has ended takes the next
-// seed.
+// seed. Lengths are in the unit of the arm, lest a metre counts as a radian in an arm of a millimetre.
 #pragma once
+
+#include <optional>
 
 #include "step.hpp"
 
@@ -35,14 +37,22 @@ struct Attempt {
 //     void ended(lane, const Attempt<S, N>&)
 //     bool is_wanted(lane)                         false: the attempt is of no use any more
 template <int N, class V, bool Careful = false, class Jobs>
-inline void run_attempts(const Chain& chain, const Task& task, const Effort& effort, Jobs& jobs) {
+inline void run_attempts(const Chain& arm, const Task& given, const Effort& effort, Jobs& jobs) {
     using S = Scalar<V>;
     constexpr int W = kLanes<V>;
+    const Chain& chain = arm.in_units();
+    const double by_unit = 1.0 / arm.unit;
+    std::optional<Task> scaled;
+    if (given.has_tolerances && by_unit != 1.0) {
+        scaled = given;
+        for (int k = 0; k < 3; ++k) scaled->tolerances[k] *= by_unit;
+    }
+    const Task& task = scaled ? *scaled : given;
     const Bounds<S>& bounds = task.bounds_in<S>();
     const int n_joints = joints_of<N>(chain);
     Kinematics<V, N> at;
     Difference<V> error;
-    Frame<V> target = target_of<V>(task);
+    Frame<V> target_in_metres = target_of<V>(task), target = target_in_metres;
     V q[kJoints<N>], best[kJoints<N>], y[6];
     V least{}, reference{}, previous{}, adaptation{}, steps{}, due{}, distance{}, angle{};
     bool is_active[W] = {};
@@ -50,7 +60,8 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
     const auto load = [&](int lane) {
         S seed[kJoints<N>];
         int taken = 0;
-        if (!jobs.next(lane, seed, target, taken)) return false;
+        if (!jobs.next(lane, seed, target_in_metres, taken)) return false;
+        set_lane(target, lane, target_in_metres, S(by_unit));
         for (int j = 0; j < n_joints; ++j) {
             const S value = within(bounds, j, seed[j]);
             set(q[j], lane, value), set(best[j], lane, value);
@@ -70,8 +81,8 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
         }
         forward<N>(chain, q, at);
         measure(at.tip, target, task, error);
-        const auto done =
-            (error.distance <= S(effort.position_tolerance)) & (error.angle <= S(effort.orientation_tolerance));
+        const auto done = (error.distance <= S(by_unit * effort.position_tolerance)) &
+                          (error.angle <= S(effort.orientation_tolerance));
         const V square = error.distance * error.distance + error.angle * error.angle;
         adaptation = square < previous ? larger(S(0.5) * adaptation, fill<V>(S(1))) : S(4) * adaptation;
         previous = square;
@@ -88,8 +99,11 @@ inline void run_attempts(const Chain& chain, const Task& task, const Effort& eff
         if (any(ended)) {
             for (int lane = 0; lane < W; ++lane) {
                 if (!is_active[lane] || !get_mask(ended, lane)) continue;
-                Attempt<S, N> attempt{
-                    get_mask(done, lane), int(get(steps, lane)), get(distance, lane), get(angle, lane), {}};
+                Attempt<S, N> attempt{get_mask(done, lane),
+                                      int(get(steps, lane)),
+                                      S(arm.unit) * get(distance, lane),
+                                      get(angle, lane),
+                                      {}};
                 for (int j = 0; j < n_joints; ++j) attempt.q[j] = get(best[j], lane);
                 jobs.ended(lane, attempt);
                 is_active[lane] = false;

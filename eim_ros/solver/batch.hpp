@@ -126,7 +126,7 @@ class ChunkOfPoses {
         if (!fits_single(chain_, task_)) {  // however few: no answer depends on its neighbours
             return refine.template operator()<WideDouble>(effort, all, false);
         }
-        refine.template operator()<WideFloat>(coarse(effort), all, false);
+        refine.template operator()<WideFloat>(coarse(chain_, effort), all, false);
         const auto close = numbers_where(rows.size(), [&](Index i) { return rows.converged[i]; });
         refine.template operator()<WideDouble>(effort, close, true);
     }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -16,6 +17,7 @@
 namespace eim {
 
 inline constexpr int kMostJoints = 64, kMostLinks = 128;
+inline constexpr double kUsualReach = 1.2;  // [m]
 
 template <class S>
 struct Link {
@@ -35,8 +37,11 @@ struct Link {
 
 struct Chain {
     int n_joints, n_links;
-    int kind;                         // N of the templates
-    double reach = 0.0;               // upper bound of the distance from base to tip without what joints slide [m]
+    int kind;            // N of the templates
+    double reach = 0.0;  // upper bound of the distance from base to tip without what joints slide [m]
+    // Length [m] that counts as much as 1 rad where errors are weighed: the power of two next to the reach of an arm
+    // that turns only, as a share of that of a person's; nothing is rounded by it.
+    double unit = 1.0;
     std::vector<Link<double>> links;  // n_links + 1, the last only P_m
     std::vector<Link<float>> single;
 
@@ -54,7 +59,27 @@ struct Chain {
                 i == n_links || (!link.slides && link.source == i && link.multiplier == 1.0 && link.offset == 0.0);
         }
         kind = is_plain && (n_joints == 6 || n_joints == 7) ? n_joints : 0;
+        const bool slides = std::any_of(links.begin(), links.end(), [](const Link<double>& l) { return l.slides; });
+        if (reach > 0.0 && !slides) unit = std::exp2(std::round(std::log2(reach / kUsualReach)));
+        if (unit != 1.0) in_units_ = std::make_shared<const Chain>(*this, 1.0 / unit);
     }
+
+    // The same with lengths times a power of two.
+    Chain(const Chain& chain, double factor) : Chain(chain) {
+        reach *= factor, unit = 1.0, in_units_ = nullptr;
+        for (Link<double>& link : links) {
+            for (double& length : link.translation) length *= factor;
+        }
+        for (Link<float>& link : single) {
+            for (float& length : link.translation) length *= float(factor);
+        }
+    }
+
+    // With lengths in its unit.
+    const Chain& in_units() const { return in_units_ ? *in_units_ : *this; }
+
+   private:
+    std::shared_ptr<const Chain> in_units_;
 };
 
 template <int N>

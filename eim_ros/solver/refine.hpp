@@ -8,7 +8,7 @@
 
 namespace eim {
 
-inline constexpr double kHandOver = 1e-4;         // [m], [rad]
+inline constexpr double kHandOver = 1e-4;         // [units of the arm], [rad]
 inline constexpr double kLongestInSingle = 50.0;  // [m], [rad]: reach and limits for which single precision will do
 
 struct Configurations {
@@ -94,8 +94,8 @@ inline bool fits_single(const Chain& chain, const Task& task) {
     return true;
 }
 
-inline Effort coarse(const Effort& effort) {
-    return {std::max(0.5 * effort.position_tolerance, kHandOver),
+inline Effort coarse(const Chain& chain, const Effort& effort) {
+    return {std::max(0.5 * effort.position_tolerance, kHandOver * chain.unit),
             std::max(0.5 * effort.orientation_tolerance, kHandOver), effort.max_iterations, effort.patience};
 }
 
@@ -137,7 +137,7 @@ inline void refine_rows(const Chain& chain, const Task& task, const Effort& effo
     if (rows.size() <= kLanes<WideDouble> || effort.max_iterations == 0 || !fits_single(chain, task)) {
         return run_rows<N>(chain, task, effort, std::move(jobs));
     }
-    run_attempts<N, WideFloat>(chain, task, coarse(effort), jobs);
+    run_attempts<N, WideFloat>(chain, task, coarse(chain, effort), jobs);
     for (Index i = 0; i < rows.size(); ++i) {  // limits are not quite the same in single precision
         for (int j = 0; j < rows.n_joints; ++j) rows.row(i)[j] = within(task.bounds, j, rows.row(i)[j]);
     }

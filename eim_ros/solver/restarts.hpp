@@ -111,7 +111,7 @@ inline void solve_rows(const Chain& chain, const Task& task, Effort effort, cons
     const auto restart = [&]<class V>() {
         RestartJobs<V> jobs(task, targets, max_restarts, random, rows);
         while (jobs.rewind()) {
-            run_attempts<N, V>(chain, task, coarse(effort), jobs);
+            run_attempts<N, V>(chain, task, coarse(chain, effort), jobs);
             const std::vector<Index> close = jobs.close_ones();
             run_rows<N>(chain, task, effort, {rows, close, targets});
             jobs.judge(close);

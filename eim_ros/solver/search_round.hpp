@@ -26,7 +26,7 @@ struct Found {
     Rows rows;
     std::vector<std::uint32_t> experts;  // (n,)
     std::vector<double> best;
-    double best_error = std::numeric_limits<double>::infinity();  // 1 m counted as 1 rad
+    double best_error = std::numeric_limits<double>::infinity();  // a unit of the arm counted as 1 rad
     int n_seeded = 0, n_remote = 0;  // of the last round: rows without those of continuation; seeds far from all known
 
     explicit Found(int n_joints) : rows({n_joints}), best(n_joints, 0.0) {}
@@ -82,7 +82,7 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
     for (Index i = 0; compares && i < n_known; ++i) known.add(rows.row(i));
     found.n_remote = 0;
     for (Index i = 0; i < seeds.size(); ++i) {
-        const double *q = seeds.row(i), error = seeds.distances[i] + seeds.angles[i];
+        const double *q = seeds.row(i), error = seeds.distances[i] / chain.unit + seeds.angles[i];
         if (n_known == 0 && error < found.best_error) found.best.assign(q, q + rows.n_joints), found.best_error = error;
         if (!seeds.converged[i] || (drops && known.has_duplicate(q, round.distinct_tolerance))) continue;
         found.n_remote += round.has_continued && !known.has_duplicate(q, 0.5 * round.spread.step);

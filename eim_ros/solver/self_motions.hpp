@@ -302,9 +302,9 @@ class SelfMotions {
         n_restarts_ += n_round_;
         RowJobs jobs = RowJobs::all(rows);
         if (fits_single(chain, free_)) {
-            run_attempts<N, WideFloat>(chain, free_, coarse(wanted.effort), jobs);
+            run_attempts<N, WideFloat>(chain, free_, coarse(chain, wanted.effort), jobs);
         } else {
-            run_attempts<N, WideDouble>(chain, free_, coarse(wanted.effort), jobs);
+            run_attempts<N, WideDouble>(chain, free_, coarse(chain, wanted.effort), jobs);
         }
         for (Index i = 0; i < rows.size(); ++i) {
             if (!rows.converged[i]) continue;

@@ -59,6 +59,15 @@ inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // (3, 4
     }
 }
 
+// Copies one lane of a frame, its origin times a factor.
+template <class V>
+inline void set_lane(Frame<V>& frame, int lane, const Frame<V>& from, Scalar<V> factor) {
+    for (int k = 0; k < 3; ++k) {
+        set(frame.x[k], lane, get(from.x[k], lane)), set(frame.y[k], lane, get(from.y[k], lane));
+        set(frame.z[k], lane, get(from.z[k], lane)), set(frame.origin[k], lane, factor * get(from.origin[k], lane));
+    }
+}
+
 template <class V>
 inline Frame<V> target_of(const Task& task) {
     Frame<V> frame;

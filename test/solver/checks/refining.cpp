@@ -20,7 +20,7 @@ static Rows uniform_rows(const Task& task, int n_joints, int n, double seed) {
 template <class V, int N>
 static Rows attempts(const Chain& chain, const Task& task, const Effort& effort, Rows rows) {
     RowJobs jobs = RowJobs::all(rows);
-    run_attempts<N, V>(chain, task, std::is_same_v<Scalar<V>, double> ? effort : coarse(effort), jobs);
+    run_attempts<N, V>(chain, task, std::is_same_v<Scalar<V>, double> ? effort : coarse(chain, effort), jobs);
     return rows;
 }
 

@@ -237,6 +237,6 @@ CHECK(rounds_that_find_nothing_keep_the_best_attempt) {
         const Experts none(0, chain.n_joints, 0, 1, nullptr, nullptr, nullptr);
         search_round<N>(chain, task, {none, 1, nullptr, nullptr}, round, {chain.n_joints}, turns, found);
         claim(found.size() == 0 && is_inside(task.bounds, found.best.data(), chain.n_joints), "nothing found");
-        claim(found.best_error > 30.0 && found.best_error < 60.0, "the best attempt");
+        claim(found.best_error * chain.unit > 30.0 && found.best_error * chain.unit < 60.0, "the best attempt");
     });
 }
