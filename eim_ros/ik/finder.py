@@ -37,7 +37,8 @@ __all__ = ["FEWEST_TO_EXPLORE", "Finder"]
 FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
-SPREAD_FROM = 4.0  # more solutions for each wanted at explore = 1, from which those that are spread out are chosen
+SPREAD_FROM = {2: 4.0}  # more solutions for each wanted at explore = 1, from which those that are spread out are chosen
+SPREAD_FROM_MANY = 8.0  # the same, of more than two dimensions
 MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # solutions that tell where to look for those of a distribution
@@ -200,7 +201,8 @@ class Finder:
         if not (share and is_surface and wanted.n <= MOST_SPREAD) or has_wish:
             return search.run(wanted.n, self.deadline)
         search.distinct = False  # near-duplicates are not far from each other
-        pool, is_late = search.run(int(wanted.n * (1.0 + SPREAD_FROM * share)), self.deadline)
+        more = SPREAD_FROM.get(goal.redundancy, SPREAD_FROM_MANY) * share
+        pool, is_late = search.run(int(wanted.n * (1.0 + more)), self.deadline)
         pool = pool.pick(farthest_rows(goal.robot, pool.positions, wanted.n))
         if wanted.distinct:
             pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))

@@ -96,7 +96,7 @@ class SampleRequest:
         How much all solutions matter, and not those alone that the model prefers, 0 to 1: how much the weights of the
         experts are tempered, and where solutions are curves the share of the answer that may come from continuation
         along them, see `Search`. 1: curves are traced from end to end, and the answer is spread over them evenly,
-        whatever the model prefers. Where more is free up to five times as many solutions are found, by this share, of
+        whatever the model prefers. Where more is free up to nine times as many solutions are found, by this share, of
         which those are chosen that are farthest from each other. Default: 1 for 16 and more samples without a model, or
         of one that prefers none, where solutions are curves; 0.85 for others without a model; else 0.
     constraints : Constraints

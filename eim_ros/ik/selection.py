@@ -29,10 +29,10 @@ def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.
 
 
 def farthest_rows(robot: Robot, positions: FloatArray, n: int) -> npt.NDArray[np.int64]:
-    """Indices of n configurations (n_all, dof) that are spread over all, in Euclidean distance, the first among them.
+    """Indices of n configurations (n_all, dof) that are spread over all, in Euclidean distance.
 
-    Each is the one farthest from those before it, so that however many are taken, holes are at most twice as large as
-    with the best choice (Gonzalez 1985). Fewer where the others are the same as these.
+    Each is the one farthest from those before it, with which holes are at most twice as large as with the best choice
+    (Gonzalez 1985), moved to the middle of those that are nearest to it. Fewer where the others are the same as these.
     """
     return solver.farthest_rows(robot.bounds, positions, n)
 

@@ -24,7 +24,9 @@ def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float) -> Int
     """Indices of rows (n, dof) that differ in some joint by more than a tolerance from all earlier ones kept."""
 
 def farthest_rows(bounds: FloatArray, rows: FloatArray, n: int) -> IntArray:
-    """Indices of at most n rows (n_rows, dof): the first, and then always the one farthest from all before it."""
+    """Indices of at most n rows (n_rows, dof): the first, and then always the one farthest from all before
+    it, each moved to the middle of those that are nearest to it.
+    """
 
 def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> FloatArray:
     """log softmax(contexts weights + biases) - log n (n, k), of contexts (n, n_context), weights (n_context, k)."""

@@ -39,14 +39,21 @@ def test_distinct_rows_are_those_of_brute_force(name: str, tolerance: float) -> 
 
 @pytest.mark.parametrize("n_rows", [1, 15, 16, 50])
 @pytest.mark.parametrize("name", ["gantry", "continuous", "all_types"])
-def test_each_is_the_farthest_from_those_before(name: str, n_rows: int) -> None:
+def test_each_is_amid_what_is_nearest_to_the_one_farthest_from_those_before(name: str, n_rows: int) -> None:
     robot, rng = arm_of(name), np.random.default_rng(n_rows)
     rows = rng.uniform(-3.0, 3.0, (n_rows, robot.dof))
     away = np.array([[np.linalg.norm(joint_distance(robot, a, b)) for b in rows] for a in rows])
     chosen = [0]
     while len(chosen) < min(20, n_rows):
         chosen.append(int(np.argmax(away[chosen].min(axis=0))))
-    assert farthest_rows(robot, rows, 20).tolist() == chosen
+    expected = []
+    owner = away[chosen].argmin(axis=0)
+    for number, first in enumerate(chosen):
+        members = np.flatnonzero(owner == number)
+        plain = rows[members] - rows[first]
+        offsets = np.where(robot.continuous, np.angle(np.exp(1j * plain)), plain)
+        expected.append(members[np.linalg.norm(offsets - offsets.mean(axis=0), axis=1).argmin()])
+    assert farthest_rows(robot, rows, 20).tolist() == expected
 
 
 def test_what_is_the_same_is_not_chosen_twice() -> None:

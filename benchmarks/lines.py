@@ -1,0 +1,133 @@
+"""Joint paths of straight lines against a brute-force graph.
+
+    python benchmarks/lines.py [--lines 100] [--poses 40] [--seed 0] [--output FILE]
+
+Half of the lines are of a Panda, half of an iiwa 14: from the pose of a random configuration within the limits on, of
+random direction, .1 to .5 m long, the hand turned as it is. No joint may step farther than .1 rad from one pose to the
+next. The graph holds 10000 solutions of each pose, spread evenly over its traced families (`explore=1`), and all steps
+that are small enough; there is a path if one leads from the first pose to the last. The default `sample_path` (48
+samples of a pose it samples) is judged by it: a path must be found whenever the graph has one; one that is found is
+verified here, by forward kinematics, limits and its steps, whatever the graph says; that there is none may be claimed
+only where the graph has none. CPU times of one thread. Then lines of 600 poses.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import platform
+import time
+from pathlib import Path
+
+import numpy as np
+from _machine import load_average, processor, versions
+from scipy.spatial import cKDTree
+
+from eim_ros.ik import ErrorCode, JointPath, Sampler, sample_path
+from eim_ros.kinematics import Robot
+
+ARMS = ("panda", "iiwa14")
+N_BRUTE, STEP, LONG = 10_000, 0.1, 600
+UNLIMITED = 600.0  # [s]
+
+
+def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Poses (n, 4, 4)."""
+    poses = np.repeat(robot.forward(robot.sample_configurations(1, rng)), n, axis=0)
+    way = rng.normal(size=3)
+    poses[:, :3, 3] += np.linspace(0.0, rng.uniform(0.1, 0.5), n)[:, None] * way / np.linalg.norm(way)
+    return poses
+
+
+def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
+    """Whether steps between 10000 solutions of each pose lead from the first pose to the last."""
+    assert not sampler.robot.continuous.any()
+    reached = None
+    for pose in poses:
+        answer = sampler.sample(pose, N_BRUTE, 0, explore=1.0, timeout=UNLIMITED)
+        rows = answer.positions[answer.valid]
+        if reached is not None:
+            if not len(reached) or not len(rows):
+                return False
+            away, _ = cKDTree(reached).query(rows, p=np.inf, distance_upper_bound=STEP * (1.0 + 1e-9))
+            rows = rows[np.isfinite(away)]
+        reached = rows
+    return bool(len(reached))
+
+
+def is_right(robot: Robot, path: JointPath, poses: np.ndarray) -> bool:
+    """Whether a path reaches all poses, within the limits, by steps that are small enough."""
+    away = np.abs(robot.forward(path.positions) - poses).max()
+    steps = np.abs(np.diff(path.positions, axis=0)).max()
+    return bool(away < 1e-5 and robot.within_limits(path.positions).all() and steps <= STEP + 1e-9)
+
+
+def judged(name: str, n_lines: int, n_poses: int, seed: int) -> str:
+    sampler, rng = Sampler.of(name), np.random.default_rng(seed)
+    counts = dict.fromkeys(("graph", "found", "missed", "wrong", "more"), 0)
+    times = []
+    for index in range(n_lines):
+        poses = line(sampler.robot, n_poses, rng)
+        began = time.process_time()
+        path = sample_path(sampler, poses, random_seed=index, largest_step=STEP, timeout=UNLIMITED)
+        times.append(time.process_time() - began)
+        is_found, is_there = path.error_code == ErrorCode.SUCCESS, has_path(sampler, poses)
+        counts["graph"] += is_there
+        counts["found"] += is_found
+        counts["missed"] += is_there and not is_found
+        counts["more"] += is_found and not is_there
+        counts["wrong"] += is_found and not is_right(sampler.robot, path, poses)
+        if is_there != is_found:
+            print(f"line {index}: graph {is_there}, {path.message}", flush=True)
+    found = f"found {counts['found']}, of which the graph lacks {counts['more']} and {counts['wrong']} are wrong"
+    return (
+        f"{name:<8}{n_lines} lines of {n_poses} poses: the graph has a path of {counts['graph']}; {found}; missed, "
+        f"where the graph has one: {counts['missed']}; median {np.median(times):.2f} s, at most {max(times):.2f} s"
+    )
+
+
+def long_lines(name: str, n_lines: int, seed: int) -> str:
+    sampler, rng = Sampler.of(name), np.random.default_rng(seed)
+    times: list[tuple[float, float]] = []
+    n_found = 0
+    for index in range(n_lines):
+        poses = line(sampler.robot, LONG, rng)
+        began, began_cpu = time.perf_counter(), time.process_time()
+        path = sample_path(sampler, poses, random_seed=index, timeout=UNLIMITED)
+        times.append((time.process_time() - began_cpu, time.perf_counter() - began))
+        n_found += path.error_code == ErrorCode.SUCCESS
+    cpu, wall = np.array(times).T
+    return (
+        f"{name:<8}{n_lines} lines of {LONG} poses, {n_found} with a path: CPU median {np.median(cpu):.2f} s, at most "
+        f"{cpu.max():.2f} s; wall median {np.median(wall):.2f} s, at most {wall.max():.2f} s"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=100)
+    parser.add_argument("--poses", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="also write the lines there")
+    args = parser.parse_args()
+    told = [
+        f"joint paths of straight lines, seed {args.seed}, steps of at most {STEP} rad",
+        f"{processor()}, load {load_average()}; Python {platform.python_version()}; {versions(('numpy', 'scipy'))}",
+        "",
+    ]
+    for name in ARMS:
+        told.append(judged(name, args.lines // 2, args.poses, args.seed))
+        print(told[-1], flush=True)
+    for name in ARMS:
+        told.append(long_lines(name, max(args.lines // 10, 1), args.seed + 1))
+        print(told[-1], flush=True)
+    if args.output:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text("\n".join(told) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
