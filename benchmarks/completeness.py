@@ -277,7 +277,8 @@ def main() -> None:
         lines.append(of_ur5(args.poses, args.seed))
         print(lines[-1])
     if args.output:
-        args.output.write_text("\n".join([__doc__.split("\n\n")[0], "", *lines]) + "\n", encoding="utf-8")
+        what = of_certified.__doc__ if args.certified else __doc__.split("\n\n")[0]
+        args.output.write_text("\n".join([what, "", *lines]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
