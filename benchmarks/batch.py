@@ -2,15 +2,19 @@
 poses, capability maps by pose.
 
 CPU times, minima of several runs in turns, in one process; `wall` compares threads, and means something on an idle
-machine alone. `python benchmarks/batch.py [--quick]`.
+machine alone. `python benchmarks/batch.py [--quick] [--part batches|paths|maps] [--output FILE]`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import resource
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,15 +118,36 @@ def maps(name: str, n_parts: int) -> None:
     print(f"  CPU {1e6 * each:.1f} us for each pose, so 1e6 poses take {1e6 * each / 2.0:.0f} s on 2 cores")
 
 
+class _Both(io.TextIOBase):
+    """Standard output, and what is kept of it."""
+
+    def __init__(self, kept: io.StringIO) -> None:
+        self._shown, self._kept = sys.stdout, kept
+
+    def write(self, text: str) -> int:
+        self._shown.write(text)
+        self._shown.flush()
+        return self._kept.write(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    print(f"{processor()}, {usable_cores()} cores, load before {load_average()}")
-    batches("panda", 5000 if quick else 100_000, 2 if quick else 3)
-    for name in ("panda", "iiwa14"):
-        paths(name, [48, 200] if quick else [48, 200, 600], 2 if quick else 8)
-    maps("iiwa14", 1 if quick else 4)
+    parser.add_argument("--part", choices=("batches", "paths", "maps"), help="one alone (default: all)")
+    parser.add_argument("--output", type=Path, help="also write what is told there")
+    args = parser.parse_args()
+    quick, told = args.quick, io.StringIO()
+    with contextlib.redirect_stdout(_Both(told)):
+        print(f"{processor()}, {usable_cores()} cores, load before {load_average()}")
+        if args.part in (None, "batches"):
+            batches("panda", 5000 if quick else 100_000, 2 if quick else 3)
+        for name in ("panda", "iiwa14") if args.part in (None, "paths") else ():
+            paths(name, [48, 200] if quick else [48, 200, 600], 2 if quick else 8)
+        if args.part in (None, "maps"):
+            maps("iiwa14", 1 if quick else 4)
+        print(f"load after {load_average()}")
+    if args.output:
+        args.output.write_text(told.getvalue(), encoding="utf-8")
 
 
 if __name__ == "__main__":
