@@ -87,7 +87,8 @@ def by_model(name: str, n_poses: int, seed: int) -> str:
         shares = np.bincount(family_labels(robot, charts, reference.positions), weights, len(charts))
         counts = np.bincount(family_labels(robot, charts, answer.positions), minlength=len(charts)) / N_OF_MODEL
         kept = (shares > 0.01) & (shares < 0.99)
-        shares_off += ((counts - shares) / np.sqrt(shares * (1 - shares) * variance))[kept].tolist()
+        shares, counts = shares[kept], counts[kept]
+        shares_off += ((counts - shares) / np.sqrt(shares * (1 - shares) * variance)).tolist()
     told = [f"{np.mean(np.abs(each) < 3.0):.1%} of {len(each)} below 3" for each in (errors, shares_off)]
     return f"{name:<12}mean log density: {told[0]}; shares of families: {told[1]}"
 
