@@ -99,11 +99,22 @@ def test_what_collides_has_no_share() -> None:
 
 def test_places_where_the_arm_is_singular_have_no_share() -> None:
     sampler = Sampler.of("iiwa14")
+    aligned = np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])  # shoulder and wrist: a surface beside curves
+    samples = sampler.sample(sampler.robot.forward(aligned), 20, distribution="uniform", random_seed=0, timeout=60.0)
+    assert samples.error_code == ErrorCode.SUCCESS
+    assert samples.valid.all()
+    assert np.isfinite(samples.log_prob).all()
+
+
+def test_an_arm_that_is_singular_everywhere_has_no_distribution_and_says_so() -> None:
+    sampler = Sampler.of("iiwa14")
     samples = sampler.sample(
         sampler.robot.forward(np.zeros(7)), 20, distribution="uniform", random_seed=0, timeout=60.0
     )
     assert samples.valid.all()
-    assert np.isfinite(samples.log_prob).all()
+    assert samples.error_code != ErrorCode.SUCCESS
+    assert "not drawn from the distribution, for the arm is singular" in samples.message
+    assert np.isnan(samples.log_prob).all()
 
 
 def test_a_pose_out_of_reach_has_no_distribution() -> None:
