@@ -283,3 +283,15 @@ def test_curves_that_lead_along_aligned_axes_are_traced_as_any() -> None:
     answer = sampler.sample(sampler.robot.forward(np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.8, 0.1])), 100, 0)
     assert answer.completeness.traced.all()
     assert answer.valid.all()
+
+
+def test_a_root_that_newtons_method_comes_close_to_but_not_onto_is_given_up() -> None:
+    pose = np.array(
+        [
+            [0.7766225509124866, 0.11365922107211884, -0.6196281101430614, -0.5590092855230353],
+            [-0.1343887594015738, 0.9908392624006297, 0.0133123037781634, 0.0365156017336811],
+            [0.6154649256949486, 0.07293241769374854, 0.7847826372242547, 0.9929182069317252],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )  # singular; its search never ended
+    assert sampler_of("gen3").sample(pose, 30, random_seed=32224551).valid.all()
