@@ -20,7 +20,7 @@ namespace eim {
 
 inline constexpr double kMaybeSame = 3e-2;                        // [rad, m]: from a cubic, where a closer look tells
 inline constexpr double kFirstStep = 0.12, kShortestStep = 1e-3;  // [rad, m]
-inline constexpr int kStepsToPose = 4, kMostSteps = 20;            // of Newton's method: until close, until arrived
+inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // of Newton's method: until close, until arrived
 inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: where one step of it more is enough for a place
 inline constexpr double kNewtonError =
     5e-5;  // [rad, m]: what a step of it leaves, about its square over the least singular value
