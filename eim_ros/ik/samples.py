@@ -160,8 +160,8 @@ class Samples:
             "valid": self.valid.tolist(),
             "expert": self.expert.tolist(),
             "elapsed": finite(self.elapsed),
-            "effective_size": 0.0 if self.effective_size is None else self.effective_size,
             **self._families,
+            "effective_size": 0.0 if self.effective_size is None else self.effective_size,
         }
 
     @property
