@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from eim_ros.ik.completeness import FoundFamilies
 
@@ -66,7 +65,7 @@ class MeasuredSet:
         over it (systematic resampling, Kitagawa 1996): of no place come many more than its share.
         """
         log_weights = self.log_mass + log_density
-        log_total = logsumexp(log_weights) if len(log_weights) else -np.inf
+        log_total = np.logaddexp.reduce(log_weights)  # scipy's logsumexp takes as long to import as all of this package
         if not np.isfinite(log_total):
             return None
         weights = np.exp(log_weights - log_total)
@@ -85,5 +84,5 @@ class MeasuredSet:
 
 def effective_size(log_weights: FloatArray) -> float:
     """(sum w)^2 / sum w^2 of the weights of slices, whose places are found together (Kong 1992); 0 of none."""
-    log_sums = [logsumexp(power * log_weights) if len(log_weights) else -np.inf for power in (1, 2)]
+    log_sums = [np.logaddexp.reduce(power * log_weights) for power in (1, 2)]
     return float(np.exp(2.0 * log_sums[0] - log_sums[1])) if np.isfinite(log_sums[0]) else 0.0

@@ -11,8 +11,7 @@
 namespace eim {
 
 inline constexpr double kBesideTurn = 1e-10;   // [rad] of the held joint: from where branches meet to the place there
-inline constexpr double kMostApart = 0.4;      // [rad]: of successive places
-inline constexpr double kLeastAligned = 0.94;  // cosine of the turn of the tangent between them
+inline constexpr double kLeastAligned = 0.94;  // cosine of the turn of the tangent between places
 inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: of places; more is no solution
 inline constexpr int kMostHalved = 40;
 
