@@ -51,7 +51,7 @@ class FoundFamilies:
         Whether it leads back to itself; others end at limits.
     traced : (n_families,) of bool
         Whether it is known from end to end. Not where the arm is so close to singular that a curve could not be
-        followed.
+        followed, or a curve only touches a limit or runs along it, so that rounding decides what of it is within.
     missed_share : float
         Upper bound of the share of restarts that would lead to a family not found; 0 of closed forms, 1 where nothing
         is known.
@@ -100,7 +100,7 @@ class FoundFamilies:
         if self.is_whole:
             return f"{families}, whole" + (f" with {100.0 * self.confidence:.4g} %" if self.missed_share else "")
         if n_traced < self.n_families:  # curves meet where the arm is singular: pieces of them are no families
-            return f"{families} traced from end to end, others not, for the arm is close to singular there"
+            return f"{families} traced from end to end, others not: the arm is close to singular, or touches a limit"
         rest = ""
         if self.missed_share < 1.0:
             share, confidence = 100.0 * self.missed_share, 100.0 * self.confidence

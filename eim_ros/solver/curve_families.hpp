@@ -1,15 +1,14 @@
 // The families of solutions of a pose: connected pieces of its self-motions within the limits.
 //
 // A curve on the torus of the joints is unrolled; whole turns of joints take each segment of it into the limits in all
-// ways that there are (one or none where limits are narrower than a turn). Limits cut the cubics of segments at roots
-// of polynomials of degree 3, so no piece is too short to be seen.
+// ways that there are (one or none where limits are narrower than a turn).
 #pragma once
 
 #include "curve_graph.hpp"
+#include "limit_cuts.hpp"
 
 namespace eim {
 
-inline constexpr double kShortestPiece = 1e-6;  // [1]: of a segment, shorter pieces are rounding
 inline constexpr Index kMostFamilies = 20000;
 inline constexpr double kMostTurns = 4096.0;  // of all joints together, of a segment
 
@@ -48,6 +47,8 @@ class CurveFamilies {
     const std::vector<Curve>& curves() const { return curves_; }
     const std::vector<Family>& families() const { return families_; }
     bool is_too_many() const { return is_too_many_; }
+    // Whether a curve only touches a limit, or runs along it: rounding decides what of it is within.
+    bool touches_limit() const { return touches_limit_; }
     int curve_of(int place) const { return curve_of_[place]; }
     bool has_family(int curve) const { return has_family_[curve]; }
 
@@ -169,7 +170,7 @@ class CurveFamilies {
             const Segment part = unrolled(curve, i);
             next.clear();
             for_turns(part, [&](const double* shift) {
-                for (const auto& [from, to] : inside(part, shift)) {
+                for (const auto& [from, to] : shares_within(limits_, part, shift, touches_limit_)) {
                     int family = -1;
                     if (from == 0.0 && i > 0) {
                         for (int candidate : open) {
@@ -277,74 +278,10 @@ class CurveFamilies {
         }
     }
 
-    // Of joint j along a segment, not less than it is: that of the control points of Bezier.
-    static std::pair<double, double> extent(const Segment& part, int j) {
-        const double a = part.start[j], b = a + part.ahead[j] / 3.0, d = a + part.chord[j],
-                     c = d - part.behind[j] / 3.0;
-        return {std::min(std::min(a, b), std::min(c, d)), std::max(std::max(a, b), std::max(c, d))};
-    }
-
-    // Shares of a segment within the limits.
-    std::vector<std::pair<double, double>> inside(const Segment& part, const double* shift) const {
-        std::vector<double> cuts{0.0};
-        for (int j = 0; j < n_joints_; ++j) {
-            if (limits_.wraps[j]) continue;
-            const auto [low, high] = extent(part, j);
-            if (low + shift[j] < limits_.lower[j]) add_crossings(part, j, limits_.lower[j] - shift[j], cuts);
-            if (high + shift[j] > limits_.upper[j]) add_crossings(part, j, limits_.upper[j] - shift[j], cuts);
-        }
-        cuts.push_back(1.0);
-        std::sort(cuts.begin(), cuts.end());
-        std::vector<std::pair<double, double>> shares;
-        for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-            const double middle = 0.5 * (cuts[i] + cuts[i + 1]);
-            bool is_within = cuts[i + 1] - cuts[i] > kShortestPiece;
-            for (int j = 0; j < n_joints_ && is_within; ++j) {
-                const double x = part.at(j, middle) + shift[j];
-                is_within = limits_.wraps[j] || (x >= limits_.lower[j] && x <= limits_.upper[j]);
-            }
-            if (!is_within) continue;
-            if (!shares.empty() && shares.back().second == cuts[i]) {
-                shares.back().second = cuts[i + 1];
-            } else {
-                shares.push_back({cuts[i], cuts[i + 1]});
-            }
-        }
-        return shares;
-    }
-
-    // Where joint j of a segment has a value: between the extremes of the cubic by bisection.
-    static void add_crossings(const Segment& part, int j, double value, std::vector<double>& cuts) {
-        const double c = part.ahead[j], chord = part.chord[j], d = part.behind[j];
-        const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);  // of the slope, and c
-        double at[4] = {0.0};
-        int n = 1;
-        const double root = a2 * a2 - 4.0 * a3 * c;
-        if (root >= 0.0) {
-            const double far = -0.5 * (a2 + std::copysign(std::sqrt(root), a2));
-            double first = far / a3, second = c / far;
-            if (!(second >= first)) std::swap(first, second);
-            for (double s : {first, second}) {
-                if (s > at[n - 1] && s < 1.0) at[n++] = s;
-            }
-        }
-        at[n++] = 1.0;
-        for (int i = 0; i + 1 < n; ++i) {
-            double low = at[i], high = at[i + 1];
-            const bool is_below = part.at(j, low) < value;
-            if ((part.at(j, high) < value) == is_below) continue;
-            for (int halving = 0; halving < 40; ++halving) {
-                const double middle = 0.5 * (low + high);
-                ((part.at(j, middle) < value) == is_below ? low : high) = middle;
-            }
-            cuts.push_back(0.5 * (low + high));
-        }
-    }
-
     Bounds<double> limits_;
     int n_joints_;
     double period_[kMostJoints];
-    bool is_too_many_ = false;
+    bool is_too_many_ = false, touches_limit_ = false;
     std::vector<Curve> curves_;
     std::vector<Family> families_;
     std::vector<int> curve_of_;  // each place

@@ -106,10 +106,10 @@ inline py::tuple approach(const Chain& chain, const Task& task, const Effort& ef
     return py::make_tuple(found[0], found[1], copy_of(away, {Index(away.size())}));
 }
 
-// Of families: length [rad, m], whether it is closed, whether it is traced from end to end (n, 3). What there is where
-// the arm is singular counts as one more, not traced.
+// Of families: length [rad, m], whether it is closed, whether it is traced from end to end (n, 3). What is
+// not decided, as where the arm is singular, counts as one more, not traced.
 inline Converted<double> family_table(const SelfMotions& motions) {
-    Converted<double> table({Index(motions.families().size()) + motions.is_singular(), Index(3)});
+    Converted<double> table({Index(motions.families().size()) + motions.is_undecided(), Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);
     double* out = table.mutable_data();
     for (const Family& family : motions.families()) {

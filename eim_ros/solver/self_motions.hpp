@@ -55,8 +55,9 @@ class SelfMotions {
 
     const std::vector<Family>& families() const { return families_.families(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether restarts led to solutions from which no curve could be followed, as where the arm is singular.
-    bool is_singular() const { return is_singular_; }
+    // Whether restarts led to solutions from which no curve could be followed, as where the arm is singular, or a curve
+    // only touches a limit.
+    bool is_undecided() const { return !is_certified_ && (is_singular_ || families_.touches_limit()); }
     // Whether there are so many whole turns that families were left out.
     bool is_too_many() const { return families_.is_too_many(); }
 
@@ -96,7 +97,7 @@ class SelfMotions {
         CertifiedFamilies certified(chain, form, task_);
         const bool is_decided = certified.run([&](const Configurations& places, const Configurations& tangents,
                                                   bool is_closed) { proven.adopt(places, tangents, is_closed); });
-        if (is_decided) families_ = std::move(proven), is_singular_ = false;
+        if (is_decided) families_ = std::move(proven);
         return is_certified_ = is_decided;
     }
     bool is_certified() const { return is_certified_; }
@@ -278,8 +279,8 @@ class SelfMotions {
     }
 
     bool is_done(const SelfMotionSearch& wanted) const {
-        // what is singular cannot be shown to be whole, however long it is searched
-        if (wanted.missed_share < 1.0 && !is_singular_) return missed_share(wanted.confidence) <= wanted.missed_share;
+        // what is undecided cannot be shown to be whole, however long it is searched
+        if (wanted.missed_share < 1.0 && !is_undecided()) return missed_share(wanted.confidence) <= wanted.missed_share;
         int n_once = 0;
         for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && families_.has_family(int(c));
         return n_once <= kMostUnseen;

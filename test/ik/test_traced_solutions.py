@@ -275,6 +275,21 @@ def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until:
     assert apart.min() > DISTINCT_TOLERANCE
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_family_along_a_limit_is_found_and_nothing_is_called_whole(seed: int) -> None:
+    """With joint 2 at zero, joints 1 and 3 turn against each other while joint 4 stays at its limit."""
+    sampler = sampler_of("panda")
+    robot = sampler.robot
+    q = np.clip([0.4, 0.0, 0.3, 0.0, 0.2, 0.0, 0.1], robot.lower, robot.upper)
+    answer = sampler.sample(robot.forward(q), separation=0.05, until=Completeness(), random_seed=seed, timeout=60.0)
+    assert answer.error_code == ErrorCode.SUCCESS
+    assert not answer.completeness.is_whole
+    assert "touches a limit" in answer.message
+    turned = np.linspace(-2.0, 2.0, 41)[:, None] * [1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0]
+    away, _ = cKDTree(answer.positions).query(q + turned)
+    assert away.max() < 0.2  # some places cannot be moved onto the pose within the limits
+
+
 def test_curves_that_lead_along_aligned_axes_are_traced_as_any() -> None:
     """Where two axes are aligned they turn against each other, which is one direction more, but the arm is not singular
     but for single places.
