@@ -18,6 +18,7 @@ from eim_ros.ik.completeness import Completeness, FoundFamilies
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.nearest_found import NEAR_AT_ONCE
 from eim_ros.ik.pool import Pool
+from eim_ros.ik.posture import Posture
 from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
@@ -131,13 +132,16 @@ class TracedSolutions:
         families evenly; without near-duplicates of those before, if they are to be distinct.
 
         Where each is checked for collisions, those that divide the families finely are, the nearest first, until there
-        are n.
+        are n; a single one is then moved up to what stops it.
         """
         robot, checked = self.goal.robot, self.goal.is_checked
-        places = self.motions.nearest(robot.chain, reference, 1 if n == 1 else MOST_NEAREST)
-        pool, _ = _towards(self.goal, places, reference)
+        most = 1 if n == 1 else MOST_NEAREST
+        places = [self.motions.nearest(robot.chain, turned, most) for turned in _turned(self.goal, reference)]
+        pool, away = _towards(self.goal, np.concatenate(places), reference)
         if n == 1 and not checked:
-            return pool
+            return pool.pick(np.argsort(away)[:1])
+        if len(places) > 1:  # either may have led to the same place
+            pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
         pool = pool.joined(self._divided(max(n, FINELY) if checked else n + len(pool), distinct))
         if distinct:
             pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
@@ -149,7 +153,11 @@ class TracedSolutions:
             kept.append(self._allowed(pool.pick(slice(first, first + CHECKED_AT_ONCE))))
             if sum(map(len, kept)) >= n or time.perf_counter() >= deadline:
                 break
-        return functools.reduce(Pool.joined, kept, pool.pick(slice(0)))
+        found = functools.reduce(Pool.joined, kept, pool.pick(slice(0)))
+        if n > 1:
+            return found
+        towards = Posture(dict(zip(robot.joint_names, reference.tolist(), strict=True)))
+        return self.goal.descended(found.pick(slice(1)), towards, deadline)[0]
 
     def _divided(self, n: int, distinct: bool, separation: float | None = None) -> Pool:
         robot, tolerance = self.goal.robot, DISTINCT_TOLERANCE if distinct else -1.0
@@ -168,6 +176,20 @@ def nearby(goal: Goal, reference: FloatArray) -> Pool | None:
     if not len(pool) or distances[0] > NEAR_AT_ONCE:
         return None
     return None if goal.is_checked and not goal.allowed(pool.positions).all() else pool
+
+
+def _turned(goal: Goal, reference: FloatArray) -> list[FloatArray]:
+    """The same configuration for joints that do not wrap, as a continuous one with narrower limits does not.
+
+    Such a joint is turned to where it is nearest to its range; where that holds of both ends, there is one of each.
+    """
+    configurations = [reference]
+    for joint in np.flatnonzero(goal.robot.continuous & (goal.bounds[2] == 0.0)):
+        ends = goal.bounds[:2, joint]
+        turns = 2.0 * math.pi * np.round((ends - reference[joint]) / (2.0 * math.pi))
+        steps = [np.where(np.arange(len(reference)) == joint, turn, 0.0) for turn in np.unique(turns)]
+        configurations = [turned + step for turned in configurations for step in steps]
+    return configurations
 
 
 def _towards(goal: Goal, positions: FloatArray, reference: FloatArray) -> tuple[Pool, FloatArray]:

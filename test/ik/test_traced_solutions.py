@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
 from eim_ros.ik.search import DISTINCT_TOLERANCE
+from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Box, Robot, pose_from
 
 ARMS = ("panda", "iiwa14")
@@ -170,7 +171,7 @@ def test_no_solution_collides_where_none_may() -> None:
     nearest = sampler.sample(pose, 1, near=near, constraints=constraints, random_seed=0).positions[0]
     assert not constraints.scene(sampler.robot).colliding(nearest[None])[0]
     distances = np.linalg.norm(answer.positions - near, axis=1)
-    assert np.linalg.norm(nearest - near) <= distances.min() + 0.05  # looked for among 1000 solutions
+    assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # from 1000 solutions as near as obstacles let it
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -184,6 +185,21 @@ def test_the_nearest_of_all_solutions_is_returned(name: str) -> None:
         least = np.linalg.norm(dense - near, axis=1).min()
         assert found.valid[0]
         assert np.linalg.norm(found.positions[0] - near) <= least + 1e-9
+
+
+def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
+    """Of states opposite to the range of a continuous joint, both of whose ends are about as far."""
+    sampler = sampler_of("gen3")
+    robot, rng = sampler.robot, np.random.default_rng(34)
+    for index, pose in enumerate(poses_of(robot, 8, 34)):
+        near = robot.sample_configurations(1, rng)[0]
+        around = (near[0] + 2.0 * math.pi) % (2.0 * math.pi) - math.pi  # opposite
+        ends = max(around - 0.8, -math.pi), min(around + 0.8, math.pi)
+        asked = {"near": near, "random_seed": index, "constraints": Constraints(limits={robot.joint_names[0]: ends})}
+        found = sampler.sample(pose, 1, **asked)
+        dense = sampler.sample(pose, separation=0.01, until=Completeness(), **asked).positions
+        least = distance_to(robot, dense, near).min()
+        assert distance_to(robot, found.positions, near)[0] <= least + 1e-4  # where a limit stops it, next to that
 
 
 @pytest.mark.parametrize("asked", [{"n": 100}, {"separation": 0.1}, {"separation": 0.01}])

@@ -40,6 +40,7 @@ from eim_ros.nodes.ik_server.surroundings import Surroundings
 
 __all__ = ["CALLS", "Prepared", "outcome_of", "refuse"]
 
+LATE = "timed out: there may be a solution that is nearer"
 PATH_SAMPLES = 48
 PATH_STEP = 0.3  # [rad] or [m]
 
@@ -138,18 +139,25 @@ def prepare_nearest(request: Any, response: Any, around: Surroundings, settings:
     wanted = parse_nearest(request.ik_request, around, settings)
 
     def solve(sampler: Sampler, left: float) -> None:
-        fill_nearest(response, state, around.robot, _nearest(sampler, wanted, left), wanted.remark)
+        q, in_time = _nearest(sampler, wanted, left)
+        late = "" if in_time or wanted.state is None else LATE
+        fill_nearest(response, state, around.robot, q, "; ".join(filter(None, [wanted.remark, late])))
 
     return Prepared(wanted.timeout, solve, avoids=bool(request.ik_request.avoid_collisions))
 
 
-def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> np.ndarray:
-    """The solution (dof,) of all alternatives that is nearest; `RequestError` where there is none."""
-    deadline = time.perf_counter() + left
+def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> tuple[np.ndarray, bool]:
+    """The solution (dof,) of all alternatives that is nearest, and whether time sufficed for the search.
+
+    `RequestError` where there is none.
+    """
+    deadline, in_time = time.perf_counter() + left, True
     solutions, failures = [], []
     for n_done, alternative in enumerate(wanted.alternatives):
-        share = max(0.0, deadline - time.perf_counter()) / (len(wanted.alternatives) - n_done)
+        begun = time.perf_counter()
+        share = max(0.0, deadline - begun) / (len(wanted.alternatives) - n_done)
         found = sampler.answer(replace(alternative, timeout=share))
+        in_time = in_time and time.perf_counter() < begun + share
         if found.valid.any():
             solutions.append(found.positions[int(np.flatnonzero(found.valid)[0])])
         else:
@@ -158,7 +166,7 @@ def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> np.ndarra
     if not solutions:
         telling = (ErrorCode.TIMED_OUT, ErrorCode.GOAL_IN_COLLISION, ErrorCode.NO_IK_SOLUTION)
         raise RequestError(*min(failures, key=lambda failure: telling.index(failure[0])))
-    return min(solutions, key=lambda q: wanted.cost(sampler.robot, q))
+    return min(solutions, key=lambda q: wanted.cost(sampler.robot, q)), in_time
 
 
 @contextlib.contextmanager

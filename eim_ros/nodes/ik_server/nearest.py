@@ -32,7 +32,7 @@ __all__ = ["NearestRequest", "check_groups", "parse_nearest"]
 
 FloatArray = npt.NDArray[np.float64]
 
-NEAREST_SAMPLES = 64  # solutions of which the nearest is returned
+PARTIAL_SAMPLES = 64  # solutions of which the nearest to a state of some joints is returned
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,8 @@ class NearestRequest:
     ----------
     alternatives : tuple of SampleRequest
         A solution of any of them will do; they differ in their constraints.
+    state : Posture, optional
+        Of the joints of the chain that the state names; None where it names none.
     timeout : float
         [s] for all of them.
     remark : str
@@ -50,13 +52,13 @@ class NearestRequest:
     """
 
     alternatives: tuple[SampleRequest, ...]
+    state: Posture | None
     timeout: float
     remark: str
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
         """How far a solution (dof,) is from the state, in the joints that it names; 0 where it names none."""
-        state = self.alternatives[0].preference
-        return 0.0 if state is None else float(state.costs(robot, q[None])[0])
+        return 0.0 if self.state is None else float(self.state.costs(robot, q[None])[0])
 
 
 def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings) -> NearestRequest:
@@ -104,18 +106,18 @@ def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings
         around.in_base,
         is_checked,
     )
+    named = {name: state[name] for name in robot.joint_names if name in state}
     wanted = SampleRequest(
         pose,
-        NEAREST_SAMPLES,
         random_seed=0,
-        distinct=False,  # an arm with fewer solutions than samples would be searched to the end
         position_only=False,
         position_tolerance=settings.default_position_tolerance,
         orientation_tolerance=settings.default_orientation_tolerance,
-        **_seed(state, robot),
+        **_seed(named, robot),
     )
     return NearestRequest(
         tuple(replace(wanted, constraints=constraints) for constraints in alternatives),
+        Posture(named) if named else None,
         timeout,
         "; ".join(filter(None, remarks)),
     )
@@ -190,14 +192,20 @@ def _state(message: Any) -> dict[str, float]:
     return dict(zip(names, values, strict=True))
 
 
-def _seed(state: Mapping[str, float], robot: Robot) -> dict[str, Any]:
-    """The search begins at the state, and solutions are moved as near to it as can be, in the joints that it names."""
-    named = {name: state[name] for name in robot.joint_names if name in state}
-    if not named:
-        return {}
+def _seed(named: Mapping[str, float], robot: Robot) -> dict[str, Any]:
+    """How the nearest solution is asked for.
+
+    Of a whole state directly; where joints are free, as the nearest of many that were moved as near to it as can be.
+    """
     middle = 0.5 * (robot.lower + robot.upper)
     near = np.array([named.get(name, middle[j]) for j, name in enumerate(robot.joint_names)])
-    return {"near": near, "posture": Posture(named)}
+    if len(named) == robot.dof:
+        return {"n": 1, "near": near}
+    if not named:
+        return {"n": 1}
+    # without a closed form an arm with fewer solutions than samples would be searched to the end
+    is_distinct = robot.closed_form is not None
+    return {"n": PARTIAL_SAMPLES, "near": near, "posture": Posture(named), "distinct": is_distinct}
 
 
 def _why_unchecked(robot: Robot) -> str:

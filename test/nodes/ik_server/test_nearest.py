@@ -13,11 +13,12 @@ from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampl
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.ik.selection import distance_to
+from eim_ros.kinematics import Robot
 from eim_ros.kinematics.attachments import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
-from eim_ros.nodes.ik_server.calls import prepare_nearest
+from eim_ros.nodes.ik_server.calls import LATE, prepare_nearest
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.nearest import parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
@@ -187,6 +188,44 @@ def test_no_known_solution_is_nearer_to_the_state() -> None:
         known = np.concatenate([q[None], sampler().sample(pose, 300, 0, timeout=20.0).positions])
         nearest = distance_to(ROBOT, known, state).min()
         assert distance_to(ROBOT, solution(request)[None], state)[0] <= nearest + 1e-6
+
+
+@pytest.mark.parametrize("seed", [690, 1110])  # two of 1200, in which what does not collide is short
+def test_nearest_solution_without_collisions_is_found_in_a_narrow_gap(seed: int) -> None:
+    panda, rng = Robot.load("panda"), np.random.default_rng(seed)
+    q = panda.sample_configurations(1, rng)[0]
+    state = np.clip(q + rng.normal(0.0, 0.3, panda.dof), panda.lower, panda.upper)
+    pose = panda.forward(q)
+    free = Constraints(self_collision=True)
+    known = Sampler.of(panda).sample(pose, 2000, 0, constraints=free, timeout=20.0).positions
+    request = request_for(pose, **dict(zip(panda.joint_names, state.tolist(), strict=True)))
+    request.ik_request.avoid_collisions = True
+    found = np.array(solve(request, Sampler.of(panda)).solution.joint_state.position)
+    assert not free.scene(panda).colliding(found[None])[0]
+    assert np.linalg.norm(found - state) <= np.linalg.norm(known - state, axis=1).min() + 1e-6
+
+
+@pytest.mark.parametrize("seed", [529, 1464])
+def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_are_named(seed: int) -> None:
+    arm = Robot.load("ur5e")
+    q, state = arm.sample_configurations(2, np.random.default_rng(seed))
+    pose, named = arm.forward(q), dict(zip(arm.joint_names[3:5], state[3:5].tolist(), strict=True))
+    every = Sampler.of(arm).sample(pose, 100, 0, timeout=20.0).positions
+    found = np.array(solve(request_for(pose, **named), Sampler.of(arm)).solution.joint_state.position)
+    order = [[*named, *(name for name in arm.joint_names if name not in named)].index(name) for name in arm.joint_names]
+    away = np.linalg.norm(every[:, 3:5] - state[3:5], axis=1)
+    assert np.linalg.norm(found[order][3:5] - state[3:5]) <= away.min() + 1e-6
+
+
+def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
+    state = dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True))
+    for given, told in ((state, LATE), ({"j3": 0.2}, LATE), ({}, "")):  # without a state none is the nearest
+        response = GetPositionIK.Response()
+        prepared = prepare_nearest(request_for(POSE, **given), response, Surroundings(ROBOT), SETTINGS)
+        prepared.solve(sampler(), 0.0)
+        assert response.error_code.val == ErrorCode.SUCCESS
+        assert response.error_code.message == told
+        assert solve(request_for(POSE, **given)).error_code.message == ""
 
 
 @pytest.mark.parametrize("is_diff", [False, True])
