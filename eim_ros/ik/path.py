@@ -155,22 +155,23 @@ def sample_path(
         None if near is None else checked_configuration(sampler.robot, near),
     )
     search.follow(range(0, len(goals), STRIDE))
-    chosen = search.best()
-    if _has_gaps_or_jumps(search, chosen) and not search.out_of_time:
+    chosen = [] if search.has_gaps else search.best()
+    if (search.has_gaps or _jumps(search, chosen)) and not search.out_of_time:
         search.follow([index for index in range(len(goals)) if index % STRIDE])
         search.follow_back()
-        chosen = search.best()
-    reach, is_proven = search.reach(), False
-    if _has_gaps_or_jumps(search, chosen) and search.is_covered:
+        chosen = []
+    chosen, is_proven = chosen or search.best(), False
+    if not search.has_gaps and _jumps(search, chosen) and search.is_covered:
         chosen, is_proven = _refined(search, chosen)
-        reach = search.reach()
+    is_all = not search.has_gaps and not _jumps(search, chosen)
+    reach = Reach.all(len(goals)) if is_all else search.reach()[0]
     return _joint_path(search, chosen, reach, is_proven, time.perf_counter() - began)
 
 
 def _refined(search: PathSearch, chosen: list[FloatArray | None]) -> tuple[list[FloatArray | None], bool]:
     """A path with fewer jumps than the chosen one, and whether there can be none without."""
     n_poses, refined = len(search.goals), set[int]()
-    relaxed = search.reach(2.0 * search.cover)
+    relaxed, on_path = search.reach(2.0 * search.cover)
     if relaxed.n_poses < n_poses:
         return chosen, not search.out_of_time
     while search.redundancy == 1 and not search.out_of_time:
@@ -178,19 +179,19 @@ def _refined(search: PathSearch, chosen: list[FloatArray | None]) -> tuple[list[
         new = {pose for window in windows for pose in window} - refined
         if not new:
             break
-        search.refine(new, relaxed.on_path)
+        search.refine(new, on_path)
         refined |= new
         chosen = search.best()
-        if not _has_gaps_or_jumps(search, chosen):
+        if not _jumps(search, chosen):
             break
         if any(search.is_cut(window) for window in windows if refined.issuperset(window)):
             return chosen, not search.out_of_time
-        relaxed = search.reach(2.0 * search.cover)
+        on_path = search.reach(2.0 * search.cover)[1]
     return chosen, False
 
 
-def _has_gaps_or_jumps(search: PathSearch, chosen: list[FloatArray | None]) -> bool:
-    return any(row is None for row in chosen) or bool((search.steps(chosen) > search.largest_step).any())
+def _jumps(search: PathSearch, chosen: list[FloatArray | None]) -> bool:
+    return bool((search.steps(chosen) > search.largest_step).any())
 
 
 def _around_jumps(search: PathSearch, chosen: list[FloatArray | None]) -> list[range]:

@@ -49,13 +49,15 @@ class Reach:
     nearest_miss : float
         Least step from there to a solution of the following pose [rad] or [m]; infinite if that has none, 0 if all are
         reached.
-    on_path : (n,) of bool
-        Which solutions of all layers, one after the other, are on such a path.
     """
 
     n_poses: int
     nearest_miss: float
-    on_path: BoolArray
+
+    @classmethod
+    def all(cls, n_poses: int) -> Reach:
+        """Where a path was found whose steps are small enough."""
+        return cls(n_poses, 0.0)
 
 
 @dataclass(eq=False)
@@ -102,6 +104,11 @@ class PathSearch:
     @property
     def out_of_time(self) -> bool:
         return time.perf_counter() >= self.deadline
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some pose has no solution."""
+        return not all(map(len, self.layers))
 
     @property
     def is_covered(self) -> bool:
@@ -158,12 +165,15 @@ class PathSearch:
         pairs = zip(self.layers, chosen.tolist(), strict=True)
         return [None if number < 0 else layer[number] for layer, number in pairs]
 
-    def reach(self, slack: float = 0.0) -> Reach:
-        """How far paths lead whose steps are larger than the largest by at most `slack`."""
+    def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
+        """How far paths lead whose steps are larger than the largest by at most `slack`.
+
+        And which solutions (n,) of all layers, one after the other, are on such a path from end to end.
+        """
         on_path, n_reached, nearest = path_reach(*self._graph(), self.largest_step + slack)
         n_poses = max(n_reached - self._n_before, 0)
         nearest = 0.0 if n_poses == len(self.goals) else nearest
-        return Reach(n_poses, float(nearest), on_path[self._n_before :])
+        return Reach(n_poses, float(nearest)), on_path[self._n_before :]
 
     def is_cut(self, poses: range) -> bool:
         """Whether no path leads through these successive poses, of which all layers were refined."""

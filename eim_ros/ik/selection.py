@@ -50,18 +50,16 @@ def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArra
 
 def is_within(robot: Robot, positions: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
     """Whether some other configuration (m, dof) differs from each (n, dof) by at most a distance in every joint."""
-    return np.asarray(np.isfinite(nearest(robot, positions, others, np.nextafter(distance, np.inf))[0]))
+    return solver.is_within(robot.bounds, positions, others, distance)
 
 
-def nearest(
-    robot: Robot, positions: FloatArray, others: FloatArray, bound: float = np.inf
-) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+def nearest(robot: Robot, positions: FloatArray, others: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
     """Of each configuration (n, dof) the other one (m, dof) that is nearest in the joint that differs most.
 
     Returns
     -------
     (n,) array
-        That difference [rad or m]; infinite where none is nearer than the bound.
+        That difference [rad or m]; infinite where there is none.
     (n,) array of int
         Which one it is; m where none is.
     """
@@ -71,5 +69,5 @@ def nearest(
 
     points, period = on_torus(robot, np.concatenate([positions, others]))
     tree = cKDTree(points[len(positions) :], boxsize=period)
-    away, index = tree.query(points[: len(positions)], p=np.inf, distance_upper_bound=bound)
+    away, index = tree.query(points[: len(positions)], p=np.inf)
     return np.asarray(away, dtype=np.float64), np.asarray(index, dtype=np.int64)

@@ -23,6 +23,9 @@ def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
 def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float) -> IntArray:
     """Indices of rows (n, dof) that differ in some joint by more than a tolerance from all earlier ones kept."""
 
+def is_within(bounds: FloatArray, rows: FloatArray, others: FloatArray, tolerance: float) -> BoolArray:
+    """Whether some of others (m, dof) differs from each row (n, dof) by no more than a tolerance in any joint."""
+
 def farthest_rows(bounds: FloatArray, rows: FloatArray, n: int) -> IntArray:
     """Indices of at most n rows (n_rows, dof): the first, and then always the one farthest from all before
     it, each moved to the middle of those that are nearest to it.

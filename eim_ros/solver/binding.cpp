@@ -207,6 +207,19 @@ py::array_t<Index> distinct_rows(const Doubles& bounds, const Doubles& rows, dou
     return copy_of(kept, {Index(kept.size())});
 }
 
+// Whether rows are near-duplicates of some of others.
+py::array_t<bool> is_within(const Doubles& bounds, const Doubles& rows, const Doubles& others, double tolerance) {
+    const Bounds<double> joints = make_bounds(bounds);
+    expect_shape(rows, "rows", {kAny, bounds.shape(1)}), expect_shape(others, "others", {kAny, bounds.shape(1)});
+    Places known(joints, int(bounds.shape(1)));
+    for (Index i = 0; i < others.shape(0); ++i) known.add(others.data() + i * others.shape(1));
+    py::array_t<bool> is_near(rows.shape(0));
+    for (Index i = 0; i < rows.shape(0); ++i) {
+        is_near.mutable_data()[i] = known.has_duplicate(rows.data() + i * rows.shape(1), tolerance);
+    }
+    return is_near;
+}
+
 // Indices of rows that are spread over all of them.
 py::array_t<Index> farthest_of(const Doubles& bounds, const Doubles& rows, Index n) {
     const Bounds<double> joints = make_bounds(bounds);
@@ -252,6 +265,7 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     module.def("first_not_rigid", first_not_rigid);
     module.def("distinct_rows", distinct_rows);
     module.def("farthest_rows", farthest_of);
+    module.def("is_within", is_within);
     bind_mixture(module);
     bind_closed_forms(module);
     bind_many(module);

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik.selection import distance_to, distinct_rows, farthest_rows
+from eim_ros.ik.selection import distance_to, distinct_rows, farthest_rows, is_within
 from eim_ros.kinematics import Robot
 
 
@@ -35,6 +35,17 @@ def test_distinct_rows_are_those_of_brute_force(name: str, tolerance: float) -> 
     copies = spread[rng.integers(60, size=120)] + rng.uniform(-1.2, 1.2, (120, robot.dof)) * tolerance
     positions = rng.permutation(np.concatenate([spread, copies]))
     assert distinct_rows(robot, positions, tolerance).tolist() == kept_by_brute_force(robot, positions, tolerance)
+
+
+@pytest.mark.parametrize("n", [0, 1, 64, 130])
+@pytest.mark.parametrize("name", ["continuous", "iiwa14"])
+def test_what_is_within_a_distance_of_others_is_that_of_brute_force(name: str, n: int) -> None:
+    robot, rng = arm_of(name), np.random.default_rng(1)
+    others = rng.uniform(robot.lower, robot.upper, (n, robot.dof))
+    near = others[: n // 2] + rng.uniform(-0.25, 0.25, (n // 2, robot.dof))
+    rows = np.concatenate([near, rng.uniform(robot.lower, robot.upper, (50, robot.dof))])
+    expected = [any(joint_distance(robot, row, other).max() <= 0.2 for other in others) for row in rows]
+    assert is_within(robot, rows, others, 0.2).tolist() == expected
 
 
 @pytest.mark.parametrize("n_rows", [1, 15, 16, 50])
