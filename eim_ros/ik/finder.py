@@ -37,8 +37,9 @@ __all__ = ["FEWEST_TO_EXPLORE", "Finder"]
 FloatArray = npt.NDArray[np.float64]
 
 EXPLORE, FEWEST_TO_EXPLORE = 0.85, 16  # where so many are asked of a model that prefers none
-SPREAD_FROM = {2: 4.0}  # more solutions for each wanted at explore = 1, from which those that are spread out are chosen
-SPREAD_FROM_MANY = 8.0  # the same, of more than two dimensions
+# more solutions for each wanted at explore = 1, from which those that are spread out are chosen, by dimensions
+SPREAD_FROM = {2: 4.0, 3: 8.0}
+SPREAD_FROM_MANY = 20.0  # the same, of more than three dimensions
 MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # solutions that tell where to look for those of a distribution
