@@ -4,39 +4,42 @@
 
 One real node `ik_server`. First 20 processes at a time, each a new client with rclpy's default quality of service that
 asks once and ends as a program does (node destroyed, context shut down), another in its place at once, for five
-minutes, with shared memory, as processes of one host talk unless told otherwise, then by UDP; then 8 processes of
-`SampleIKClient`, which uses `SERVICE_QOS`, one request after the other. The ordinary clients are forks of a process
-that has imported rclpy and done nothing else, so that there are many of them: each makes a context, a participant and
-sockets of its own. A client that does not see the service within `READY_WITHIN` is undiscovered, an answer that has
-not come after `LOST` is lost; a process that fails, or is stuck in the middleware, after its answer has come has ended
-badly.
+minutes: of a server as it is by default, which talks by UDP, and of one told to use shared memory. Then 8 processes of
+`SampleIKClient`, which uses `SERVICE_QOS`, one request after the other, of the former. A server whose middleware locks
+up ends, and is started again as by a launch file with `respawn:=true`: how often that was is in the table. The ordinary
+clients are forks of a process that has imported rclpy and done nothing else, so that there are many of them: each makes
+a context, a participant and sockets of its own. A client that does not see the service within `READY_WITHIN` is
+undiscovered, an answer that has not come after `LOST` is lost; a process that fails, or is stuck in the middleware,
+after its answer has come has ended badly.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from _machine import isolate, load_average, processor, running
 
+from eim_ros.nodes.common.middleware import TRANSPORTS_VARIABLE
+from eim_ros.nodes.common.process import LOCKED_UP
+
 LOST = 60.0  # [s]; an answer takes milliseconds, on a machine with twenty processes that start a second or two
 READY_WITHIN = 180.0  # [s]
 SHOULDER, RADIUS = np.array([0.0, 0.0, 0.36]), 0.6  # [m] of the iiwa 14: asked for are points of a sphere in its reach
-TRANSPORTS: dict[str, dict[str, str]] = {
-    "shared memory": {},
-    "UDP": {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET", "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"},
-}
+SERVERS: dict[str, dict[str, str]] = {"default": {}, "shared memory": {TRANSPORTS_VARIABLE: "DEFAULT"}}
 N_ORDINARY, N_STEADY = 20, 8  # processes at a time
 ENDS_WITHIN = 30  # [s]
 ANSWERED, IS_LOST, UNDISCOVERED, FAILED, ENDED_BADLY = range(5)  # how a request, or the process of a client, ends
@@ -136,22 +139,42 @@ def in_processes(words: list[str], seeds: range) -> Counter[int]:
     return ends
 
 
-def measured(name: str, words: list[str], seeds: range, transport: str) -> str:
-    """A line of the table: of clients in processes, with a server of their own."""
-    environment = os.environ.copy()
-    os.environ.update(TRANSPORTS[transport])
+@contextlib.contextmanager
+def respawned(environment: dict[str, str]) -> Iterator[list[int]]:
+    """A server that is started again when it has ended; its exit codes until now."""
+    codes: list[int] = []
+    done = threading.Event()
+    command = ["env", *(f"{name}={value}" for name, value in environment.items())]
+    command += [sys.executable, "-m", "eim_ros.nodes", "ik_server"]
+
+    def keep() -> None:
+        while not done.is_set():
+            with running(command) as server:
+                while server.poll() is None and not done.wait(0.5):
+                    pass
+                codes.extend([] if server.returncode is None else [server.returncode])
+
+    keeper = threading.Thread(target=keep)
+    keeper.start()
     try:
-        with running([sys.executable, "-m", "eim_ros.nodes", "ik_server"]):
-            began = time.monotonic()
-            ends = in_processes(words, seeds)
-            took = time.monotonic() - began
+        yield codes
     finally:
-        os.environ.clear()
-        os.environ.update(environment)
+        done.set()
+        keeper.join()
+
+
+def measured(name: str, words: list[str], seeds: range, kind: str) -> str:
+    """A line of the table: of clients in processes, with a server of their own."""
+    with respawned(SERVERS[kind]) as codes:
+        began = time.monotonic()
+        ends = in_processes(words, seeds)
+        took = time.monotonic() - began
+    if set(codes) - {LOCKED_UP}:
+        raise SystemExit(f"servers ended with {codes}")
     sent = ends[ANSWERED] + ends[IS_LOST]
     return (
-        f"{name:<48}{transport:<15}{sent:>7}{ends[ANSWERED]:>10}{ends[IS_LOST]:>6}{ends[UNDISCOVERED]:>13}"
-        f"{ends[FAILED]:>8}{ends[ENDED_BADLY]:>13}{took:>10.0f}"
+        f"{name:<48}{kind:<15}{sent:>7}{ends[ANSWERED]:>10}{ends[IS_LOST]:>6}{ends[UNDISCOVERED]:>13}"
+        f"{ends[FAILED]:>8}{ends[ENDED_BADLY]:>13}{len(codes):>11}{took:>10.0f}"
     )
 
 
@@ -169,23 +192,24 @@ def main() -> None:
         print(json.dumps(ends))
         return
     isolate()
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"  # as by default; LOCALHOST brings shared memory
     machine = f"{processor()}; Python {platform.python_version()}, rclpy {version('rclpy')}"
     lines = [
         f"answers of sample_ik that never came, seed {args.seed}",
         f"{machine}; load {load_average()}",
         "",
-        f"{'clients':<48}{'transport':<15}{'sent':>7}{'answered':>10}{'lost':>6}{'undiscovered':>13}{'failed':>8}"
-        f"{'ended badly':>13}{'took [s]':>10}",
+        f"{'clients':<48}{'server':<15}{'sent':>7}{'answered':>10}{'lost':>6}{'undiscovered':>13}{'failed':>8}"
+        f"{'ended badly':>13}{'respawned':>11}{'took [s]':>10}",
     ]
     print(*lines, sep="\n", flush=True)
     once = ["--part", "ordinary", "--duration", str(args.duration)]
     many = ["--part", "steady", "--requests", str(-(-args.requests // N_STEADY))]
     steady_seeds = range(args.seed, args.seed + N_STEADY)
     parts = [
-        (f"{N_ORDINARY} at a time, default QoS, one request each", once, range(args.seed, args.seed + 1), transport)
-        for transport in TRANSPORTS
+        (f"{N_ORDINARY} at a time, default QoS, one request each", once, range(args.seed, args.seed + 1), kind)
+        for kind in SERVERS
     ]
-    for part in (*parts, (f"{N_STEADY}, SERVICE_QOS", many, steady_seeds, "shared memory")):
+    for part in (*parts, (f"{N_STEADY}, SERVICE_QOS", many, steady_seeds, "default")):
         lines.append(measured(*part))
         print(lines[-1], flush=True)
         lines[1] = f"{machine}; load at the end {load_average()}"

@@ -2,9 +2,10 @@
 
     python benchmarks/service_latency.py [--output benchmarks/results/service_latency.txt]
 
-Three processes: the real node `ik_server` with the shipped model, a server of an empty service (lifecycle_msgs/GetState
-answered without work), and this client. Calls alternate between the services, so that all see the same machine; poses
-are forward kinematics of random configurations. Reported are medians, minima and the ratio of the medians.
+Four processes: the real node `ik_server` with the shipped model, another one told to use shared memory, a server of an
+empty service (lifecycle_msgs/GetState answered without work), and this client; these two are as rclpy makes them. Calls
+alternate between the services, so that all see the same machine; poses are forward kinematics of random configurations.
+Reported are medians, minima and the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from pathlib import Path
 import numpy as np
 from _machine import isolate, processor, running
 
+from eim_ros.nodes.common.middleware import TRANSPORTS_VARIABLE
+
 ROUNDS = 300
 WARM_UP = 30
 SIZES = (1, 100, 1000)
+SERVERS = {"": "ik_server", ", shared memory": "ik_server_of_shared_memory"}
 SERVERS_READY_WITHIN = 180.0  # [s]: the first start compiles the kernels
 
 
@@ -56,11 +60,15 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float,
     executor = rclpy.executors.SingleThreadedExecutor()
     executor.add_node(node)
     empty = node.create_client(GetState, "/empty_server/empty")
-    sample = node.create_client(SampleIK, "/ik_server/sample_ik", qos_profile=SERVICE_QOS)
-    for client in (empty, sample):
+    samples = {
+        kind: node.create_client(SampleIK, f"/{name}/sample_ik", qos_profile=SERVICE_QOS)
+        for kind, name in SERVERS.items()
+    }
+    for client in (empty, *samples.values()):
         if not client.wait_for_service(SERVERS_READY_WITHIN):
             raise SystemExit(f"{client.srv_name} did not appear")
-    wait_until_active(node, "/ik_server", SERVERS_READY_WITHIN, executor=executor)
+    for name in SERVERS.values():
+        wait_until_active(node, f"/{name}", SERVERS_READY_WITHIN, executor=executor)
 
     def timed(client: rclpy.client.Client, request: object) -> tuple[float, object]:
         began = time.perf_counter()
@@ -68,23 +76,24 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], tuple[float,
         executor.spin_until_future_complete(future, 60.0)
         return time.perf_counter() - began, future.result()
 
-    times: dict[str, list[float]] = {"empty": [], **{f"n = {n}": [] for n in SIZES}, "server n = 100": []}
+    sizes = [(n, kind) for n in SIZES for kind in SERVERS]
+    times: dict[str, list[float]] = {"empty": [], **{f"n = {n}{kind}": [] for n, kind in sizes}, "server n = 100": []}
     n_solved = n_valid = 0
     for index, pose in enumerate(poses):
         calls: list[tuple[str, float]] = [("empty", timed(empty, GetState.Request())[0])]
-        for n in SIZES:
+        for n, kind in sizes:
             request = _request(SampleIK, robot.base_link, pose, n, seed + index)
-            elapsed, answer = timed(sample, request)
-            calls.append((f"n = {n}", elapsed))
+            elapsed, answer = timed(samples[kind], request)
+            calls.append((f"n = {n}{kind}", elapsed))
             n_solved += answer.error_code == SampleIK.Response.SUCCESS
             n_valid += sum(answer.valid)
-            if n == 100:
+            if n == 100 and not kind:
                 calls.append(("server n = 100", answer.elapsed))
         if index >= WARM_UP:
             for name, elapsed in calls:
                 times[name].append(elapsed)
     rclpy.shutdown()
-    shares = (n_solved / (len(SIZES) * len(poses)), n_valid / (sum(SIZES) * len(poses)))
+    shares = (n_solved / (len(sizes) * len(poses)), n_valid / (sum(n for n, _ in sizes) * len(poses)))
     return {name: np.array(values) for name, values in times.items()}, shares
 
 
@@ -106,13 +115,13 @@ def report(times: dict[str, np.ndarray], shares: tuple[float, float], seed: int)
         f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, "
         f"rclpy {version('rclpy')}, torch {version('torch')}",
         "",
-        f"{'call':<22}{'median [ms]':>12}{'min [ms]':>10}{'p90 [ms]':>10}{'ratio of medians':>18}",
+        f"{'call':<26}{'median [ms]':>12}{'min [ms]':>10}{'p90 [ms]':>10}{'ratio of medians':>18}",
     ]
     for name, values in times.items():
         label = "inside the server, 100" if name.startswith("server") else name
         middle, least, p90 = np.median(values), values.min(), np.quantile(values, 0.9)
         lines.append(
-            f"{label:<22}{1e3 * middle:>12.3f}{1e3 * least:>10.3f}{1e3 * p90:>10.3f}{middle / reference:>18.2f}"
+            f"{label:<26}{1e3 * middle:>12.3f}{1e3 * least:>10.3f}{1e3 * p90:>10.3f}{middle / reference:>18.2f}"
         )
     return "\n".join(lines) + "\n"
 
@@ -128,8 +137,17 @@ def main() -> None:
         serve_empty()
         return
     isolate()
-    commands = ([sys.executable, "-m", "eim_ros.nodes", "ik_server"], [sys.executable, __file__, "--serve-empty"])
-    with running(commands[0]), running(commands[1]):
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"  # as by default; LOCALHOST brings shared memory
+    server = [sys.executable, "-m", "eim_ros.nodes", "ik_server"]
+    sharing = [
+        "env",
+        f"{TRANSPORTS_VARIABLE}=DEFAULT",
+        *server,
+        "--ros-args",
+        "-r",
+        f"__node:={SERVERS[', shared memory']}",
+    ]
+    with running(server), running(sharing), running([sys.executable, __file__, "--serve-empty"]):
         table = report(*measure(args.seed, args.rounds), args.seed)
     print(table, end="")
     if args.output:

@@ -38,11 +38,14 @@ class Entry:
         Name of the node's class in it.
     n_threads : int
         Of the executor.
+    shared_memory : bool
+        Whether messages may come by it, see `use_own_profiles`.
     """
 
     module: str
     node: str
     n_threads: int = 1
+    shared_memory: bool = False
 
     def make(self) -> Startable:
         """The node."""
@@ -58,7 +61,7 @@ class Entry:
 
 
 NODES = {
-    "demo_recorder": Entry("demo_recorder.node", "DemoRecorder"),
+    "demo_recorder": Entry("demo_recorder.node", "DemoRecorder", shared_memory=True),  # any message, sent only once
     "demonstrator": Entry("demonstrator.node", "Demonstrator"),
     "fk_collector": Entry("fk_collector.node", "FkCollector"),
     "ik_server": Entry("ik_server.node", "IkServer"),
@@ -94,7 +97,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     except ConfigurationError as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(2)
-    use_own_profiles()
+    use_own_profiles(shared_memory=entry.shared_memory)
     run_node(name, entry.make, [*words[:n_own], *given], entry.n_threads)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import pytest
 
 from eim_ros.nodes import __main__ as processes
+from eim_ros.nodes.common.middleware import PROFILES_VARIABLES, TRANSPORTS_VARIABLE
 
 
 @pytest.mark.parametrize("name", processes.NODES)
@@ -25,6 +27,17 @@ def test_a_node_is_found_by_the_name_of_the_program_or_by_the_first_word(
     monkeypatch.setattr(processes, "run_node", lambda *given: runs.append(given))
     processes.main(words)
     assert runs == [("trainer", processes.NODES["trainer"].make, words, 4)]
+
+
+@pytest.mark.parametrize(("name", "transports"), [("ik_server", "UDPv4"), ("demo_recorder", "")])
+def test_only_the_recorder_takes_messages_by_shared_memory(
+    monkeypatch: pytest.MonkeyPatch, name: str, transports: str
+) -> None:
+    monkeypatch.setattr(processes, "run_node", lambda *given: None)
+    for variable in (*PROFILES_VARIABLES, TRANSPORTS_VARIABLE):
+        monkeypatch.setenv(variable, "")
+    processes.main([name])
+    assert os.environ[TRANSPORTS_VARIABLE] == transports
 
 
 @pytest.mark.parametrize("words", [["/usr/bin/pytest"], ["__main__.py"], ["__main__.py", "ik_sever"]])

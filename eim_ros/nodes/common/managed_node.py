@@ -91,6 +91,11 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         """End all work, whatever the state; False when something still goes on after `timeout` [s]."""
         return True
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether it does something that nobody needs to hear of before it is done, and that would be lost."""
+        return False
+
     def facts(self) -> dict[str, str]:
         """Names and values for `/diagnostics`."""
         return {}

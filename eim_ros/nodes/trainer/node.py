@@ -70,6 +70,11 @@ class Trainer(ManagedNode[TrainerSettings]):
             self._server.destroy()
         return idle
 
+    @property
+    def unfinished(self) -> bool:
+        """A training, whose model will be in its file."""
+        return self._busy
+
     def facts(self) -> dict[str, str]:
         """Trainings."""
         return {

@@ -1,4 +1,4 @@
-"""Whether participants of our nodes ask for descriptions of types, which those do that give them."""
+"""Whether participants of our nodes ask for descriptions of types, which those do that give them, and share memory."""
 
 import os
 import subprocess
@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from eim_ros.kinematics.shipped import share_path
-from eim_ros.nodes.common.middleware import PROFILES, PROFILES_VARIABLES, TYPE_PROPAGATION, use_own_profiles
+from eim_ros.nodes.common.middleware import (
+    PROFILES,
+    PROFILES_VARIABLES,
+    TRANSPORTS_VARIABLE,
+    TYPE_PROPAGATION,
+    use_own_profiles,
+)
 
 TALKER = """
 import sys
@@ -47,11 +53,12 @@ def threads_of_a_listener(topic: str, profiles: str) -> list[str]:
 
 def own_environment() -> dict[str, str]:
     """That of the tests, without profiles."""
-    return {name: value for name, value in os.environ.items() if name not in PROFILES_VARIABLES}
+    own = {name: value for name, value in os.environ.items() if name not in (*PROFILES_VARIABLES, TRANSPORTS_VARIABLE)}
+    return {**own, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}  # to LOCALHOST rmw_fastrtps adds shared memory
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are told by Linux alone")
-def test_our_nodes_look_up_no_types():
+def test_our_nodes_look_up_no_types_and_share_no_memory():
     topic = f"/told_{os.getpid()}"
     words = [sys.executable, "-c", TALKER, topic]
     with subprocess.Popen(words, env=own_environment(), stdin=subprocess.PIPE) as talker:
@@ -63,6 +70,8 @@ def test_our_nodes_look_up_no_types():
         pytest.skip("this middleware does not look up types")
     assert any(name.startswith("dds.") for name in ours)
     assert not any(name.startswith("dds.tls") for name in ours)
+    assert any(name.startswith("dds.shm") for name in ordinary)
+    assert not any(name.startswith("dds.shm") for name in ours)
 
 
 @pytest.mark.parametrize("name", PROFILES_VARIABLES)
@@ -74,6 +83,15 @@ def test_profiles_of_the_user_are_kept(name):
 
 def test_an_empty_variable_is_none():
     environment = {PROFILES_VARIABLES[0]: ""}
-    use_own_profiles(environment)
+    use_own_profiles(environment, shared_memory=True)
     assert environment == {PROFILES_VARIABLES[0]: str(share_path(PROFILES))}
     assert TYPE_PROPAGATION in share_path(PROFILES).read_text(encoding="utf-8")
+
+
+def test_transports_of_the_user_are_kept():
+    environment = {TRANSPORTS_VARIABLE: "DEFAULT"}
+    use_own_profiles(environment)
+    assert environment[TRANSPORTS_VARIABLE] == "DEFAULT"
+    environment = {}
+    use_own_profiles(environment)
+    assert environment[TRANSPORTS_VARIABLE] == "UDPv4"
