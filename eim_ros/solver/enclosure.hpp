@@ -29,30 +29,31 @@ struct Enclosed {
 };
 
 // With the smaller one of a natural bound of the radius and that of the mean value form.
-inline Enclosed enclosed(double value, double error, double slope, double spread, double radius) {
+[[gnu::always_inline]] inline Enclosed enclosed(double value, double error, double slope, double spread,
+                                                double radius) {
     error += 2.0 * kUnit * std::abs(value);
     spread = spread * (1.0 + kWidened) + 4.0 * kUnit * std::abs(slope);
     const double least = std::min(radius + 2.0 * kUnit * std::abs(value), error + std::abs(slope) + spread);
     return {value, error, slope, spread, least * (1.0 + kWidened)};
 }
 
-inline Enclosed operator+(const Enclosed& a, const Enclosed& b) {
+[[gnu::always_inline]] inline Enclosed operator+(const Enclosed& a, const Enclosed& b) {
     return enclosed(a.value + b.value, a.error + b.error, a.slope + b.slope, a.spread + b.spread, a.radius + b.radius);
 }
-inline Enclosed operator*(const Enclosed& a, double f) {
+[[gnu::always_inline]] inline Enclosed operator*(const Enclosed& a, double f) {
     const double size = std::abs(f);
     return enclosed(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
 }
-inline Enclosed operator-(const Enclosed& a) {
+[[gnu::always_inline]] inline Enclosed operator-(const Enclosed& a) {
     return {-a.value, a.error, -a.slope, a.spread, a.radius};
 }
-inline Enclosed operator-(const Enclosed& a, const Enclosed& b) {
+[[gnu::always_inline]] inline Enclosed operator-(const Enclosed& a, const Enclosed& b) {
     return a + -b;
 }
-inline Enclosed operator+(const Enclosed& a, double b) {
+[[gnu::always_inline]] inline Enclosed operator+(const Enclosed& a, double b) {
     return enclosed(a.value + b, a.error, a.slope, a.spread, a.radius);
 }
-inline Enclosed operator*(const Enclosed& a, const Enclosed& b) {
+[[gnu::always_inline]] inline Enclosed operator*(const Enclosed& a, const Enclosed& b) {
     const double va = std::abs(a.value), vb = std::abs(b.value);
     const double error = va * b.error + vb * a.error + a.error * b.error;
     const double spread = a.spread * (vb + b.radius) + std::abs(a.slope) * b.radius + b.spread * (va + a.radius) +
