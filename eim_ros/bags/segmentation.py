@@ -1,7 +1,8 @@
 """From the content of a bag to continuous pieces of motion: cut by label, where time or position jump, and at gaps.
 
 Times of messages are not those of the motion: a publisher that was late sends several at once, .1 ms apart. So a jump
-is a change of a joint that is both large and too fast for the time that messages take on average.
+is a change of a joint that is both large and too fast for the time that messages take on average; and where several
+come at once after a pause, the first of them was due earlier by the time that the others take on average.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ __all__ = ["Cuts", "Piece", "Segment", "segments_of"]
 
 SECOND = 1e9  # [ns]
 STAYS = 0.5  # share of a sudden change by which the joint is away after it
+AT_ONCE = 0.5  # of the mean time between messages: one that comes sooner than that waited with the one before it
 
 
 @dataclass(frozen=True)
@@ -163,10 +165,10 @@ def _too_fast(
     mean = steps[counts].sum() / n_messages[counts].sum()
     changes = _changes(values[kept], continuous)
     between = _changes(values[kept[0] : kept[-1] + 1], continuous)
-    spent = np.maximum(np.diff(clock[kept[0] : kept[-1] + 1]) / SECOND, mean)
+    spent = np.maximum(_due(np.diff(clock[kept[0] : kept[-1] + 1]) / SECOND, mean), mean)
     sudden = np.where(between > cuts.max_speed * spent, between, 0.0)
     largest = np.maximum.reduceat(sudden, np.array(kept[:-1]) - kept[0])
-    by_rows = changes > cuts.max_speed * np.maximum(steps, mean * n_messages)
+    by_rows = changes > cuts.max_speed * np.maximum(_due(steps, mean), mean * n_messages)
     fast = np.asarray(by_rows | ((largest > 0.0) & (changes > STAYS * largest)))
     left_out = np.setdiff1d(np.arange(len(clock)), kept)
     for i in np.flatnonzero(counts & ~fast & (changes > cuts.min_jump)):
@@ -179,6 +181,14 @@ def _too_fast(
         sudden = each > cuts.max_speed * np.maximum(np.diff(clock[rows]) / SECOND, mean * (1 + elsewhere))
         fast[i] = bool(np.any(sudden & (each > cuts.min_jump) & (changes[i] > STAYS * each)))
     return fast
+
+
+def _due(steps: np.ndarray, mean: float) -> np.ndarray:
+    """Times (n - 1,) [s] from each message to when the next was due: sooner than it came where others came with it."""
+    rows = np.arange(len(steps))
+    punctual = np.where(steps < AT_ONCE * mean, len(steps), rows)
+    n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # messages that come at once with each row's
+    return np.asarray(steps - mean * np.append(n_waiting[1:], 0))
 
 
 def _in_order(times: np.ndarray, max_gap: float) -> tuple[list[int], list[int], list[str], int]:
