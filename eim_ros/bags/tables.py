@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from eim_ros.bags.series import BagContent, Series
 from eim_ros.errors import DataError
+from eim_ros.numerics.file_format import ARCHIVE_ERRORS
 
 __all__ = ["TABLE_SUFFIXES", "read_table"]
 
@@ -39,7 +40,7 @@ def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
     """
     try:
         times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)
-    except (OSError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
+    except (OSError, csv.Error, *ARCHIVE_ERRORS) as error:
         raise DataError(f"{path} cannot be read: {error}", str(path)) from error
     if missing := [name for name in joint_names or () if name not in names]:
         raise DataError(f"{path} lacks joint {missing[0]}; it has {', '.join(names)}", missing)

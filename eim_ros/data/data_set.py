@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,24 +19,13 @@ from eim_ros.errors import DataError
 from eim_ros.numerics.arguments import as_numbers, checked_path, expect, expect_mapping
 from eim_ros.numerics.atomic_file import write_atomically
 from eim_ros.numerics.checksum import BLANK, checksum_problem, sealed
-from eim_ros.numerics.file_format import described_format
+from eim_ros.numerics.file_format import ARCHIVE_ERRORS, described_format
 from eim_ros.numerics.strict_json import to_json
 
 __all__ = ["DataSet", "load_data_set", "save_data_set"]
 
 SCHEMA = 1
 CHECKSUM_MARK = b"eim_ros sha256 "
-UNREADABLE = (  # what zipfile, zlib and NumPy raise on files of another format and on damaged ones
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +91,7 @@ def load_data_set(path: str | Path) -> DataSet:
     try:
         context, sample, header = _columns(content)
         description = json.loads(str(header))
-    except UNREADABLE as error:
+    except ARCHIVE_ERRORS as error:
         raise DataError(f"{path} is truncated or no .npz data set: {error}", str(path)) from error
     if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
         raise DataError(f"{path} has another schema version; collect it again with this version", str(path))

@@ -119,10 +119,13 @@ class IKModel:
         shape = (content.n_dims, content.n_context)
         if shape != (stored.dof, CONTEXT_KINDS[kind]):
             raise ModelFileError(f"{path} has (joints, context) {shape}, its robot needs {stored.dof} joints", shape)
+        training = document.get("training") or {}
+        if not isinstance(training, dict):
+            raise ModelFileError(f"{path} has no valid record of its training: {training!r}", training)
         if robot is None and (base or tip):
             robot = stored.urdf
         served = _served(stored, robot, base, tip, path)
-        return cls(content, served, kind, document.get("training") or {}, _placement(served, stored, path))
+        return cls(content, served, kind, training, _placement(served, stored, path))
 
 
 def _served(stored: Robot, robot: Robot | str | Path | None, base: str | None, tip: str | None, path: Path) -> Robot:

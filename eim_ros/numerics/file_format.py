@@ -8,12 +8,29 @@ from __future__ import annotations
 import io
 import json
 import re
+import tokenize
 import zipfile
+import zlib
 
-__all__ = ["METADATA_KEY", "described_format"]
+__all__ = ["ARCHIVE_ERRORS", "METADATA_KEY", "described_format"]
 
 METADATA_KEY = "eim_ros"
 """Under which the header of our safetensors files holds the JSON document."""
+
+ARCHIVE_ERRORS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What zipfile, zlib and NumPy raise on files of another format and on damaged ones."""
 
 SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, which may begin with \x80, and it
 STARTS = {

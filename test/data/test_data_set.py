@@ -1,6 +1,7 @@
 """Data sets: what was saved is loaded; anything else is refused with the file's name and the reason."""
 
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -85,6 +86,21 @@ def test_damaged_byte_is_refused(tmp_path):
         path.write_bytes(content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :])
         with pytest.raises(DataError, match="data.npz"):
             load_data_set(path)
+
+
+@pytest.mark.parametrize("damage", [b"(", b"'", b"\\", b"\0", b"\xff"])
+def test_damaged_header_of_a_column_is_refused(tmp_path, damage):
+    """NumPy parses it as Python, and fails as that does."""
+    path = tmp_path / "data.npz"
+    np.savez(path, context=np.zeros((2, 3)), sample=np.zeros((2, 7)), description=np.array("{}"))
+    with zipfile.ZipFile(path) as archive:
+        columns = {name: archive.read(name) for name in archive.namelist()}
+    columns["sample.npy"] = columns["sample.npy"].replace(b"7)", b"7" + damage)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in columns.items():
+            archive.writestr(name, content)
+    with pytest.raises(DataError, match="truncated or no"):
+        load_data_set(path)
 
 
 def test_archive_of_another_program_is_refused(tmp_path):

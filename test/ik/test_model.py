@@ -88,6 +88,14 @@ def test_unknown_kind_of_context_is_refused(tmp_path, kind: Any) -> None:
         IKModel.load(saved(tmp_path / "m.safetensors", describe_robot(arm_of("gantry")), kind))
 
 
+def test_record_of_the_training_that_is_none_is_refused(tmp_path) -> None:
+    model = broad_model(arm_of("gantry"), "position")
+    description = {"context_kind": "position", "robot": describe_robot(model.robot), "training": [1]}
+    save_mixture_of_experts(tmp_path / "m.safetensors", model.mixture, description)
+    with pytest.raises(ModelFileError, match="no valid record of its training"):
+        IKModel.load(tmp_path / "m.safetensors")
+
+
 @pytest.mark.parametrize(("name", "kind"), [("gantry", "pose"), ("iiwa14", "position")])
 def test_mixture_of_other_dimensions_than_the_robot_is_refused(tmp_path, name: str, kind: str) -> None:
     with pytest.raises(ModelFileError, match=r"has \(joints, context\) \(3, 3\), its robot needs"):
