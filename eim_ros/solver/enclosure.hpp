@@ -82,13 +82,6 @@ inline Enclosed square_root(const Enclosed& f) {
                     std::max(std::sqrt(most) - value, value));
 }
 
-// Of what is positive.
-inline Enclosed reciprocal(const Enclosed& f) {
-    const double least = f.least(), most = f.most(), value = 1.0 / f.value;
-    return composed(f, value, -1.0 / (least * least), -1.0 / (most * most),
-                    std::max(1.0 / least - value, value - 1.0 / most), f.error / (f.value * (f.value - f.error)));
-}
-
 // At least asin of a ratio from 0 to 1: its series is below this one, with which it agrees at 0 and 1.
 inline double angle_over(double ratio) {
     return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;
@@ -109,7 +102,15 @@ inline bool enclose_angle(const Enclosed& y, const Enclosed& x, Enclosed& angle)
     return true;
 }
 
-// Cosine and sine of an angle in middle +- half.
+// Cosine and sine of an angle.
+inline void enclose_turn(const Enclosed& angle, Enclosed& cosine, Enclosed& sine) {
+    const double c = std::cos(angle.value), s = std::sin(angle.value), most = std::min(angle.radius, 2.0);
+    const double error = 4.0 * kUnit, away = most + error;
+    cosine = composed(angle, c, -s - away, -s + away, away, angle.error + error);
+    sine = composed(angle, s, c - away, c + away, away, angle.error + error);
+}
+
+// The same in middle +- half.
 struct EnclosedTurn {
     Enclosed cosine, sine;
 

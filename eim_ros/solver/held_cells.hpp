@@ -43,13 +43,14 @@ struct BranchPoint {
         squares[number] = square, root = std::sqrt(std::max(square, 0.0));
         return true;
     }
-    bool inverse(double value, double& inverse) const {
-        inverse = 1.0 / value;
-        return true;
-    }
     bool angle(int number, double y, double x) {
         angles[number] = std::atan2(y, x);
         return true;
+    }
+    bool direction(int number, double y, double x, double& cosine, double& sine) {
+        const double length = std::sqrt(x * x + y * y);
+        cosine = x / length, sine = y / length;
+        return angle(number, y, x);
     }
 };
 
@@ -62,14 +63,15 @@ struct BranchBounds {
         squares[number] = square, root = square_root(square);
         return true;
     }
-    bool inverse(const Enclosed& value, Enclosed& inverse) const {
-        inverse = reciprocal(value);
-        return value.least() > 0.0;
-    }
     bool angle(int number, const Enclosed& y, const Enclosed& x) {
         const bool is_known = enclose_angle(y, x, angles[number]);
         n_angles += is_known;
         return is_known;
+    }
+    bool direction(int number, const Enclosed& y, const Enclosed& x, Enclosed& cosine, Enclosed& sine) {
+        if (!angle(number, y, x)) return false;
+        enclose_turn(angles[number], cosine, sine);
+        return true;
     }
     bool is_whole() const { return n_angles == 6; }
 };
@@ -127,16 +129,25 @@ class HeldCells {
             root = square_root(of);
             return true;
         }
-        bool inverse(const Enclosed& value, Enclosed& inverse) {
-            if (value.least() > 0.0) inverse = reciprocal(value);
-            is_open |= !(value.least() > 0.0);
-            return value.least() > 0.0;
-        }
         bool angle(int number, const Enclosed& y, const Enclosed& x) {
-            const Window& window = windows[number];
-            if (window.is_endless) return true;
+            if (windows[number].is_endless) return true;
             Enclosed angle;
             if (!enclose_angle(y, x, angle)) return is_open = true;
+            return compare(number, angle);
+        }
+        bool direction(int number, const Enclosed& y, const Enclosed& x, Enclosed& cosine, Enclosed& sine) {
+            Enclosed angle;
+            if (!enclose_angle(y, x, angle)) {
+                is_open = true;
+                return false;
+            }
+            enclose_turn(angle, cosine, sine);
+            return windows[number].is_endless || compare(number, angle);
+        }
+
+        // With the limits of a joint; false where it is beyond them.
+        bool compare(int number, const Enclosed& angle) {
+            const Window& window = windows[number];
             const double beside = window.beside(angle.value), away = std::abs(beside), radius = angle.radius;
             if (away + radius <= window.half) return true;
             is_empty = away - radius > window.half && away + radius < kTwoPi - window.half;

@@ -203,8 +203,8 @@ class HeldForm::AtPose {
 
     // Walks down a branch at a value of the held joint, by its cosine and sine:
     //     bool visit.root(number, square, T& root)    of a square: its root, or whether it ends here
-    //     bool visit.inverse(value, T& inverse)       of what is positive
     //     bool visit.angle(number, y, x)              of a joint, in the order of reading: atan2(y, x)
+    //     bool visit.direction(number, y, x, T& c, T& s)   of a joint: atan2(y, x), its cosine and sine
     // Each may end it by false.
     template <class T, class Visit>
     void walk(const T& cosine, const T& sine, int branch, Visit& visit) const {
@@ -230,17 +230,12 @@ class HeldForm::AtPose {
         if (!visit.root(1, wide + vq * vq * -1.0, root)) return;
         const T vp = root * sign(1);
         T x = u[1] * vp + u[2] * vq, y = u[1] * vq + u[2] * vp * -1.0;
-        if (!visit.angle(2, y, x)) return;
-        T scale;
-        if (!visit.inverse(wide, scale)) return;
-        c[2] = x * scale, s[2] = y * scale;
+        if (!visit.direction(2, y, x, c[2], s[2])) return;
 
         const double (&back)[3][3] = f.changes_[0].rows;  // of v: the same vector in the basis of joint 2
         const T vz = u[0] * back[0][2] + vq * back[2][2];
         x = vp * w[1] + vz * w[2], y = vp * w[2] + vz * w[1] * -1.0;
-        if (!visit.angle(1, y, x)) return;
-        if (!visit.inverse(w[1] * w[1] + w[2] * w[2], scale)) return;
-        c[1] = x * scale, s[1] = y * scale;
+        if (!visit.direction(1, y, x, c[1], s[1])) return;
 
         const auto before_wrist = [&](int e) {
             Components<T> v{at_turn<T>(ends_[e][0], cosine, sine, 1.0), at_turn<T>(ends_[e][1], cosine, sine, 1.0),
@@ -255,9 +250,7 @@ class HeldForm::AtPose {
         if (!visit.angle(5, s[5], c[5])) return;
         const T np = at_turn<T>(f.last_[1], c[5], s[5], 1.0), nq = at_turn<T>(f.last_[2], c[5], s[5], 1.0);
         x = np * end.p + nq * end.q, y = np * end.q + nq * end.p * -1.0;
-        if (!visit.angle(4, y, x)) return;
-        if (!visit.inverse(np * np + nq * nq, scale)) return;
-        c[4] = x * scale, s[4] = y * scale;
+        if (!visit.direction(4, y, x, c[4], s[4])) return;
         const Components<T> fifth = f.changes_[3](before_wrist(1).turned(c[4], s[4] * -1.0));
         const Components<T> last = f.changes_[4](fifth.turned(c[5], s[5] * -1.0));
         visit.angle(6, last.q, last.p);
