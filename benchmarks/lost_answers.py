@@ -98,6 +98,8 @@ def ordinary(duration: float, seed: int) -> Counter[int]:
             n_running, n_asked = n_running + 1, n_asked + 1
             continue
         _, status = os.wait()
+        if status:
+            print(f"a client ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr, flush=True)
         n_running -= 1
         n_bad_ends += status != 0
     os.close(told)

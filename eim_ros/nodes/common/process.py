@@ -30,7 +30,7 @@ __all__ = ["LOCKED_UP", "Startable", "run_node"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOCKED_UP = 75  # EX_TEMPFAIL of sysexits.h: later it may succeed
-_LAST_WORK, _LONGEST_END = 1.5, 30  # [s]; the latter for what Fast DDS may hold up for good
+_LAST_WORK, _LONGEST_END = 1.5, 120  # [s]; the latter, also to a slow disk, for what Fast DDS may hold up for good
 _BUSY_PERIOD = 1.0  # [s]
 
 

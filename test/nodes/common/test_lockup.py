@@ -34,6 +34,8 @@ from eim_ros.nodes.common import process
 topic, kind = sys.argv[1:]
 process.watch = functools.partial(process.watch, n_looks=4, period=0.1)
 process._BUSY_PERIOD = 0.1
+if kind == "hung":
+    process._LONGEST_END = 1
 never = threading.Semaphore(0)
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
@@ -69,6 +71,8 @@ class Listener(Node):
         print("ended", flush=True)
 
     def close(self):
+        if kind == "hung":
+            ctypes.PyDLL(None).sleep(1000)  # with the interpreter's lock in its hand
         print("closed", flush=True)
 
 process.run_node("listener", lambda: Listener("listener"))
@@ -121,6 +125,15 @@ def test_a_busy_or_suspended_node_goes_on(kind):
         node.send_signal(signal.SIGINT)
         told, complaint = node.communicate(timeout=PATIENCE)
     assert (node.returncode, told, complaint) == (0, "closed\n", "")
+
+
+def test_a_node_that_hangs_at_its_end_is_killed():
+    with told_something("hung") as node:
+        assert node.stdout is not None
+        assert node.stdout.readline() == "heard\n"
+        node.send_signal(signal.SIGINT)
+        told, _ = node.communicate(timeout=PATIENCE)
+    assert (node.returncode, told) == (-signal.SIGALRM, "")
 
 
 def task(folder: Path, number: int, name: str, call: str, slept: int) -> None:
