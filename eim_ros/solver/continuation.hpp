@@ -62,7 +62,7 @@ template <int N>
 class Continuation {
    public:
     Continuation(const Chain& chain, const Task& task, const Spread& spread, double seed)
-        : chain_(chain), task_(task), spread_(spread) {
+        : chain_(chain.in_units()), unit_(chain.unit), task_(task), spread_(spread) {
         Random random(seed);
         std::fill_n(period_, n_, kTwoPi);
         for (int i = 0; i < chain.n_links; ++i) {
@@ -168,8 +168,8 @@ class Continuation {
             if (group.at[lane] == Trace::kNone) continue;
             const double distance = get(error.distance, lane), angle = get(error.angle, lane);
             const double square = distance * distance + angle * angle;
-            const bool is_close = square <= kClose * kClose ||
-                                  (distance <= task_.position_tolerance && angle <= task_.orientation_tolerance);
+            const bool is_close = square <= kClose * kClose || (unit_ * distance <= task_.position_tolerance &&
+                                                                angle <= task_.orientation_tolerance);
             int& n_back = group.n_back[lane];
             if (n_back == kAtRoot || is_close) {
                 set(predicting, lane, 1.0), set(arriving, lane, n_back == kAtRoot ? 0.0 : 1.0);
@@ -251,11 +251,12 @@ class Continuation {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;
+    const Chain& chain_;  // in its unit, as all lengths here
+    const double unit_;   // [m]
     const Task& task_;
     const Spread& spread_;
     const int n_ = joints_of<N>(chain_);
-    const Frame<V> target_ = target_of<V>(task_);
+    const Frame<V> target_ = target_of<V>(task_, unit_);
     const double radius_ = kSpacing * spread_.step;
     Trace trace_{n_};
     Places known_{task_.bounds, n_}, hidden_{task_.bounds, n_};

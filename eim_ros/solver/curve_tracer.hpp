@@ -41,7 +41,7 @@ class CurveTracer {
    public:
     // free: a task without limits.
     CurveTracer(const Chain& chain, const Task& free, CurveGraph& graph, Random& random)
-        : chain_(chain), task_(free), graph_(graph), random_(random) {
+        : chain_(chain.in_units()), unit_(chain.unit), task_(free), graph_(graph), random_(random) {
         std::fill_n(jobs_, W, Job{});
         for (int j = 0; j < n_; ++j) q_[j] = heading_[j] = V{};
     }
@@ -223,7 +223,7 @@ class CurveTracer {
         };
         if (measure_away() <= kSame) return true;
         Kinematics<double, N> here;
-        const Frame<double> target = target_of<double>(task_);
+        const Frame<double> target = target_of<double>(task_, unit_);
         for (int step = 0; step < kStepsToPose; ++step) {
             Difference<double> error;
             double across[6];
@@ -346,12 +346,13 @@ class CurveTracer {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;
+    const Chain& chain_;  // in its unit, as all lengths here
+    const double unit_;   // [m]
     const Task& task_;
     CurveGraph& graph_;
     Random& random_;
     const int n_ = joints_of<N>(chain_);
-    const Frame<V> target_ = target_of<V>(task_);
+    const Frame<V> target_ = target_of<V>(task_, unit_);
     const Configurations* roots_ = nullptr;
     Index next_root_ = 0;
     int n_turned_ = 0;

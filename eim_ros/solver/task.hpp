@@ -68,13 +68,14 @@ inline void set_lane(Frame<V>& frame, int lane, const Frame<V>& from, Scalar<V> 
     }
 }
 
+// In metres, or in units of an arm.
 template <class V>
-inline Frame<V> target_of(const Task& task) {
+inline Frame<V> target_of(const Task& task, double unit = 1.0) {
     Frame<V> frame;
     for (int k = 0; k < 3; ++k) {
         const double* row = task.target[k];
         frame.x[k] = fill<V>(row[0]), frame.y[k] = fill<V>(row[1]), frame.z[k] = fill<V>(row[2]);
-        frame.origin[k] = fill<V>(row[3]);
+        frame.origin[k] = fill<V>(row[3] / unit);
     }
     return frame;
 }

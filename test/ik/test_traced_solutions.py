@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from ik.arms import iiwa_on_a_turning_joint
-from kinematics.robots import robot_and_oracle
+from kinematics.robots import resized, robot_and_oracle
 from scipy.spatial import cKDTree
 
 from eim_ros.errors import ConfigurationError
@@ -289,6 +289,20 @@ def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until:
     assert answer.valid.all()
     apart = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1) + np.eye(100)
     assert apart.min() > DISTINCT_TOLERANCE
+
+
+@pytest.mark.parametrize("factor", [1e-3, 50.0])
+def test_families_of_arms_of_any_size_are_those_of_the_arm(factor: float) -> None:
+    """Of an arm without closed form, so that all are traced."""
+    arm, other = (Sampler.of(resized("xarm7", size)) for size in (1.0, factor))
+    for index, q in enumerate(arm.robot.sample_configurations(3, np.random.default_rng(23))):
+        found, same = (
+            sampler.sample(sampler.robot.forward(q), 100, index, until=Completeness(), timeout=60.0).completeness
+            for sampler in (arm, other)
+        )
+        assert found.is_whole
+        assert same.is_whole
+        np.testing.assert_allclose(np.sort(same.lengths), np.sort(found.lengths), atol=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import pytest
 from kinematics.descriptions import CASES
@@ -10,7 +11,7 @@ from kinematics.oracle import Oracle
 
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
 
-__all__ = ["every_robot", "robot_and_oracle"]
+__all__ = ["every_robot", "resized", "robot_and_oracle"]
 
 every_robot = pytest.mark.parametrize("name", [*SHIPPED_ROBOTS, *CASES])
 
@@ -24,3 +25,12 @@ def robot_and_oracle(name: str) -> tuple[Robot, Oracle]:
     else:
         robot, urdf = Robot.load(name), share_path(f"urdf/{name}.urdf").read_text()
     return robot, Oracle(urdf, robot)
+
+
+def resized(name: str, factor: float) -> Robot:
+    """A shipped robot with all lengths times a factor."""
+
+    def origin(match: re.Match[str]) -> str:
+        return '<origin xyz="' + " ".join(str(factor * float(x)) for x in match.group(1).split()) + '"'
+
+    return Robot.from_urdf(re.sub(r'<origin xyz="([^"]*)"', origin, share_path(f"urdf/{name}.urdf").read_text()))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from kinematics.descriptions import chain_urdf, joint
-from kinematics.robots import every_robot, robot_and_oracle
+from kinematics.robots import every_robot, resized, robot_and_oracle
 
 from eim_ros.errors import PoseError, RobotError
-from eim_ros.kinematics import Refinement, Robot, share_path
+from eim_ros.kinematics import Refinement, Robot
 
 ROUNDING = 1e-9  # by which pinocchio's errors may differ from ours
 UNREACHABLE = np.block([[np.eye(3), np.full((3, 1), 50.0)], [np.zeros((1, 3)), np.ones((1, 1))]])
@@ -288,20 +286,11 @@ def test_no_seed_takes_more_steps_than_allowed(n: int) -> None:
         assert result.iterations.max() == most
 
 
-def resized(factor: float) -> Robot:
-    """A Panda with all lengths times a factor."""
-
-    def origin(match: re.Match[str]) -> str:
-        return '<origin xyz="' + " ".join(str(factor * float(x)) for x in match.group(1).split()) + '"'
-
-    return Robot.from_urdf(re.sub(r'<origin xyz="([^"]*)"', origin, share_path("urdf/panda.urdf").read_text()))
-
-
 @pytest.mark.parametrize("factor", [1e-3, 0.03, 40.0])
 def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
     """Tolerances in proportion; steps are weighed by a power of two next to the size, so they hardly differ."""
     converged = []
-    for robot, size in ((resized(1.0), 1.0), (resized(factor), factor)):
+    for robot, size in ((resized("panda", 1.0), 1.0), (resized("panda", factor), factor)):
         rng = np.random.default_rng(17)
         poses = robot.forward(robot.sample_configurations(10, rng))
         refined = [
@@ -317,7 +306,7 @@ def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
 
 
 def test_tolerances_per_axis_are_lengths_for_small_arms_too() -> None:
-    robot = resized(1e-3)
+    robot = resized("panda", 1e-3)
     rng = np.random.default_rng(18)
     pose = robot.forward(robot.sample_configurations(1, rng))[0]
     tolerances = np.array([1e-5, 0.0, 2e-5, 0.0, 0.0, 0.5])
