@@ -114,6 +114,7 @@ def test_moveits_type_is_served_beside_ours_where_it_is(
 ) -> None:
     """Where `moveit_msgs` can be imported, here a stand-in with our type under its name."""
     (tmp_path / "moveit_msgs").mkdir()
+    (tmp_path / "moveit_msgs/__init__.py").touch()  # so that it comes before one that is installed
     (tmp_path / "moveit_msgs/srv.py").write_text("from eim_ros.srv import GetPositionIK\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     server = start_server("-r", "__node:=beside_moveit")
