@@ -25,7 +25,7 @@ inline void fill_curves(const Chain& chain, const Task& task, const Spread& spre
     if (n_roots == 0 || n_roots >= most) return;
     SelfMotions motions(chain, task, seed);
     motions.trace<N>(chain, points);
-    Rows near(motions.filled(spread.finest, most));
+    Rows near(motions.places().filled(spread.finest, most));
     run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 3, 3}, RowJobs::all(near));
     verify_rows<N>(chain, task, near);
     Places known(task.bounds, points.n_joints);
@@ -63,7 +63,7 @@ inline Chart chart(const Chain& chain, const Task& task, const Effort& effort, c
         motions.search<N>(chain, {0.99, 1.0, spread.deadline, effort, n_seeds, n_seeds});
         for (const Family& family : motions.families()) result.length += family.length;
         result.n_families = double(motions.families().size());
-        solutions = motions.divided(kMostFamilies, radius);
+        solutions = motions.places().divided(kMostFamilies, radius);
     } else {
         Rows seeds({chain.n_joints});
         seeds.resize(n_seeds);

@@ -40,8 +40,9 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index 
     Rows rows({chain.n_joints});
     {
         Unlocked unlocked;
-        for_kind(chain,
-                 [&]<int N>() { rows = motions.answer<N>(chain, motions.divided(n, spacing), distinct_tolerance); });
+        for_kind(chain, [&]<int N>() {
+            rows = motions.answer<N>(chain, motions.places().divided(n, spacing), distinct_tolerance);
+        });
     }
     return verified_tuple(rows);
 }
@@ -52,18 +53,18 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
     Rows rows({chain.n_joints});
     {
         Unlocked unlocked;
-        for_kind(chain, [&]<int N>() { rows = motions.answer<N>(chain, motions.scattered(spacing), -1.0); });
+        for_kind(chain, [&]<int N>() { rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0); });
     }
     return verified_tuple(rows);
 }
 
-inline Converted<double> nearest_solutions(const SelfMotions& motions, const Chain& chain,
-                                           const Converted<double>& reference, int most) {
+inline Converted<double> nearest_solutions(SelfMotions& motions, const Chain& chain, const Converted<double>& reference,
+                                           int most) {
     expect_shape(reference, "the configuration to be near to", {chain.n_joints});
     Configurations rows{chain.n_joints};
     {
         Unlocked unlocked;
-        rows = motions.nearest(reference.data(), most);
+        rows = motions.places().nearest(reference.data(), most);
     }
     return copy_of(rows.positions, {rows.size(), Index(chain.n_joints)});
 }
@@ -131,7 +132,7 @@ inline py::tuple trace_families(const Chain& chain, const Task& task, const Conv
         Unlocked unlocked;
         for_kind(chain, [&]<int N>() {
             motions.trace<N>(chain, {chain.n_joints, {solutions.data(), solutions.data() + solutions.size()}});
-            rows = Rows(motions.along(spacing, most, counts));
+            rows = Rows(motions.places().along(spacing, most, counts));
             run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 12, 3}, RowJobs::all(rows));
             verify_rows<N>(chain, task, rows);
         });
