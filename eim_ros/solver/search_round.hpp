@@ -32,16 +32,17 @@ struct Found {
     explicit Found(int n_joints) : rows({n_joints}), best(n_joints, 0.0) {}
     int size() const { return static_cast<int>(rows.size()); }
 
-    // Forgets rows of which mask is false.
-    void keep(const std::uint8_t* mask) {
-        const std::vector<Index> kept = numbers_where(rows.size(), [&](Index i) { return mask[i]; });
-        for (std::size_t to = 0; to < kept.size(); ++to) {
-            const Index from = kept[to];
-            std::copy_n(rows.row(from), rows.n_joints, rows.row(Index(to)));
+    // Forgets rows from a first one on of which mask (n,) is false.
+    void keep(const std::uint8_t* mask, Index first = 0) {
+        Index to = first;
+        for (Index from = first; from < rows.size(); ++from) {
+            if (!mask[from]) continue;
+            std::copy_n(rows.row(from), rows.n_joints, rows.row(to));
             rows.distances[to] = rows.distances[from], rows.angles[to] = rows.angles[from];
             rows.converged[to] = rows.converged[from], experts[to] = experts[from];
+            ++to;
         }
-        rows.resize(Index(kept.size())), experts.resize(kept.size());
+        rows.resize(to), experts.resize(to);
     }
 };
 
@@ -96,8 +97,10 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
     }
     rows.resize(rows.size());
     verify_rows<N>(chain, task, rows, n_known);
-    found.n_seeded = int(std::count(rows.converged.begin(), rows.converged.begin() + n_seeded, 1));
-    found.keep(std::vector<std::uint8_t>(rows.converged).data());
+    const auto is_valid = rows.converged.begin() + n_known;  // those before are
+    found.n_seeded = int(n_known + std::count(is_valid, rows.converged.begin() + n_seeded, 1));
+    const std::vector<std::uint8_t> mask(rows.converged);
+    found.keep(mask.data(), n_known);
 }
 
 }  // namespace eim
