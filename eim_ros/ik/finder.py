@@ -26,7 +26,7 @@ from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
-from eim_ros.ik.selection import distinct_rows, farthest_rows
+from eim_ros.ik.selection import distinct_rows, farthest_rows, is_within
 from eim_ros.ik.slice_proposals import SliceProposals
 from eim_ros.ik.slices import Slices
 from eim_ros.ik.traced_solutions import TracedSolutions, certified_form, is_curve, joints_of_a_turn, nearby
@@ -95,7 +95,7 @@ class Finder:
         pool, out_of_time = self._searched(is_certain)
         n_all = 0.0 if is_certain and not pool.valid.any() else None
         if known is not None and len(known.pool):
-            pool = known.pool.joined(pool.chosen())
+            pool = known.pool.joined(self._apart(pool.chosen(), known.pool))
             pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
         is_cut_short = False
         if wanted.preference is not None:
@@ -192,7 +192,9 @@ class Finder:
         """What the search finds, and whether time was up; where there is known to be nothing, the best attempt."""
         wanted, goal, share = self.wanted, self.goal, self._explore
         seed = seed_fraction(wanted.random_seed)
-        search = Search(goal, self.conditional, seed, bool(wanted.distinct), wanted.reference, share)
+        search = Search(goal, self.conditional, seed, bool(wanted.distinct), near=wanted.reference, explore=share)
+        if wanted.separation is not None:
+            search.distinct, search.apart = True, wanted.separation
         if is_hopeless:
             search.patience = OUT_OF_REACH_SEEDS
         elif self._near is not None and wanted.refine:
@@ -244,12 +246,11 @@ class Finder:
         out_of_time = wanted.until is not None and not traced.in_time and time.perf_counter() >= deadline
         if not traced.is_traced or not len(pool):
             is_empty = traced.in_time and not len(traced.families.traced)
-            asked = wanted if wanted.separation is None else wanted.with_n(max(len(pool), 1))
-            asked = replace(asked, explore=0.0)  # restarts alone: where the arm is singular continuation leads nowhere
+            asked = replace(wanted, explore=0.0)  # restarts alone: where the arm is singular continuation leads nowhere
             more, was_late = replace(self, wanted=asked)._searched(is_empty)
             out_of_time = out_of_time or was_late
             if len(pool):
-                pool = more.chosen().joined(pool)
+                pool = self._apart(more.chosen(), pool).joined(pool)
                 pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
             else:
                 pool = more
@@ -257,6 +258,14 @@ class Finder:
         if wanted.preference is not None:
             pool, is_cut_short = goal.descended(pool, wanted.preference, self.deadline)
         return Finding(pool, out_of_time, is_cut_short, families=traced.families)
+
+    def _apart(self, pool: Pool, known: Pool) -> Pool:
+        """What of a pool is not within the separation asked for of others that are known."""
+        separation = self.wanted.separation
+        if separation is None:
+            return pool
+        near = is_within(self.goal.robot, pool.positions, known.positions, separation)
+        return pool.pick(np.flatnonzero(~near))
 
     @property
     def _explore(self) -> float:

@@ -111,7 +111,8 @@ class SampleRequest:
         `Samples.completeness` tells what came of it.
     separation : float, optional
         In place of n: as many solutions as it takes for successive ones along each family to be at most so far apart
-        [rad, m], for solutions that are curves. Near-duplicates are then nearer than a small part of it.
+        [rad, m], for solutions that are curves. Near-duplicates are then nearer than a small part of it. Where the arm
+        is singular, and may move in more ways, as many as restarts find that differ by more than it in some joint.
     distribution : "uniform", "model", "posture" or callable, optional
         In place of an even spread: random draws from the set of all solutions, uniform by length, area or volume, with
         the density of the model there, or with exp(-cost / temperature), of the cost of `posture` or one that a

@@ -57,6 +57,8 @@ class Search:
         From 0 to below 1.
     distinct : bool
         Whether near-duplicates are dropped.
+    apart : float
+        [rad or m]: configurations closer than this in every joint are such.
     near : (dof,) array, optional
         First seed.
     explore : float
@@ -69,6 +71,7 @@ class Search:
     conditional: ConditionalMixture
     seed: float
     distinct: bool = False
+    apart: float = DISTINCT_TOLERANCE
     near: FloatArray | None = None
     explore: float = 0.0
     patience: int = FRUITLESS_SEEDS
@@ -125,7 +128,7 @@ class Search:
         """What all rounds have in common."""
         plan = Round()
         plan.tempering, plan.stratified = 1.0 - 0.5 * self.explore, self.explore > 0.0
-        plan.distinct_tolerance = DISTINCT_TOLERANCE if self.distinct else -1.0
+        plan.distinct_tolerance = self.apart if self.distinct else -1.0
         plan.has_continued = False
         plan.spread = Spread(STEP, DISTINCT_TOLERANCE if self.distinct else FINEST, self.goal.redundancy, deadline)
         plan.effort, plan.seed = self.goal.effort(), self.seed

@@ -320,6 +320,27 @@ def test_a_family_along_a_limit_is_found_and_nothing_is_called_whole(seed: int) 
     assert away.max() < 0.2  # some places cannot be moved onto the pose within the limits
 
 
+@pytest.mark.parametrize(
+    ("name", "constraints"),
+    [("gen3", None), ("ur5", None), ("iiwa14", Constraints(fixed={"joint_a5": 0.0}))],
+    ids=["curves", "points", "points of a held joint"],
+)
+def test_where_the_arm_is_singular_solutions_are_as_far_apart_as_asked(
+    name: str, constraints: Constraints | None
+) -> None:
+    robot = sampler_of(name).robot
+    pose = robot.forward(np.zeros(robot.dof))
+    answer = sampler_of(name).sample(pose, separation=0.3, constraints=constraints, random_seed=0, timeout=60.0)
+    assert answer.error_code == ErrorCode.SUCCESS
+    assert answer.valid.all()
+    assert 1 < len(answer) < 1000
+    apart = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1) + np.eye(len(answer))
+    assert apart.min() > 0.3
+    restarts = sampler_of(name).sample(pose, 600, constraints=constraints, random_seed=1, explore=0.0, timeout=60.0)
+    truth = restarts.positions[restarts.valid]
+    assert np.abs(truth[:, None] - answer.positions).max(axis=-1).min(axis=1).max() < 0.4
+
+
 def test_curves_that_lead_along_aligned_axes_are_traced_as_any() -> None:
     """Where two axes are aligned they turn against each other, which is one direction more, but the arm is not singular
     but for single places.
