@@ -19,6 +19,7 @@ inline constexpr int kFirstRestarts = 96, kFewRestarts = 32, kMostRestartsAtOnce
 inline constexpr double kCoarselySame = 1e-2;  // [rad, m]: from a curve, of restarts refined in single precision
 inline constexpr double kEnough = 3e-3;        // [rad, m]: the same, where no closer curve is looked for
 inline constexpr int kMostUnseen = 0;          // curves that one restart alone led to, where the search may end
+inline constexpr Index kLongestRun = 1000;     // restarts without a new family, after which it ends though undecided
 
 // Share of the m-th run, from 1, in the probability of an error: most of it has the first after the first restarts.
 inline double share_of_run(int m) {
@@ -153,7 +154,7 @@ class SelfMotions {
         if (wanted.missed_share < 1.0 && !is_undecided()) return missed_share(wanted.confidence) <= wanted.missed_share;
         int n_once = 0;
         for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && families_.has_family(int(c));
-        return n_once <= kMostUnseen;
+        return n_once <= kMostUnseen || (is_undecided() && n_run_ >= kLongestRun);
     }
 
     // Makes the restarts of a round; those that lead to no known curve become roots.
