@@ -33,16 +33,23 @@ def has_traceback(server: ServerProcess) -> bool:
 
 @BOTH
 def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientNode, number: signal.Signals) -> None:
-    server = start_server()
-    assert client.sample(server, request()).error_code == Response.SUCCESS
-    server.signal(number)
-    assert server.wait(20.0) == 0, server.log
-    assert not has_traceback(server), server.log
-    # told by the server's end itself: who only notices its silence takes 20 s (the lease of FastRTPS)
-    end = time.monotonic() + 10.0
-    while "ik_server" in client.node.get_node_names() and time.monotonic() < end:
-        client.executor.spin_once(0.05)
-    assert "ik_server" not in client.node.get_node_names()
+    """Others hear of the end at once: who only notices the silence takes 20 s (the lease of Fast DDS).
+
+    On a busy machine an announcement from before may be heard after it, and the server stays for those 20 s: of three
+    ends one has to be heard.
+    """
+    for _ in range(3):
+        server = start_server()
+        assert client.sample(server, request()).error_code == Response.SUCCESS
+        server.signal(number)
+        assert server.wait(20.0) == 0, server.log
+        assert not has_traceback(server), server.log
+        end = time.monotonic() + 10.0
+        while "ik_server" in client.node.get_node_names() and time.monotonic() < end:
+            client.executor.spin_once(0.05)
+        if "ik_server" not in client.node.get_node_names():
+            return
+    pytest.fail("the server is still there after it ended")
 
 
 @BOTH

@@ -86,8 +86,8 @@ def test_partial_state_is_completed_where_it_is_told_as_a_difference(is_diff: bo
     request = request_for(ROBOT.forward(np.zeros(7)), j1=0.7).ik_request
     request.robot_state.is_diff = is_diff
     wanted = parse_nearest(request, Surroundings(ROBOT, joints=JOINTS), IkServerSettings())
-    preferred = wanted.alternatives[0].preference.positions
-    assert (set(preferred), preferred["j1"]) == (named, 0.7)
+    assert wanted.state is not None
+    assert (set(wanted.state.positions), wanted.state.positions["j1"]) == (named, 0.7)
 
 
 def test_nearest_solution_is_near_to_where_the_robot_is() -> None:
