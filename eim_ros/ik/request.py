@@ -253,10 +253,6 @@ class SampleRequest:
             changes["position_only"] = context_kind == "position" and tolerances is None
         return self._with(changes)
 
-    def with_n(self, n: int) -> SampleRequest:
-        """The same, for another number."""
-        return self._with({"n": n})
-
     def _with(self, changes: dict[str, Any]) -> SampleRequest:
         """A copy with values that were checked already."""
         copy = object.__new__(SampleRequest)
