@@ -24,7 +24,7 @@ RESPONSE = """
     int32 error_code; string message; string[] joint_names; uint32 n; float64[] positions; float64[] log_prob;
     float64[] position_error; float64[] orientation_error; bool[] valid; uint32[] expert; float64 elapsed;
     float64[] family_lengths; bool[] family_closed; bool[] family_traced; float64 missed_share; float64 confidence;
-    bool whole; float64 effective_size"""
+    bool whole; float64 effective_size; float64[] best_attempt"""
 # values of moveit_msgs/MoveItErrorCodes; BUSY is its PREEMPTED
 ERROR_CODES = {
     "SUCCESS": 1,
