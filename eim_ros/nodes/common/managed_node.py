@@ -19,9 +19,9 @@ from rclpy.task import Future
 
 from eim_ros.errors import ServiceError
 from eim_ros.nodes.common.callbacks import guarded
-from eim_ros.nodes.common.deferred_service import insist
 from eim_ros.nodes.common.diagnostics import diagnostics
 from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.nodes.common.name_watch import NameWatch
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.common.transitions import Transitions, started
@@ -66,6 +66,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(_DIAGNOSTICS_PERIOD, guarded(self, self._diagnose), clock=steady)
+        self._names = NameWatch(self)
         self._transitions = Transitions(self) if takes_long else None
 
     @property
@@ -90,11 +91,6 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     def end(self, timeout: float) -> bool:
         """End all work, whatever the state; False when something still goes on after `timeout` [s]."""
         return True
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether it does something that nobody needs to hear of before it is done, and that would be lost."""
-        return False
 
     def facts(self) -> dict[str, str]:
         """Names and values for `/diagnostics`."""
@@ -123,8 +119,6 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     def start(self) -> bool | Future:
         """With autostart configure and activate; tells, or the future will tell, whether that succeeded."""
-        for service in self.services:
-            insist(service)
         if not self.settings.autostart:
             return True
         return started(self) if self._transitions is None else self._transitions.start()
@@ -147,8 +141,13 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return self._make("configuring", self.configure, "inactive", "unconfigured")
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """`activate`."""
-        return self._make("activating", self.activate, "active", "inactive")
+        """`activate`, unless another live node has the same name."""
+
+        def activate() -> None:
+            self._names.check()
+            self.activate()
+
+        return self._make("activating", activate, "active", "inactive")
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """`deactivate`."""
@@ -182,6 +181,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
             return TransitionCallbackReturn.FAILURE
         self._leave_if_closing()
         self._state = reached
+        self._names.announce(self._state)
         return TransitionCallbackReturn.SUCCESS
 
     def _leave_if_closing(self) -> None:
@@ -190,10 +190,14 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
             raise SystemExit
 
     def _diagnose(self) -> None:
+        self._names.announce(self._state)
+        conflict = self._names.conflict() if self._state == "active" else ""
+        if conflict:
+            self.get_logger().error(conflict, throttle_duration_sec=10.0)
         message = diagnostics(
             f"{self.get_fully_qualified_name()}: {self._task_name}",
             self._state,
-            self._problem,
+            self._problem or conflict,
             self.warning() if self._state == "active" else "",
             self.facts(),
         )

@@ -7,12 +7,9 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
-from eim_ros.nodes.common.deferred_service import Exchange, create_deferred_service, send
 from eim_ros.nodes.common.interfaces import LoadModel
-from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.reasons import reason_of
-from eim_ros.nodes.common.request_queue import RequestQueue
-from eim_ros.nodes.common.response_pacer import ResponsePacer
+from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, send
 
 __all__ = ["ModelExchange"]
 
@@ -34,29 +31,25 @@ class ModelExchange:
     def __init__(self, node: Node, replace: Callable[[str], None]) -> None:
         self._node = node
         self._replace = replace
-        self._pacer = ResponsePacer(lambda exchange: send(exchange, node))
-        self._queue: RequestQueue[Exchange] = RequestQueue(self._load, self._give_up, n_threads=1, size=_MOST_WAITING)
+        self._pool: RequestPool[Exchange] = RequestPool(self._load, self._give_up, n_threads=1, size=_MOST_WAITING)
 
     def open(self) -> None:
         """Create the service."""
-        create_deferred_service(self._node, LoadModel, "~/load_model", self._receive, SERVICE_QOS)
+        create_deferred_service(self._node, LoadModel, "~/load_model", self._receive)
 
     def close(self, timeout: float) -> bool:
         """Load no more, and answer; False when a model is still being loaded after `timeout` [s]."""
-        idle = self._queue.close(timeout)
-        self._pacer.close()
-        return idle
+        return self._pool.close(timeout)
 
     def _receive(self, exchange: Exchange) -> None:
         """On the executor's thread."""
-        self._pacer.expect(exchange)
-        if not self._queue.offer(exchange):
+        if not self._pool.offer(exchange):
             exchange.response.message = "other models are being loaded: try again later"
-            self._pacer.post(exchange)
+            send(exchange, self._node)
 
     def _give_up(self, exchange: Exchange) -> None:
         exchange.response.message = f"{self._node.get_name()} was ended before it was loaded"
-        self._pacer.post(exchange)
+        send(exchange, self._node)
 
     def _load(self, exchange: Exchange) -> None:
         """On the loader's thread."""
@@ -68,4 +61,4 @@ class ModelExchange:
         except Exception as error:  # whatever a file contains
             exchange.response.message = reason_of(error)
             self._node.get_logger().warning(f"model {path} refused: {exchange.response.message}")
-        self._pacer.post(exchange)
+        send(exchange, self._node)

@@ -1,8 +1,7 @@
 """The process of a node: starts it, spins, ends cleanly (exit code 0) on SIGINT and SIGTERM.
 
 Exit code 1 with one line on stderr where it cannot start: an unknown or bad parameter, or something the node needs and
-refuses, such as a damaged model file. Exit code 75, with a line as well, where the middleware has locked up (`lockup`):
-started again the node serves on.
+refuses, such as a damaged model file.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
@@ -24,22 +22,15 @@ from rclpy.executors import Executor, ExternalShutdownException, MultiThreadedEx
 from rclpy.task import Future
 
 from eim_ros.errors import EimError
-from eim_ros.nodes.common.lockup import watch
 
-__all__ = ["LOCKED_UP", "Startable", "run_node"]
+__all__ = ["Startable", "run_node"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-LOCKED_UP = 75  # EX_TEMPFAIL of sysexits.h: later it may succeed
-_LAST_WORK, _LONGEST_END = 1.5, 120  # [s]; the latter, also to a slow disk, for what Fast DDS may hold up for good
-_BUSY_PERIOD = 1.0  # [s]
+_LONGEST_END = 120  # [s]; Fast DDS can hang while it says goodbye
 
 
 class Startable(Protocol):
     """A node as `run_node` needs it; beside what is here it is a `rclpy.node.Node`."""
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether it does something that nobody needs to hear of before it is done, and that would be lost."""
 
     def start(self) -> bool | Future:
         """Get ready to serve; False, with the reason in the log, ends the process with exit code 1.
@@ -75,10 +66,7 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
     try:
         if _initialise(name, args):
             executor = _executor(n_threads)  # until the end: on a signal a thread of rclpy's still touches what it has
-            made: list[Startable] = []
-            watch(lambda: _leave_locked_up(name, made))
             node = make()
-            made.append(node)
             started = node.start()
             if started is not False and _spin(node, executor, started):
                 status = 0
@@ -149,7 +137,7 @@ def _close(node: Startable | None, status: int) -> NoReturn:
     what the interpreter does at its end, which takes torch seconds where the processor is busy, helps nobody: files are
     written, and other nodes have been told that this one has gone.
     """
-    signal.alarm(_LONGEST_END)  # kills: to tell the others takes forever where the middleware has locked up
+    signal.alarm(_LONGEST_END)  # kills the process
     if node is None:
         gc.collect()  # of what was made of one before it failed
     else:
@@ -159,20 +147,6 @@ def _close(node: Startable | None, status: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):  # who read them has gone
             stream.flush()
     os._exit(status)
-
-
-def _leave_locked_up(name: str, made: list[Startable]) -> NoReturn:
-    """End the process, without the middleware, once the node of it, if there is one, has done what would be lost."""
-    with contextlib.suppress(OSError, ValueError):  # who read it has gone
-        print(f"{name}: Fast DDS has locked up and hears nothing more; this process ends", file=sys.stderr, flush=True)
-    while made and made[0].unfinished:
-        time.sleep(_BUSY_PERIOD)
-    signal.alarm(_LONGEST_END)  # kills
-    try:
-        for node in made:
-            node.end(_LAST_WORK)
-    finally:
-        os._exit(LOCKED_UP)
 
 
 def _complain(name: str, error: Exception) -> None:

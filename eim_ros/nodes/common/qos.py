@@ -1,8 +1,8 @@
 """Quality of service shared by server and client of `sample_ik`.
 
 The default of services keeps the last 10 requests and silently drops older ones when more arrive at once: 40
-simultaneous requests got 10 answers. The same holds for the answers on the client's side, where those to other clients
-count as well (see `unread_answers`).
+simultaneous requests got 10 answers. The same is true for the answers on the client's side, which receives those to
+all other clients as well.
 """
 
 from __future__ import annotations

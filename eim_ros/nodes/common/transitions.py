@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.task import Future
 
-from eim_ros.nodes.common.deferred_service import Exchange, defer, send
 from eim_ros.nodes.common.reasons import reason_of
-from eim_ros.nodes.common.request_queue import RequestQueue
+from eim_ros.nodes.common.service import Exchange, RequestPool, defer, send
 
 __all__ = ["Transitions", "started"]
 
@@ -51,7 +50,7 @@ class Transitions:
 
     def __init__(self, node: LifecycleNode) -> None:
         self._node = node
-        self._queue: RequestQueue[_Job] = RequestQueue(
+        self._pool: RequestPool[_Job] = RequestPool(
             lambda job: job.make(), lambda job: job.give_up(), n_threads=1, size=_MOST_WAITING
         )
         service = node._service_change_state
@@ -60,17 +59,17 @@ class Transitions:
     def start(self) -> Future:
         """Configure and activate; the future will tell whether both succeeded."""
         future = Future()
-        self._queue.offer(_Job(lambda: future.set_result(started(self._node)), partial(future.set_result, False)))
+        self._pool.offer(_Job(lambda: future.set_result(started(self._node)), partial(future.set_result, False)))
         return future
 
     def close(self, timeout: float) -> bool:
         """Make no more; False when one still goes on after `timeout` [s]."""
-        return self._queue.close(timeout)
+        return self._pool.close(timeout)
 
     def _receive(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
         """On the executor's thread: queue the wish; refused, as nothing has changed, where too many wait."""
         refuse = partial(send, exchange, self._node)  # as it is: without success
-        if not self._queue.offer(_Job(partial(self._change, change, exchange), refuse)):
+        if not self._pool.offer(_Job(partial(self._change, change, exchange), refuse)):
             refuse()
 
     def _change(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:

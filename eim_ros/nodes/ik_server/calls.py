@@ -38,7 +38,7 @@ from eim_ros.nodes.ik_server.responses import fill, fill_batch, fill_nearest, pu
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.nodes.ik_server.surroundings import Surroundings
 
-__all__ = ["CALLS", "Prepared", "outcome_of", "refuse"]
+__all__ = ["CALLS", "Prepared", "budget_of", "outcome_of", "refuse"]
 
 LATE = "timed out: there may be a solution that is nearer"
 PATH_SAMPLES = 48
@@ -187,6 +187,15 @@ CALLS: dict[str, tuple[Any, Callable[[Any, Any, Surroundings, IkServerSettings],
 """Type of each service, and what understands its requests."""
 if MoveItGetPositionIK is not None:
     CALLS["~/compute_ik"] = (MoveItGetPositionIK, prepare_nearest)
+
+
+def budget_of(request: Any, settings: IkServerSettings) -> float:
+    """Time that a request may take [s], before it is parsed; the default if it says nothing sensible."""
+    if hasattr(request, "ik_request"):
+        timeout = request.ik_request.timeout.sec + 1e-9 * request.ik_request.timeout.nanosec
+    else:
+        timeout = request.timeout
+    return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout
 
 
 def refuse(response: Any, code: ErrorCode, message: str) -> None:

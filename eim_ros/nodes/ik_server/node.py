@@ -92,9 +92,7 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._description.close()
         end = time.monotonic() + timeout
         idle = self._service.stop(timeout)
-        idle = self._models.close(max(0.0, end - time.monotonic())) and idle
-        self._service.send_rest()
-        return idle
+        return self._models.close(max(0.0, end - time.monotonic())) and idle
 
     # Serving
 

@@ -63,9 +63,17 @@ class IkServerSettings(RobotSettings, ManagedSettings):
     max_samples: int = option(
         10000, "Largest n_samples a request may ask for.", minimum=1, maximum=1_000_000, read_only=False
     )
-    threads: int = option(1, "Requests that are solved at the same time, each on one thread.", minimum=1, maximum=256)
+    threads: int = option(
+        0,
+        "Requests with similar timeouts that are solved at the same time, each on one thread; 0: one per core.",
+        minimum=0,
+        maximum=256,
+    )
     queue_size: int = option(
-        256, "Requests that may wait for a thread; further ones are answered BUSY, unsolved.", minimum=1, maximum=500
+        256,
+        "Requests with similar timeouts that may wait for a thread; further ones are answered BUSY, unsolved.",
+        minimum=1,
+        maximum=500,
     )
     groups: str = option(
         "",

@@ -17,9 +17,8 @@ from eim_ros.nodes.common.diagnostics import AnswerCounters
 from eim_ros.nodes.common.interfaces import ConditionMotion, SampleIK, SampleMotion, ScoreMotion
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.model_exchange import ModelExchange
-from eim_ros.nodes.common.paced_service import create_paced_service
+from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.reasons import reason_of
-from eim_ros.nodes.common.response_pacer import ResponsePacer
 from eim_ros.nodes.motion_prior_server.messages import condition_motion, sample_motion, score_motion
 from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
 
@@ -41,13 +40,12 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         self._exchange = threading.Lock()  # of the two priors, by transitions and by `~/load_model`
         self._counters = AnswerCounters()
         self._models = ModelExchange(self, self._replace)
-        self._pacers: list[ResponsePacer] = []
         for service_type, name, answer in (
             (SampleMotion, "~/sample_motion", sample_motion),
             (ScoreMotion, "~/score_motion", score_motion),
             (ConditionMotion, "~/condition", condition_motion),
         ):
-            self._pacers.append(create_paced_service(self, service_type, name, self._served(service_type, answer)))
+            self.create_service(service_type, name, self._served(service_type, answer), qos_profile=SERVICE_QOS)
         self._models.open()
 
     def configure(self) -> None:
@@ -67,10 +65,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
 
     def end(self, timeout: float) -> bool:
         """Load no more; False when a model is still being loaded."""
-        idle = self._models.close(timeout)
-        for pacer in self._pacers:
-            pacer.close()
-        return idle
+        return self._models.close(timeout)
 
     def facts(self) -> dict[str, str]:
         """Model and answers."""

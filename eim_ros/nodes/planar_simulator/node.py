@@ -34,7 +34,6 @@ from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.reasons import reason_of
-from eim_ros.nodes.common.restamped import Restamped
 from eim_ros.nodes.planar_simulator.messages import (
     joint_state_message,
     markers_message,
@@ -68,7 +67,6 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._told: Any = None
         self._shown: tuple[Any, Any] = None, None  # configuration and velocity of the last messages
         self._last = JointState(), PoseStamped()  # messages
-        self._at_rest: tuple[Restamped, Restamped] | None = None  # the same
         self._next_status = self._next_markers = 0
         self._timer: Timer | None = None
         self._joint_states = self.create_publisher(JointState, "joint_states", _STATE_QOS)
@@ -177,22 +175,15 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
                 self._markers.publish(markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
 
     def _publish_state(self, now: int) -> None:
-        simulator = self._simulator
-        is_at_rest = self._shown[0] is simulator.q and self._shown[1] is simulator.velocity
-        if not is_at_rest:
+        simulator, stamp = self._simulator, _stamp(now)
+        if self._shown[0] is not simulator.q or self._shown[1] is not simulator.velocity:
             self._shown = simulator.q, simulator.velocity
-            names, stamp = simulator.arm.joint_names, _stamp(now)
-            state = joint_state_message(names, simulator.q, simulator.velocity, stamp)
-            tip = tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp)
-            self._joint_states.publish(state)
-            self._tip.publish(tip)
-            self._last, self._at_rest = (state, tip), None
-            return
-        if self._at_rest is None:
-            state, tip = self._last
-            self._at_rest = Restamped.joint_state(state), Restamped.pose(tip)
-        for publisher, message in zip((self._joint_states, self._tip), self._at_rest, strict=True):
-            publisher.publish(message.at(now))
+            state = joint_state_message(simulator.arm.joint_names, simulator.q, simulator.velocity, stamp)
+            self._last = state, tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp)
+        state, tip = self._last
+        state.header.stamp = tip.header.stamp = stamp
+        self._joint_states.publish(state)
+        self._tip.publish(tip)
 
     # Topics and services
 

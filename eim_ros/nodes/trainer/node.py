@@ -12,12 +12,11 @@ import threading
 import time
 from pathlib import Path
 
-from rclpy.action import CancelResponse, GoalResponse
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 
 from eim_ros.kinematics import robot_path
-from eim_ros.nodes.common.insisting_action_server import create_action_server
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.reasons import reason_of
@@ -44,7 +43,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up = threading.Event()
         self._n_trained = self._n_failed = 0
         self._phase = ""
-        self._server = create_action_server(  # needs an executor of several threads, since a goal keeps one of them
+        self._server = ActionServer(  # needs an executor of several threads, since a goal keeps one of them
             self,
             Train,
             "~/train",
@@ -69,11 +68,6 @@ class Trainer(ManagedNode[TrainerSettings]):
         if idle:
             self._server.destroy()
         return idle
-
-    @property
-    def unfinished(self) -> bool:
-        """A training, whose model will be in its file."""
-        return self._busy
 
     def facts(self) -> dict[str, str]:
         """Trainings."""

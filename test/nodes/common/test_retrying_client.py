@@ -12,9 +12,8 @@ from rclpy.task import Future
 
 from eim_ros.errors import ConfigurationError, ServiceError
 from eim_ros.ik import ErrorCode
-from eim_ros.nodes.common.deferred_service import Exchange, create_deferred_service
-from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.retrying_client import RetryingClient
+from eim_ros.nodes.common.service import Exchange, create_deferred_service
 from eim_ros.srv import SampleIK
 
 LONG, SHORT = 60.0, 0.2  # [s]
@@ -31,8 +30,8 @@ class Bench:
         for node in self.nodes:
             self.executor.add_node(node)
         self.taken: list[Exchange] = []
-        self.answer: Receive = lambda exchange: exchange.send()
-        create_deferred_service(self.nodes[0], SampleIK, "asked_again", self._receive, SERVICE_QOS)
+        self.answer: Receive = lambda exchange: exchange.respond(exchange.response)
+        create_deferred_service(self.nodes[0], SampleIK, "asked_again", self._receive)
 
     @property
     def client_node(self) -> Node:
@@ -76,7 +75,7 @@ def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCC
         taken.append(exchange)
         exchange.response.error_code = int(code if len(taken) <= n_lost else then)
         if code != ErrorCode.FAILURE or len(taken) > n_lost:
-            exchange.send()
+            exchange.respond(exchange.response)
 
     return receive
 

@@ -12,6 +12,7 @@ from nodes.client_node import ClientNode, request
 from nodes.diagnosis import status
 from nodes.server_process import ServerProcess
 
+from eim_ros.numerics.cores import usable_cores
 from eim_ros.srv import SampleIK
 
 N = 200
@@ -79,3 +80,55 @@ def test_node_answers_others_while_it_solves(start_server: Callable[..., ServerP
     client.executor.spin_until_future_complete(slow, 30.0)
     assert slow.done(), server.log
     assert server.stop() == 0, server.log
+
+
+def test_more_long_requests_than_cores_do_not_delay_short_ones(
+    start_server: Callable[..., ServerProcess], client: ClientNode
+) -> None:
+    server = start_server(model="panda_pose")
+    service = client.client(server, SampleIK, "/ik_server/sample_ik")
+    unlikely = {"position_only": False, "confidence": 0.99, "missed_share": 1e-7, "timeout": 30.0}
+    long = [service.call_async(reachable_by_panda(**unlikely)) for _ in range(usable_cores() + 1)]
+    for _ in range(10):
+        assert client.sample(server, reachable_by_panda(timeout=5.0)).error_code == Response.SUCCESS
+    assert not any(future.done() for future in long), server.log
+    assert server.stop() == 0, server.log
+    for future in long:
+        client.executor.spin_until_future_complete(future, 10.0)
+        assert future.result().error_code == Response.FAILURE, server.log
+
+
+def reachable_by_panda(**fields: object) -> SampleIK.Request:
+    asked = request((0.4, 0.1, 0.5), **fields)
+    asked.pose.header.frame_id = "panda_link0"
+    asked.pose.pose.orientation.x, asked.pose.pose.orientation.w = 1.0, 0.0
+    return asked
+
+
+def test_a_client_that_reads_nothing_does_not_hold_back_the_answers_to_others(
+    start_server: Callable[..., ServerProcess], client: ClientNode
+) -> None:
+    server = start_server()
+    client.client(server, SampleIK, "/ik_server/sample_ik")
+    deaf = ClientNode("deaf_client")
+    for _ in range(200):  # as many as have to wait
+        deaf.client(server, SampleIK, "/ik_server/sample_ik").call_async(request(n_samples=1, timeout=30.0))
+    answers = [client.sample(server, request(n_samples=1)).error_code for _ in range(50)]
+    deaf.destroy()
+    assert set(answers) <= {Response.SUCCESS, Response.TIMED_OUT}, server.log
+    assert Response.SUCCESS in answers
+    assert server.stop() == 0, server.log
+
+
+def test_a_second_server_of_one_name_is_refused_until_the_first_is_dead(
+    start_server: Callable[..., ServerProcess], client: ClientNode
+) -> None:
+    first = start_server()
+    assert client.sample(first, request()).error_code == Response.SUCCESS
+    second = start_server()
+    assert second.wait() == 1
+    assert "another live node is named /ik_server" in second.log
+    first.kill()  # without a goodbye: the middleware lists it for some seconds more
+    third = start_server()
+    third.wait_for_log("serving")
+    assert third.stop() == 0, third.log

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,14 +21,11 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
 from eim_ros.msg import ViaPoint
-from eim_ros.nodes.common.qos import SERVICE_QOS
-from eim_ros.nodes.common.unread_answers import FIRST_TIME
 from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
 from eim_ros.settings import read_yaml
 from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
 
 NODE = "/motion_prior_server"
-N_KEPT = 10  # answers, by a client of default quality of service
 SUCCESS, FAILURE, INVALID = 1, 99999, -16
 TYPES = {"sample_motion": SampleMotion, "score_motion": ScoreMotion, "condition": ConditionMotion}
 
@@ -310,20 +305,3 @@ def test_bad_model_ends_the_process_with_its_cause(start_server: Callable[..., S
 def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
     values = read_yaml(share_path("config/motion_prior_server.yaml"))["/**"]["ros__parameters"]
     assert values == MotionPriorServerSettings().to_mapping()
-
-
-def test_answers_are_paced_for_clients_that_keep_10(server: ServerProcess, client: ClientNode) -> None:
-    """The 11th would push out the first, for whose reading a new client has 250 ms, see `unread_answers`."""
-    client.client(server, SampleMotion, f"{NODE}/sample_motion")  # it is there
-    service = client.node.create_client(SampleMotion, f"{NODE}/sample_motion", qos_profile=SERVICE_QOS)
-    assert service.wait_for_service(30.0), server.log
-    server.signal(signal.SIGSTOP)
-    futures = [service.call_async(SampleMotion.Request()) for _ in range(20)]  # refused, which takes no time
-    began = time.monotonic()
-    server.signal(signal.SIGCONT)
-    while sum(future.done() for future in futures) < N_KEPT + 1:
-        client.executor.spin_once(1.0)
-    assert time.monotonic() - began >= FIRST_TIME
-    for future in futures:
-        client.executor.spin_until_future_complete(future, 30.0)
-    assert all(future.done() for future in futures), server.log

@@ -1,0 +1,154 @@
+"""Services that are answered from worker threads, so that the executor's thread is always free for the next request.
+
+    pool = RequestPool(serve, give_up, n_threads=2, size=100)
+    defer(node.create_service(SampleIK, "~/sample_ik", unanswered), lambda exchange: pool.offer(exchange, budget=1.0))
+
+rclpy sends whatever a handler returns as soon as it returns, and has no supported way to answer later. `defer` replaces
+the method `send_response` of one service object: this is the only place where the package overrides rclpy.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import math
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from rclpy.node import Node
+from rclpy.service import Service
+
+from eim_ros.nodes.common.qos import SERVICE_QOS
+from eim_ros.nodes.common.reasons import reason_of
+
+__all__ = ["Exchange", "RequestPool", "create_deferred_service", "defer", "send"]
+
+_LANE_FACTOR = 4.0  # budgets of one lane differ by at most this factor
+
+Job = TypeVar("Job")
+
+
+@dataclasses.dataclass(eq=False)
+class Exchange:
+    """One request and its response, to be sent exactly once.
+
+    Attributes
+    ----------
+    request, response : message
+    arrival : float
+        When the middleware received the request [s], a time of `time.monotonic`.
+    respond : callable
+        Sends a response to the client; from any thread.
+    """
+
+    request: Any
+    response: Any
+    arrival: float = 0.0
+    respond: Callable[[Any], None] = lambda response: None
+
+
+def create_deferred_service(node: Node, service_type: Any, name: str, receive: Callable[[Exchange], None]) -> None:
+    """Create a service of the node with `SERVICE_QOS` and `defer` its answers."""
+    defer(node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS), receive)
+
+
+def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
+    """Call `receive` with each request of a service, on the executor's thread, instead of its handler.
+
+    `receive` must not raise. Whoever gets the exchange fills the response and sends it. Several threads may send at the
+    same time, as those of rclcpp do.
+    """
+    send_response = service.send_response
+
+    def hand_over(exchange: Exchange, header: Any) -> None:
+        exchange.arrival = time.monotonic() - _unread_time(header)
+        exchange.respond = lambda response: send_response(response, header)
+        receive(exchange)
+
+    service.callback, service.send_response = Exchange, hand_over
+
+
+def send(exchange: Exchange, node: Node) -> None:
+    """Send the response of an exchange; log a failure, which is normal while the context is shut down."""
+    try:
+        exchange.respond(exchange.response)
+    except Exception as error:
+        node.get_logger().error(f"an answer could not be sent: {reason_of(error)}")
+
+
+class RequestPool(Generic[Job]):
+    """A bounded pool of worker threads in which long requests do not delay short ones.
+
+    Requests are sorted by their time budgets into lanes. Each lane serves its requests in the order of their arrival
+    and has threads of its own, which are started when they are first needed. Lanes share the processor as the operating
+    system decides, so a request with a short budget runs at once, even if every core computes long ones.
+
+    Parameters
+    ----------
+    serve : callable
+        Called with one job on a worker thread; must not raise.
+    give_up : callable
+        Called instead with each job that still waits when the pool is closed; must not raise.
+    n_threads : int
+        Threads of each lane, at least 1.
+    size : int
+        Number of jobs that may wait in each lane while its threads are busy, at least 1.
+    """
+
+    def __init__(self, serve: Callable[[Job], None], give_up: Callable[[Job], None], n_threads: int, size: int) -> None:
+        self._serve, self._give_up = serve, give_up
+        self._n_threads, self._size = n_threads, size
+        self._lanes: dict[int, tuple[ThreadPoolExecutor, dict[Future[None], Job]]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def n_open(self) -> int:
+        """Number of jobs that wait or run."""
+        with self._lock:
+            return sum(len(jobs) for _, jobs in self._lanes.values())
+
+    def offer(self, job: Job, budget: float = 1.0) -> Future[None] | None:
+        """Take a job with a time budget [s]; None if its lane is full or the pool is closed."""
+        with self._lock:
+            threads, jobs = self._lane(budget)
+            if self._closed or len(jobs) >= self._n_threads + self._size:
+                return None
+            future = threads.submit(self._serve, job)
+            jobs[future] = job
+        future.add_done_callback(partial(self._end, jobs))
+        return future
+
+    def close(self, timeout: float) -> bool:
+        """Give up all jobs that wait; return False if one still runs after `timeout` [s]."""
+        with self._lock:
+            self._closed = True
+            lanes = [*self._lanes.values()]
+        for threads, _ in lanes:
+            threads.shutdown(wait=False, cancel_futures=True)
+        return not concurrent.futures.wait([future for _, jobs in lanes for future in [*jobs]], timeout).not_done
+
+    def _lane(self, budget: float) -> tuple[ThreadPoolExecutor, dict[Future[None], Job]]:
+        level = round(math.log(max(budget, 1e-3), _LANE_FACTOR))
+        if level not in self._lanes:
+            self._lanes[level] = ThreadPoolExecutor(self._n_threads, thread_name_prefix="request"), {}
+        return self._lanes[level]
+
+    def _end(self, jobs: dict[Future[None], Job], future: Future[None]) -> None:
+        with self._lock:
+            job = jobs.pop(future)
+        if future.cancelled():
+            self._give_up(job)
+
+
+def _unread_time(header: Any) -> float:
+    """Time [s] since the middleware received the request; 0 if it does not say."""
+    return max(0.0, time.time() - 1e-9 * header.received_timestamp) if header.received_timestamp else 0.0
+
+
+def _answer_nothing(request: Any, response: Any) -> Any:
+    raise AssertionError("the answers of this service are deferred")
