@@ -3,9 +3,9 @@
     python benchmarks/service_latency.py [--output benchmarks/results/service_latency.txt]
 
 Three processes: `ik_server` as it is by default, a server made by rclpy alone, and this client. The plain server
-answers without work, once with a type that is almost empty (lifecycle_msgs/GetState) and once with SampleIK, which shows
-how much of a round trip is the message. Calls alternate between the services, so that all see the same machine. Poses
-are forward kinematics of random configurations. Reported are medians, minima and ratios of medians.
+answers without work, once with a type that is almost empty (lifecycle_msgs/GetState) and once with SampleIK, so the
+table shows how much of a round trip is the message. Calls alternate between the services, so that all see the same
+machine. Poses are forward kinematics of random configurations.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import math
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +30,7 @@ from eim_ros.nodes.common.reasons import reason_of
 __all__ = ["Exchange", "RequestPool", "create_deferred_service", "defer", "send"]
 
 _LANE_FACTOR = 4.0  # budgets of one lane differ by at most this factor
+_PATIENT, _NICENESS = 8.0, 10  # requests with longer budgets [s] run with this priority, so that others wake at once
 
 Job = TypeVar("Job")
 
@@ -85,7 +88,8 @@ class RequestPool(Generic[Job]):
 
     Requests are sorted by their time budgets into lanes. Each lane serves its requests in the order of their arrival
     and has threads of its own, which are started when they are first needed. Lanes share the processor as the operating
-    system decides, so a request with a short budget runs at once, even if every core computes long ones.
+    system decides, where those of long budgets have a lower priority. So a request with a short budget runs at once,
+    even if every core computes long ones.
 
     Parameters
     ----------
@@ -135,7 +139,8 @@ class RequestPool(Generic[Job]):
     def _lane(self, budget: float) -> tuple[ThreadPoolExecutor, dict[Future[None], Job]]:
         level = round(math.log(max(budget, 1e-3), _LANE_FACTOR))
         if level not in self._lanes:
-            self._lanes[level] = ThreadPoolExecutor(self._n_threads, thread_name_prefix="request"), {}
+            begin = _yield_to_others if _LANE_FACTOR**level > _PATIENT else None
+            self._lanes[level] = ThreadPoolExecutor(self._n_threads, "request", begin), {}
         return self._lanes[level]
 
     def _end(self, jobs: dict[Future[None], Job], future: Future[None]) -> None:
@@ -143,6 +148,13 @@ class RequestPool(Generic[Job]):
             job = jobs.pop(future)
         if future.cancelled():
             self._give_up(job)
+
+
+def _yield_to_others() -> None:
+    """Lower the priority of this thread; only Linux has priorities of single threads."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _unread_time(header: Any) -> float:
