@@ -188,7 +188,7 @@ def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
         search.follow([index for index in range(n_poses) if index % STRIDE])
         search.follow_back()
         chosen = search.best()
-    if search.has_gaps or not search.is_covered or _is_found(search, chosen):
+    if search.has_gaps or not search.is_covered or search.out_of_time or _is_found(search, chosen):
         return chosen, False
     return _refined(search, chosen)
 

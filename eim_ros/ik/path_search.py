@@ -43,6 +43,8 @@ ISOLATED = 0.01  # [rad or m]: solutions that are points differ by more
 MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # solutions between two looks at the clock, moved and checked for collisions
 SEARCH_SHARE = 0.9  # of the time, after which the rest of the path is followed by one solution
 ROUNDING = 1e-9  # relative, of a step that is computed in two ways
+PAIR = 3e-9  # [s] that the shortest path takes for two solutions of successive poses, until it is measured
+MEASURED_AT = 16  # pose at which it is
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,15 @@ class PathSearch:
         self.revolutions = Revolutions.of(goal.robot, goal.bounds)
         self._bounds = self.revolutions.bounds(goal.bounds)
         self._carried: FloatArray | None = None
+        self._counts, self._pair = np.zeros(len(self.poses)), PAIR
         self.redundancy = goal.redundancy if goal.constraints.tolerances is None else goal.robot.dof
         self.spacing = SPACING * self.largest_step * (COARSER if goal.is_checked else 1.0)
 
     @property
     def deadline(self) -> float:
-        """When the search ends, on its clock [s]."""
-        return self.began + SEARCH_SHARE * self.timeout
+        """When the search ends, on its clock [s], so that the shortest path can still be computed."""
+        choosing = self._pair * float(self._counts[:-1] @ self._counts[1:])
+        return self.began + SEARCH_SHARE * self.timeout - choosing
 
     @property
     def out_of_time(self) -> bool:
@@ -170,7 +174,9 @@ class PathSearch:
                 samples, is_examined = self._samples(index)
                 found.append(samples)
             self.examined[index] |= is_examined
-            self.layers[index] = self._completed(index, np.concatenate(found), index in own or index == 0)
+            if index == MEASURED_AT:
+                self._shortest(range(index))
+            self._put(index, self._completed(index, np.concatenate(found), index in own or index == 0))
 
     def follow_back(self) -> None:
         """Add what families that were found later lead to on earlier poses."""
@@ -182,7 +188,7 @@ class PathSearch:
             apart = max(2.0 * self.cover, ISOLATED) if self.is_covered else self.largest_step
             new = moved[~is_within(self._bounds, moved, known, apart)]
             if len(new):
-                self.layers[index] = self._completed(index, np.concatenate([known, new]))
+                self._put(index, self._completed(index, np.concatenate([known, new])))
 
     def refine(self, poses: Iterable[int], on_path: BoolArray) -> None:
         """Make the layers of these poses denser, near the solutions (n,) on a path of slightly larger steps."""
@@ -195,7 +201,7 @@ class PathSearch:
             denser = self._spread(index, self.layers[index], spacing, 3 * MOST)
             added = denser[len(self.layers[index]) :]
             near = added[is_within(self._bounds, added, marked, cover)]
-            self.layers[index] = np.concatenate([self.layers[index], near])
+            self._put(index, np.concatenate([self.layers[index], near]))
 
     def best(self) -> FloatArray:
         """A solution for each pose that has any, else NaN (n_poses, dof): the shortest path, unrolled."""
@@ -210,8 +216,10 @@ class PathSearch:
 
     def _shortest(self, poses: range) -> FloatArray:
         """The shortest path (n, dof) on circles through the first of the poses, NaN where there is no solution."""
-        graph = self._graph(poses)
+        began, graph = self.clock(), self._graph(poses)
         chosen = shortest_path(*graph, self.largest_step, PENALTY)
+        if len(poses) >= MEASURED_AT and (n_pairs := float(graph[1][:-1] @ graph[1][1:])):
+            self._pair = (self.clock() - began) / n_pairs
         firsts = np.cumsum(graph[1]) - graph[1]
         rows = np.full((len(chosen), self.goal.robot.dof), np.nan)
         rows[chosen >= 0] = graph[0][(firsts + chosen)[chosen >= 0]]
@@ -278,6 +286,9 @@ class PathSearch:
         layers = [self.origin[None], *layers] if self.origin is not None and (not poses or not poses.start) else layers
         counts = np.array([len(layer) for layer in layers], dtype=np.int64)
         return np.concatenate(layers), counts, self.revolutions.circles
+
+    def _put(self, index: int, layer: FloatArray) -> None:
+        self.layers[index], self._counts[index] = layer, len(layer)
 
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
         """Solutions of a pose, and whether the search for them came to an end."""
