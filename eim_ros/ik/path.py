@@ -63,7 +63,7 @@ class JointPath:
         Largest difference of a joint between successive rows of `positions`, and between `near` and the first one [rad]
         or [m]; poses without a row are left out.
     n_reached : int
-        Poses, from the first, that steps of at most the largest asked for lead to; if time was up, those of `positions`.
+        Poses, from the first, that steps of at most the largest asked for lead to; if time was up, by `positions`.
     nearest_miss : float
         Least step from these to a solution of the next pose that was found [rad] or [m], if time was up the one in
         `positions`; infinite if that pose has none, 0 if all poses are reached.

@@ -43,7 +43,7 @@ class Unrolled:
     n_reached : int
         Poses, from the first, that such steps lead to.
     nearest_miss : float
-        Least step from these to a solution of the next pose [rad] or [m]; infinite if it has none, 0 if all are reached.
+        Least step from these to a solution of the next pose [rad] or [m]; infinite if it has none, 0 at the end.
     """
 
     rows: FloatArray | None
