@@ -45,6 +45,7 @@ SEARCH_SHARE = 0.9  # of the time, after which the rest of the path is followed 
 ROUNDING = 1e-9  # relative, of a step that is computed in two ways
 PAIR = 3e-9  # [s] that the shortest path takes for two solutions of successive poses, until it is measured
 MEASURED_AT = 16  # pose at which it is
+VERIFIED = 2e-5  # [s] that it takes to verify one pose of the path in the end
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ class PathSearch:
 
     @property
     def deadline(self) -> float:
-        """When the search ends, on its clock [s], so that the shortest path can still be computed."""
+        """When the search ends, on its clock [s], so that the shortest path can still be computed and verified."""
         choosing = self._pair * float(self._counts[:-1] @ self._counts[1:])
-        return self.began + SEARCH_SHARE * self.timeout - choosing
+        return self.began + SEARCH_SHARE * self.timeout - choosing - VERIFIED * float(np.count_nonzero(self._counts))
 
     @property
     def out_of_time(self) -> bool:
@@ -356,7 +357,7 @@ class PathSearch:
         before = carried[~np.isnan(carried).any(axis=1)]
         last = before[-1] if len(before) else self.origin
         for pose in range(index, len(self.poses)):
-            if last is None or self.clock() >= self.began + self.timeout:
+            if last is None or self.clock() >= self.began + self.timeout - VERIFIED * pose:
                 break
             moved = self.goal_of(pose).refined(last[None], np.zeros(1, dtype=np.uint32))
             if moved.valid[0]:
