@@ -122,7 +122,7 @@ def hurried(name: str, n_poses: int, n_lines: int, seed: int) -> str:
     wall, cpu = np.array(times).max(axis=0)
     return (
         f"{name:<8}{n_lines} lines of {n_poses} poses, timeout {TIMEOUT:g} s: {n_found} with a path, "
-        f"{n_examined / (n_lines * n_poses):.0%} of the poses examined; at most {wall:.2f} s of wall time, {cpu:.2f} s CPU"
+        f"{n_examined / (n_lines * n_poses):.0%} of poses examined; at most {wall:.2f} s of wall time, {cpu:.2f} s CPU"
     )
 
 

@@ -21,7 +21,7 @@ FIELDS = {
     "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
 }  # fmt: skip
 FAMILIES = {"family_lengths", "family_closed", "family_traced", "missed_share", "confidence", "whole"}
-ALSO_IN_THE_RESPONSE = {"error_code", "message", "n", "effective_size", *FAMILIES}
+ALSO_IN_THE_RESPONSE = {"best_attempt", "error_code", "message", "n", "effective_size", *FAMILIES}
 POSE = ("--pose", 1.5, 0.5, 0)
 TURNED = ("--pose", 1.4, 0.6, 0, 0, 0, 0, 1)  # which the planar arm reaches elbow up and elbow down
 
