@@ -224,7 +224,7 @@ class PathSearch:
         firsts = np.cumsum(graph[1]) - graph[1]
         rows = np.full((len(chosen), self.goal.robot.dof), np.nan)
         rows[chosen >= 0] = graph[0][(firsts + chosen)[chosen >= 0]]
-        return rows[self._n_before :]
+        return np.asarray(rows[self._n_before :])
 
     def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
         """Whether a path without jumps on circles jumps where limits end the turns."""

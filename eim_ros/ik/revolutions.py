@@ -222,11 +222,13 @@ class Revolutions:
         numbers = np.unique(states.solution)
         nothing = np.empty(0, dtype=np.int64)
         starts, ends, steps = [nothing], [nothing], [np.empty((0, len(self.lower)))]
-        for first in range(0, len(numbers), BLOCK):
-            some = numbers[first : first + BLOCK]
+        for number in range(0, len(numbers), BLOCK):
+            some = numbers[number : number + BLOCK]
             away = self._differences(layer[None], before[some][:, None])
             start, end = np.nonzero((np.abs(away) <= largest).all(axis=2))
-            starts.append(some[start]), ends.append(end), steps.append(away[start, end])
+            starts.append(some[start])
+            ends.append(end)
+            steps.append(away[start, end])
         start, end, step = np.concatenate(starts), np.concatenate(ends), np.concatenate(steps)
         # each state takes all steps of its solution: `start` ascends, so these follow each other
         first, last = np.searchsorted(start, states.solution), np.searchsorted(start, states.solution, side="right")
