@@ -208,7 +208,7 @@ class PathSearch:
         """A solution for each pose that has any, else NaN (n_poses, dof): the shortest path, unrolled."""
         chosen = self._shortest(range(len(self.poses))) if self._carried is None else self._carried
         has_any = ~np.isnan(chosen).any(axis=1)
-        found = chosen.copy()
+        found: FloatArray = chosen.copy()
         found[has_any] = self.revolutions.unrolled(chosen[has_any], self.largest_step, self.origin)
         if self._carried is None and has_any.all() and self._is_held_back(chosen, found):
             everything = self._unrolled()

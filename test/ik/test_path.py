@@ -17,6 +17,7 @@ from eim_ros.ik.path_search import PathSearch
 from eim_ros.ik.pool import Pool
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
+from eim_ros.solver import path_reach
 
 ENOUGH = 60.0  # [s]
 
@@ -152,6 +153,26 @@ def test_joint_that_runs_into_its_limit_is_no_success() -> None:
     assert np.abs(np.diff(path.positions, axis=0)).max() == pytest.approx(path.largest_step)
     assert_no_success(path)
     assert_verified(robot, path, robot.forward(q))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solutions(seed: int) -> None:
+    """In closed form, with all equivalents: up to 512 solutions of each pose, and all steps that are small enough."""
+    robot, rng = Robot.from_urdf(URDFS["UR5, two turns"]), np.random.default_rng(seed)
+    first, last = robot.sample_configurations(2, rng)
+    q = np.linspace(first, first + np.clip(last - first, -8.0, 8.0), 40)
+    poses, sampler = robot.forward(q), Sampler.of(robot)
+    near = q[0] if seed % 2 else None
+    everything = [sampler.sample(pose, 1000, 0, order="none", timeout=ENOUGH) for pose in poses]
+    assert all(answer.certified for answer in everything)
+    layers = [answer.positions for answer in everything] if near is None else [near[None], *map(np.array, everything)]
+    counts = np.array([len(layer) for layer in layers])
+    _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), 0.3)
+    path = sample_path(sampler, poses, random_seed=0, near=near, timeout=ENOUGH)
+    assert bool(path) == (n_reached == len(layers)), path.message
+    assert path.n_reached == n_reached - (near is not None)
+    assert path or path.nearest_miss == pytest.approx(nearest, abs=1e-5)  # solutions are within the tolerances
+    assert_verified(robot, path, poses)
 
 
 def test_narrowed_continuous_joint_does_not_pass_its_limits() -> None:
