@@ -75,7 +75,9 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FIRST",
         help="the first of them (default %(default)s)",
     )
-    add("--quick", action="store_true", help="smaller settings, for a run of minutes; it says first what it cannot show")
+    add(
+        "--quick", action="store_true", help="smaller settings, for a run of minutes; it says first what it cannot show"
+    )
     add("--jobs", type=count, default=1, metavar="J", help="processes of this machine (default %(default)s)")
     add("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work instead")
     add("--output", metavar="DIR", help=f"folder (default {FOLDER}; of a quick run {QUICK_FOLDER})")
