@@ -37,7 +37,7 @@ def _sampled(case: Case, sampler: Sampler, rng: np.random.Generator) -> Solver:
                 pose, 1, seed, position_only=case.position_only,
                 position_tolerance=position, orientation_tolerance=orientation,
             )  # fmt: skip
-            return answer.positions[0] if answer.valid[0] else None
+            return answer[0] if answer else None
 
         return attempt
 

@@ -42,7 +42,7 @@ def goals_of_a_scene(rng: np.random.Generator, sampler: Sampler, posts: list[Box
     for _ in range(100):
         pose = pose_from(rng.uniform([0.2, -0.6, 0.1], [0.7, 0.6, 0.6]), [1.0, 0.0, 0.0, 0.0])
         samples = among.sample(pose, 200, int(rng.integers(2**31)), constraints=Constraints(self_collision=True))
-        if samples.valid.all():
+        if samples:
             return rng.permutation(samples.positions)
     raise RuntimeError("no pose of this scene can be reached")
 

@@ -31,8 +31,8 @@ def grasps(n_angles: int) -> np.ndarray:
 robot = Robot.load("panda")
 sampler = Sampler.of(robot).among(obstacles)
 constraints = Constraints(self_collision=True, clearance=0.01)
-found = sample_batch(sampler, grasps(16), n=20, random_seed=0, constraints=constraints)
-reached = [samples for samples in found if samples.valid.any()]
+found = sample_batch(sampler, grasps(16), n=20, random_seed=0, timeout=20.0, constraints=constraints)
+reached = [samples for samples in found if samples]
 print(f"{len(reached)} of {len(found)} grasps can be reached, by {sum(map(len, reached))} configurations")
 
 # The best of all: far from the limits and from singular.

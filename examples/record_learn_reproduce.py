@@ -34,7 +34,10 @@ def demonstration(rng: np.random.Generator, sampler: Sampler) -> tuple[float, np
     x = POST[0] + side * DETOUR * rng.normal(1.0, 0.05) * np.sin(np.pi * phase)
     y = -0.3 + (goal + 0.3) * phase
     poses = [pose_from([*place, 0.3], DOWNWARD) for place in zip(x, y, strict=True)]
-    return goal, sample_path(sampler, np.array(poses), n=8, random_seed=0, near=START, largest_step=0.5).positions
+    begin = sampler.sample(poses[0], n=1, random_seed=0, near=START)[0]
+    path = sample_path(sampler, np.array(poses), n=8, random_seed=0, near=begin, largest_step=0.5)
+    assert path, path.message
+    return goal, path.positions
 
 
 def record(folder: Path, robot: Robot, motions: list[tuple[float, np.ndarray]]) -> None:

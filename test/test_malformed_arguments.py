@@ -12,7 +12,7 @@ import torch
 from ik.arms import arm_of, broad_model, reachable_pose
 
 from eim_ros.data import DataSet, load_data_set, save_data_set
-from eim_ros.distributions import Gaussian, GaussianMixture, PoissonFamily, load_model
+from eim_ros.distributions import Gaussian, GaussianMixture, NoisyOr, PoissonFamily, load_model
 from eim_ros.errors import EimError
 from eim_ros.ik import (
     Constraints,
@@ -39,7 +39,9 @@ from eim_ros.kinematics import (
     pose_from_context,
     quaternion_from_matrix,
 )
+from eim_ros.kinematics.planar import planar_urdf
 from eim_ros.motion import Basis, MotionEMConfig, MotionPrior, MotionTraining, ViaPoint
+from eim_ros.numerics.threads import use_torch_threads
 
 NONSENSE = {
     "None": None,
@@ -231,6 +233,28 @@ def test_nonsense_is_refused_by_an_error_of_the_package(
             except Exception as error:
                 others.append(f"{argument} = {label}: {type(error).__name__}: {error}")
     assert not others, "\n".join(others)
+
+
+COUNTS = {name: [key for key, value in good.items() if type(value) is int] for name, (_, good) in CALLS.items()}
+
+
+@pytest.mark.parametrize("name", [name for name, counts in COUNTS.items() if counts])
+def test_true_is_no_count(name: str) -> None:
+    call, good = CALLS[name]
+    for argument in COUNTS[name]:
+        with pytest.raises(EimError, match="True"):
+            call(**{**good, argument: True})
+
+
+def test_true_is_no_count_of_threads_links_or_causes() -> None:
+    for call in (
+        lambda: use_torch_threads(True),
+        lambda: planar_urdf(True),
+        lambda: NoisyOr.start(torch.ones(5, 2), True, torch.Generator()),
+        lambda: GAUSSIAN.sample((3, True)),
+    ):
+        with pytest.raises(EimError, match="True"):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from eim_ros.ik import ErrorCode, Samples
 
 __all__ = ["print_configurations"]
@@ -13,7 +16,10 @@ ROWS_SHOWN = 10
 
 
 def print_configurations(samples: Samples, n_wanted: int) -> None:
-    """Print a summary and the first rows of an answer, and where there are fewer than wanted, how many there are."""
+    """Print a summary and the first rows of an answer, and why there are fewer than requested.
+
+    Without a solution, print the best attempt, and say that it is none.
+    """
     n = len(samples)
     print(f"{samples.valid.sum()} valid of {n} configurations in {1e3 * samples.elapsed:.2f} ms")
     if n < n_wanted and samples.error_code == ErrorCode.SUCCESS:
@@ -21,13 +27,23 @@ def print_configurations(samples: Samples, n_wanted: int) -> None:
     if samples.completeness is not None and samples.n_all is None:
         print(samples.completeness)
     names = [f"{name:>8}" for name in _short(samples.joint_names)]
+    if not n:
+        if samples.best_attempt is not None:
+            print("no solution; the best attempt, which must not be executed:")
+            print("  ".join(names))
+            print(_values(names, samples.best_attempt))
+        return
     print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
     for row in range(min(n, ROWS_SHOWN)):
-        joints = [f"{value:{len(name)}.4f}" for name, value in zip(names, samples.positions[row], strict=True)]
         errors = [f"{samples.position_error[row]:9.1e}", f"{samples.orientation_error[row]:11.1e}"]
-        print("  ".join([*joints, *errors, "  yes" if samples.valid[row] else "   no"]))
+        print("  ".join([_values(names, samples.positions[row]), *errors, "  yes" if samples.valid[row] else "   no"]))
     if n > ROWS_SHOWN:
         print(f"... and {n - ROWS_SHOWN} more; --json prints all")
+
+
+def _values(names: Sequence[str], q: npt.NDArray[np.float64]) -> str:
+    """One configuration below the names of its joints."""
+    return "  ".join(f"{value:{len(name)}.4f}" for name, value in zip(names, q, strict=True))
 
 
 def _short(names: Sequence[str]) -> list[str]:

@@ -97,10 +97,12 @@ def run(args: argparse.Namespace) -> int:
     from eim_ros.viz.arm_picture import draw_solutions  # here: matplotlib takes a second to import
 
     picture = folder / "ik_samples.png"
-    draw_solutions(robot, all_.positions[all_.valid], pose, picture)
-    print(f"4. All solutions of a pose there, which take no model: {all_.message}: {picture}")
+    if all_:
+        draw_solutions(robot, all_.positions, pose, picture)
+    where = picture if all_ else "no picture"
+    print(f"4. All solutions of a pose there, which take no model: {all_.message}: {where}")
     if args.json:
-        print(to_json({"training": table, "request": summary, "picture": str(picture)}))
+        print(to_json({"training": table, "request": summary, "picture": str(picture) if all_ else None}))
     return 0 if summary["valid"] == args.n else 1
 
 
@@ -160,7 +162,7 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
 
 
 def _summary(robot: Robot, answer: dict[str, Any], latency: list[float]) -> dict[str, Any]:
-    positions = np.array(answer["positions"])
+    positions = np.array(answer["positions"]).reshape(-1, robot.dof)
     raw = np.array(answer["raw_position_error"])
     return {
         "valid": int(sum(answer["valid"])),
@@ -168,7 +170,7 @@ def _summary(robot: Robot, answer: dict[str, Any], latency: list[float]) -> dict
         "distinct": len(distinct_rows(robot, positions, 0.01)),
         "experts": len(set(answer["expert"])),
         "raw_median_position_error": float(np.median(raw)),
-        "refined_max_position_error": float(np.max(answer["position_error"])),
+        "refined_max_position_error": max(answer["position_error"], default=math.nan),
         "median_round_trip": float(np.median(latency)),
         "message": answer["message"],
     }

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     check_picture_name(args.output)
     check_outputs({"--output": args.output}, {"--model": args.model, "--robot": args.robot})
     robot, samples = sampled(args)
-    if samples.valid.any():
+    if samples:
         draw_solutions(robot, samples.positions[samples.valid], wanted_pose(args), args.output)
         told = {"picture": str(args.output), "n": int(samples.valid.sum()), "message": samples.message}
         print(to_json(told) if args.json else f"{samples.message}: {args.output}")

@@ -75,7 +75,9 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FIRST",
         help="the first of them (default %(default)s)",
     )
-    add("--quick", action="store_true", help="smaller settings, for a run of minutes")
+    add(
+        "--quick", action="store_true", help="smaller settings, for a run of minutes; it says first what it cannot show"
+    )
     add("--jobs", type=count, default=1, metavar="J", help="processes of this machine (default %(default)s)")
     add("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work instead")
     add("--output", metavar="DIR", help=f"folder (default {FOLDER}; of a quick run {QUICK_FOLDER})")
@@ -95,6 +97,8 @@ def _run(name: str, args: argparse.Namespace, workers: Any) -> dict[str, Any]:
     given = {f"--{key}": value for key, value in settings.to_mapping().items() if isinstance(value, str)}
     check_outputs({"--output": folder / TABLE_NAME}, given)
     seeds = range(args.random_seed, args.random_seed + (args.seeds or preset.n_seeds))
+    if args.quick:
+        print(f"{name} --quick: {preset.note}", flush=True)
     picture = importlib.import_module(f"eim_ros.viz.{EXPERIMENTS[name][1]}")  # what is missing shows before the work
     with SweepBar(name, enabled=not args.quiet) as bar:
         table = run_experiment(experiment, settings, seeds, folder, workers, bar)

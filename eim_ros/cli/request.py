@@ -68,11 +68,11 @@ def run(args: argparse.Namespace) -> int:
         return _fail(error, code_of(error))
     if args.json:
         print(to_json(samples.to_dict()))
-    elif len(samples):
+    elif len(samples) or samples.best_attempt is not None:
         print_configurations(samples, args.samples if args.separation is None else 0)
     if samples.error_code != ErrorCode.SUCCESS:
         _fail(f"{samples.error_code.name}: {samples.message}", 1)
-    return 0 if samples.valid.any() else 1
+    return 0 if samples else 1
 
 
 def _check(args: argparse.Namespace) -> None:

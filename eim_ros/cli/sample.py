@@ -104,10 +104,10 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
 
 
 def exit_code(verb: str, samples: Samples) -> int:
-    """0 with a valid configuration, else 1; what is short of success is told."""
+    """0 with a solution, else 1; print the reason on stderr if it is no success."""
     if samples.error_code != ErrorCode.SUCCESS:
         print(f"{verb}: {samples.error_code.name}: {samples.message}", file=sys.stderr)
-    return 0 if samples.valid.any() else 1
+    return 0 if samples else 1
 
 
 def sampler_from(args: argparse.Namespace) -> Sampler:

@@ -235,7 +235,9 @@ def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
 def sample_shape(n: int | Sequence[int]) -> tuple[int, ...]:
     """How many samples, as a shape; `DistributionError` if it is neither a count nor one."""
     try:
-        shape = tuple(operator.index(size) for size in (n if isinstance(n, Sequence) else (n,)))
+        shape = tuple(
+            -1 if isinstance(size, bool) else operator.index(size) for size in (n if isinstance(n, Sequence) else (n,))
+        )
     except TypeError:
         shape = (-1,)
     if not all(0 <= size < 2**63 for size in shape):

@@ -74,8 +74,8 @@ def data_of_causes(sample: Any, n_causes: int) -> Tensor:
         raise DataError(
             f"samples have NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
         )
-    if n < 1:
-        raise DataError(f"a model needs one cause at least, got {n}", n)
+    if isinstance(n_causes, bool) or n < 1:
+        raise DataError(f"a model needs one cause at least, got {n_causes!r}", n_causes)
     if n > len(data):
         raise DataError(f"{n} causes need at least as many samples, got {len(data)}", n)
     return data

@@ -47,10 +47,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Preset(Generic[SettingsT]):
-    """Settings of a run, and with how many seeds it is made unless more or fewer are asked for."""
+    """Settings of a run, and with how many seeds it is made unless more or fewer are asked for.
+
+    `note` says in one line what a quick run can and cannot show; it is empty for a full run.
+    """
 
     settings: SettingsT
     n_seeds: int
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,19 +90,20 @@ class Experiment(Generic[SettingsT]):
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
         """Settings of `config/experiments/<name>.yaml`: those of the full run, or of a quick one of minutes.
 
-        The file holds `seeds` and `full`, and under `quick` what differs from it. What it leaves out has the default
-        of the settings' class.
+        The file holds `seeds` and `full`, under `quick` what differs from it, and under `quick_note` what the quick run
+        can and cannot show. What it leaves out has the default of the settings' class.
         """
         path = share_path(f"config/experiments/{self.name.replace('-', '_')}.yaml")
         content = read_yaml(path)
-        unknown = sorted(set(content) - {"seeds", "full", "quick_seeds", "quick"})
+        unknown = sorted(set(content) - {"seeds", "full", "quick_seeds", "quick", "quick_note"})
         if unknown:
             raise ConfigurationError(f"{path} has unknown parts {', '.join(unknown)}", unknown)
         values, n_seeds = dict(content.get("full") or {}), int(content.get("seeds", 1))
+        note = ""
         if quick:
             values |= content.get("quick") or {}
-            n_seeds = int(content.get("quick_seeds", 1))
-        return Preset(self.settings_type.from_mapping(values), n_seeds)
+            n_seeds, note = int(content.get("quick_seeds", 1)), " ".join(str(content.get("quick_note", "")).split())
+        return Preset(self.settings_type.from_mapping(values), n_seeds, note)
 
 
 def timed(work: Callable[[], ResultT]) -> tuple[ResultT, float]:

@@ -62,7 +62,7 @@ def sample_batch(
         timeout cuts them short.
     **options
         See `SampleRequest`, the same for all poses; but `timeout` is for all of them together [s]. When it is over no
-        more poses are begun; those that were not have no configuration, and the code TIMED_OUT.
+        more poses are begun; those that were not have no best attempt, either, and the code TIMED_OUT.
 
     Returns
     -------
@@ -124,7 +124,8 @@ def answer_batch(
         return found
     again = BatchSamples.joined(list(work.blocks(poses[late], late, deadline)))
     rows = np.arange(len(found))
-    is_better = again.n_valid >= found.n_valid[late]
+    was_begun = (again.n_valid > 0) | ~np.isnan(again.best_attempt_errors[:, 0])
+    is_better = was_begun & (again.n_valid >= found.n_valid[late])
     rows[late[is_better]] = len(found) + np.flatnonzero(is_better)
     return BatchSamples.joined([found, again]).take(rows)
 

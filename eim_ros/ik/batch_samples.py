@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -18,18 +19,23 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 ROWS = ("positions", "position_error", "orientation_error", "valid", "expert", "known_log_prob")
-POSES = ("counts", "error_codes", "messages", "elapsed", "has_log_prob", "n_all", "effective_size", "completeness")
+POSES = (
+    *("counts", "error_codes", "messages", "elapsed", "has_log_prob", "n_all", "effective_size", "completeness"),
+    *("best_attempts", "best_attempt_errors"),
+)
 
 
 @dataclass(frozen=True, eq=False)
 class BatchSamples(Sequence[Samples]):
     """Configurations for several poses: a sequence of `Samples`, each with arrays of its own.
 
+    The answer to a pose without a solution is empty. `bool()` of a batch is True if at least one pose has a solution.
+
     Attributes
     ----------
     joint_names : tuple of str
     counts : (n_poses,)
-        Configurations of each pose; none where time was up before it was begun.
+        Configurations of each pose; 0 if it has no solution, or if time was up before it was begun.
     positions : (n, dof)
         Of all poses, one after the other [rad] or [m].
     position_error, orientation_error : (n,)
@@ -51,6 +57,10 @@ class BatchSamples(Sequence[Samples]):
         As `Samples.effective_size`; NaN where nothing was drawn from a distribution.
     completeness : (n_poses,) of FoundFamilies or None
         As `Samples.completeness`.
+    best_attempts : (n_poses, dof)
+        As `Samples.best_attempt`; NaN if there is none.
+    best_attempt_errors : (n_poses, 2)
+        As `Samples.best_attempt_error` [m], [rad]; NaN if there is none.
     density : callable, optional
         The model given the i-th pose.
     """
@@ -70,6 +80,8 @@ class BatchSamples(Sequence[Samples]):
     n_all: FloatArray
     effective_size: FloatArray
     completeness: npt.NDArray[np.object_]
+    best_attempts: FloatArray
+    best_attempt_errors: FloatArray
     density: Callable[[int], GivenDensity | None] | None = None
 
     @classmethod
@@ -80,6 +92,7 @@ class BatchSamples(Sequence[Samples]):
         completeness = np.empty(len(answers), dtype=np.object_)
         completeness[:] = [answer.completeness for answer in answers]
         densities = [answer.density for answer in answers]
+        no_attempt, no_errors = np.full(len(answers[0].joint_names), np.nan), (np.nan, np.nan)
         log_probs = [
             np.full(len(answer), np.nan) if answer.known_log_prob is None else answer.known_log_prob
             for answer in answers
@@ -102,6 +115,10 @@ class BatchSamples(Sequence[Samples]):
                 [np.nan if answer.effective_size is None else answer.effective_size for answer in answers]
             ),
             completeness=completeness,
+            best_attempts=np.array(
+                [no_attempt if answer.best_attempt is None else answer.best_attempt for answer in answers]
+            ),
+            best_attempt_errors=np.array([answer.best_attempt_error or no_errors for answer in answers]),
             density=densities.__getitem__,
         )
 
@@ -142,6 +159,10 @@ class BatchSamples(Sequence[Samples]):
     def __len__(self) -> int:
         return len(self.counts)
 
+    def __bool__(self) -> bool:
+        """Whether at least one pose has a solution."""
+        return bool(self.valid.any())
+
     @overload
     def __getitem__(self, index: int) -> Samples: ...
     @overload
@@ -154,6 +175,8 @@ class BatchSamples(Sequence[Samples]):
             raise IndexError(f"answer {index} of {len(self)}")
         i = index % len(self)
         rows = slice(int(self._ends[i] - self.counts[i]), int(self._ends[i]))
+        position_error, orientation_error = self.best_attempt_errors[i].tolist()
+        has_attempt = not math.isnan(position_error)
         return Samples(
             self.joint_names,
             self.positions[rows].copy(),
@@ -169,6 +192,8 @@ class BatchSamples(Sequence[Samples]):
             None if np.isnan(self.n_all[i]) else float(self.n_all[i]),
             self.completeness[i],
             None if np.isnan(self.effective_size[i]) else float(self.effective_size[i]),
+            self.best_attempts[i].copy() if has_attempt else None,
+            (position_error, orientation_error) if has_attempt else None,
         )
 
     @property

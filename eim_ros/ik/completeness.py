@@ -62,6 +62,9 @@ class FoundFamilies:
         end to end.
     certified : bool
         Whether it is known by closed forms that there are no others: nothing was sampled.
+    is_singular : bool
+        Whether the arm is singular in some of the solutions that were found. More joints may move there while the tip
+        stays, so that these solutions are surfaces, of which any answer is a small part.
     """
 
     lengths: npt.NDArray[np.float64]
@@ -71,6 +74,7 @@ class FoundFamilies:
     confidence: float
     is_whole: bool
     certified: bool = False
+    is_singular: bool = False
 
     @classmethod
     def of(
@@ -99,6 +103,11 @@ class FoundFamilies:
             return f"{families}, certified whole"
         if self.is_whole:
             return f"{families}, whole" + (f" with {100.0 * self.confidence:.4g} %" if self.missed_share else "")
+        if self.is_singular:
+            return (
+                f"{families} traced from end to end; in other solutions the arm is singular: more joints may move "
+                "there while the tip stays, and the set of solutions is larger than what was returned"
+            )
         if n_traced < self.n_families:  # curves meet where the arm is singular: pieces of them are no families
             return f"{families} traced from end to end, others not: the arm is close to singular, or touches a limit"
         rest = ""

@@ -42,6 +42,8 @@ SPREAD_FROM = {2: 4.0, 3: 8.0}
 SPREAD_FROM_MANY = 24.0  # the same, of more than three dimensions
 MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
+SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # least singular value [m, rad per rad, m] that is as good as 0, and of how many
+MOST_MEASURED = 1000  # solutions of which it is computed
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # solutions that tell where to look for those of a distribution
 
 
@@ -244,6 +246,7 @@ class Finder:
         else:
             pool = traced.nearest(near, wanted.n, bool(wanted.distinct), deadline)
         out_of_time = wanted.until is not None and not traced.in_time and time.perf_counter() >= deadline
+        families = traced.families
         if not traced.is_traced or not len(pool):
             is_empty = traced.in_time and not len(traced.families.traced)
             asked = replace(wanted, explore=0.0)  # restarts alone: where the arm is singular continuation leads nowhere
@@ -254,10 +257,11 @@ class Finder:
                 pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
             else:
                 pool = more
+            families = replace(families, is_singular=_is_singular(goal, pool.chosen()))
         is_cut_short = False
         if wanted.preference is not None:
             pool, is_cut_short = goal.descended(pool, wanted.preference, self.deadline)
-        return Finding(pool, out_of_time, is_cut_short, families=traced.families)
+        return Finding(pool, out_of_time, is_cut_short, families=families)
 
     def _apart(self, pool: Pool, known: Pool) -> Pool:
         """What of a pool is not within the separation asked for of others that are known."""
@@ -276,6 +280,19 @@ class Finder:
         curves = not self.goal.position_only and robot.dof <= POSE_DIMENSIONS + 1
         is_even = not self.has_model or (curves and not self.prefers)
         return EXPLORE if is_even and wanted.n >= FEWEST_TO_EXPLORE else 0.0
+
+
+def _is_singular(goal: Goal, pool: Pool) -> bool:
+    """Whether more directions are free in solutions of a whole pose than the arm has joints to spare.
+
+    That has to hold of a share of them: a curve may lead through single places where the arm is singular.
+    """
+    rows = pool.positions[:MOST_MEASURED]
+    if goal.position_only or not len(rows):
+        return False
+    jacobians = goal.robot.jacobian(rows)[:, :, goal.bounds[0] < goal.bounds[1]]
+    is_singular = np.linalg.svd(jacobians, compute_uv=False)[:, POSE_DIMENSIONS - 1] < SINGULAR
+    return bool(is_singular.mean() > SINGULAR_SHARE)
 
 
 def _points(n_all: float, until: Completeness | None) -> FoundFamilies | None:

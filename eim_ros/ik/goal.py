@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from dataclasses import dataclass, field
@@ -75,6 +76,21 @@ class Goal:
         pose = np.asarray(request.pose)
         tolerances = request.position_tolerance, request.orientation_tolerance
         return cls(robot, pose, bool(request.position_only), *tolerances, constraints)
+
+    def at(self, pose: FloatArray, bounds: FloatArray) -> Goal:
+        """The same at another pose (4, 4), and with other bounds (3, dof) for the solver; checks are shared."""
+        goal = copy.copy(self)
+        task = make_task(
+            bounds,
+            pose,
+            self.position_only,
+            self.constraints.tolerances,
+            self.position_tolerance,
+            self.orientation_tolerance,
+        )
+        for name, value in (("pose", pose), ("bounds", bounds), ("task", task)):
+            object.__setattr__(goal, name, value)
+        return goal
 
     @property
     def narrows(self) -> bool:

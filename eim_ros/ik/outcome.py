@@ -65,7 +65,11 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         rest = "" if n_valid == n or out_of_time else "; the search ended without more"
         if found.n_all is not None:
             rest = ", all that there are" if n_valid == found.n_all else f", of {found.n_all:.0f} that there are"
-        rest += "; the arm is singular there, joints may turn while the tip stays" if found.is_singular else ""
+        rest += (
+            "; the arm is singular there, joints may turn while the tip stays: there are more"
+            if found.is_singular
+            else ""
+        )
         rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
         rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
         rest += "; not all were moved towards the posture" if found.is_cut_short else ""

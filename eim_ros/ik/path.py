@@ -10,7 +10,8 @@ none along the families found.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -42,22 +43,30 @@ TIMEOUT = 5.0  # [s], default
 class JointPath:
     """A configuration for each pose.
 
+    Only a path with the error code SUCCESS may be executed. Any other one is false, and empty as a sequence: its length
+    is 0 and a loop over it has no iterations. What was found of it is in `positions`, a row for each pose in any case.
+
     Attributes
     ----------
     joint_names : tuple of str
     positions : (n_poses, dof)
-        [rad] or [m]; NaN where the pose has no solution.
+        [rad] or [m]; NaN if none was found for the pose. Continuous joints are unrolled and may go beyond -π and π;
+        joints with limits of more than a turn have those of their 2π-equivalent values with which the path jumps least.
     position_error, orientation_error : (n_poses,)
         By forward kinematics [m], [rad]; infinite where there is none.
     valid : (n_poses,) of bool
         Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
+    examined : (n_poses,) of bool
+        Whether the pose was looked at before time was up. If it was, and is not valid, no solution was found; if it was
+        not, it may have one.
     largest_step : float
-        Largest motion of a joint from one pose to the next, on the circle where it is continuous [rad] or [m].
+        Largest difference of a joint between successive rows of `positions`, and between `near` and the first one [rad]
+        or [m]; poses without a row are left out.
     n_reached : int
-        Poses, from the first, that steps of at most the largest asked for lead to.
+        Poses, from the first, that steps of at most the largest asked for lead to; if time was up, by `positions`.
     nearest_miss : float
-        Least step from these to a solution of the next pose that was found [rad] or [m]; infinite where that has none,
-        0 where all poses are reached.
+        Least step from these to a solution of the next pose that was found [rad] or [m], if time was up the one in
+        `positions`; infinite if that pose has none, 0 if all poses are reached.
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is larger than asked for; NO_IK_SOLUTION; TIMED_OUT.
     message : str
@@ -70,12 +79,24 @@ class JointPath:
     position_error: FloatArray
     orientation_error: FloatArray
     valid: npt.NDArray[np.bool_]
+    examined: npt.NDArray[np.bool_]
     largest_step: float
     n_reached: int
     nearest_miss: float
     error_code: ErrorCode
     message: str
     elapsed: float
+
+    def __bool__(self) -> bool:
+        """Whether all poses are reached by steps that are small enough."""
+        return self.error_code == ErrorCode.SUCCESS
+
+    def __len__(self) -> int:
+        return len(self.positions) if self else 0
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """The configurations (dof,) of a path with SUCCESS, in order; nothing of any other."""
+        return iter(self.positions[: len(self)])
 
 
 class PathOptions(TypedDict, total=False):
@@ -84,7 +105,7 @@ class PathOptions(TypedDict, total=False):
     position_only, position_tolerance, orientation_tolerance
         As in `SampleRequest`.
     timeout : float
-        [s]; default 5.
+        [s]; default 5. Of the complete call: in its last tenth the rest of the path is followed by one solution alone.
     constraints : Constraints, optional
         What is asked of every configuration; between the poses nothing is checked for collisions.
     """
@@ -143,34 +164,43 @@ def sample_path(
     first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
     if not (is_number(largest_step) and largest_step > 0.0):
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
-    fitted = sampler.fitted(first)
-    goals = [Goal.of(sampler.robot, replace(fitted, pose=pose)) for pose in wanted]
+    goal = Goal.of(sampler.robot, sampler.fitted(first))
     search = PathSearch(
         sampler,
-        goals,
+        goal,
+        wanted,
         float(largest_step),
         np.random.default_rng(random_seed),
         first.n,
-        began + first.timeout,
+        first.timeout - (time.perf_counter() - began),
         None if near is None else checked_configuration(sampler.robot, near),
     )
-    search.follow(range(0, len(goals), STRIDE))
-    chosen = [] if search.has_gaps else search.best()
-    if (search.has_gaps or _jumps(search, chosen)) and not search.out_of_time:
-        search.follow([index for index in range(len(goals)) if index % STRIDE])
+    chosen, is_proven = _searched(search)
+    return _joint_path(search, chosen, is_proven, began)
+
+
+def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
+    """The best path, NaN at poses without a solution, and whether it is known that none has no jumps."""
+    n_poses = len(search.poses)
+    search.follow(range(0, n_poses, STRIDE))
+    chosen = search.best()
+    if not _is_found(search, chosen) and not search.out_of_time:
+        search.follow([index for index in range(n_poses) if index % STRIDE])
         search.follow_back()
-        chosen = []
-    chosen, is_proven = chosen or search.best(), False
-    if not search.has_gaps and _jumps(search, chosen) and search.is_covered:
-        chosen, is_proven = _refined(search, chosen)
-    is_all = not search.has_gaps and not _jumps(search, chosen)
-    reach = Reach.all(len(goals)) if is_all else search.reach()[0]
-    return _joint_path(search, chosen, reach, is_proven, time.perf_counter() - began)
+        chosen = search.best()
+    if search.has_gaps or not search.is_covered or search.out_of_time or _is_found(search, chosen):
+        return chosen, False
+    return _refined(search, chosen)
 
 
-def _refined(search: PathSearch, chosen: list[FloatArray | None]) -> tuple[list[FloatArray | None], bool]:
+def _is_found(search: PathSearch, chosen: FloatArray) -> bool:
+    """Whether a path has no gaps and no jumps."""
+    return not np.isnan(chosen).any() and not search.is_jump(search.steps(chosen)).any()
+
+
+def _refined(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, bool]:
     """A path with fewer jumps than the chosen one, and whether there can be none without."""
-    n_poses, refined = len(search.goals), set[int]()
+    n_poses, refined = len(search.poses), set[int]()
     relaxed, on_path = search.reach(2.0 * search.cover)
     if relaxed.n_poses < n_poses:
         return chosen, not search.out_of_time
@@ -182,7 +212,7 @@ def _refined(search: PathSearch, chosen: list[FloatArray | None]) -> tuple[list[
         search.refine(new, on_path)
         refined |= new
         chosen = search.best()
-        if not _jumps(search, chosen):
+        if _is_found(search, chosen):
             break
         if any(search.is_cut(window) for window in windows if refined.issuperset(window)):
             return chosen, not search.out_of_time
@@ -190,66 +220,71 @@ def _refined(search: PathSearch, chosen: list[FloatArray | None]) -> tuple[list[
     return chosen, False
 
 
-def _jumps(search: PathSearch, chosen: list[FloatArray | None]) -> bool:
-    return bool((search.steps(chosen) > search.largest_step).any())
-
-
-def _around_jumps(search: PathSearch, chosen: list[FloatArray | None]) -> list[range]:
+def _around_jumps(search: PathSearch, chosen: FloatArray) -> list[range]:
     """Poses before and after each jump of a path without gaps."""
-    n_poses = len(search.goals)
-    jumps = np.flatnonzero(search.steps(chosen) > search.largest_step) + (0 if search.origin is not None else 1)
+    n_poses = len(search.poses)
+    jumps = np.flatnonzero(search.is_jump(search.steps(chosen))) + (0 if search.origin is not None else 1)
     return [range(max(int(at) - WINDOW, 0), min(int(at) + WINDOW, n_poses)) for at in jumps]
 
 
-def _joint_path(
-    search: PathSearch, chosen: list[FloatArray | None], reach: Reach, is_proven: bool, elapsed: float
-) -> JointPath:
-    """What was found, verified by forward kinematics."""
-    robot = search.sampler.robot
-    positions = np.array([np.full(robot.dof, np.nan) if row is None else row for row in chosen])
+def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: float) -> JointPath:
+    """What was found, with its errors by forward kinematics; what collides was left out when it was found."""
+    robot, goal = search.sampler.robot, search.goal
     errors = np.full((2, len(chosen)), np.inf)
     valid = np.zeros(len(chosen), dtype=bool)
-    for index, (goal, row) in enumerate(zip(search.goals, chosen, strict=True)):
-        if row is not None:
-            pool = goal.verified(row[None], np.zeros(1, dtype=np.uint32))
-            errors[:, index], valid[index] = (pool.position_error[0], pool.orientation_error[0]), pool.valid[0]
+    within_limits = search.revolutions.on_circles(chosen, of_limited=False)
+    for index in np.flatnonzero(~np.isnan(chosen).any(axis=1)).tolist():
+        task = goal.at(search.poses[index], goal.bounds).task
+        measured, reaches = robot.chain.verify(task, within_limits[index : index + 1])
+        errors[:, index], valid[index] = measured[:, 0], reaches[0]
     steps = search.steps(chosen)
-    largest, n_jumps = float(steps.max(initial=0.0)), int((steps > search.largest_step).sum())
-    n_missing = int((~valid).sum())
-    if not n_missing and not n_jumps:
+    largest, n_jumps = float(steps.max(initial=0.0)), int(search.is_jump(steps).sum())
+    is_all = bool(valid.all()) and not n_jumps
+    reach = Reach.all(len(chosen)) if is_all else search.final_reach(chosen)
+    if is_all:
         code, message = ErrorCode.SUCCESS, f"{len(chosen)} poses, no joint steps farther than {largest:.3g}"
     else:
         code = ErrorCode.TIMED_OUT if search.out_of_time else ErrorCode.NO_IK_SOLUTION
-        message = _gaps(search, valid) if n_missing else f"the path jumps {n_jumps} times, by up to {largest:.3g}"
-        message += _break(search, reach, is_proven) if not n_missing else ""
+        if valid.all():
+            message = f"the path jumps {n_jumps} times, by up to {largest:.3g}{_break(search, reach, is_proven)}"
+        else:
+            message = _gaps(search, valid)
         message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
     return JointPath(
         robot.joint_names,
-        positions,
+        chosen,
         errors[0],
         errors[1],
         valid,
+        search.examined | valid,
         largest,
         reach.n_poses,
         reach.nearest_miss,
         code,
         message,
-        elapsed,
+        time.perf_counter() - began,
     )
 
 
 def _gaps(search: PathSearch, valid: npt.NDArray[np.bool_]) -> str:
-    first = int((~valid).argmax())
-    message = f"{int((~valid).sum())} of {len(valid)} poses have no solution, the first of them is pose {first}"
-    if first in search.misses:
-        position, orientation = search.misses[first]
-        message += f", missed by {position:.3g} m and {orientation:.3g} rad at best"
-    return message
+    """How many poses were examined and have no solution, and how many were not examined."""
+    parts, n_poses = [], len(valid)
+    without, unknown = search.examined & ~valid, ~search.examined & ~valid
+    if without.any():
+        first = int(without.argmax())
+        parts.append(f"{int(without.sum())} of {n_poses} poses have no solution, the first of them is pose {first}")
+        if first in search.misses:
+            position, orientation = search.misses[first]
+            parts[-1] += f", missed by {position:.3g} m and {orientation:.3g} rad at best"
+    if unknown.any():
+        first = int(unknown.argmax())
+        parts.append(f"{int(unknown.sum())} of {n_poses} poses were not examined, the first of them is pose {first}")
+    return "; ".join(parts)
 
 
 def _break(search: PathSearch, reach: Reach, is_proven: bool) -> str:
     """Where steps that are small enough end, and what the next one would take."""
-    if reach.n_poses == len(search.goals):
+    if reach.n_poses == len(search.poses):
         return ""
     asked, pose = f"{search.largest_step:.3g}", reach.n_poses
     start = "the start" if pose == 0 else f"pose {pose - 1}"

@@ -7,21 +7,25 @@ layer. Then the layered graph has a path wherever there is one with steps smalle
 even with steps larger by as much, there is none.
 
     shortest path: least sum over the steps of |dq|^2 + PENALTY [some joint moves farther than allowed]
+
+Joints with 2π-equivalent values are circles in the layers; the path is unrolled from them, see `Revolutions`.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
+from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.ik.sampler import Sampler
-from eim_ros.ik.selection import distinct_rows, is_within
-from eim_ros.solver import Spread, fill_self_motions, path_reach, shortest_path
+from eim_ros.solver import Spread, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
 
 __all__ = ["PathSearch", "Reach"]
 
@@ -36,6 +40,12 @@ FINER = 4.0  # how much denser layers become where the graph almost has a path
 STEP = 0.45  # [rad, m] of continuation
 MOST = 4000  # solutions of a layer
 ISOLATED = 0.01  # [rad or m]: solutions that are points differ by more
+MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # solutions between two looks at the clock, moved and checked for collisions
+SEARCH_SHARE = 0.9  # of the time, after which the rest of the path is followed by one solution
+ROUNDING = 1e-9  # relative, of a step that is computed in two ways
+PAIR = 3e-9  # [s] that the shortest path takes for two solutions of successive poses, until it is measured
+MEASURED_AT = 16  # pose at which it is
+VERIFIED = 2e-5  # [s] that it takes to verify one pose of the path in the end
 
 
 @dataclass(frozen=True)
@@ -67,43 +77,72 @@ class PathSearch:
     Attributes
     ----------
     sampler : Sampler
-    goals : list of Goal
-        One for each pose.
+    goal : Goal
+        Of any of the poses.
+    poses : (n_poses, 4, 4)
     largest_step : float
         Most that a joint should move from one pose to the next [rad] or [m].
     rng : numpy.random.Generator
         Advanced in place.
     n : int
         Samples for a pose; where more than one direction is free, so many solutions of a pose are followed to the next.
-    deadline : float
-        On the clock of `time.perf_counter` [s].
+    timeout : float
+        For all of the search [s].
     origin : (dof,), optional
         Where the path begins.
+    clock : callable
+        The time now [s]; the timeout counts from the construction on.
     layers : list of (n_k, dof)
+        Solutions of each pose, with joints that have 2π-equivalent values from -π to below π.
+    examined : (n_poses,) of bool
+        Poses whose solutions were looked for before time was up.
     misses : dict
         Errors [m], [rad] of the best attempt at poses of which no sample was valid.
+    revolutions : Revolutions
     """
 
     sampler: Sampler
-    goals: list[Goal]
+    goal: Goal
+    poses: FloatArray
     largest_step: float
     rng: np.random.Generator
     n: int
-    deadline: float
+    timeout: float
     origin: FloatArray | None = None
+    clock: Callable[[], float] = time.perf_counter
     layers: list[FloatArray] = field(init=False)
+    examined: BoolArray = field(init=False)
     misses: dict[int, tuple[float, float]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        goal = self.goals[0]
+        self.began = self.clock()
+        goal, self._goals = self.goal, dict[int, Goal]()
         nothing = np.empty((0, goal.robot.dof))
-        self.layers = [nothing for _ in self.goals]
-        self.redundancy = goal.redundancy if goal.constraints.tolerances is None else self.goals[0].robot.dof
+        self.layers = [nothing for _ in self.poses]
+        self.examined = np.zeros(len(self.poses), dtype=np.bool_)
+        self.revolutions = Revolutions.of(goal.robot, goal.bounds)
+        self._bounds = self.revolutions.bounds(goal.bounds)
+        self._carried: FloatArray | None = None
+        self._counts, self._pair = np.zeros(len(self.poses)), PAIR
+        self.redundancy = goal.redundancy if goal.constraints.tolerances is None else goal.robot.dof
         self.spacing = SPACING * self.largest_step * (COARSER if goal.is_checked else 1.0)
 
     @property
+    def deadline(self) -> float:
+        """When the search ends, on its clock [s], so that the shortest path can still be computed and verified."""
+        choosing = self._pair * float(self._counts[:-1] @ self._counts[1:])
+        return self.began + SEARCH_SHARE * self.timeout - choosing - VERIFIED * float(np.count_nonzero(self._counts))
+
+    @property
     def out_of_time(self) -> bool:
-        return time.perf_counter() >= self.deadline
+        return self.clock() >= self.deadline
+
+    def goal_of(self, index: int) -> Goal:
+        """What is asked at a pose, with circles in place of joints that have 2π-equivalent values."""
+        goal = self._goals.get(index)
+        if goal is None:
+            goal = self._goals[index] = self.goal.at(self.poses[index], self._bounds)
+        return goal
 
     @property
     def has_gaps(self) -> bool:
@@ -123,28 +162,34 @@ class PathSearch:
     def follow(self, sampled: Iterable[int]) -> None:
         """Fill the layers from the first to the last: what the layer before leads to, and samples of these poses."""
         own = set(sampled)
-        for index in range(len(self.goals)):
+        for index in range(len(self.poses)):
             known = self.layers[index]
             before = self.layers[index - 1] if index else (known[:0] if self.origin is None else self.origin[None])
             if self.out_of_time:
-                self._carry_on_alone(index)
+                if not self.examined[index]:
+                    self._carry_on_alone(index)
                 return
+            is_examined = True
             found = [known, self._moved(before, index)]
             if index not in self.misses and (index in own or not (len(known) or len(found[1]))):
-                found.append(self._samples(index))
-            self.layers[index] = self._completed(index, np.concatenate(found), index in own or index == 0)
+                samples, is_examined = self._samples(index)
+                found.append(samples)
+            self.examined[index] |= is_examined
+            if index == MEASURED_AT:
+                self._shortest(range(index))
+            self._put(index, self._completed(index, np.concatenate(found), index in own or index == 0))
 
     def follow_back(self) -> None:
         """Add what families that were found later lead to on earlier poses."""
-        for index in range(len(self.goals) - 2, -1, -1):
+        for index in range(len(self.poses) - 2, -1, -1):
             if self.out_of_time:
                 return
             known = self.layers[index]
             moved = self._moved(self.layers[index + 1], index)
             apart = max(2.0 * self.cover, ISOLATED) if self.is_covered else self.largest_step
-            new = moved[~is_within(self.goals[index].robot, moved, known, apart)]
+            new = moved[~is_within(self._bounds, moved, known, apart)]
             if len(new):
-                self.layers[index] = self._completed(index, np.concatenate([known, new]))
+                self._put(index, self._completed(index, np.concatenate([known, new])))
 
     def refine(self, poses: Iterable[int], on_path: BoolArray) -> None:
         """Make the layers of these poses denser, near the solutions (n,) on a path of slightly larger steps."""
@@ -156,14 +201,60 @@ class PathSearch:
             marked = self.layers[index][on_path[first[index] : first[index + 1]]]
             denser = self._spread(index, self.layers[index], spacing, 3 * MOST)
             added = denser[len(self.layers[index]) :]
-            near = added[is_within(self.goals[index].robot, added, marked, cover)]
-            self.layers[index] = np.concatenate([self.layers[index], near])
+            near = added[is_within(self._bounds, added, marked, cover)]
+            self._put(index, np.concatenate([self.layers[index], near]))
 
-    def best(self) -> list[FloatArray | None]:
-        """A solution for each pose that has any: the shortest path."""
-        chosen = shortest_path(*self._graph(), self.largest_step, PENALTY)[self._n_before :]
-        pairs = zip(self.layers, chosen.tolist(), strict=True)
-        return [None if number < 0 else layer[number] for layer, number in pairs]
+    def best(self) -> FloatArray:
+        """A solution for each pose that has any, else NaN (n_poses, dof): the shortest path, unrolled."""
+        chosen = self._shortest(range(len(self.poses))) if self._carried is None else self._carried
+        has_any = ~np.isnan(chosen).any(axis=1)
+        found: FloatArray = chosen.copy()
+        found[has_any] = self.revolutions.unrolled(chosen[has_any], self.largest_step, self.origin)
+        if self._carried is None and has_any.all() and self._is_held_back(chosen, found):
+            everything = self._unrolled()
+            return found if everything is None or everything.rows is None else everything.rows
+        return found
+
+    def _shortest(self, poses: range) -> FloatArray:
+        """The shortest path (n, dof) on circles through the first of the poses, NaN where there is no solution."""
+        began, graph = self.clock(), self._graph(poses)
+        chosen = shortest_path(*graph, self.largest_step, PENALTY)
+        if len(poses) >= MEASURED_AT and (n_pairs := float(graph[1][:-1] @ graph[1][1:])):
+            self._pair = (self.clock() - began) / n_pairs
+        firsts = np.cumsum(graph[1]) - graph[1]
+        rows = np.full((len(chosen), self.goal.robot.dof), np.nan)
+        rows[chosen >= 0] = graph[0][(firsts + chosen)[chosen >= 0]]
+        return np.asarray(rows[self._n_before :])
+
+    def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
+        """Whether a path without jumps on circles jumps where limits end the turns."""
+        before = chosen[:0] if self.origin is None else self.origin[None]
+        on_circles = self.revolutions.steps(np.concatenate([before, chosen]))
+        return bool(not self.is_jump(on_circles).any() and self.is_jump(self.steps(found)).any())
+
+    def _unrolled(self) -> Unrolled | None:
+        """The search among all 2π-equivalent values; None if time is up, or there are too many."""
+        return self.revolutions.search(self.layers, self.largest_step, self.origin, lambda: self.out_of_time)
+
+    def is_jump(self, steps: FloatArray) -> BoolArray:
+        """Which steps are larger than asked for."""
+        return steps > self.largest_step * (1.0 + ROUNDING)
+
+    def final_reach(self, chosen: FloatArray) -> Reach:
+        """How far steps within the largest lead; if time is up, how far those of the chosen path do."""
+        if not self.out_of_time and self.revolutions.repeating.any():
+            everything = self._unrolled()
+            if everything is not None:
+                return Reach(everything.n_reached, everything.nearest_miss)
+        elif not self.out_of_time:
+            return self.reach()[0]
+        before = chosen[:0] if self.origin is None else self.origin[None]
+        steps = np.abs(np.diff(np.concatenate([before, chosen]), axis=0)).max(axis=1, initial=0.0)
+        steps = np.where(np.isnan(steps), np.inf, steps)
+        if self.origin is None:
+            steps = np.concatenate([[math.inf if np.isnan(chosen[0]).any() else 0.0], steps])
+        ends = np.flatnonzero(self.is_jump(steps))
+        return Reach(int(ends[0]), float(steps[ends[0]])) if len(ends) else Reach.all(len(chosen))
 
     def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
         """How far paths lead whose steps are larger than the largest by at most `slack`.
@@ -172,7 +263,7 @@ class PathSearch:
         """
         on_path, n_reached, nearest = path_reach(*self._graph(), self.largest_step + slack)
         n_poses = max(n_reached - self._n_before, 0)
-        nearest = 0.0 if n_poses == len(self.goals) else nearest
+        nearest = 0.0 if n_poses == len(self.poses) else nearest
         return Reach(n_poses, float(nearest)), on_path[self._n_before :]
 
     def is_cut(self, poses: range) -> bool:
@@ -180,29 +271,29 @@ class PathSearch:
         rows, counts, wraps = self._graph(poses)
         return bool(path_reach(rows, counts, wraps, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts))
 
-    def steps(self, chosen: list[FloatArray | None]) -> FloatArray:
-        """Largest motion of a joint in each step, gaps left out."""
-        rows = ([] if self.origin is None else [self.origin]) + [row for row in chosen if row is not None]
-        if len(rows) < 2:
-            return np.empty(0)
-        difference = np.diff(np.array(rows), axis=0)
-        wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
-        return np.asarray(np.abs(np.where(self.sampler.robot.continuous, wrapped, difference)).max(axis=1))
+    def steps(self, chosen: FloatArray) -> FloatArray:
+        """Largest motion of a joint in each step of a path (n_poses, dof) as it is, gaps left out."""
+        before = chosen[:0] if self.origin is None else self.origin[None]
+        rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
+        return np.asarray(np.abs(np.diff(rows, axis=0)).max(axis=1, initial=0.0))
 
     @property
     def _n_before(self) -> int:
         return 0 if self.origin is None else 1
 
     def _graph(self, poses: range | None = None) -> tuple[FloatArray, npt.NDArray[np.int64], BoolArray]:
-        """All solutions, or those of some poses, how many each layer has, and which joints wrap."""
+        """All solutions, or those of some poses, how many each layer has, and which joints are circles."""
         layers = self.layers if poses is None else self.layers[poses.start : poses.stop]
         layers = [self.origin[None], *layers] if self.origin is not None and (not poses or not poses.start) else layers
         counts = np.array([len(layer) for layer in layers], dtype=np.int64)
-        return np.concatenate(layers), counts, self.sampler.robot.continuous
+        return np.concatenate(layers), counts, self.revolutions.circles
 
-    def _samples(self, index: int) -> FloatArray:
-        """Valid samples of a pose."""
-        goal = self.goals[index]
+    def _put(self, index: int, layer: FloatArray) -> None:
+        self.layers[index], self._counts[index] = layer, len(layer)
+
+    def _samples(self, index: int) -> tuple[FloatArray, bool]:
+        """Solutions of a pose, and whether the search for them came to an end."""
+        goal = self.goal_of(index)
         samples = self.sampler.sample(
             goal.pose,
             self.n,
@@ -211,12 +302,13 @@ class PathSearch:
             position_only=goal.position_only,
             position_tolerance=goal.position_tolerance,
             orientation_tolerance=goal.orientation_tolerance,
-            timeout=max(0.0, self.deadline - time.perf_counter()),
+            timeout=max(0.0, self.deadline - self.clock()),
             constraints=goal.constraints,
         )
-        if not samples.valid.any():
-            self.misses[index] = float(samples.position_error[0]), float(samples.orientation_error[0])
-        return samples.positions[samples.valid]
+        if samples.best_attempt_error is not None:
+            self.misses[index] = samples.best_attempt_error
+        is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
+        return self.revolutions.on_circles(samples.positions), is_examined
 
     def _moved(self, before: FloatArray, index: int) -> FloatArray:
         """Solutions of another pose, moved onto this one."""
@@ -224,34 +316,51 @@ class PathSearch:
             return before
         if not self.is_covered and len(before) > self.n:
             before = before[self.rng.choice(len(before), self.n, replace=False)]
-        moved = self.goals[index].refined(before, np.zeros(len(before), dtype=np.uint32))
-        return moved.positions[moved.valid]
+        goal, found = self.goal_of(index), [before[:0]]
+        block = CHECKED_AT_ONCE if goal.is_checked else MOVED_AT_ONCE
+        for first in range(0, len(before), block):
+            if first and self.out_of_time:
+                break
+            some = before[first : first + block]
+            moved = goal.refined(some, np.zeros(len(some), dtype=np.uint32))
+            found.append(moved.positions[moved.valid])
+        return np.concatenate(found)
 
     def _completed(self, index: int, rows: FloatArray, is_filled: bool = True) -> FloatArray:
         """Different ones of these solutions, and where they are curves and it is asked for those between them."""
         apart = 0.85 * self.spacing if self.redundancy == 1 else ISOLATED
-        rows = rows[distinct_rows(self.goals[index].robot, rows, apart)][:MOST]
+        rows = rows[distinct_rows(self._bounds, rows, apart)][:MOST]
         return self._spread(index, rows, self.spacing, MOST) if self.redundancy == 1 and is_filled else rows
 
     def _spread(self, index: int, rows: FloatArray, spacing: float, most: int) -> FloatArray:
         """These solutions, and those that divide the curves through them."""
-        goal = self.goals[index]
+        goal = self.goal_of(index)
         if not len(rows):
             return rows
-        spread = Spread(STEP, spacing, 1, self.deadline)
+        spread = Spread(STEP, spacing, 1, time.perf_counter() + max(0.0, self.deadline - self.clock()))
         found = fill_self_motions(goal.robot.chain, goal.task, spread, rows, most, self.rng.random())
-        if goal.is_checked:
-            found = np.concatenate([rows, found[len(rows) :][goal.allowed(found[len(rows) :])]])
-        return found
+        if not goal.is_checked:
+            return found
+        kept = [rows]
+        for first in range(len(rows), len(found), CHECKED_AT_ONCE):
+            if self.out_of_time:
+                break
+            some = found[first : first + CHECKED_AT_ONCE]
+            kept.append(some[goal.allowed(some)])
+        return np.concatenate(kept)
 
     def _carry_on_alone(self, index: int) -> None:
-        """Time is up: the best solution of the pose before is moved on from pose to pose, and nothing else."""
-        chosen = [row for row in self.best()[:index] if row is not None]
-        last = self.origin if not chosen else chosen[-1]
-        for pose in range(index, len(self.goals)):
-            if last is None:
-                return
-            moved = self.goals[pose].refined(last[None], np.zeros(1, dtype=np.uint32))
-            if moved.valid[0] and not len(self.layers[pose]):
-                self.layers[pose] = moved.positions
+        """Little time is left: the best solution of the pose before is moved on from pose to pose, and nothing else."""
+        carried = np.full((len(self.poses), self.goal.robot.dof), np.nan)
+        if index:
+            carried[:index] = self._shortest(range(index))
+        before = carried[~np.isnan(carried).any(axis=1)]
+        last = before[-1] if len(before) else self.origin
+        for pose in range(index, len(self.poses)):
+            if last is None or self.clock() >= self.began + self.timeout - VERIFIED * pose:
+                break
+            moved = self.goal_of(pose).refined(last[None], np.zeros(1, dtype=np.uint32))
+            if moved.valid[0]:
+                carried[pose], self.examined[pose] = moved.positions[0], True
             last = moved.positions[0]
+        self._carried = carried

@@ -294,7 +294,7 @@ def check_numbers(
     """Refuse what is no number or out of its bounds; the comparisons are also false for NaN."""
     wholes: dict[str, object] = {"n": n, "the random seed": 0 if random_seed is None else random_seed}
     for name, whole in wholes.items():
-        if type(whole) is not int and not isinstance(whole, Integral):
+        if type(whole) is not int and (isinstance(whole, bool) or not isinstance(whole, Integral)):
             raise ConfigurationError(f"{name} must be a whole number, got {whole!r}", whole)
     numbers: dict[str, object] = {
         "the position tolerance": position_tolerance,

@@ -193,7 +193,8 @@ class Sampler:
         Returns
         -------
         Samples
-            With `refine`: up to n valid configurations; if there is none, the best attempt, marked not valid.
+            Up to n solutions; empty and false if there is none, and `Samples.best_attempt` is what came closest. With
+            `refine=False` n raw samples, marked valid or not.
 
         Raises
         ------
@@ -227,9 +228,13 @@ class Sampler:
         if wanted.distinct and (wanted.posture is not None or not wanted.refine):
             pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
         code, message = outcome_of(found, pool, wanted, goal)
+        best = pool.pick(slice(0)) if pool.valid.any() else pool.best()
+        if wanted.refine and not pool.valid.all():  # a caller may execute whatever is returned
+            log_prob = None if log_prob is None else log_prob[pool.valid]
+            pool = pool.chosen()
         if ranking.is_fair and len(pool) > wanted.n:
             pool = pool.pick(slice(wanted.n))
-        if len(pool) == 1:
+        if len(pool) <= 1:
             ranking = Ranking(UNORDERED)
         if ranking.needs_density:
             if time.perf_counter() + density.seconds(len(pool)) < deadline:
@@ -253,6 +258,8 @@ class Sampler:
             found.n_all,
             found.families,
             found.worth,
+            best.positions[0] if len(best) else None,
+            (float(best.position_error[0]), float(best.orientation_error[0])) if len(best) else None,
         )
 
 

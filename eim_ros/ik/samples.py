@@ -1,4 +1,7 @@
-"""Answer to an inverse kinematics request: configurations with their densities, errors and validity."""
+"""Answer to an inverse kinematics request: configurations with their densities, errors and validity.
+
+An answer without a solution is empty and false, so that a loop over it moves nothing.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class GivenDensity:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Configurations for one pose.
+    """Configurations for one pose: solutions only, none if there is none.
+
+    Raw samples of a model (`refine=False`) are the exception: all are returned, and `valid` marks the solutions among
+    them. `bool()` of an answer is True if it holds at least one solution, also among raw samples.
 
     Attributes
     ----------
@@ -66,7 +72,8 @@ class Samples:
         Angle to the pose's orientation by forward kinematics [rad], beyond the tolerances per axis if there are any; 0
         where only the position was asked for.
     valid : (n,) of bool
-        Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
+        Whether the errors are within the tolerances, the joints within the limits, and no collision was found. All are
+        True, except of raw samples.
     expert : (n,) of uint32
         Expert that proposed each; `NO_EXPERT` for a uniform seed, or one found by continuation.
     error_code : ErrorCode
@@ -89,6 +96,13 @@ class Samples:
     effective_size : float, optional
         Of draws from a distribution: as many independent ones as these are worth (Kong 1992), at most their number,
         which it is where the set was divided as a whole, as curves and points are.
+    best_attempt : (dof,), optional
+        If no solution was found: the configuration that came closest to the pose [rad] or [m]. It is no solution: it
+        misses the pose, collides, or has a link where it must not be. None if there is a solution, or if time was up
+        before the first attempt.
+    best_attempt_error : (float, float), optional
+        Position [m] and orientation error [rad] of the best attempt; None if there is no attempt, or in an answer of
+        the service, which only gives them in its message.
     """
 
     joint_names: tuple[str, ...]
@@ -105,6 +119,8 @@ class Samples:
     n_all: float | None = None
     completeness: FoundFamilies | None = None
     effective_size: float | None = None
+    best_attempt: npt.NDArray[np.float64] | None = None
+    best_attempt_error: tuple[float, float] | None = None
 
     @property
     def certified(self) -> bool:
@@ -140,12 +156,16 @@ class Samples:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def __bool__(self) -> bool:
+        """Whether there is at least one solution."""
+        return bool(self.valid.any())
+
     def __getitem__(self, index: Any) -> npt.NDArray[np.float64]:
         """One configuration (dof,), or those of a slice or mask (k, dof), as of `positions`."""
         return np.asarray(self.positions[index])
 
     def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
-        """The configurations (dof,), one after the other."""
+        """The configurations (dof,), one after the other; of raw samples also those that are not valid."""
         return iter(self.positions)
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,6 +182,7 @@ class Samples:
             "elapsed": finite(self.elapsed),
             **self._families,
             "effective_size": 0.0 if self.effective_size is None else self.effective_size,
+            "best_attempt": [] if self.best_attempt is None else finite(self.best_attempt),
         }
 
     @property

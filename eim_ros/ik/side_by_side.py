@@ -88,44 +88,51 @@ class SideBySide:
         )
         ends = np.cumsum(counts)
         n_valid = np.add.reduceat(np.append(valid, False), ends - counts, dtype=np.int64) * (counts > 0)
+        attempts, attempt_errors = np.full((len(poses), self.robot.dof), np.nan), np.full((len(poses), 2), np.nan)
+        if not valid.all():  # the only row of a pose without a solution is its best attempt
+            without = np.flatnonzero((n_valid == 0) & (counts > 0))
+            attempts[without], attempt_errors[without] = positions[ends[without] - 1], errors[:, ends[without] - 1].T
+            positions, errors, valid = positions[valid], errors[:, valid], valid[valid]
         codes = np.where(n_valid > 0, int(ErrorCode.SUCCESS), int(ErrorCode.NO_IK_SOLUTION))
         codes[late] = int(ErrorCode.TIMED_OUT)
         nothing_known = np.full(len(positions), np.nan)
         no_expert = np.full(len(positions), NO_EXPERT, dtype=np.uint32)
         return BatchSamples(
             self.robot.joint_names,
-            counts,
+            n_valid,
             positions,
             errors[0],
             errors[1],
             valid,
             no_expert,
             codes,
-            self._messages(n_valid, counts, late, errors[:, (ends - 1).clip(min=0)] if len(positions) else errors),
+            self._messages(n_valid, late, attempt_errors),
             np.full(len(poses), (time.perf_counter() - began) / len(poses)),
             nothing_known,
             np.zeros(len(poses), dtype=np.bool_),
             np.full(len(poses), np.nan),
             np.full(len(poses), np.nan),
             np.full(len(poses), None),
+            attempts,
+            attempt_errors,
             _Densities(self.sampler, poses) if self.sampler.n_experts else None,
         )
 
     def _messages(
-        self, n_valid: IntArray, counts: IntArray, late: npt.NDArray[np.bool_], last: FloatArray
+        self, n_valid: IntArray, late: npt.NDArray[np.bool_], attempt_errors: FloatArray
     ) -> npt.NDArray[np.object_]:
-        """In words; `last` (2, m): errors of each pose's last row."""
+        """In words; `attempt_errors` (m, 2) of poses without a solution, NaN where nothing was tried."""
         n = self.request.n
         kind = "different configurations" if self.request.distinct else "configurations"
-        messages = np.empty(len(counts), dtype=np.object_)
+        messages = np.empty(len(n_valid), dtype=np.object_)
         messages[:] = f"{n} of {n} {kind} are valid"
         for index in np.flatnonzero(late | (n_valid < n)):
             reason = "timed out: " if late[index] else ""
             rest = "" if late[index] else "; the search ended without more"
             if n_valid[index]:
                 messages[index] = f"{reason}{n_valid[index]} of {n} {kind} are valid{rest}"
-            elif counts[index]:
-                off = f"{last[0, index]:.3g} m and {last[1, index]:.3g} rad"
+            elif not np.isnan(attempt_errors[index, 0]):
+                off = f"{attempt_errors[index, 0]:.3g} m and {attempt_errors[index, 1]:.3g} rad"
                 messages[index] = f"{reason}no valid configuration found; the best is off by {off}"
             else:
                 messages[index] = "timed out: no time was left to begin this pose"

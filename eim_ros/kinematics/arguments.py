@@ -23,7 +23,7 @@ def is_number(value: object) -> bool:
 
 def whole_number(value: object, least: int, name: str, most: int = LARGEST) -> int:
     """A count from `least` to `most`; `RobotError` if it is no whole number, or out of these bounds."""
-    if not isinstance(value, (int, Integral)):
+    if isinstance(value, bool) or not isinstance(value, (int, Integral)):
         raise RobotError(f"{name} must be a whole number, got {value!r}", value)
     if not least <= int(value) <= most:
         raise RobotError(f"{name} must be at least {least} and at most {most}, got {value}", value)

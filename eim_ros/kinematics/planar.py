@@ -27,7 +27,7 @@ def planar_urdf(n_links: int, link_length: float = 1.0) -> str:
     link_length : float
         [m], longer than 0.
     """
-    if n_links < 1 or not link_length > 0.0:
+    if isinstance(n_links, bool) or n_links < 1 or not link_length > 0.0:
         raise RobotError(f"a planar arm needs n_links >= 1 and link_length > 0, got {n_links}, {link_length}", n_links)
     lines = [
         '<?xml version="1.0"?>',

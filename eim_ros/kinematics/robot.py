@@ -39,6 +39,8 @@ MAX_RESTARTS = 1000
 class Refinement:
     """Refined configurations and their errors, measured by forward kinematics on the very configurations returned.
 
+    A row that did not converge is no solution. `bool()` is True if at least one did.
+
     Attributes
     ----------
     positions : (n, dof)
@@ -58,6 +60,10 @@ class Refinement:
     iterations: npt.NDArray[np.int64]
     position_error: FloatArray
     orientation_error: FloatArray
+
+    def __bool__(self) -> bool:
+        """Whether at least one row is a solution."""
+        return bool(self.converged.any())
 
 
 @dataclass(frozen=True, eq=False)

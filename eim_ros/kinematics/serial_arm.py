@@ -251,10 +251,14 @@ class SerialArm:
         return points[0] if single else points
 
     def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
-        """Whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m]; NaN is not."""
+        """Whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m]; NaN is not.
+
+        A continuous joint has no limits, whatever turn it is in.
+        """
         rows, _ = self._rows(q)
         tolerance = number_from_zero(tolerance, "the tolerance")
         inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
+        inside |= self.continuous & np.isfinite(rows)
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
 
     def random_configuration(self, rng: np.random.Generator | None = None) -> FloatArray:

@@ -119,4 +119,6 @@ class MotionDistribution:
         return self.mixture.log_weights.numpy(), means, np.sqrt(np.square(spread).sum(axis=-1))
 
     def _phases(self, n_points: int | None) -> FloatArray:
-        return self.representation.grid if n_points is None else np.linspace(0.0, 1.0, n_points)
+        if n_points is None:
+            return self.representation.grid
+        return np.linspace(0.0, 1.0, checked_whole(n_points, 0, "the number of points"))

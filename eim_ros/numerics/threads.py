@@ -13,6 +13,8 @@ from contextvars import ContextVar
 
 import torch
 
+from eim_ros.numerics.arguments import checked_whole
+
 __all__ = ["default_threads", "torch_threads", "use_torch_threads"]
 
 _chosen: ContextVar[int | None] = ContextVar("threads of torch", default=None)
@@ -29,7 +31,7 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
     n : int, optional
         >= 1. If missing: the number of the enclosing block or of `use_torch_threads`, else `default_threads`.
     """
-    number = n or _chosen.get() or default_threads()
+    number = _chosen.get() or default_threads() if n is None else checked_whole(n, 1, "the number of threads")
     before, token = torch.get_num_threads(), _chosen.set(number)
     torch.set_num_threads(number)
     try:
@@ -41,7 +43,7 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
 
 def use_torch_threads(n: int) -> None:
     """Let everything that follows use n >= 1 threads of torch, fits included."""
-    _chosen.set(n)
+    _chosen.set(checked_whole(n, 1, "the number of threads"))
     torch.set_num_threads(n)
 
 

@@ -118,7 +118,7 @@ class LiveSolutions:
         samples = self.sampler.sample(
             pose, self.n, self.random_seed, position_only=self.position_only, timeout=TIMEOUT, order="none"
         )
-        rows = samples.positions[samples.valid]
+        rows = samples.positions
         kept = self._kept(pose)
         found = families(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
         grouped = self._grouped(found)

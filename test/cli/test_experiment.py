@@ -52,6 +52,7 @@ def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(n
     command = ["experiment", name, "--quick", "--output", str(tmp_path / "new"), "--json", *SMALL[name]]
     assert main(command) == 0
     first = capsys.readouterr()
+    assert first.out.splitlines()[0].startswith(f"{name} --quick: it ")
     figures = json.loads(first.out.splitlines()[-1])
     table = ResultTable.read(tmp_path / "new" / name / "table.csv")
     assert figures["table"] == str(tmp_path / "new" / name / "table.csv")

@@ -21,7 +21,7 @@ FIELDS = {
     "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
 }  # fmt: skip
 FAMILIES = {"family_lengths", "family_closed", "family_traced", "missed_share", "confidence", "whole"}
-ALSO_IN_THE_RESPONSE = {"error_code", "message", "n", "effective_size", *FAMILIES}
+ALSO_IN_THE_RESPONSE = {"best_attempt", "error_code", "message", "n", "effective_size", *FAMILIES}
 POSE = ("--pose", 1.5, 0.5, 0)
 TURNED = ("--pose", 1.4, 0.6, 0, 0, 0, 0, 1)  # which the planar arm reaches elbow up and elbow down
 
@@ -186,9 +186,20 @@ def test_no_solution_is_exit_code_1_with_the_best_attempt(eim: Command, model: P
     assert outcome.code == 1
     assert outcome.err.startswith("eim sample: NO_IK_SOLUTION: no valid configuration found; the best is off by 2 m")
     assert outcome.err.count("\n") == 1
-    assert outcome.json["n"] == 1
-    assert outcome.json["valid"] == [False]
+    assert (outcome.json["n"], outcome.json["positions"], outcome.json["valid"]) == (0, [], [])
+    assert len(outcome.json["best_attempt"]) == 3
     assert outcome.json["error_code"] == -31
+
+
+def test_no_solution_is_no_table_but_a_warning_of_the_attempt(eim: Command, model: Path) -> None:
+    outcome = eim("sample", "--model", model, "--pose", 5, 0, 0, "--timeout", 60)
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("0 valid of 0 configurations in ")
+    assert lines[1] == "no solution; the best attempt, which must not be executed:"
+    assert len(lines) == 4
+    assert "valid" not in lines[2] + lines[3]
+    assert len(lines[3].split()) == 3
 
 
 def test_what_was_found_in_time_is_a_success_with_a_warning(eim: Command, model: Path) -> None:

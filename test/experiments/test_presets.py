@@ -30,6 +30,16 @@ def test_quick_settings_have_fewer_rows_and_one_seed(name):
 
 
 @NAMED
+def test_quick_run_has_a_note_of_what_it_cannot_show(name):
+    full, quick = (experiment(name).preset(quick) for quick in (False, True))
+    assert full.note == ""
+    assert "\n" not in quick.note
+    is_smaller = quick.settings != full.settings
+    assert ("cannot show" in quick.note or "cannot rank" in quick.note) == is_smaller
+    assert "it shows that" in quick.note or not is_smaller
+
+
+@NAMED
 def test_cells_are_told_apart_and_name_their_method_and_estimator(name):
     cells = experiment(name).cells(experiment(name).settings_type())
     assert len({tuple(cell.items()) for cell in cells}) == len(cells)

@@ -10,13 +10,14 @@ from kinematics.descriptions import ALL_TYPES, FOLLOWERS, chain_urdf, joint
 from kinematics.oracle import Oracle
 
 from eim_ros.distributions import MixtureOfExperts
-from eim_ros.ik import IKModel, Sampler
+from eim_ros.ik import IKModel, Sampler, Samples
 from eim_ros.kinematics import CONTEXT_KINDS, SHIPPED_ROBOTS, Robot, share_path
 
 __all__ = [
     "ARMS",
     "arm_and_oracle",
     "arm_of",
+    "assert_no_solution",
     "broad_model",
     "constant_mixture",
     "iiwa_on_a_turning_joint",
@@ -126,6 +127,20 @@ def broad_model(robot: Robot, context_kind: str, n_experts: int = 8, seed: int =
 def sampler_of(name: str, context_kind: str) -> Sampler:
     """Sampler of the broad model of an arm."""
     return Sampler(broad_model(arm_of(name), context_kind))
+
+
+def assert_no_solution(samples: Samples, has_attempt: bool = True) -> None:
+    """An answer without a solution moves nothing: it is empty and false, and the best attempt stands apart."""
+    assert not samples
+    assert len(samples) == 0
+    assert [q for q in samples] == []  # noqa: C416  # as a caller's loop would
+    assert samples.positions.shape == (0, len(samples.joint_names))
+    for column in (samples.valid, samples.position_error, samples.orientation_error, samples.expert, samples.log_prob):
+        assert len(column) == 0
+    answer = samples.to_dict()
+    assert (answer["n"], answer["positions"], answer["valid"]) == (0, [], [])
+    assert (samples.best_attempt is not None) == (samples.best_attempt_error is not None) == has_attempt
+    assert len(answer["best_attempt"]) == (len(samples.joint_names) if has_attempt else 0)
 
 
 def reachable_pose(robot: Robot, seed: int = 0) -> np.ndarray:

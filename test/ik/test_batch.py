@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ik.arms import arm_and_oracle, arm_of, sampler_of
+from ik.arms import arm_and_oracle, arm_of, assert_no_solution, sampler_of
 
 from eim_ros.errors import ConfigurationError, PoseError
 from eim_ros.ik import NO_EXPERT, Constraints, ErrorCode, Sampler, Samples, sample_batch, stream_batch
@@ -33,7 +33,7 @@ def test_each_pose_is_answered_as_it_would_be_alone(name: str, kind: str) -> Non
     for index, (answer, pose) in enumerate(zip(answers, poses, strict=True)):
         alone = sampler.sample(pose, 12, 5 + index, timeout=ENOUGH, order="limits")
         np.testing.assert_array_equal(answer.positions, alone.positions)
-        assert answer.valid.all()
+        assert answer and answer.valid.all()
         for q in answer.positions:
             assert np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
     assert robot.within_limits(np.concatenate([answer.positions for answer in answers])).all()
@@ -46,7 +46,10 @@ def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
     assert [answer.error_code for answer in answers] == [
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
     ]  # fmt: skip
-    assert [len(answer) for answer in answers] == [8, 1, 8]
+    assert [len(answer) for answer in answers] == [8, 0, 8]
+    assert_no_solution(answers[1])
+    assert answers
+    assert not sample_batch(sampler_of("panda", "pose"), poses[1:2], 8, 0, timeout=ENOUGH)
 
 
 def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
@@ -166,10 +169,20 @@ def test_mixed_outcomes_side_by_side() -> None:
     assert [answer.error_code for answer in answers] == [
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
     ]  # fmt: skip
-    assert [answer.valid.tolist() for answer in answers] == [[True], [False], [False], [True]]
+    assert [answer.valid.tolist() for answer in answers] == [[True], [], [], [True]]
+    assert answers
+    assert answers[0].best_attempt is None
+    for answer, pose in zip(answers[1:3], poses[1:3], strict=True):
+        assert_no_solution(answer)
+        away = np.linalg.norm(arm_of("panda").forward(answer.best_attempt)[:3, 3] - pose[:3, 3])
+        assert away == pytest.approx(answer.best_attempt_error[0], abs=1e-9)
     assert answers[1].message.startswith("no valid configuration found; the best is off by ")
-    assert answers[1].position_error[0] > 7.0
-    assert answers.n_valid.tolist() == [1, 0, 0, 1]
+    assert answers[1].best_attempt_error[0] > 7.0
+    assert answers.counts.tolist() == answers.n_valid.tolist() == [1, 0, 0, 1]
+    assert not sample_batch(Sampler.of("panda"), poses[1:3], 1, 0, timeout=ENOUGH)
+    for block in stream_batch(Sampler.of("panda"), poses[1:3], 1, 0, block=1, timeout=ENOUGH):
+        assert not block
+        assert_no_solution(block[0])
 
 
 def test_hard_poses_do_not_take_the_time_of_the_others() -> None:

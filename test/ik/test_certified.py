@@ -88,7 +88,7 @@ def test_no_refined_seed_is_off_the_certified_families(name: str, how: str) -> N
         pose = robot.forward(q)
         answer = sampler.sample(pose, separation=DENSE, certified=True, constraints=constraints, random_seed=0)
         assert answer.certified, answer.message
-        assert answer.valid.all()
+        assert answer and answer.valid.all()
         assert robot.within_limits(answer.positions).all()
         assert farthest_missed(sampler, answer, pose, 1500, constraints) < MISSED
 
@@ -118,7 +118,7 @@ def test_arms_of_random_axes_are_certified(ball_first: bool, seed: int) -> None:
     for pose in poses_of(robot, 3, seed):
         answer = sampler.sample(pose, separation=DENSE, certified=True, random_seed=0)
         n_certified += answer.certified
-        assert answer.valid.all()
+        assert answer and answer.valid.all()
         assert farthest_missed(sampler, answer, pose, 1000, Constraints()) < MISSED
     assert n_certified >= 2
 
@@ -137,7 +137,7 @@ def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
     answer = sampler.sample(sampler.robot.forward(q), 20, 0, certified=True)
     assert not answer.certified
     assert "not certified" in answer.message
-    assert answer.valid.all()
+    assert answer and answer.valid.all()
     assert len(answer) > 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ik.arms import arm_and_oracle, arm_of, broad_model, reachable_pose, sampler_of
+from ik.arms import arm_and_oracle, arm_of, assert_no_solution, broad_model, reachable_pose, sampler_of
 from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.errors import ConstraintError
@@ -36,7 +36,7 @@ def test_fixed_joint_stands_still_in_all_solutions(context_kind: str) -> None:
         pose, 50, 0, position_only=False, constraints=constraints, timeout=ENOUGH
     )
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
-    assert samples.valid.all()
+    assert samples and samples.valid.all()
     assert (samples.positions[:, 0] == q[0]).all()
     assert max(max(oracle.errors(row, pose)) for row in samples.positions) < 2e-6
 
@@ -49,7 +49,7 @@ def test_narrower_limits_hold_and_leave_solutions_of_the_other_side_out() -> Non
     assert (free > 0.2).any()
     limits = {"panda_joint3": (-np.inf, -0.2)}
     narrow = sampler.sample(pose, 200, 0, constraints=Constraints(limits=limits), timeout=ENOUGH)
-    assert narrow.valid.all()
+    assert narrow and narrow.valid.all()
     assert (narrow.positions[:, 2] <= -0.2).all()
     assert (narrow.positions >= robot.lower).all()
 
@@ -63,10 +63,14 @@ def test_limits_that_leave_no_solution_end_with_the_best_error(refine: bool) -> 
         pose, 5, 0, refine=refine, constraints=constraints, timeout=ENOUGH
     )
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
+    assert not samples
     assert not samples.valid.any()
+    assert samples.best_attempt is not None
+    assert len(samples) == (0 if refine else 5)
     if refine:
         best = 2.0 - 2.0 * np.cos(0.25)  # the first two links span 2 cos 0.25, the third adds all of its 1 m
-        assert samples.position_error[0] == pytest.approx(best, abs=1e-3)
+        assert_no_solution(samples)
+        assert samples.best_attempt_error[0] == pytest.approx(best, abs=1e-3)
         assert "off by" in samples.message
 
 
@@ -86,7 +90,7 @@ def test_all_joints_fixed_leave_one_configuration() -> None:
         robot.forward(q), 5, 0, distinct=True, constraints=constraints, timeout=ENOUGH
     )
     assert samples.positions.tolist() == [q.tolist()]
-    assert samples.valid.all()
+    assert samples and samples.valid.all()
 
 
 def test_one_joint_and_fifty() -> None:
@@ -114,7 +118,7 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
     samples = sampler_of("continuous", "position").sample(
         pose, 50, 0, constraints=Constraints(limits={"j0": (-0.2, 1.0)}), timeout=ENOUGH
     )
-    assert samples.valid.all()
+    assert samples and samples.valid.all()
     assert ((samples.positions[:, 0] >= -0.2) & (samples.positions[:, 0] <= 1.0)).all()
 
 

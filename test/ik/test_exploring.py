@@ -30,7 +30,7 @@ def test_covers_more_with_as_many_solutions(name: str) -> None:
         truth = exact_solutions(sampler.robot, pose, 5000, rng)
         for explore in coverage:
             answer = sampler.sample(pose, 100, random_seed=2, order="none", explore=explore)
-            assert answer.valid.all() and len(answer) == 100
+            assert answer and answer.valid.all() and len(answer) == 100
             coverage[explore] += truth.coverage(answer.positions) / 6
     assert coverage[0.5] > coverage[0.0] + 0.05
 
@@ -42,7 +42,7 @@ def test_every_solution_reaches_the_pose(name: str, explore: float) -> None:
     robot, oracle = robot_and_oracle(name.removesuffix("_pose"))
     for pose in poses_of(sampler, 5, 3):
         answer = sampler.sample(pose, 60, random_seed=0, explore=explore)
-        assert answer.valid.all()
+        assert answer and answer.valid.all()
         assert robot.within_limits(answer.positions).all()
         for configuration in answer.positions:
             np.testing.assert_allclose(oracle.forward(configuration), pose, atol=2e-6)
@@ -91,7 +91,7 @@ def test_distinct_samples_are_so_however_many_are_asked_for(name: str) -> None:
         answer = sampler.sample(pose, 700, random_seed=1, distinct=True, order="none")
         differences = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1)
         differences[np.diag_indices(len(answer))] = np.inf
-        assert answer.valid.all()
+        assert answer and answer.valid.all()
         assert len(answer) > 150
         assert differences.min() > DISTINCT_TOLERANCE
 
@@ -144,7 +144,7 @@ def test_without_time_many_samples_are_not_continued_for(n: int) -> None:
     answer = sampler.sample(poses_of(sampler, 1, 9)[0], n, random_seed=0, explore=1.0, timeout=0.0, order="none")
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert len(answer) <= MOST_CONTINUED + MOST_SEEDS_PER_ROUND
-    assert answer.valid.all()
+    assert answer and answer.valid.all()
 
 
 def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
@@ -159,7 +159,7 @@ def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
         holes = []
         for explore in (None, 0.0):
             answer = sampler.sample(pose, 60, 2, explore=explore, **options)
-            assert answer.valid.all() and len(answer) == 60
+            assert answer and answer.valid.all() and len(answer) == 60
             assert all(np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) < 2e-6 for q in answer.positions)
             holes.append(np.min([np.linalg.norm(all_ - q, axis=1) for q in answer.positions], axis=0).max())
         assert holes[0] < smaller * holes[1]

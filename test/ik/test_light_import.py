@@ -18,7 +18,7 @@ sampler = Sampler.load({model!r})
 sampler.prepare()
 pose = sampler.robot.forward(0.4 * sampler.robot.lower + 0.6 * sampler.robot.upper)
 samples = sampler.sample(pose, 20, random_seed=0, order="density")
-assert samples.valid.all() and len(samples) == 20 and np.isfinite(samples.log_prob).all()
+assert samples and samples.valid.all() and len(samples) == 20 and np.isfinite(samples.log_prob).all()
 """
 
 

@@ -37,7 +37,7 @@ def test_nothing_nearer_is_found_among_many(name: str, asked: dict[str, Any]) ->
         if "constraints" in asked and asked["constraints"].limits:
             q[robot.joint_names.index("elbow_joint")] = 1.5
         found = sampler.sample(robot.forward(q), 1, near=near, random_seed=index, timeout=60.0, **asked)
-        assert found.valid.all()
+        assert found and found.valid.all()
         distance = distance_to(robot, found.positions, near)[0]
         assert distance <= least_distance(sampler, robot.forward(q), near, asked) + 1e-3
 
@@ -49,7 +49,7 @@ def test_several_differ_and_come_the_nearest_first() -> None:
     found = sampler.sample(robot.forward(q), 50, near=near, position_only=True, random_seed=0)
     distances = distance_to(robot, found.positions, near)
     assert len(found) == 50
-    assert found.valid.all()
+    assert found and found.valid.all()
     assert (np.diff(distances) >= 0.0).all()
     apart = np.abs(found.positions[:, None] - found.positions).max(axis=2)
     assert apart[~np.eye(50, dtype=bool)].min() >= 0.01
@@ -61,7 +61,7 @@ def test_a_solution_next_to_where_the_robot_is_is_moved_no_farther_than_it_takes
     for q in np.clip(robot.sample_configurations(5, rng), -3.0, 3.0):
         near = np.clip(q + rng.normal(0.0, 0.02, robot.dof), robot.lower, robot.upper)
         found = sampler.sample(robot.forward(q), 1, near=near)
-        assert found.valid.all()
+        assert found and found.valid.all()
         assert distance_to(robot, found.positions, near)[0] <= np.linalg.norm(q - near) + 1e-6
 
 
@@ -75,7 +75,7 @@ def test_where_an_obstacle_is_in_the_way_the_nearest_that_is_free_is_returned() 
     constraints = Constraints(obstacles=[Sphere(elbow, 0.05)])
     found = sampler.sample(robot.forward(q), 1, **asked, constraints=constraints, timeout=60.0)
     others = sampler.sample(robot.forward(q), 300, position_only=True, random_seed=1, constraints=constraints)
-    assert found.valid.all()
+    assert found and found.valid.all()
     assert not constraints.scene(robot).colliding(found.positions).any()
     distance = distance_to(robot, found.positions, near)[0]
     assert distance_to(robot, free.positions, near)[0] < distance <= distance_to(robot, others.positions, near).min()

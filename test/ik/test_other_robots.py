@@ -30,7 +30,7 @@ def test_model_of_the_panda_serves_one_with_a_prefix_narrower_limits_and_a_tool(
         pose = robot.forward(q)
         samples = sampler.sample(pose, 50, 2, timeout=ENOUGH)
         n_solved += samples.error_code == ErrorCode.SUCCESS
-        assert samples.valid.all() and robot.within_limits(samples.positions).all()
+        assert samples and samples.valid.all() and robot.within_limits(samples.positions).all()
         reached = plain.robot.forward(samples.positions) @ TOOL
         np.testing.assert_allclose(reached, np.broadcast_to(pose, reached.shape), atol=2e-6)  # [m], and of 1e-6 rad
         assert np.isfinite(samples.log_prob).all()

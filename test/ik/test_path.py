@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ik.arms import arm_of, sampler_of
+from kinematics.six_joint_arms import URDFS
 from scipy.spatial import cKDTree
 
 from eim_ros.errors import ConfigurationError, JointStateError, PoseError
@@ -14,7 +15,9 @@ from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Samples, samp
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.path_search import PathSearch
 from eim_ros.ik.pool import Pool
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
+from eim_ros.solver import path_reach
 
 ENOUGH = 60.0  # [s]
 
@@ -34,6 +37,13 @@ def assert_verified(robot: Robot, path: JointPath, poses: np.ndarray, position_o
         assert robot.within_limits(q).all()
 
 
+def assert_no_success(path: JointPath) -> None:
+    """A loop over a path that must not be executed does nothing."""
+    assert not path
+    assert len(path) == 0
+    assert list(path) == []
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("iiwa14", "position"), ("planar5", "position")])
 def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) -> None:
@@ -44,6 +54,9 @@ def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) 
     assert path.largest_step <= 0.3
     assert path.largest_step == pytest.approx(np.abs(np.diff(path.positions, axis=0)).max())
     assert_verified(robot, path, poses, kind == "position")
+    assert path
+    assert path.examined.all()
+    np.testing.assert_array_equal(list(path), path.positions)
 
 
 def test_path_begins_where_the_robot_is() -> None:
@@ -65,6 +78,8 @@ def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
     np.testing.assert_array_equal(path.valid, np.arange(12) != 7)
     assert np.isnan(path.positions[7]).all()
     assert np.isinf(path.position_error[7])
+    assert path.examined.all()
+    assert_no_success(path)
     assert_verified(robot, path, poses)
 
 
@@ -78,6 +93,7 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("the path jumps 1 times, by up to ")
     assert path.largest_step > 0.3
+    assert_no_success(path)
     assert path.n_reached == 1
     assert 0.3 < path.nearest_miss <= path.largest_step
     assert "lead as far as pose 0, and from there to pose 1 one of at least" in path.message
@@ -90,7 +106,133 @@ def test_continuous_joints_step_across_pi() -> None:
     q[:, turning] = np.linspace(2.9, 3.4, 20)
     path = sample_path(sampler_of("all_types", "pose"), robot.forward(q), random_seed=0, near=q[0], timeout=ENOUGH)
     assert path.error_code == ErrorCode.SUCCESS, path.message
-    assert (np.abs(path.positions[:, turning]) <= np.pi).all()
+    np.testing.assert_allclose(path.positions[:, turning], q[:, turning], atol=1e-5)  # as far as the tolerances let it
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_continuous_joints_never_jump_by_a_turn(seed: int) -> None:
+    robot = arm_of("gen3")
+    rng = np.random.default_rng(seed)
+    q = np.repeat(robot.sample_configurations(1, rng), 40, axis=0)
+    q[:, robot.continuous] += np.linspace(0.0, 1.0, 40)[:, None] * rng.uniform(-3.5, 3.5, int(robot.continuous.sum()))
+    for near in (None, q[0] + 2.0 * np.pi * robot.continuous):
+        path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=seed, near=near, timeout=ENOUGH)
+        assert path, path.message
+        rows = path.positions if near is None else np.concatenate([near[None], path.positions])
+        assert np.abs(np.diff(rows, axis=0)).max() == pytest.approx(path.largest_step)
+        assert path.largest_step <= 0.3
+        assert_verified(robot, path, robot.forward(q))
+
+
+def ur5_of_two_turns(first: float, last: float) -> tuple[Robot, np.ndarray]:
+    """A UR5 with limits of -2π and 2π, and its motion while the hand turns."""
+    robot = Robot.from_urdf(URDFS["UR5, two turns"])
+    q = np.tile([0.3, -1.2, 1.4, -0.8, 1.1, 0.0], (60, 1))
+    q[:, 5] = np.linspace(first, last, 60)
+    return robot, q
+
+
+def test_joint_of_two_turns_begins_where_it_can_turn_to_the_end() -> None:
+    robot, q = ur5_of_two_turns(-4.5, 4.9)
+    for near in (None, q[0]):
+        path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=0, near=near, timeout=ENOUGH)
+        assert path, path.message
+        assert np.abs(np.diff(path.positions, axis=0)).max() == pytest.approx(path.largest_step)
+        np.testing.assert_allclose(path.positions[:, 5], q[:, 5], atol=1e-5)
+        assert_verified(robot, path, robot.forward(q))
+
+
+def test_joint_that_runs_into_its_limit_is_no_success() -> None:
+    robot, q = ur5_of_two_turns(-4.5, 4.9)
+    near = q[0] + [0.0, 0.0, 0.0, 0.0, 0.0, 2.0 * np.pi]  # 4.5 rad are left of the 9.4 that the hand turns
+    path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=0, near=near, timeout=ENOUGH)
+    assert path.error_code == ErrorCode.NO_IK_SOLUTION
+    assert path.message.startswith("the path jumps 1 times, by up to ")
+    assert path.valid.all()
+    assert path.n_reached == 1 + np.flatnonzero(q[:, 5] + 2.0 * np.pi <= 2.0 * np.pi)[-1]
+    assert np.abs(np.diff(path.positions, axis=0)).max() == pytest.approx(path.largest_step)
+    assert_no_success(path)
+    assert_verified(robot, path, robot.forward(q))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solutions(seed: int) -> None:
+    """In closed form, with all equivalents: up to 512 solutions of each pose, and all steps that are small enough."""
+    robot, rng = Robot.from_urdf(URDFS["UR5, two turns"]), np.random.default_rng(seed)
+    first, last = robot.sample_configurations(2, rng)
+    q = np.linspace(first, first + np.clip(last - first, -8.0, 8.0), 40)
+    poses, sampler = robot.forward(q), Sampler.of(robot)
+    near = q[0] - 2.0 * np.pi * np.sign(q[0]) * (rng.random(6) < 0.4) if seed % 2 else None  # some joints turned on
+    everything = [sampler.sample(pose, 1000, 0, order="none", timeout=ENOUGH) for pose in poses]
+    assert all(answer.certified for answer in everything)
+    layers = [answer.positions for answer in everything] if near is None else [near[None], *map(np.array, everything)]
+    counts = np.array([len(layer) for layer in layers])
+    _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), 0.3)
+    path = sample_path(sampler, poses, random_seed=0, near=near, timeout=ENOUGH)
+    assert bool(path) == (n_reached == len(layers)), path.message
+    assert path.n_reached == n_reached - (near is not None)
+    assert path or path.nearest_miss == pytest.approx(nearest, abs=1e-5)  # solutions are within the tolerances
+    assert_verified(robot, path, poses)
+
+
+def test_narrowed_continuous_joint_does_not_pass_its_limits() -> None:
+    robot = arm_of("gen3")
+    q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.4)[None], 30, axis=0)
+    q[:, 6] = np.linspace(2.8, 3.5, 30)  # across the part that is taken away
+    constraints = Constraints(limits={robot.joint_names[6]: (-3.0, 3.0)})
+    path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=0, timeout=ENOUGH, constraints=constraints)
+    assert (np.abs(path.positions[path.valid, 6]) <= 3.0).all()
+    steps = np.abs(np.diff(path.positions[path.valid], axis=0))
+    assert steps.max() == pytest.approx(path.largest_step)
+
+
+@pytest.mark.parametrize(("name", "n_poses"), [("gen3", 120), ("panda", 200)])
+def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    robot, looks, moved = arm_of(name), [0], list[int]()
+    refined = Goal.refined
+
+    def clock() -> float:
+        looks[0] += 1
+        return 0.01 * looks[0]
+
+    def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Pool:
+        moved.append(looks[0])
+        return refined(goal, positions, *others)
+
+    monkeypatch.setattr(Goal, "refined", noted)
+    sampler = Sampler.of(robot)
+    goal = Goal.of(robot, sampler.fitted(SampleRequest(np.eye(4))))
+    poses = robot.forward(motion(robot, 3, n_poses))
+    search = PathSearch(sampler, goal, poses, 0.3, np.random.default_rng(0), 48, 1.0, clock=clock)
+    search.follow(range(0, n_poses, 8))
+    chosen = search.best()
+    assert looks[0] <= 105  # the last look, at 1 s, ends it; a few more time the choice
+    assert max(moved) <= 101
+    assert np.bincount(moved).max() <= 2  # no long work between two looks
+    is_reached = ~np.isnan(chosen).any(axis=1)
+    assert 10 < is_reached.sum() < n_poses
+    np.testing.assert_array_equal(is_reached, search.examined)
+
+
+def test_poses_that_time_did_not_suffice_for_are_not_said_to_have_no_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot, n_looks = arm_of("panda"), [0]
+
+    def out_of_time(_: PathSearch) -> bool:
+        n_looks[0] += 1
+        return n_looks[0] > 12
+
+    poses = robot.forward(motion(robot, 6, 40))
+    poses[5:8, 0, 3] += 10.0
+    poses[20:, 2, 3] += 0.1  # too far to be moved there by one solution alone
+    poses[20:, 0, 3] += 10.0
+    monkeypatch.setattr(PathSearch, "out_of_time", property(out_of_time))
+    path = sample_path(sampler_of("panda", "pose"), poses, n=16, random_seed=0, timeout=ENOUGH)
+    assert path.error_code == ErrorCode.TIMED_OUT
+    without, unknown = path.examined & ~path.valid, ~path.examined
+    np.testing.assert_array_equal(np.flatnonzero(without), [5, 6, 7])
+    assert unknown[20:].all()
+    assert "3 of 40 poses have no solution, the first of them is pose 5, missed by" in path.message
+    assert f"; {unknown.sum()} of 40 poses were not examined, the first of them is pose" in path.message
 
 
 def test_seed_decides_the_path() -> None:
@@ -118,8 +260,10 @@ def test_no_time_is_an_answer_too() -> None:
     robot = arm_of("panda")
     path = sample_path(sampler_of("panda", "pose"), robot.forward(motion(robot, 8, 15)), random_seed=0, timeout=0.0)
     assert path.error_code == ErrorCode.TIMED_OUT
-    assert path.message == "timed out: 15 of 15 poses have no solution, the first of them is pose 0"
+    assert path.message == "timed out: 15 of 15 poses were not examined, the first of them is pose 0"
     assert not path.valid.any()
+    assert not path.examined.any()
+    assert_no_success(path)
 
 
 def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +284,7 @@ def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.Mo
     poses = robot.forward(motion(robot, 8, 15))
     path = sample_path(sampler_of("panda", "pose"), poses, random_seed=0, timeout=ENOUGH)
     assert n_followed == [1] * 14
+    assert path.examined.all()
     assert_verified(robot, path, poses)
 
 

@@ -33,7 +33,7 @@ def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     plain = sampler.sample(pose, 60, 0, distinct=False, timeout=ENOUGH)
     samples = sampler.sample(pose, 60, 0, posture=preferred, distinct=False, timeout=ENOUGH)
     assert samples.error_code == ErrorCode.SUCCESS
-    assert samples.valid.all()
+    assert samples and samples.valid.all()
     for q in samples.positions:
         np.testing.assert_allclose(oracle.forward(q), pose, atol=2e-6)
     assert (np.sign(elbow_side(samples.positions[:5])) == side).all()
@@ -69,7 +69,7 @@ def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
     np.testing.assert_array_equal(moved.positions, pool.positions)
     late = sampler_of("iiwa14", "position").sample(goal.pose, 5, 0, posture={robot.joint_names[0]: 0.3}, timeout=0.0)
     assert late.error_code == ErrorCode.TIMED_OUT
-    assert late.valid.all()
+    assert late and late.valid.all()
     assert late.message.endswith("not all were moved towards the posture")
 
 
@@ -98,7 +98,7 @@ def test_constraints_stay_kept() -> None:
         pose, 50, 0, posture={first: 1.0, third: -2.0}, constraints=constraints, timeout=ENOUGH
     )
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
-    assert samples.valid.all()
+    assert samples and samples.valid.all()
     assert (samples.positions[:, 0] <= 0.7).all()
     assert not constraints.scene(robot).colliding(samples.positions).any()
     assert samples.positions[0, 0] > 0.3
@@ -116,10 +116,10 @@ def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
     ball = Sphere(tuple(robot.skeleton(free.positions)[0, 4]), 0.03)  # where its elbow would be
     goal = Goal(robot, pose, False, 1e-6, 1e-6, Constraints(obstacles=(ball,)))
     before = goal.verified(start.positions, expert)
-    assert before.valid.all()
+    assert before and before.valid.all()
     assert not goal.verified(free.positions, expert).valid.any()
     after, _ = goal.descended(before, posture, far)
-    assert after.valid.all()
+    assert after and after.valid.all()
     costs = posture.costs(robot, np.concatenate([before.positions, after.positions, free.positions]))
     assert costs[2] < costs[1] < 0.9 * costs[0]
     further = goal.refined(after.positions + 0.02 * (free.positions - after.positions), expert)

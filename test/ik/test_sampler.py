@@ -34,7 +34,7 @@ def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind
         )
         assert samples.error_code == ErrorCode.SUCCESS, samples.message
         assert 1 <= len(samples) <= 20
-        assert samples.valid.all()
+        assert samples and samples.valid.all()
         position_error, orientation_error = oracle_errors(name, samples, pose)
         assert position_error.max() <= 1e-6 + 1e-12
         assert (samples.positions >= robot.lower).all()

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from ik.arms import arm_of, broad_model, reachable_pose, sampler_of
+from ik.arms import arm_of, assert_no_solution, broad_model, reachable_pose, sampler_of
 
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.kinematics import pose_from
@@ -115,18 +115,20 @@ def test_pose_out_of_reach_gives_the_best_attempt(position_only: bool) -> None:
         pose_from([10.0, 0.0, 0.0]), 20, 0, position_only=position_only, timeout=ENOUGH
     )
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
-    assert len(samples) == 1
-    assert not samples.valid.any()
-    assert samples.position_error[0] == pytest.approx(7.0, abs=1e-3)
+    assert_no_solution(samples)
+    assert samples.best_attempt_error[0] == pytest.approx(7.0, abs=1e-3)
     assert samples.message.startswith("no valid configuration found; the best is off by 7 m")
-    assert arm_of("planar3").within_limits(samples.positions).all()
+    assert arm_of("planar3").within_limits(samples.best_attempt).all()
+    tip = arm_of("planar3").forward(samples.best_attempt)[:3, 3]
+    assert np.linalg.norm(tip - [10.0, 0.0, 0.0]) == pytest.approx(samples.best_attempt_error[0])
 
 
 def test_position_within_reach_but_not_its_orientation_has_no_solution() -> None:
     upside_down = pose_from([1.0, 0.5, 0.0], [1.0, 0.0, 0.0, 0.0])
     samples = sampler_of("planar3", "position").sample(upside_down, 5, 0, position_only=False, timeout=ENOUGH)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
-    assert samples.orientation_error[0] > 1.0
+    assert_no_solution(samples)
+    assert samples.best_attempt_error[1] > 1.0
     assert sampler_of("planar3", "position").sample(upside_down, 5, 0).error_code == ErrorCode.SUCCESS
 
 
@@ -135,7 +137,7 @@ def test_time_running_out_gives_what_was_found() -> None:
     samples = sampler.sample(pose, 5000, 0, order="none", timeout=0.0)
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert 0 < len(samples) < 5000
-    assert samples.valid.all()
+    assert samples and samples.valid.all()
     assert samples.message == f"timed out: {len(samples)} of 5000 different configurations are valid"
 
 
@@ -144,14 +146,13 @@ def test_no_time_at_all_suffices_for_what_the_first_round_finds() -> None:
     samples = sampler.sample(pose, 5, 0, timeout=0.0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert len(samples) == 5
-    assert samples.valid.all()
+    assert samples and samples.valid.all()
 
 
 def test_time_running_out_with_nothing_found_gives_the_best_attempt() -> None:
     samples = sampler_of("planar3", "position").sample(pose_from([10.0, 0.0, 0.0]), 20, 0, timeout=0.0)
     assert samples.error_code == ErrorCode.TIMED_OUT
-    assert len(samples) == 1
-    assert not samples.valid[0]
+    assert_no_solution(samples)
     assert samples.message.startswith("timed out: no valid configuration found; the best is off by 7")
 
 
@@ -168,6 +169,8 @@ def test_raw_samples_are_marked_valid_or_not() -> None:
     assert (np.diff(valid.astype(int)) <= 0).all()  # the valid ones come first
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples.message == f"{valid.sum()} of 300 raw configurations are valid"
+    assert samples
+    assert samples.best_attempt is None
 
 
 def test_raw_samples_outside_the_limits_are_not_valid() -> None:
@@ -185,6 +188,9 @@ def test_raw_samples_are_returned_even_if_none_is_valid() -> None:
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert len(samples) == 30
     assert not samples.valid.any()
+    assert not samples  # as an answer it is none, whatever its length
+    best = (samples.position_error + samples.orientation_error).argmin()
+    np.testing.assert_array_equal(samples.best_attempt, samples.positions[best])
 
 
 def test_loose_tolerances_are_tolerances_of_the_answer() -> None:

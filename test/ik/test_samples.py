@@ -63,7 +63,7 @@ def test_density_is_computed_on_access_and_kept() -> None:
 def test_order_by_density_without_time_for_it_says_so(n: int) -> None:
     sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
     hurried = sampler.sample(pose, n, 0, order="density", timeout=0.0)
-    assert hurried.valid.all()
+    assert hurried and hurried.valid.all()
     assert hurried.known_log_prob is None
     assert hurried.message.endswith("; no time was left to order them by density")
     unhurried = sampler.sample(pose, n, 0, order="density", timeout=60.0)

@@ -69,7 +69,7 @@ def test_uniform_draws_are_so_by_area_and_volume(n_turning: int) -> None:
     robot = arm_on_slides(n_turning)
     answer = Sampler.of(robot).sample([0.1, -0.1, 0.2], 300, n_turning, distribution="uniform", timeout=60.0)
     assert answer.error_code == ErrorCode.SUCCESS
-    assert answer.valid.all() and len(answer) == 300
+    assert answer and answer.valid.all() and len(answer) == 300
     assert answer.effective_size >= 240.0
     reference = angles_at_random(robot, 50_000, 0)
     weights = area_density(robot, reference)
@@ -93,7 +93,7 @@ def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> No
         temperature=temperature,
         timeout=60.0,
     )
-    assert answer.valid.all()
+    assert answer and answer.valid.all()
     reference = angles_at_random(robot, 100_000, 2)
     weights = area_density(robot, reference) * np.exp(-((reference[:, 3] - 1.0) ** 2) / temperature)
     weights[reference[:, 4] > 0.0] = 0.0
@@ -131,7 +131,7 @@ def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, 
     pose = robot.forward(robot.sample_configurations(1, rng))[0]
     constraints = Constraints(tolerances=tolerances)
     answer = Sampler.of(robot).sample(pose, 60, 5, distribution="uniform", constraints=constraints, timeout=60.0)
-    assert answer.valid.all() and len(answer) == 60
+    assert answer and answer.valid.all() and len(answer) == 60
     candidates = robot.sample_configurations(1_000_000, rng)
     kept = candidates[robot.chain.verify(robot.task(pose, tolerances=tolerances), candidates)[1]]
     assert len(kept) > 100
@@ -147,7 +147,7 @@ def test_draws_of_a_model_have_its_density_on_the_set() -> None:
     sampler = Sampler(IKModel(constant_mixture(means, np.full(6, 0.5), 3), robot, "position"))
     position = [0.1, -0.1, 0.2]
     answer = sampler.sample(position, 200, 1, distribution="model", timeout=60.0)
-    assert answer.valid.all() and answer.effective_size >= 160.0
+    assert answer and answer.valid.all() and answer.effective_size >= 160.0
     reference = angles_at_random(robot, 50_000, 2)
     reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # slides from where they stand at zero
     density = answer.density.log_prob(reference)
@@ -167,7 +167,7 @@ def test_what_collides_has_no_share_of_slices() -> None:
     options = {"distribution": "uniform", "timeout": 60.0}
     free = Sampler.of(robot).sample(position, 50, 0, **options)
     answer = Sampler.of(robot).sample(position, 50, 0, constraints=constraints, **options)
-    assert answer.valid.all()
+    assert answer and answer.valid.all()
     assert not constraints.scene(robot).colliding(answer.positions).any()
     assert answer.log_prob[0] > free.log_prob[0]
 
@@ -179,7 +179,7 @@ def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert len(answer) in (1, 5000)
     if len(answer) > 1:
-        assert answer.valid.all() and answer.effective_size < 2500.0
+        assert answer and answer.valid.all() and answer.effective_size < 2500.0
         assert f"worth {answer.effective_size:.0f} independent draws" in answer.message
 
 

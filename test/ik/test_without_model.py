@@ -32,7 +32,7 @@ def test_every_solution_is_one_by_pinocchio_and_all_differ(name: str, position_o
         pose = reachable_pose(robot, seed)
         samples = Sampler.of(robot).sample(pose, 100, seed, position_only=position_only, timeout=ENOUGH)
         assert samples.error_code == ErrorCode.SUCCESS, samples.message
-        assert samples.valid.all()
+        assert samples and samples.valid.all()
         assert robot.within_limits(samples.positions).all()
         errors = np.array([oracle.errors(q, pose) for q in samples.positions])
         assert errors[:, 0].max() <= 1e-6 + 1e-12
@@ -107,7 +107,7 @@ def test_orders_constraints_batches_and_paths_need_none() -> None:
         sampler.sample(poses[0], 30, 0, timeout=ENOUGH, **options)
         for options in ({"order": "limits"}, {"near": np.zeros(7)})
     )
-    assert by_limits.valid.all()
+    assert by_limits and by_limits.valid.all()
     assert (np.diff(np.linalg.norm(nearest.positions, axis=1)) >= -1e-9).all()
     assert [len(answer) for answer in sample_batch(sampler, poses, 10, 0, timeout=ENOUGH)] == [10, 10]
     assert sample_path(sampler, poses[:1], 10, 0, timeout=ENOUGH).valid.all()

@@ -111,6 +111,9 @@ def test_the_best_attempt_at_an_unreachable_position_is_stretched_towards_it() -
     pose[0, 3] = 5.0  # two metres beyond reach
     result = robot.solve(pose, np.random.default_rng(7), position_only=True, max_restarts=50)
     assert result.position_error[0] == pytest.approx(2.0, abs=1e-3)
+    assert not result  # as an answer it is none
+    pose[0, 3] = 2.0
+    assert robot.solve(pose, np.random.default_rng(7), position_only=True)
 
 
 @every_robot

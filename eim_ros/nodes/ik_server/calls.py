@@ -128,7 +128,8 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
         response.positions.frombytes(float64_bytes(path.positions))
         response.position_error.frombytes(float64_bytes(path.position_error))
         response.orientation_error.frombytes(float64_bytes(path.orientation_error))
-        response.valid, response.largest_step = path.valid.tolist(), path.largest_step
+        response.valid, response.examined = path.valid.tolist(), path.examined.tolist()
+        response.largest_step = path.largest_step
 
     return Prepared(timeout_of(request.timeout, settings), solve)
 
@@ -158,8 +159,8 @@ def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> tuple[np.
         share = max(0.0, deadline - begun) / (len(wanted.alternatives) - n_done)
         found = sampler.answer(replace(alternative, timeout=share))
         in_time = in_time and time.perf_counter() < begun + share
-        if found.valid.any():
-            solutions.append(found.positions[int(np.flatnonzero(found.valid)[0])])
+        if found:
+            solutions.append(found[0])
         else:
             code = ErrorCode.NO_IK_SOLUTION if found.error_code == ErrorCode.SUCCESS else found.error_code
             failures.append((code, found.message))

@@ -165,6 +165,7 @@ def samples_of(response: Any) -> Samples:
         known_log_prob=np.array(response.log_prob) if len(response.log_prob) else None,
         completeness=_families_of(response) if response.confidence else None,
         effective_size=response.effective_size or None,
+        best_attempt=np.array(response.best_attempt) if len(response.best_attempt) else None,
     )
 
 

@@ -33,6 +33,8 @@ def fill(response: SampleIK.Response, wanted: SampleRequest, samples: Samples, d
         response.missed_share, response.confidence = found.missed_share, found.confidence
         response.whole = found.is_whole
     response.effective_size = samples.effective_size or 0.0
+    if samples.best_attempt is not None:
+        response.best_attempt.frombytes(float64_bytes(samples.best_attempt))
     _write(response, wanted, [samples], deadline)
 
 
@@ -52,6 +54,10 @@ def fill_batch(
     response.missed_share = [1.0 if found is None else found.missed_share for found in families]
     response.whole = [found is not None and found.is_whole for found in families]
     response.effective_size = [samples.effective_size or 0.0 for samples in answers]
+    not_begun = np.full(len(answers[0].joint_names), np.nan)
+    for samples in filter(lambda samples: not samples, answers):
+        attempt = not_begun if samples.best_attempt is None else samples.best_attempt
+        response.best_attempt.frombytes(float64_bytes(attempt))
     _write(response, wanted, answers, deadline)
 
 

@@ -75,6 +75,7 @@ def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: Se
     assert answer.error_code == SUCCESS, answer.message
     assert answer.n == 20 == len(answer.valid)
     assert all(answer.valid)
+    assert list(answer.examined) == [True] * 20
     positions = np.frombuffer(answer.positions).reshape(20, robot.dof)
     assert np.abs(np.diff(positions, axis=0)).max() <= answer.largest_step <= 0.3
     assert np.abs(positions[0] - q[0]).max() <= answer.largest_step
@@ -92,7 +93,24 @@ def test_pose_of_a_path_that_is_out_of_reach_is_named(client: ClientNode, server
     assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
     assert "1 of 4 poses have no solution, the first of them is pose 2" in answer.message
     assert list(answer.valid) == [True, True, False, True]
+    assert all(answer.examined)
     assert np.isnan(np.frombuffer(answer.positions).reshape(4, -1)[2]).all()
+
+
+def test_poses_of_a_path_that_took_too_long_are_not_said_to_have_no_solution(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    answer = client.call(
+        server,
+        SampleIKPath,
+        f"{NODE}/sample_ik_path",
+        path_request(robot.forward(line(robot, 200)), timeout=1e-9),
+        60.0,
+    )
+    assert answer.error_code == SampleIK.Response.TIMED_OUT
+    assert not any(answer.valid)
+    assert not any(answer.examined)
+    assert "no solution" not in answer.message
 
 
 def test_constraints_of_a_path_hold(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
@@ -118,16 +136,18 @@ def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
     assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
     assert answer.message.startswith("1 of 4 poses, the first of them pose 2: no valid configuration found")
     assert list(answer.error_codes) == [SUCCESS, SUCCESS, SampleIK.Response.NO_IK_SOLUTION, SUCCESS]
-    assert list(answer.n_per_pose) == [12, 12, 1, 12]
-    assert answer.n == 37 == len(answer.valid) == len(answer.log_prob) == len(answer.expert)
+    assert list(answer.n_per_pose) == [12, 12, 0, 12]
+    assert answer.n == 36 == len(answer.valid) == len(answer.log_prob) == len(answer.expert)
+    assert all(answer.valid)
+    assert len(answer.best_attempt) == robot.dof  # of the one pose without a solution
+    assert robot.within_limits(np.array(answer.best_attempt)).all()
     assert answer.elapsed > 0.0
-    positions, valid = joint_positions(answer), np.array(answer.valid)
-    for index, rows in enumerate(np.split(np.arange(37), np.cumsum(answer.n_per_pose)[:-1])):
-        assert valid[rows].all() == (index != 2)
+    positions = joint_positions(answer)
+    for index, rows in enumerate(np.split(np.arange(36), np.cumsum(answer.n_per_pose)[:-1])):
         position, orientation = robot.pose_errors(positions[rows], poses[index])
         np.testing.assert_allclose(position, np.array(answer.position_error)[rows], atol=1e-10)
         np.testing.assert_allclose(orientation, np.array(answer.orientation_error)[rows], atol=1e-10)
-        assert index == 2 or max(position.max(), orientation.max()) <= 1e-6
+        assert max(position.max(initial=0.0), orientation.max(initial=0.0)) <= 1e-6
     assert robot.within_limits(positions).all()
 
 

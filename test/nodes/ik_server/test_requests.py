@@ -17,7 +17,7 @@ from shape_msgs.msg import SolidPrimitive
 from eim_ros.kinematics import Mesh, PointCloud, Robot
 from eim_ros.kinematics.collision import collisions
 from eim_ros.kinematics.pose import pose_from, quaternion_from_matrix
-from eim_ros.nodes.ik_server.client import joint_positions
+from eim_ros.nodes.ik_server.client import joint_positions, samples_of
 from eim_ros.nodes.ik_server.scene_messages import fill_scene
 from eim_ros.srv import SampleIK
 
@@ -76,6 +76,7 @@ def test_every_valid_configuration_reaches_the_position_within_limits(
     assert answer.n == n == len(answer.valid) == len(answer.expert)
     assert len(answer.log_prob) == (n if n > 1 else 0)  # of one there is nothing to compare it with
     assert len(answer.position_error) == len(answer.orientation_error) == n
+    assert answer.n > 0
     assert all(answer.valid)
     assert robot.within_limits(positions).all()
     for row, error in zip(positions[:50], answer.position_error, strict=False):
@@ -92,6 +93,7 @@ def test_every_valid_configuration_reaches_the_whole_pose(
     pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(7))[0])
     answer = client.sample(server, set_pose(request(position_only=False, n_samples=20), pose))
     assert answer.error_code == Response.SUCCESS, answer.message
+    assert answer.n > 0
     assert all(answer.valid)
     for row in joint_positions(answer):
         reached = tip_pose(robot, row)
@@ -225,11 +227,18 @@ def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(
     assert client.sample(server, request()).error_code == Response.SUCCESS, server.log
 
 
-def test_unreachable_pose_returns_its_best_attempt(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+def test_unreachable_pose_returns_nothing_but_its_best_attempt(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
     answer = client.sample(server, request((2.0, 0.0, 0.5)))
-    assert (answer.n, answer.valid) == (1, [False])
-    distance = np.linalg.norm(tip_pose(robot, joint_positions(answer)[0])[:3, 3] - (2.0, 0.0, 0.5))
-    assert abs(distance - answer.position_error[0]) < ROUNDING
+    assert answer.error_code == Response.NO_IK_SOLUTION
+    assert (answer.n, answer.valid, len(answer.positions), len(answer.position_error)) == (0, [], 0, 0)
+    samples = samples_of(answer)
+    assert not samples
+    assert list(samples) == []
+    distance = np.linalg.norm(tip_pose(robot, samples.best_attempt)[:3, 3] - (2.0, 0.0, 0.5))
+    assert answer.message.endswith(f"the best is off by {distance:.3g} m and 0 rad")
+    assert len(client.sample(server, request()).best_attempt) == 0
 
 
 def test_seed_is_matched_by_name_not_by_order(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
@@ -251,6 +260,7 @@ def test_constraints_of_a_request_hold_in_its_answer(client: ClientNode, server:
     answer = client.sample(server, message)
     assert answer.error_code == Response.SUCCESS, answer.message
     positions = joint_positions(answer)
+    assert answer.n > 0
     assert all(answer.valid)
     assert (positions[:, 2] == 0.1).all()
     assert (positions[:, 0] >= -1.0).all()
@@ -267,7 +277,7 @@ def test_obstacle_around_the_goal_is_told(client: ClientNode, server: ServerProc
     message.obstacle_poses = [message.pose.pose]
     answer = client.sample(server, message)
     assert answer.error_code == Response.GOAL_IN_COLLISION
-    assert not any(answer.valid)
+    assert (answer.n, len(answer.positions), len(answer.best_attempt)) == (0, 0, 7)
     assert "collide" in answer.message
 
 
@@ -287,6 +297,7 @@ def test_meshes_and_points_of_a_request_are_avoided(client: ClientNode, server: 
     message.clearance = 0.02
     answer = client.sample(server, message)
     assert answer.error_code == Response.SUCCESS, answer.message
+    assert answer.n > 0
     assert all(answer.valid)
     for q in joint_positions(answer):
         assert not collisions(robot, q, obstacles, self_collision=False, clearance=0.02)

@@ -1,0 +1,274 @@
+"""Joint values that differ by whole turns, and which of them a path takes so that its rows do not jump.
+
+A turning joint without limits has infinitely many 2π-equivalent values, one with limits of more than a turn has some.
+The search for a path takes both kinds as circles, where equivalent values are one point. A path on the circles is then
+unrolled. Without limits that always succeeds. Limits may stop it, then the graph of all equivalent values is searched.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.chain import MULTIPLIER, PRISMATIC, SOURCE
+
+__all__ = ["Revolutions", "Unrolled"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+TURN = 2.0 * math.pi
+MORE_THAN_A_TURN = TURN + 1e-9  # [rad]
+PENALTY = 1e4  # [rad^2]: of a jump; more than any sum of allowed steps
+TOWARDS_MIDDLE = 1e-6  # weight of the distance of the first row from the middle of the limits: decides between equals
+MOST_STATES = 200_000  # of one pose, which take about 20 MB
+BLOCK = 256  # rows compared at once with those of the next pose
+
+
+@dataclass(frozen=True, eq=False)
+class Unrolled:
+    """What a search among all equivalent values came to.
+
+    Attributes
+    ----------
+    rows : (n_poses, dof) or None
+        The path with the least sum of squared steps; None if steps within the largest lead to no end.
+    n_reached : int
+        Poses, from the first, that such steps lead to.
+    nearest_miss : float
+        Least step from these to a solution of the next pose [rad] or [m]; infinite if it has none, 0 at the end.
+    """
+
+    rows: FloatArray | None
+    n_reached: int
+    nearest_miss: float
+
+
+@dataclass(frozen=True, eq=False)
+class _States:
+    """Equivalent values that the solutions of a pose are reached with: one row for each.
+
+    `solution` (n,) is its number in the layer, `turned` (n, n_repeating) the values of the joints with equivalent
+    values [rad], `costs` (n,) the least sum of squared steps that lead there, `parents` (n,) the state before it.
+    """
+
+    solution: IntArray
+    turned: FloatArray
+    costs: FloatArray
+    parents: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Revolutions:
+    """Which joints have 2π-equivalent values within the limits.
+
+    Attributes
+    ----------
+    lower, upper : (dof,)
+        Limits [rad] or [m].
+    unlimited : (dof,) of bool
+        Continuous joints whose limits were not narrowed.
+    repeating : (dof,) of bool
+        Turning joints whose limits hold more than one turn.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    unlimited: BoolArray
+    repeating: BoolArray
+
+    @classmethod
+    def of(cls, robot: Robot, bounds: FloatArray) -> Revolutions:
+        """Of a robot and the bounds (3, dof) of a request, see `JointLimits.bounds`."""
+        lower, upper, unlimited = bounds[0], bounds[1], bounds[2] > 0.0
+        links = robot.links[:-1]
+        turns = np.ones(robot.dof, dtype=np.bool_)  # whether a whole turn leads back to the same pose
+        for link in links[(links[:, PRISMATIC] > 0.0) | (links[:, MULTIPLIER] != np.round(links[:, MULTIPLIER]))]:
+            turns[int(link[SOURCE])] = False
+        return cls(lower, upper, unlimited, turns & ~unlimited & (upper - lower > MORE_THAN_A_TURN))
+
+    @property
+    def circles(self) -> BoolArray:
+        """Joints (dof,) whose equivalent values the search takes as one."""
+        return self.unlimited | self.repeating
+
+    def bounds(self, bounds: FloatArray) -> FloatArray:
+        """Bounds (3, dof) with which the solver takes all these joints as continuous."""
+        circles = np.array([[-math.pi], [math.pi], [1.0]])
+        return np.where(self.repeating, circles, bounds)
+
+    def on_circles(self, rows: FloatArray, of_limited: bool = True) -> FloatArray:
+        """Configurations (n, dof) with the values of these joints from -π to π, of unlimited ones alone if asked to."""
+        which = self.circles if of_limited else self.unlimited
+        turned = (rows + math.pi) % TURN - math.pi
+        return np.where(which & (np.abs(rows) > math.pi), turned, rows)
+
+    def steps(self, rows: FloatArray) -> FloatArray:
+        """Largest motion (n - 1,) of a joint between successive configurations (n, dof), the short way on circles."""
+        return np.asarray(np.abs(self._differences(rows[1:], rows[:-1])).max(axis=1, initial=0.0))
+
+    def unrolled(self, rows: FloatArray, largest: float, origin: FloatArray | None) -> FloatArray:
+        """Configurations (n, dof) with the equivalent values that jump least often, and then move least.
+
+        Steps of at most `largest` [rad] are no jumps. The path begins at `origin` (dof,), if there is one.
+        """
+        if not len(rows) or not self.circles.any():
+            return rows
+        before = rows[:0] if origin is None else origin[None]
+        result = np.array(rows)
+        free = self.unlimited
+        result[:, free] = np.unwrap(np.concatenate([before, rows])[:, free], axis=0)[len(before) :]
+        for joint in np.flatnonzero(self.repeating):
+            start = None if origin is None else float(origin[joint])
+            result[:, joint] = self._least_moving(rows[:, joint], int(joint), largest, start)
+        return result
+
+    def search(
+        self,
+        layers: Sequence[FloatArray],
+        largest: float,
+        origin: FloatArray | None,
+        out_of_time: Callable[[], bool],
+    ) -> Unrolled | None:
+        """The shortest path among all equivalent values of the solutions (n_k, dof) of each pose, without jumps.
+
+        None if time was up, or there are too many to be looked at.
+        """
+        states, all_states = self._first(layers[0], origin), list[_States]()
+        if states is not None and not len(states.solution):
+            return Unrolled(None, 0, math.inf)
+        before = layers[0] if origin is None else origin[None]
+        for layer in layers if origin is not None else layers[1:]:
+            if out_of_time() or states is None:
+                return None
+            following = self._following(states, before, layer, largest)
+            if not len(following.solution):
+                n_reached = len(all_states) + (origin is None)
+                return Unrolled(None, n_reached, self._nearest(states, before, layer))
+            all_states.append(states)
+            states, before = following, layer
+        if states is None:
+            return None
+        return Unrolled(self._traced_back([*all_states, states], layers, largest, origin), len(layers), 0.0)
+
+    def _differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
+        """`to` minus `of`, the short way on circles."""
+        difference = to - of
+        return np.where(self.circles, difference - TURN * np.round(difference / TURN), difference)
+
+    def _candidates(self, values: FloatArray, joint: int) -> FloatArray:
+        """Equivalents (n, most) of a joint's values (n,) within its limits, infinite where there are fewer."""
+        low, high = self.lower[joint], self.upper[joint]
+        first = values - TURN * np.floor((values - low) / TURN)
+        first = np.where(first < low, first + TURN, first)  # rounding
+        every = first[:, None] + TURN * np.arange(int((high - low) / TURN) + 1)
+        return np.where(every <= high, every, np.inf)
+
+    def _least_moving(self, values: FloatArray, joint: int, largest: float, start: float | None) -> FloatArray:
+        """Equivalents (n,) of the values of one joint, by dynamic programming."""
+        choices = self._candidates(values, joint)
+        is_there = np.isfinite(choices)
+        places = np.where(is_there, choices, 0.0)
+
+        def cost(away: FloatArray) -> FloatArray:
+            return away**2 + PENALTY * (np.abs(away) > largest)
+
+        middle = 0.5 * (self.lower[joint] + self.upper[joint])
+        costs = TOWARDS_MIDDLE * (places[0] - middle) ** 2 if start is None else cost(places[0] - start)
+        costs = np.where(is_there[0], costs, np.inf)
+        previous = np.zeros(choices.shape, dtype=np.int64)
+        for row in range(1, len(values)):
+            every = costs[:, None] + cost(places[row] - places[row - 1][:, None])
+            previous[row] = every.argmin(axis=0)
+            costs = np.where(is_there[row], every.min(axis=0), np.inf)
+        chosen = np.empty(len(values))
+        at = int(costs.argmin())
+        for row in range(len(values) - 1, -1, -1):
+            chosen[row], at = choices[row, at], int(previous[row, at])
+        return chosen
+
+    def _first(self, layer: FloatArray, origin: FloatArray | None) -> _States | None:
+        """All equivalents of the solutions of the first pose, or the origin; None if they are too many."""
+        joints = np.flatnonzero(self.repeating)
+        if origin is not None:
+            return _States(np.zeros(1, np.int64), origin[None, joints], np.zeros(1), np.full(1, -1))
+        most = [int((self.upper[joint] - self.lower[joint]) / TURN) + 1 for joint in joints]
+        if len(layer) * math.prod(most) > MOST_STATES:
+            return None
+        choices = [self._candidates(layer[:, joint], int(joint)) for joint in joints]
+        turned = np.stack(
+            [
+                np.stack([choice[:, number] for choice, number in zip(choices, numbers, strict=True)], axis=-1)
+                for numbers in itertools.product(*map(range, most))
+            ],
+            axis=1,
+        )
+        solution, which = np.nonzero(np.isfinite(turned).all(axis=2))
+        turned = turned[solution, which]
+        middle = 0.5 * (self.lower + self.upper)[joints]
+        costs = TOWARDS_MIDDLE * ((turned - middle) ** 2).sum(axis=1)
+        return _States(solution, turned, costs, np.full(len(solution), -1))
+
+    def _following(self, states: _States, before: FloatArray, layer: FloatArray, largest: float) -> _States:
+        """States of the next pose that steps within the largest lead to, each by the least cost."""
+        joints = np.flatnonzero(self.repeating)
+        numbers = np.unique(states.solution)
+        nothing = np.empty(0, dtype=np.int64)
+        starts, ends, steps = [nothing], [nothing], [np.empty((0, len(self.lower)))]
+        for number in range(0, len(numbers), BLOCK):
+            some = numbers[number : number + BLOCK]
+            away = self._differences(layer[None], before[some][:, None])
+            start, end = np.nonzero((np.abs(away) <= largest).all(axis=2))
+            starts.append(some[start])
+            ends.append(end)
+            steps.append(away[start, end])
+        start, end, step = np.concatenate(starts), np.concatenate(ends), np.concatenate(steps)
+        # each state takes all steps of its solution: `start` ascends, so these follow each other
+        first, last = np.searchsorted(start, states.solution), np.searchsorted(start, states.solution, side="right")
+        n_steps = last - first
+        state = np.repeat(np.arange(len(n_steps)), n_steps)
+        taken = np.arange(len(state)) - np.repeat(np.cumsum(n_steps) - n_steps, n_steps) + np.repeat(first, n_steps)
+        end, step = end[taken], step[taken]
+        roots = layer[end][:, joints]
+        turns = np.round((states.turned[state] + step[:, joints] - roots) / TURN)
+        turned = roots + TURN * turns
+        fits = ((turned >= self.lower[joints]) & (turned <= self.upper[joints])).all(axis=1)
+        costs = states.costs[state] + (step**2).sum(axis=1)
+        state, end, turned, turns, costs = state[fits], end[fits], turned[fits], turns[fits], costs[fits]
+        keys = np.column_stack([end, turns.astype(np.int64)])
+        order = np.lexsort((costs, *keys.T[::-1]))
+        is_first = np.ones(len(order), dtype=np.bool_)
+        is_first[1:] = (np.diff(keys[order], axis=0) != 0).any(axis=1)
+        kept = order[is_first]
+        return _States(end[kept], turned[kept], costs[kept], state[kept])
+
+    def _nearest(self, states: _States, before: FloatArray, layer: FloatArray) -> float:
+        """Least step from any state to any equivalent of a solution of the next pose."""
+        joints, least = np.flatnonzero(self.repeating), math.inf
+        for solution, turned in zip(states.solution, states.turned, strict=True):
+            away = np.abs(self._differences(layer, before[solution]))
+            for value, joint in zip(turned, joints, strict=True):
+                away[:, joint] = np.abs(self._candidates(layer[:, joint], int(joint)) - value).min(axis=1)
+            least = min(least, float(away.max(axis=1).min(initial=math.inf)))
+        return least
+
+    def _traced_back(
+        self, all_states: list[_States], layers: Sequence[FloatArray], largest: float, origin: FloatArray | None
+    ) -> FloatArray:
+        """The path (n_poses, dof) that leads to the best of the last states."""
+        at, rows = int(all_states[-1].costs.argmin()), list[FloatArray]()
+        for layer, states in zip(reversed(layers), reversed(all_states), strict=False):
+            row = layer[states.solution[at]].copy()
+            row[self.repeating] = states.turned[at]
+            rows.append(row)
+            at = int(states.parents[at])
+        path = np.array(rows[::-1])
+        others = Revolutions(self.lower, self.upper, self.unlimited, np.zeros_like(self.repeating))
+        return others.unrolled(path, largest, origin)
