@@ -5,7 +5,6 @@ Services ~/start, ~/stop and ~/save, topic ~/status. What was collected stays un
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,7 +142,9 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
     def _save(self, request: Any, response: Any) -> None:
         if self._pairs is None:
             raise DataError("nothing was collected: start first", None)
-        path = Path(request.path or self.settings.output).expanduser()
+        data = self.settings.data
+        path = data.resolve(request.path) if request.path else data.chosen(self.settings.output)
+        data.check_replaceable(path, ("a data set (.npz)",), request.overwrite)
         check_outputs({"path": path}, {"robot": self.settings.robot and robot_path(self.settings.robot)})
         about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
         if self._source == "sampling":

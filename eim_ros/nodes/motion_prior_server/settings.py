@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from eim_ros.nodes.common.data_directory import DataDirectorySettings
 from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.settings import option
 
@@ -11,7 +12,7 @@ __all__ = ["MotionPriorServerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class MotionPriorServerSettings(ManagedSettings):
+class MotionPriorServerSettings(DataDirectorySettings, ManagedSettings):
     """What `motion_prior_server` can be told."""
 
     model: str = option("", "Motion prior (.safetensors) made by 'eim train'; empty: wait for the service load_model.")
