@@ -16,8 +16,9 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from eim_ros.errors import PathError
+from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.numerics.file_format import described_file
-from eim_ros.settings import Settings, option
+from eim_ros.settings import option
 
 __all__ = ["DataDirectory", "DataDirectorySettings"]
 
@@ -136,7 +137,7 @@ class DataDirectory:
 
 
 @dataclasses.dataclass(frozen=True)
-class DataDirectorySettings(Settings):
+class DataDirectorySettings(ManagedSettings):
     """Parameters of nodes that remote callers give paths."""
 
     data_directory: str = option(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from eim_ros.nodes.common.data_directory import DataDirectorySettings
-from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.settings import option
 
 __all__ = ["DemoRecorderSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class DemoRecorderSettings(DataDirectorySettings, ManagedSettings):
+class DemoRecorderSettings(DataDirectorySettings):
     """What `demo_recorder` can be told."""
 
     topics: tuple[str, ...] = option(("joint_states",), "Topics to record where a request names none.", read_only=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from eim_ros.nodes.common.data_directory import DataDirectorySettings
-from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.common.robot_source import RobotSettings
 from eim_ros.settings import option
 
@@ -13,7 +12,7 @@ __all__ = ["FkCollectorSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class FkCollectorSettings(RobotSettings, DataDirectorySettings, ManagedSettings):
+class FkCollectorSettings(RobotSettings, DataDirectorySettings):
     """What `fk_collector` can be told."""
 
     source: str = option(

@@ -13,7 +13,6 @@ from eim_ros.kinematics import CollisionOptions
 from eim_ros.kinematics.collision_options import MESHES
 from eim_ros.kinematics.tool import tool_from
 from eim_ros.nodes.common.data_directory import DataDirectorySettings
-from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.common.robot_source import RobotSettings
 from eim_ros.settings import option
 
@@ -21,7 +20,7 @@ __all__ = ["IkServerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class IkServerSettings(RobotSettings, DataDirectorySettings, ManagedSettings):
+class IkServerSettings(RobotSettings, DataDirectorySettings):
     """What `ik_server` can be told, by a parameter file, by `-p name:=value`, or (not read-only ones) while it runs."""
 
     model: str = option(

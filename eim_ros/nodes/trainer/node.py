@@ -128,7 +128,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         data, robot = files.readable(goal.data), self._robot_file(goal.robot)
         output = files.resolve(goal.output) if goal.output else self._fresh_path(task, goal.algorithm or "eim")
         files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
-        check_outputs({"output": output}, {"data": data, "robot": robot})  # a process takes seconds to say so
+        check_outputs({"output": output})  # a process takes seconds to say so
         command = training_command(
             task=task,
             data=str(data),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from eim_ros.nodes.common.data_directory import DataDirectorySettings
-from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.settings import option
 
 __all__ = ["TrainerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainerSettings(DataDirectorySettings, ManagedSettings):
+class TrainerSettings(DataDirectorySettings):
     """What `trainer` can be told."""
 
     folder: str = option(
