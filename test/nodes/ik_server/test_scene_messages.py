@@ -19,7 +19,6 @@ from eim_ros.ik import Constraints
 from eim_ros.kinematics import Box, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
-from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.pose_messages import pose_message
 from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
 from eim_ros.nodes.ik_server.fields import RequestError
