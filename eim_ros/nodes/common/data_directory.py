@@ -62,8 +62,9 @@ class DataDirectory:
         """
         root = Path(os.path.realpath(self.path))
         with contextlib.suppress(ValueError, OSError):  # null bytes, text that is no file name
-            path = Path(os.path.realpath(root.joinpath(*self._parts(name, root))))
-            if path.is_relative_to(root):
+            found = os.path.realpath(root.joinpath(*self._parts(name, root)))
+            path = Path(found)
+            if path.is_relative_to(root) and os.path.realpath(found) == found:  # behind a loop links are left in it
                 return path
         raise PathError(
             f"path {_shown(name)} is refused: a path that comes over ROS must lead into {self.path} (parameter "
