@@ -147,9 +147,7 @@ def test_only_a_file_of_the_same_kind_is_replaced_and_only_on_request(data: Data
             data.check_replaceable(data.path / name, kinds, overwrite)
 
 
-def test_directory_is_below_the_home_of_ros_unless_it_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_is_below_the_home_of_ros_unless_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("ROS_HOME", raising=False)
     assert DataDirectorySettings().data.path == tmp_path / ".ros/eim_ros"
