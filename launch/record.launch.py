@@ -11,9 +11,7 @@ from eim_ros.nodes.launching.description import description
 from eim_ros.nodes.launching.launched_node import LaunchedNode, switch
 
 NODES = (
-    LaunchedNode(
-        "demo_recorder", {name: name for name in ("folder", "data_directory")}, name_argument="recorder_name"
-    ),
+    LaunchedNode("demo_recorder", {name: name for name in ("folder", "data_directory")}, name_argument="recorder_name"),
     LaunchedNode(
         "fk_collector",
         {name: name for name in ("robot", "base_link", "tip_link", "data_directory")},
