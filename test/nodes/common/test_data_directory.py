@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -12,14 +11,6 @@ import pytest
 from eim_ros.data import DataSet, save_data_set
 from eim_ros.errors import PathError
 from eim_ros.nodes.common.data_directory import DataDirectory, DataDirectorySettings
-from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
-from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
-from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
-from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
-from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
-from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
-from eim_ros.nodes.trainer.settings import TrainerSettings
 
 DATA_SET = "a data set (.npz)"
 
@@ -161,23 +152,3 @@ def test_directory_is_below_the_home_of_ros_unless_it_is_given(tmp_path: Path, m
         Path("/models"),
     ]
     assert not data.path.exists()  # it is made when something is written
-
-
-def test_no_free_text_of_a_running_node_can_be_a_path() -> None:
-    kinds = (
-        DemoRecorderSettings,
-        DemonstratorSettings,
-        FkCollectorSettings,
-        IkServerSettings,
-        IkViewerSettings,
-        MotionPriorServerSettings,
-        PlanarSimulatorSettings,
-        TrainerSettings,
-    )
-    free = {
-        field.name
-        for kind in kinds
-        for field in dataclasses.fields(kind)
-        if "str" in str(field.type) and not field.metadata["choices"] and not field.metadata["read_only"]
-    }
-    assert free == {"topics", "device"}

@@ -270,11 +270,3 @@ def test_node_that_is_ended_while_training_ends_the_training(
     executor.shutdown()
     action.destroy()
     client.destroy_node()
-
-
-def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
-    from eim_ros.kinematics.shipped import share_path
-    from eim_ros.nodes.trainer.settings import TrainerSettings
-    from eim_ros.settings import read_yaml
-
-    assert read_yaml(share_path("config/trainer.yaml"))["/**"]["ros__parameters"] == TrainerSettings().to_mapping()
