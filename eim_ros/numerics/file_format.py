@@ -33,6 +33,7 @@ ARCHIVE_ERRORS = (
 )
 """What zipfile, zlib and NumPy raise on files of another format and on damaged ones."""
 
+LARGEST_HEADER = 2**24  # [byte]; ours have a robot description in it
 SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, which may begin with \x80, and it
 STARTS = {
     b"\x93NUMPY": "a single array (.npy)",
@@ -65,6 +66,8 @@ def described_file(file: BinaryIO) -> str:
 
 def _tensors(file: BinaryIO) -> str:
     length = int.from_bytes(file.read(8), "little")
+    if length > LARGEST_HEADER:
+        return "a safetensors file"
     try:
         kind = json.loads(json.loads(file.read(length))["__metadata__"][METADATA_KEY])["kind"]
     except (ValueError, TypeError, KeyError, RecursionError):

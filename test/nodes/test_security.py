@@ -14,7 +14,7 @@ from kinematics.solids_by_formula import box_mesh, write_stl
 from nodes.client_node import ClientNode, request
 from nodes.models import save_small_model
 from nodes.recorder_client import status, trigger
-from nodes.server_process import ServerProcess, wait_until
+from nodes.server_process import PATIENCE, ServerProcess, wait_until
 from rcl_interfaces.msg import Parameter
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
@@ -57,6 +57,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (data / "folder").mkdir()
     os.mkfifo(data / "pipe")
     with (data / "large").open("wb") as file:
+        file.write(b"\xff\xff\xff\xff\0\0\0\0{")  # as safetensors whose header alone has 4 GB
         file.truncate(20_000_000_000)  # sparse; a node that reads it runs out of memory
     for place in (data, outside):
         (place / "foreign").write_text("notes of somebody else")
@@ -109,7 +110,7 @@ def train(client: ClientNode, nodes: Nodes, **goal: Any) -> tuple[bool, str]:
     wait_until(action.server_is_ready, "the action", nodes["trainer"])
 
     def result_of(future: Any) -> Any:
-        client.executor.spin_until_future_complete(future, 60.0)
+        client.executor.spin_until_future_complete(future, PATIENCE)
         assert future.done(), nodes["trainer"].log
         return future.result()
 

@@ -67,8 +67,8 @@ class DataDirectory:
             if path.is_relative_to(root) and os.path.realpath(found) == found:  # behind a loop links are left in it
                 return path
         raise PathError(
-            f"path {_shown(name)} is refused: a path that comes over ROS must lead into {self.path} (parameter "
-            "data_directory), without '~', and without '..' and links that lead out of it",
+            f"path {_shown(name)} is refused: a path that comes over ROS must be printable and lead into {self.path} "
+            "(parameter data_directory), without '~', and without '..' and links that lead out of it",
             name,
         )
 
@@ -125,6 +125,8 @@ class DataDirectory:
 
     def _parts(self, name: str, root: Path) -> tuple[str, ...]:
         """Of a path below the directory; `ValueError` if it leaves it, whatever links there are."""
+        if name.startswith("~") or not name.isprintable():  # line breaks would forge lines of the log
+            raise ValueError
         path, depth = PurePath(name), 0
         if path.is_absolute():
             path = path.relative_to(self.path if path.is_relative_to(self.path) else root)
@@ -132,8 +134,6 @@ class DataDirectory:
             depth += -1 if part == ".." else 1
             if depth < 0:
                 raise ValueError
-        if name.startswith("~"):
-            raise ValueError
         return path.parts
 
 

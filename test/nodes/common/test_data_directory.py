@@ -63,6 +63,7 @@ def test_path_inside_is_resolved_without_links(data: DataDirectory, name: str, m
         "~root/{}",
         "endless/{}",
         "sub\0/{}",
+        "sub/\n[INFO] {}",
         "\udcff/../../{}",
     ],
 )
