@@ -49,7 +49,7 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
     """Send requests and exchange models; returns the report."""
     import rclpy
 
-    from eim_ros.ik.model import DEFAULT_MODEL, model_path
+    from eim_ros.ik.model import DEFAULT_MODEL
     from eim_ros.kinematics import Robot
     from eim_ros.nodes.common.activation import wait_until_active
     from eim_ros.nodes.common.interfaces import LoadModel, SampleIK
@@ -57,7 +57,7 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
 
     other = folder / "reversed.safetensors"
     save_reversed(other)
-    paths = [str(other), str(model_path(DEFAULT_MODEL))]
+    paths = [str(other), DEFAULT_MODEL]
     robot = Robot.load("iiwa14")
     n = round(RATE * PAUSE * (n_swaps + 1))
     targets = robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))[:, :3, 3]
@@ -152,7 +152,7 @@ def main() -> None:
     args = parser.parse_args()
     isolate()
     command = [sys.executable, "-m", "eim_ros.nodes", "ik_server"]
-    with running(command), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, running([*command, "--data_directory", folder]):
         table = measure(args.swaps, args.seed, Path(folder))
     print(table, end="")
     if args.output:

@@ -35,14 +35,15 @@ KILL_BETWEEN = (0.5, 6.0)  # [s] after the first message
 class Recorder:
     """The node in a process of its own, and its clients. A new name each time: the middleware remembers killed ones."""
 
-    def __init__(self, node: object, name: str) -> None:
+    def __init__(self, node: object, name: str, folder: Path) -> None:
         from std_srvs.srv import Trigger
 
         from eim_ros.nodes.common.interfaces import StartRecording
 
         restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
         command = [sys.executable, "-m", "eim_ros.nodes", "demo_recorder"]
-        command += ["--ros-args", "--log-level", "warn", "-p", "min_free_space:=0", "-r", f"__node:={name}"]
+        command += ["--ros-args", "--log-level", "warn", "-r", f"__node:={name}"]
+        command += ["-p", "min_free_space:=0", "-p", f"data_directory:={folder}"]
         self.process = subprocess.Popen(command, start_new_session=True, preexec_fn=restore)
         self._node = node
         self._start = node.create_client(StartRecording, f"/{name}/start")
@@ -139,7 +140,7 @@ def numbers_in(bag: Path) -> np.ndarray:
 
 def record(node: object, folder: Path, seconds: float) -> list[str]:
     """One long recording, stopped by its service."""
-    recorder, robot = Recorder(node, "recorder"), Robot(node, "/joint_states")
+    recorder, robot = Recorder(node, "recorder", folder), Robot(node, "/joint_states")
     n = round(seconds * RATE)
     try:
         recorder.start(folder / "long", "/joint_states")
@@ -167,7 +168,7 @@ def record(node: object, folder: Path, seconds: float) -> list[str]:
 def kill_once(node: object, folder: Path, after: float) -> tuple[bool, float, int, int]:
     """Whether the bag opens, seconds missing at its end, messages missing before that, messages in it."""
     topic = f"/{folder.name}/joint_states"
-    recorder, robot = Recorder(node, f"recorder_{folder.name}"), Robot(node, topic)
+    recorder, robot = Recorder(node, f"recorder_{folder.name}", folder.parent), Robot(node, topic)
     try:
         recorder.start(folder, topic)
         robot.wait_for_listener()

@@ -79,7 +79,7 @@ def measure(rounds: int, folder: Path) -> str:
         cancels, gaps, seconds = [], [], 0
         for _ in range(rounds):
             told.clear()
-            goal = Train.Goal(task="motion", data=str(data), algorithm=algorithm, output=str(output))
+            goal = Train.Goal(task="motion", data=str(data), algorithm=algorithm, output=str(output), overwrite=True)
             goal.settings = ["experts=20", *settings]
             sent = client.send_goal_async(
                 goal, feedback_callback=lambda m: told.append((time.perf_counter(), m.feedback.phase))
@@ -120,7 +120,7 @@ def main() -> None:
     args = parser.parse_args()
     isolate()
     command = [sys.executable, "-m", "eim_ros.nodes", "trainer"]
-    with running(command), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, running([*command, "--data_directory", folder]):
         table = measure(args.rounds, Path(folder))
     print(table, end="")
     if args.output:

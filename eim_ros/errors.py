@@ -20,6 +20,7 @@ __all__ = [
     "MeshError",
     "ModelFileError",
     "NotBuiltError",
+    "PathError",
     "PoseError",
     "RobotError",
     "ServiceError",
@@ -73,6 +74,10 @@ class MeshError(RobotError):
 
 class NotBuiltError(EimError, ImportError):
     """A compiled module is missing, or older than the Python that uses it."""
+
+
+class PathError(EimError):
+    """A path of a request leads out of the data directory, to no regular file, or to a file that is not replaced."""
 
 
 class PoseError(EimError):

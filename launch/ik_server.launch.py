@@ -12,7 +12,7 @@ from launch import LaunchDescription
 from eim_ros.nodes.launching.description import description
 from eim_ros.nodes.launching.launched_node import LaunchedNode
 
-TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link", "groups")}
+TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link", "groups", "data_directory")}
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -24,4 +24,5 @@ def generate_launch_description() -> LaunchDescription:
         base_link=("", "Link in whose frame poses are given."),
         tip_link=("", "Link that is to reach the pose."),
         groups=("", "MoveIt's planning groups that are this chain."),
+        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
     )

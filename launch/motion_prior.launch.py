@@ -13,5 +13,7 @@ from eim_ros.nodes.launching.launched_node import LaunchedNode
 
 def generate_launch_description() -> LaunchDescription:
     return description(
-        [LaunchedNode("motion_prior_server", {"model": "model"})], model=("", "Motion prior; empty: wait for one.")
+        [LaunchedNode("motion_prior_server", {name: name for name in ("model", "data_directory")})],
+        model=("", "Motion prior; empty: wait for one."),
+        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
     )

@@ -30,13 +30,17 @@ def demonstrator(given: Given) -> dict[str, Any]:
     return {**named, "recorder": given["recorder_name"]} if given["record"] else named
 
 
+FILES = {"data_directory": "data_directory"}
 NODES = (
     LaunchedNode("planar_simulator", name_argument="simulator_name", more=simulator),
-    LaunchedNode("demo_recorder", {"record": "folder"}, name_argument="recorder_name", more=recorder),
+    LaunchedNode("demo_recorder", {"record": "folder", **FILES}, name_argument="recorder_name", more=recorder),
     LaunchedNode("demonstrator", name_argument="demonstrator_name", more=demonstrator),
-    LaunchedNode("trainer", name_argument="trainer_name"),
+    LaunchedNode("trainer", FILES, name_argument="trainer_name"),
     LaunchedNode(
-        "motion_prior_server", {"model": "model"}, name_argument="prior_name", when=lambda given: bool(given["model"])
+        "motion_prior_server",
+        {"model": "model", **FILES},
+        name_argument="prior_name",
+        when=lambda given: bool(given["model"]),
     ),
 )
 
@@ -44,7 +48,8 @@ NODES = (
 def generate_launch_description() -> LaunchDescription:
     return description(
         NODES,
-        record=("", "Folder of a bag of all that is shown; empty: nothing is recorded."),
+        record=("", "Folder of a bag of all that is shown; a relative one lies in data_directory; empty: none."),
+        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
         model=("", "Motion prior to serve; empty: none."),
         robot_description_topic=("", "Topic of the simulator's URDF; empty: robot_description."),
     )

@@ -11,10 +11,10 @@ from eim_ros.nodes.launching.description import description
 from eim_ros.nodes.launching.launched_node import LaunchedNode, switch
 
 NODES = (
-    LaunchedNode("demo_recorder", {"folder": "folder"}, name_argument="recorder_name"),
+    LaunchedNode("demo_recorder", {name: name for name in ("folder", "data_directory")}, name_argument="recorder_name"),
     LaunchedNode(
         "fk_collector",
-        {name: name for name in ("robot", "base_link", "tip_link")},
+        {name: name for name in ("robot", "base_link", "tip_link", "data_directory")},
         name_argument="collector_name",
         takes_robot_topic=True,
         when=lambda given: switch(given, "collect"),
@@ -25,7 +25,8 @@ NODES = (
 def generate_launch_description() -> LaunchDescription:
     return description(
         NODES,
-        folder=("", "Folder of the bags."),
+        folder=("", "Folder of the bags; a relative one lies in data_directory."),
+        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
         collect=("false", "Start fk_collector, too; it needs a robot."),
         robot=("", "Shipped robot's name or path of a URDF, for fk_collector."),
         robot_description_topic=("", "Topic that it takes the robot from; empty: none."),

@@ -12,4 +12,8 @@ from eim_ros.nodes.launching.launched_node import LaunchedNode
 
 
 def generate_launch_description() -> LaunchDescription:
-    return description([LaunchedNode("trainer", {"folder": "folder"})], folder=("", "Folder of the models."))
+    return description(
+        [LaunchedNode("trainer", {name: name for name in ("folder", "data_directory")})],
+        folder=("", "Folder of the models; a relative one lies in data_directory."),
+        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
+    )

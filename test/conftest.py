@@ -15,6 +15,7 @@ FIRST = [
     "cli/test_demo_planar.py",
     "nodes/demonstrator/test_demonstrator.py",
     "nodes/trainer/test_trainer.py",
+    "nodes/test_security.py",
     "cli/test_demo.py",
     "nodes/planar_simulator/test_planar_simulator.py",
     "solver/test_templates.py",

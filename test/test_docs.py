@@ -120,7 +120,8 @@ def fault(line: str) -> str:
         setup = (ROOT / "setup.py").read_text(encoding="utf-8") + '"all":'
         return "".join(name for extra in extras for name in extra.split(",") if f'"{name}":' not in setup)
     if program == "ros2":
-        return {"run": wrong_node, "launch": wrong_launch, "service": wrong_service}[rest[0]](rest[1:])
+        checks = {"run": wrong_node, "launch": wrong_launch, "service": wrong_service, "security": wrong_policy}
+        return checks[rest[0]](rest[1:])
     return "" if program in OTHERS or "source install/setup.bash" in line else "its program"
 
 
@@ -154,6 +155,11 @@ def wrong_service(words: list[str]) -> str:
         return "its type"
     fields = re.findall(r"^\S+ (\w+)", path.read_text(encoding="utf-8").partition("\n---\n")[0], re.MULTILINE)
     return ", ".join(set(yaml.safe_load(rest[0]) if rest else {}) - set(fields))
+
+
+def wrong_policy(words: list[str]) -> str:
+    files = re.findall(r"/share/eim_ros/(\S+)", " ".join(words))
+    return ", ".join(file for file in files if not (ROOT / file).is_file())
 
 
 def flags_of(verb: str) -> set[str]:

@@ -123,7 +123,9 @@ def _nodes(args: argparse.Namespace, domain_id: int, folder: Path) -> list[Serve
     expert = {"show_at_start": "false", "recorder": "demo_recorder", **shown}
     return [
         ServerProcess({**robot, **clock}, domain_id, folder, "planar_simulator"),
-        ServerProcess({"use_sim_time": "true"}, domain_id, folder, "demo_recorder"),
+        ServerProcess(
+            {"use_sim_time": "true", "data_directory": str(folder.resolve())}, domain_id, folder, "demo_recorder"
+        ),
         ServerProcess({**robot, **expert, "label": LABEL, "use_sim_time": "true"}, domain_id, folder, "demonstrator"),
     ]
 

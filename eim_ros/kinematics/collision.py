@@ -203,8 +203,9 @@ def _chain(robot: Robot) -> Any:
 def _mesh(robot: Robot, link: str, filename: str, scale: tuple[float, ...]) -> Mesh:
     """A collision mesh of a link, or its hull."""
     try:
-        path = find_mesh(filename, robot.folder, robot.collision.package_paths)
-        return Mesh(np.eye(4), *read_mesh(path, scale), convex=robot.collision.meshes == "hulls")
+        options = robot.collision
+        path = find_mesh(filename, robot.folder, options.package_paths, packages_only=options.packages_only)
+        return Mesh(np.eye(4), *read_mesh(path, scale), convex=options.meshes == "hulls")
     except MeshError as error:
         raise MeshError(f"a collision shape of link {link!r}: {error}", link) from error
     except EimError as error:

@@ -27,11 +27,14 @@ class CollisionOptions:
     srdf : str
         Text of an SRDF: pairs of links are checked but those that it disables. Empty, or where it disables none: but
         neighbours in the chain, and those that collide almost always.
+    packages_only : bool
+        Whether meshes must lie in packages, as those of a description from a topic must: see `find_mesh`.
     """
 
     meshes: str = "exact"
     package_paths: Sequence[str | Path] = ()
     srdf: str = field(default="", repr=False)
+    packages_only: bool = False
 
     def __post_init__(self) -> None:
         if self.meshes not in MESHES:

@@ -25,7 +25,9 @@ UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
 UNIT_WITHIN = 65536  # [byte] of a COLLADA file, from its begin
 
 
-def find_mesh(filename: str, folder: Path | None, package_paths: Sequence[str | Path] = ()) -> Path:
+def find_mesh(
+    filename: str, folder: Path | None, package_paths: Sequence[str | Path] = (), *, packages_only: bool = False
+) -> Path:
     """The file that a URDF names.
 
     Parameters
@@ -37,34 +39,69 @@ def find_mesh(filename: str, folder: Path | None, package_paths: Sequence[str | 
     package_paths : sequence of str or Path
         Folders with packages, or of packages. Looked at before the environment's: `share` of each entry of
         AMENT_PREFIX_PATH, the entries of ROS_PACKAGE_PATH, and the folders above the URDF.
+    packages_only : bool
+        Whether the URDF comes from a stranger, as one from a topic does: then its meshes must lie in these folders.
 
     Raises
     ------
     MeshError
-        If there is no such file, with the places that were looked at.
+        If there is no such file, with the places that were looked at; if the name leaves its package by `..`.
     """
     given = [Path(path).expanduser() for path in package_paths]
+    places: list[Path] = []
+    for name in dict.fromkeys((filename, unquote(filename))):
+        for root, place in _places(name, folder, given, packages_only):
+            if root is not None and not place.is_relative_to(root):
+                continue
+            if place.is_file():
+                return place
+            places.append(place)
+    looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
     if filename.startswith("package://"):
-        package, _, rest = filename.removeprefix("package://").partition("/")
-        places = [place / rest for place in _package_folders(package, folder, given)]
+        package = filename.removeprefix("package://").partition("/")[0]
         cure = (
             f"source the workspace that has package {package!r} (AMENT_PREFIX_PATH or ROS_PACKAGE_PATH), or give the "
-            "folder that it is in as package_paths"
+            "folder that it is in as package_paths; no name leaves its package by '..'"
         )
-    elif "://" in filename and not filename.startswith("file://"):
-        raise MeshError(f"mesh {filename!r} is neither a package:// nor a file:// name, nor a path", filename)
+    elif packages_only:
+        cure = "a description that comes over ROS may name meshes of packages alone: package://NAME/..."
+    elif Path(filename.removeprefix("file://")).is_absolute():
+        cure = "correct the name in the URDF"
     else:
-        path = Path(filename.removeprefix("file://"))
-        roots = [] if path.is_absolute() else ([folder] if folder else []) + given
-        places = [path] if path.is_absolute() else [root / path for root in roots]
         cure = "read the robot from the path of its URDF, where relative names begin, or give a folder as package_paths"
-        cure = "correct the name in the URDF" if path.is_absolute() else cure
-    for place in places:
-        for candidate in (place, Path(unquote(str(place)))):
-            if candidate.is_file():
-                return candidate
-    looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
     raise MeshError(f"mesh {filename!r} is not there (looked at: {looked}); {cure}", filename)
+
+
+def _places(
+    name: str, folder: Path | None, given: Sequence[Path], packages_only: bool
+) -> Iterator[tuple[Path | None, Path]]:
+    """Where a mesh may be, and the folder that it must be in; None: anywhere. `..` are resolved, links are not: those
+    of a workspace that was built with links lead out of its packages.
+    """
+    if name.startswith("package://"):
+        package, _, rest = name.removeprefix("package://").partition("/")
+        if package not in ("", ".", ".."):
+            for root in map(_absolute, _package_folders(package, folder, given)):
+                yield root, _absolute(root / rest)
+        return
+    if "://" in name and not name.startswith("file://"):
+        raise MeshError(f"mesh {name!r} is neither a package:// nor a file:// name, nor a path", name)
+    path = Path(name.removeprefix("file://"))
+    if path.is_absolute():
+        if not packages_only:
+            yield None, path
+        else:
+            for root in map(_absolute, [*given, *(Path(entry) / share for entry, share in _entries())]):
+                yield root, _absolute(path)
+        return
+    if folder is not None and not packages_only:
+        yield None, folder / path
+    for root in map(_absolute, given):
+        yield root, _absolute(root / path)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
 
 
 def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.NDArray[np.int64]]:
@@ -105,13 +142,19 @@ def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -
         yield path / package
         if path.name == package:
             yield path
-    for variable, share in zip(PATH_VARIABLES, ("share", "."), strict=True):
-        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
-            yield Path(entry) / share / package
-            if Path(entry).name == package:
-                yield Path(entry)
+    for entry, share in _entries():
+        yield Path(entry) / share / package
+        if Path(entry).name == package:
+            yield Path(entry)
     if folder is not None:
         yield from (above for above in (folder, *folder.parents) if above.name == package)
+
+
+def _entries() -> Iterator[tuple[str, str]]:
+    """Folders of the environment, and where packages are in them."""
+    for variable, share in zip(PATH_VARIABLES, ("share", "."), strict=True):
+        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            yield entry, share
 
 
 def _unit(path: Path) -> float:

@@ -9,7 +9,7 @@ import pytest
 from kinematics.solids_by_formula import box_mesh, write_stl
 from kinematics.test_collision import SLIDE, shape
 
-from eim_ros.errors import ConstraintError, EimError, RobotError
+from eim_ros.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.kinematics import CollisionOptions, Mesh, Robot, Sphere
 from eim_ros.kinematics.collision import CollisionModel, collision_model
 from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
@@ -94,6 +94,38 @@ def test_paths_and_file_names_are_found(package: Path) -> None:
         assert find_mesh(name, package / "urdf").samefile(mesh)
     assert find_mesh(f"file://{package}/meshes/my%20link.stl", None) == spaced
     assert find_mesh("meshes/link.stl", None, [package]) == mesh
+
+
+def test_no_name_leaves_its_package(package: Path) -> None:
+    write_stl(package.parent / "outside.stl", *CUBE)
+    for rest in (
+        "arm/../outside.stl",
+        "arm/meshes/../../outside.stl",
+        "arm/%2e%2E/outside.stl",
+        "../share/outside.stl",
+    ):
+        with pytest.raises(MeshError, match="not there .*no name leaves its package"):
+            find_mesh(f"package://{rest}", package / "urdf", [package.parent])
+    assert find_mesh("package://arm/urdf/../meshes/link.stl", None, [package.parent]) == package / "meshes/link.stl"
+
+
+def test_stranger_names_meshes_of_packages_alone(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(package.parent.parent))
+    mesh, outside = package / "meshes/link.stl", write_stl(package.parent.parent / "outside.stl", *CUBE)
+    linked = package / "meshes/linked.stl"
+    linked.symlink_to(outside)  # as in a workspace that is built with links
+    for name in ("package://arm/meshes/link.stl", str(mesh), f"file://{mesh}"):
+        assert find_mesh(name, None, packages_only=True) == mesh
+    assert find_mesh(str(linked), None, packages_only=True) == linked
+    told = set()
+    for name in (str(outside), f"{package.parent}/../outside.stl", "/dev/zero", "/missing", "../outside.stl"):
+        with pytest.raises(MeshError, match="packages alone") as refusal:
+            find_mesh(name, package / "urdf", packages_only=True)
+        told.add(str(refusal.value).replace(name, ""))
+    assert len(told) == 1
+    options = CollisionOptions(packages_only=True)
+    with pytest.raises(MeshError, match="packages alone"):
+        CollisionModel(Robot.from_urdf(urdf(str(outside)), collision=options))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from nodes.domains import own_domain
 from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
 
+WITH_FILES = ("demo_recorder", "fk_collector", "ik_server", "motion_prior_server", "trainer")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def ros_environment() -> Iterator[None]:
@@ -51,6 +53,8 @@ def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Itera
 
     def start(*arguments: str, node: str = "ik_server", **parameters: Any) -> ServerProcess:
         given = {"model": model, **parameters} if node == "ik_server" else parameters
+        if node in WITH_FILES:  # where tests have their temporary folders
+            given = {"data_directory": tmp_path_factory.getbasetemp(), **given}
         server = ServerProcess(folder / f"{len(servers)}.log", given, arguments, node)
         servers.append(server)
         return server

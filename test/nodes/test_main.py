@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 
 import pytest
 
+from eim_ros.kinematics.shipped import share_path
 from eim_ros.nodes import __main__ as processes
 from eim_ros.nodes.common.middleware import PROFILES_VARIABLES, TRANSPORTS_VARIABLE
+from eim_ros.settings import read_yaml
 
 
 @pytest.mark.parametrize("name", processes.NODES)
@@ -17,6 +20,25 @@ def test_every_entry_leads_to_a_node(name: str) -> None:
     node = getattr(importlib.import_module(f"eim_ros.nodes.{entry.module}"), entry.node)
     assert callable(node.start)
     assert callable(node.close)
+
+
+@pytest.mark.parametrize("name", processes.NODES)
+def test_parameter_file_lists_every_parameter_with_its_default(name: str) -> None:
+    values = read_yaml(share_path(f"config/{name}.yaml"))["/**"]["ros__parameters"]
+    known = processes.NODES[name].settings().to_mapping()
+    assert values == known
+    types = {name: type(value) for name, value in values.items()}  # ROS does not take 1 for 1.0
+    assert types == {name: type(value) for name, value in known.items()}
+
+
+def test_no_free_text_that_a_running_node_takes_can_be_a_path() -> None:
+    free = {
+        f"{name}.{field.name}"
+        for name, entry in processes.NODES.items()
+        for field in dataclasses.fields(entry.settings)
+        if "str" in str(field.type) and not field.metadata["choices"] and not field.metadata["read_only"]
+    }
+    assert free == {"demo_recorder.topics", "trainer.device"}
 
 
 @pytest.mark.parametrize("words", [["/opt/lib/eim_ros/trainer", "-x"], ["/site-packages/nodes/__main__.py", "trainer"]])

@@ -19,6 +19,7 @@ from rclpy.task import Future
 
 from eim_ros.errors import ServiceError
 from eim_ros.nodes.common.callbacks import guarded
+from eim_ros.nodes.common.data_directory import DataDirectorySettings
 from eim_ros.nodes.common.diagnostics import diagnostics
 from eim_ros.nodes.common.managed_settings import ManagedSettings
 from eim_ros.nodes.common.name_watch import NameWatch
@@ -59,6 +60,8 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:
         super().__init__(name)
         self._node_settings = NodeSettings(self, kind)
+        if isinstance(self.settings, DataDirectorySettings):
+            self._node_settings.put("data_directory", str(self.settings.data.path))
         self._task_name = task
         self._state = "unconfigured"
         self._problem = ""

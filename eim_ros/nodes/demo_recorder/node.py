@@ -88,7 +88,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
     def _start(self, request: Any, response: Any) -> None:
         names = list(request.topics) or list(self.settings.topics)
         topics = [self.resolve_topic_name(name) for name in names]
-        path = Path(request.path).expanduser() if request.path else self._fresh_path()
+        path = self.settings.data.resolve(request.path) if request.path else self._fresh_path()
         self._recorder.start(path, topics, request.label, time.time_ns())
         self._n_lost = {}
         self._discover()
@@ -117,9 +117,13 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         self._take()
         self._recorder.label(request.label, time.time_ns())
 
+    @property
+    def _folder(self) -> Path:
+        return self.settings.data.chosen(self.settings.folder)
+
     def _fresh_path(self) -> Path:
         """A name with the time that no file has yet."""
-        folder = Path(self.settings.folder).expanduser()
+        folder = self._folder
         name = time.strftime("demo_%Y%m%d_%H%M%S")
         for suffix in ("", *(f"_{i}" for i in range(2, 1000))):
             if not (folder / f"{name}{suffix}").exists():
@@ -178,7 +182,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
             n_messages=recorder.counts,
             n_lost=[self._n_lost.get(name, 0) for name in recorder.topics],
             size=recorder.size,
-            free_space=free_space(recorder.path if recorder.topics else Path(self.settings.folder).expanduser()),
+            free_space=free_space(recorder.path if recorder.topics else self._folder),
             message=recorder.message,
         )
         message.header.stamp = self.get_clock().now().to_msg()

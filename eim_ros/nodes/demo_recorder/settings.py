@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.nodes.common.data_directory import DataDirectorySettings
 from eim_ros.settings import option
 
 __all__ = ["DemoRecorderSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class DemoRecorderSettings(ManagedSettings):
+class DemoRecorderSettings(DataDirectorySettings):
     """What `demo_recorder` can be told."""
 
     topics: tuple[str, ...] = option(("joint_states",), "Topics to record where a request names none.", read_only=False)
-    folder: str = option("demos", "Folder of the bags whose request gives no path; made when needed.", read_only=False)
+    folder: str = option(
+        "demos", "Folder of the bags whose request gives no path; a relative one lies in data_directory."
+    )
     record_at_start: bool = option(
         False, "Record the topics into a bag below folder as soon as the node is active, without a request."
     )

@@ -5,7 +5,6 @@ Services ~/start, ~/stop and ~/save, topic ~/status. What was collected stays un
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from eim_ros.data import save_data_set
 from eim_ros.errors import DataError
 from eim_ros.ik.model import UNIFORM_CONFIGURATIONS
 from eim_ros.ik.training.pairs import PairCollector
-from eim_ros.kinematics import Robot, robot_path
+from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
 from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
@@ -143,8 +142,10 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
     def _save(self, request: Any, response: Any) -> None:
         if self._pairs is None:
             raise DataError("nothing was collected: start first", None)
-        path = Path(request.path or self.settings.output).expanduser()
-        check_outputs({"path": path}, {"robot": self.settings.robot and robot_path(self.settings.robot)})
+        data = self.settings.data
+        path = data.resolve(request.path) if request.path else data.chosen(self.settings.output)
+        data.check_replaceable(path, ("a data set (.npz)",), request.overwrite)
+        check_outputs({"path": path})
         about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
         if self._source == "sampling":
             about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.random_seed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.nodes.common.data_directory import DataDirectorySettings
 from eim_ros.nodes.common.robot_source import RobotSettings
 from eim_ros.settings import option
 
@@ -12,7 +12,7 @@ __all__ = ["FkCollectorSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class FkCollectorSettings(RobotSettings, ManagedSettings):
+class FkCollectorSettings(RobotSettings, DataDirectorySettings):
     """What `fk_collector` can be told."""
 
     source: str = option(
@@ -36,5 +36,7 @@ class FkCollectorSettings(RobotSettings, ManagedSettings):
         read_only=False,
     )
     random_seed: int = option(0, "Of the sampling.", minimum=0, read_only=False)
-    output: str = option("collected.npz", "File that ~/save writes where a request gives no path.", read_only=False)
+    output: str = option(
+        "collected.npz", "File that ~/save writes if a request gives no path; a relative one lies in data_directory."
+    )
     status_period: float = option(0.5, "Time between two messages of ~/status.", unit="s", minimum=0.05, maximum=10.0)

@@ -118,7 +118,7 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
         "orientation_tolerance": positive(
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
-        "constraints": constraints_for(request, around.robot),
+        "constraints": constraints_for(request, around.robot, settings.data),
     }
 
     def solve(sampler: Sampler, left: float) -> None:

@@ -8,6 +8,7 @@ from shape_msgs.msg import SolidPrimitive
 from eim_ros.errors import ConstraintError
 from eim_ros.ik import Constraints
 from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, PointCloud, Robot, Shape, Sphere
+from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
 from eim_ros.nodes.ik_server.scene_messages import fill_scene, scene_obstacles
@@ -16,13 +17,13 @@ __all__ = ["constraints_of", "fill_constraints", "shape_of"]
 
 
 def constraints_of(
-    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot, data: DataDirectory
 ) -> Constraints:
-    """Constraints of a request to a server of this robot.
+    """Constraints of a request to a server of this robot; `data` is where meshes of obstacles may be read from.
 
     Raises
     ------
-    ConstraintError, DataError, MeshError, PoseError
+    ConstraintError, DataError, MeshError, PathError, PoseError
         If lists differ in length, name a joint twice, or an obstacle is none.
     """
     joints, lower, upper = list(request.limited_joints), list(request.lower_limits), list(request.upper_limits)
@@ -52,7 +53,7 @@ def constraints_of(
                 shape_of(primitive, transform_of(pose), "an obstacle")
                 for primitive, pose in zip(request.obstacles, request.obstacle_poses, strict=True)
             ),
-            *scene_obstacles(request.scene, robot),
+            *scene_obstacles(request.scene, robot, data),
         ),
         clearance=float(request.clearance),
         tolerances=list(request.tolerances) or None,

@@ -12,6 +12,7 @@ from sensor_msgs.msg import JointState
 from eim_ros.errors import EimError, PoseError
 from eim_ros.ik import Constraints, ErrorCode
 from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import transform_of
 from eim_ros.nodes.ik_server.constraint_messages import constraints_of
@@ -63,11 +64,11 @@ def random_seed_of(value: int) -> int | None:
 
 
 def constraints_for(
-    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot, data: DataDirectory
 ) -> Constraints:
-    """Constraints that this robot can be asked for."""
+    """Constraints that this robot can be asked for; `data` is where meshes of obstacles may be read from."""
     try:
-        constraints = constraints_of(request, robot)
+        constraints = constraints_of(request, robot, data)
         constraints.check(robot)
     except EimError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from eim_ros.errors import ConfigurationError, ModelFileError
 from eim_ros.ik import Sampler
-from eim_ros.ik.model import DEFAULT_MODEL
+from eim_ros.ik.model import DEFAULT_MODEL, SHIPPED_MODELS
+from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.robot_source import check_description, load_robot
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
@@ -55,8 +56,8 @@ def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
     return (settings.model or DEFAULT_MODEL) if sampler.n_experts else NO_MODEL
 
 
-def load_replacement(path: str, present: Sampler) -> Sampler:
-    """Another model of the same robot.
+def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[Sampler, str]:
+    """Another model of the same robot, a shipped one or one of the data directory, and what it is called.
 
     Raises
     ------
@@ -65,6 +66,7 @@ def load_replacement(path: str, present: Sampler) -> Sampler:
     """
     if not path:
         raise ModelFileError("the path of the model is empty", path)
-    sampler = Sampler.load(path, robot=present.robot)
+    name = path if path in SHIPPED_MODELS else str(data.readable(path))
+    sampler = Sampler.load(name, robot=present.robot)
     sampler.prepare()
-    return sampler
+    return sampler, name

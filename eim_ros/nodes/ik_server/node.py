@@ -128,7 +128,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         present = self._loaded
         if present is None:
             raise ConfigurationError(f"{self.inactivity}: it must be configured first")
-        following = load_replacement(path, present)
+        following, path = load_replacement(path, present, self.settings.data)
         with self._exchange:
             if self._loaded is not present:
                 raise ConfigurationError(f"{self.get_name()} was configured anew meanwhile")

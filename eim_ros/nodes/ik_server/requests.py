@@ -94,7 +94,7 @@ def _wanted(
             ),
             timeout=timeout_of(request.timeout, settings),
             explore=_explore(request.explore),
-            constraints=constraints_for(request, robot),
+            constraints=constraints_for(request, robot, settings.data),
             posture=posture,
             until=_until(request),
             separation=request.separation or None,

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from geometry_msgs.msg import Point
 from shape_msgs.msg import Mesh as MeshMessage
 from shape_msgs.msg import MeshTriangle
 
-from eim_ros.errors import ConstraintError
+from eim_ros.errors import ConstraintError, MeshError
 from eim_ros.kinematics import Mesh, Obstacle, PointCloud, Robot
 from eim_ros.kinematics.mesh_files import find_mesh
+from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
 
 __all__ = ["fill_scene", "mesh_of", "scene_obstacles"]
 
 
-def scene_obstacles(scene: Any, robot: Robot) -> tuple[Obstacle, ...]:
+def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory) -> tuple[Obstacle, ...]:
     """Obstacles of a `SceneObstacles`; clouds without a point are left out.
+
+    Files of meshes are those of packages, or lie in the data directory.
 
     Raises
     ------
-    ConstraintError, DataError, MeshError, PoseError
+    ConstraintError, DataError, MeshError, PathError, PoseError
         If lists differ in length, a mesh or a cloud is none, a file cannot be read, or a cloud is in another frame.
     """
     _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
@@ -36,7 +42,7 @@ def scene_obstacles(scene: Any, robot: Robot) -> tuple[Obstacle, ...]:
         mesh_of(mesh, transform_of(pose), convex) for mesh, pose in zip(scene.meshes, scene.mesh_poses, strict=True)
     ]
     for name, pose, scale in zip(scene.mesh_files, scene.mesh_file_poses, scales, strict=True):
-        path = find_mesh(name, None, robot.collision.package_paths)
+        path = _mesh_file(name, robot.collision.package_paths, data)
         found.append(Mesh.load(path, transform_of(pose), scale, convex=convex, name=name))
     for cloud in scene.point_clouds:
         if cloud.header.frame_id not in ("", robot.base_link):
@@ -50,6 +56,17 @@ def scene_obstacles(scene: Any, robot: Robot) -> tuple[Obstacle, ...]:
                 PointCloud(points, float(scene.point_radius), resolution=float(scene.point_resolution), name="points")
             )
     return tuple(found)
+
+
+def _mesh_file(name: str, package_paths: Sequence[str | Path], data: DataDirectory) -> Path:
+    """A file of a package; any other must lie in the data directory."""
+    try:
+        path = find_mesh(name, None, package_paths, packages_only=True)
+    except MeshError:
+        if name.startswith("package://"):
+            raise
+        return data.readable(unquote(name.removeprefix("file://")) if name.startswith("file://") else name)
+    return data.check_file(Path(os.path.realpath(path)))  # packages that were built with links have some
 
 
 def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, name: str = "") -> Mesh:

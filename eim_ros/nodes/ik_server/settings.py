@@ -12,7 +12,7 @@ from eim_ros.errors import ConfigurationError, PoseError
 from eim_ros.kinematics import CollisionOptions
 from eim_ros.kinematics.collision_options import MESHES
 from eim_ros.kinematics.tool import tool_from
-from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.nodes.common.data_directory import DataDirectorySettings
 from eim_ros.nodes.common.robot_source import RobotSettings
 from eim_ros.settings import option
 
@@ -20,7 +20,7 @@ __all__ = ["IkServerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class IkServerSettings(RobotSettings, ManagedSettings):
+class IkServerSettings(RobotSettings, DataDirectorySettings):
     """What `ik_server` can be told, by a parameter file, by `-p name:=value`, or (not read-only ones) while it runs."""
 
     model: str = option(
@@ -112,9 +112,10 @@ class IkServerSettings(RobotSettings, ManagedSettings):
 
     @property
     def collision(self) -> CollisionOptions:
-        """How the collision shapes of the robot are read."""
+        """How the collision shapes of the robot are read; anybody may have published that of a topic."""
         folders = tuple(filter(None, self.package_paths.split(os.pathsep)))
-        return CollisionOptions(self.meshes, folders, self.robot_description_semantic)
+        is_remote = self.use_robot_description_topic
+        return CollisionOptions(self.meshes, folders, self.robot_description_semantic, packages_only=is_remote)
 
     @property
     def tool_pose(self) -> npt.NDArray[np.float64]:

@@ -66,8 +66,8 @@ def solutions_message(
     return MarkerArray(markers=markers)
 
 
-def shapes_to_show(robot: Robot) -> list[BodyShape]:
-    """Collision shapes of the robot; names of meshes that are relative to its description become those of files.
+def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]:
+    """Collision shapes of the robot; names of meshes that are paths become those of files, see `find_mesh`.
 
     Raises
     ------
@@ -78,7 +78,8 @@ def shapes_to_show(robot: Robot) -> list[BodyShape]:
     for placed in body_shapes(robot, link_shapes(robot.urdf)):
         shape = placed.shape
         if isinstance(shape, MeshReference) and "://" not in shape.filename:
-            shape = replace(shape, filename=find_mesh(shape.filename, robot.folder).absolute().as_uri())
+            path = find_mesh(shape.filename, robot.folder, packages_only=packages_only)
+            shape = replace(shape, filename=path.absolute().as_uri())
         shown.append(replace(placed, shape=shape))
     return shown
 

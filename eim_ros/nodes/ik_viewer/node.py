@@ -61,7 +61,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         else:
             sampler = Sampler.of(load_robot(settings, description))
         robot = sampler.robot
-        self._shapes = shapes_to_show(robot)
+        self._shapes = shapes_to_show(robot, settings.use_robot_description_topic)
         self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.random_seed)
         frames = BaseFrames(robot, self._transforms, settings.frame_prefix)
         self._target = FollowedTarget(frames, first_pose(robot), settings.transform_timeout)

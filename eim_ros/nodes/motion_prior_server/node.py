@@ -103,6 +103,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             raise ModelFileError("the path of the model is empty", path)
         if not self._is_configured:
             raise ServiceError(f"{self.inactivity}: it must be configured first", path)
+        path = str(self.settings.data.readable(path))
         prior, present = MotionPrior.load(path), self._prior
         if present is not None and set(prior.joint_names) != set(present.joint_names):
             raise ModelFileError(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.nodes.common.data_directory import DataDirectorySettings
 from eim_ros.settings import option
 
 __all__ = ["MotionPriorServerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class MotionPriorServerSettings(ManagedSettings):
+class MotionPriorServerSettings(DataDirectorySettings):
     """What `motion_prior_server` can be told."""
 
     model: str = option("", "Motion prior (.safetensors) made by 'eim train'; empty: wait for the service load_model.")

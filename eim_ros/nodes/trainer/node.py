@@ -16,7 +16,9 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 
-from eim_ros.kinematics import robot_path
+from eim_ros.errors import RobotError
+from eim_ros.kinematics import SHIPPED_ROBOTS
+from eim_ros.kinematics.shipped import shipped_urdf
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.reasons import reason_of
@@ -29,6 +31,10 @@ __all__ = ["Trainer"]
 _PATIENCE = 0.05  # [s] between two looks at a training: how late a cancel is noticed
 _LARGEST_SEED = 2**31
 _LARGEST_COUNT = 2**32 - 1  # what the message can carry
+_KINDS = {  # of files that a training may replace, as `described_file` names them
+    "ik": ("the file of a mixture of experts (.safetensors)", "the file of a gaussian mixture (.safetensors)"),
+    "motion": ("the file of a motion prior (.safetensors)",),
+}
 
 
 class Trainer(ManagedNode[TrainerSettings]):
@@ -112,22 +118,24 @@ class Trainer(ManagedNode[TrainerSettings]):
     def _train(self, goal_handle: ServerGoalHandle) -> Train.Result:
         began, self._phase = time.monotonic(), "starting"
         goal = goal_handle.request
-        output = goal.output or self._fresh_name(goal.task or "ik", goal.algorithm or "eim")
-        robot = robot_path(goal.robot) if goal.robot else None
-        check_outputs({"output": output}, {"data": goal.data, "robot": robot})  # a process takes seconds to say so
+        task, files = goal.task or "ik", self.settings.data
+        data, robot = files.readable(goal.data), self._robot_file(goal.robot)
+        output = files.resolve(goal.output) if goal.output else self._fresh_path(task, goal.algorithm or "eim")
+        files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
+        check_outputs({"output": output})  # a process takes seconds to say so
         command = training_command(
-            task=goal.task or "ik",
-            data=goal.data,
+            task=task,
+            data=str(data),
             algorithm=goal.algorithm or "eim",
-            robot=goal.robot,
-            output=output,
+            robot=str(robot or ""),
+            output=str(output),
             settings=goal.settings,
             random_seed=goal.random_seed if goal.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED),
             threads=self.settings.threads,
             device=self.settings.device,
         )
-        self.get_logger().info(f"training on {goal.data}, to {output}")
-        process = TrainingProcess(command, output)
+        self.get_logger().info(f"training on {data}, to {output}")
+        process = TrainingProcess(command, str(output))
         told = -1.0
         while not process.wait(_PATIENCE):
             self._phase = process.progress.phase
@@ -152,16 +160,27 @@ class Trainer(ManagedNode[TrainerSettings]):
             goal_handle.abort()
         return _result(outcome)
 
-    def _fresh_name(self, task: str, algorithm: str) -> str:
+    def _robot_file(self, robot: str) -> Path | None:
+        """The URDF of a robot by name or path; None without a robot."""
+        if not robot:
+            return None
+        if robot in SHIPPED_ROBOTS:
+            return shipped_urdf(robot)
+        path = self.settings.data.readable(robot)
+        if path.suffix == ".xacro":  # its macros may include any file, and evaluate Python
+            raise RobotError(f"{path} is not expanded for a remote caller: give a URDF, xacro FILE > robot.urdf", robot)
+        return path
+
+    def _fresh_path(self, task: str, algorithm: str) -> Path:
         """A path below the folder which tells task, algorithm and time, and at which there is nothing."""
         safe = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in f"{task}_{algorithm}")[:80]
         stem = f"{safe}_{time.strftime('%Y%m%d-%H%M%S')}"
-        path = Path(self.settings.folder) / f"{stem}.safetensors"
+        path = self.settings.data.chosen(self.settings.folder) / f"{stem}.safetensors"
         number = 1
         while path.exists():
             number += 1
             path = path.with_name(f"{stem}_{number}.safetensors")
-        return str(path)
+        return path
 
 
 def _feedback(progress: Progress, elapsed: float) -> Train.Feedback:

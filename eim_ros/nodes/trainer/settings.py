@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.nodes.common.data_directory import DataDirectorySettings
 from eim_ros.settings import option
 
 __all__ = ["TrainerSettings"]
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainerSettings(ManagedSettings):
+class TrainerSettings(DataDirectorySettings):
     """What `trainer` can be told."""
 
-    folder: str = option("models", "Folder of models whose goal gives no output.", read_only=False)
+    folder: str = option(
+        "models", "Folder of models whose goal gives no output; a relative one lies in data_directory."
+    )
     feedback_period: float = option(
         0.5, "Time between two feedback messages.", unit="s", minimum=0.01, maximum=1.0, read_only=False
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -23,10 +22,7 @@ from rosbags.highlevel import AnyReader
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
-from eim_ros.kinematics.shipped import share_path
 from eim_ros.msg import RecorderStatus, ViaPoint
-from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
-from eim_ros.settings import read_yaml
 from eim_ros.srv import LabelRecording, StartRecording
 
 NODE = "/demo_recorder"
@@ -351,13 +347,3 @@ def test_killed_recorder_leaves_all_but_the_last_second(
     assert len(found) > 500
     assert killed - sent[len(found) - 1] < 1.0
     assert [message.data for name, message in recorded(tmp_path / "bag") if "segment" in name] == ["a"]
-
-
-def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
-    values = read_yaml(share_path("config/demo_recorder.yaml"))["/**"]["ros__parameters"]
-    assert values == DemoRecorderSettings().to_mapping()
-
-
-@pytest.mark.parametrize("field", dataclasses.fields(DemoRecorderSettings), ids=lambda field: field.name)
-def test_settings_describe_themselves(field: dataclasses.Field[object]) -> None:
-    assert field.metadata["description"].endswith(".")

@@ -11,6 +11,7 @@ from shape_msgs.msg import SolidPrimitive
 from eim_ros.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
+from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.requests import parse
@@ -28,7 +29,7 @@ def request_of(**fields: object) -> SampleIK.Request:
 
 
 def test_fields_left_empty_ask_for_nothing() -> None:
-    constraints = constraints_of(SampleIK.Request(), Robot.load("iiwa14"))
+    constraints = constraints_of(SampleIK.Request(), Robot.load("iiwa14"), DataDirectory())
     assert constraints.limits == constraints.fixed == {}
     assert constraints.tolerances is None
     assert constraints.scene(Robot.load("iiwa14")) is None
@@ -44,7 +45,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
     )
     request = SampleIK.Request()
     fill_constraints(request, wanted)
-    read = constraints_of(request, Robot.load("iiwa14"))
+    read = constraints_of(request, Robot.load("iiwa14"), DataDirectory())
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
     assert read.tolerances == list(wanted.tolerances)
     box, sphere, cylinder = read.obstacles

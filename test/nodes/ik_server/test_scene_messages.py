@@ -17,6 +17,7 @@ from std_msgs.msg import Header
 from eim_ros.errors import DataError, EimError
 from eim_ros.ik import Constraints
 from eim_ros.kinematics import Box, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
+from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
 from eim_ros.nodes.common.pose_messages import pose_message
 from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
@@ -42,7 +43,7 @@ def test_meshes_and_clouds_go_through_a_message_unchanged() -> None:
     )
     request = SampleIK.Request()
     fill_constraints(request, wanted)
-    read = constraints_of(request, ROBOT)
+    read = constraints_of(request, ROBOT, DataDirectory())
     sphere, mesh, cloud = read.obstacles
     assert read.clearance == 0.02
     assert isinstance(sphere, Sphere)
@@ -62,7 +63,7 @@ def test_files_are_read_by_the_server(tmp_path: Path) -> None:
     scene = SampleIK.Request().scene
     scene.mesh_files, scene.mesh_file_poses = [f"file://{path}"], [pose_message(TURNED)]
     scene.mesh_file_scales = [Vector3(x=1.0, y=2.0, z=4.0)]
-    (mesh,) = scene_obstacles(scene, ROBOT)
+    (mesh,) = scene_obstacles(scene, ROBOT, DataDirectory(tmp_path))
     assert np.ptp(mesh.vertices, axis=0).tolist() == [1.0, 2.0, 4.0]
     assert mesh.name == f"file://{path}"
 
@@ -111,13 +112,13 @@ def test_cloud_that_is_none_is_refused(fields: dict, reason: str) -> None:
 def test_cloud_without_points_is_no_obstacle_and_one_in_another_frame_is_refused() -> None:
     scene = SampleIK.Request().scene
     scene.point_clouds = [point_cloud_message(np.full((2, 3), np.nan))]
-    assert scene_obstacles(scene, ROBOT) == ()
+    assert scene_obstacles(scene, ROBOT, DataDirectory()) == ()
     scene.point_clouds[0].header.frame_id = "camera"
     with pytest.raises(EimError, match="frame 'camera', expected the base link 'base_link'"):
-        scene_obstacles(scene, ROBOT)
+        scene_obstacles(scene, ROBOT, DataDirectory())
     scene.mesh_poses = [Pose()]
     with pytest.raises(EimError, match="0 meshes and 1 mesh_poses"):
-        scene_obstacles(scene, ROBOT)
+        scene_obstacles(scene, ROBOT, DataDirectory())
 
 
 # Planning scenes: moveit_msgs is on no registry, so these have its fields, filled with the real messages that it holds.

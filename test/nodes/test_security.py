@@ -1,0 +1,299 @@
+"""What remote callers cannot do to running nodes: docs/security.md lists every path, config/security/ every name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from geometry_msgs.msg import Pose
+from kinematics.solids_by_formula import box_mesh, write_stl
+from nodes.client_node import ClientNode, request
+from nodes.models import save_small_model
+from nodes.recorder_client import status, trigger
+from nodes.server_process import PATIENCE, ServerProcess, wait_until
+from rcl_interfaces.msg import Parameter
+from rcl_interfaces.srv import SetParameters
+from rclpy.action import ActionClient
+from rclpy.action import get_action_server_names_and_types_by_node as actions_of
+from rclpy.parameter import Parameter as PythonParameter
+from rclpy.parameter import parameter_value_to_python
+
+from eim_ros.action import Train
+from eim_ros.data import load_data_set
+from eim_ros.ik import ErrorCode
+from eim_ros.kinematics.shipped import share_path
+from eim_ros.msg import CollectorStatus
+from eim_ros.srv import LoadModel, SaveData, StartRecording
+
+Nodes = dict[str, ServerProcess]
+Ask = Callable[[ClientNode, Nodes, str], tuple[bool, str]]
+
+LIMIT = 1_000_000  # [byte]
+FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 80.0}  # the simulator's, planar10
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "planar_simulator": {"publish_clock": True},
+    "demonstrator": {"show_at_start": False, "recorder": "demo_recorder"},
+    "ik_server": {"model": "none", "joint_states_topic": "joint_states", **FROM_TOPIC},
+    "ik_viewer": FROM_TOPIC,
+    "fk_collector": {"n_wanted": 1_000_000, **FROM_TOPIC},
+    "demo_recorder": {"min_free_space": 0},
+    "motion_prior_server": {},
+    "trainer": {},
+}
+WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server", "trainer")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with all that must not be opened or replaced, and files of others next to it."""
+    home = tmp_path_factory.mktemp("home")
+    data, outside = home / "data", home / "outside"
+    data.mkdir()
+    outside.mkdir()
+    (data / "folder").mkdir()
+    os.mkfifo(data / "pipe")
+    with (data / "large").open("wb") as file:
+        file.write(b"\xff\xff\xff\xff\0\0\0\0{")  # as safetensors whose header alone has 4 GB
+        file.truncate(20_000_000_000)  # sparse; a node that reads it runs out of memory
+    for place in (data, outside):
+        (place / "foreign").write_text("notes of somebody else")
+        save_small_model(place / "model.safetensors", "planar10", "position")
+        write_stl(place / "cube.stl", *box_mesh((1.0, 1.0, 1.0)))
+    for name, target in (("link", "../outside/foreign"), ("out", "../outside"), ("endless", "/dev/zero")):
+        (data / name).symlink_to(target)
+    return home
+
+
+@pytest.fixture(scope="module")
+def nodes(start_server: Callable[..., ServerProcess], home: Path, client_of_file: ClientNode) -> Nodes:
+    """All nodes, serving; the collector has collected what the simulator shows."""
+    files = {"data_directory": home / "data", "max_file_size": LIMIT}
+    started = {
+        name: start_server(node=name, **parameters, **(files if name in WITH_FILES else {}))
+        for name, parameters in PARAMETERS.items()
+    }
+    for server in started.values():
+        server.wait_until_ready()
+    assert trigger(client_of_file, started["fk_collector"], "/fk_collector/start").success
+    status(
+        client_of_file,
+        started["fk_collector"],
+        CollectorStatus,
+        "/fk_collector/status",
+        lambda message: message.n_samples > 0,
+        "a pair",
+    )
+    return started
+
+
+def save(client: ClientNode, nodes: Nodes, path: str, overwrite: bool = True) -> tuple[bool, str]:
+    answer = client.call(
+        nodes["fk_collector"], SaveData, "/fk_collector/save", SaveData.Request(path=path, overwrite=overwrite)
+    )
+    return answer.success, answer.message
+
+
+def record(client: ClientNode, nodes: Nodes, path: str) -> tuple[bool, str]:
+    answer = client.call(
+        nodes["demo_recorder"], StartRecording, "/demo_recorder/start", StartRecording.Request(path=path)
+    )
+    return answer.success, answer.message
+
+
+def train(client: ClientNode, nodes: Nodes, **goal: Any) -> tuple[bool, str]:
+    nodes["trainer"].wait_until_ready()
+    action = ActionClient(client.node, Train, "/trainer/train")
+    wait_until(action.server_is_ready, "the action", nodes["trainer"])
+
+    def result_of(future: Any) -> Any:
+        client.executor.spin_until_future_complete(future, PATIENCE)
+        assert future.done(), nodes["trainer"].log
+        return future.result()
+
+    given = {"data": "pairs.npz", "output": "new.safetensors", "algorithm": "em", "settings": ["experts=1"], **goal}
+    handle = result_of(action.send_goal_async(Train.Goal(random_seed=0, **given)))
+    result = result_of(handle.get_result_async()).result
+    action.destroy()
+    return result.success, result.message
+
+
+def load(node: str) -> Ask:
+    def ask(client: ClientNode, nodes: Nodes, path: str) -> tuple[bool, str]:
+        answer = client.call(nodes[node], LoadModel, f"/{node}/load_model", LoadModel.Request(path=path))
+        return answer.success, answer.message
+
+    return ask
+
+
+def obstacle(client: ClientNode, nodes: Nodes, path: str) -> tuple[bool, str]:
+    wanted = request((5.0, 0.0, 0.0), timeout=5.0)
+    wanted.scene.mesh_files, wanted.scene.mesh_file_poses = [path], [Pose()]
+    answer = client.sample(nodes["ik_server"], wanted)
+    return answer.error_code != ErrorCode.INVALID_GOAL_CONSTRAINTS, answer.message
+
+
+PATHS: dict[str, tuple[str, Ask]] = {
+    "fk_collector ~/save path": ("fk_collector", save),
+    "demo_recorder ~/start path": ("demo_recorder", record),
+    "ik_server ~/load_model path": ("ik_server", load("ik_server")),
+    "ik_server scene.mesh_files": ("ik_server", obstacle),
+    "ik_server scene.mesh_files by file://": ("ik_server", lambda c, n, path: obstacle(c, n, f"file://{path}")),
+    "motion_prior_server ~/load_model path": ("motion_prior_server", load("motion_prior_server")),
+    "trainer ~/train data": ("trainer", lambda c, n, path: train(c, n, data=path)),
+    "trainer ~/train robot": ("trainer", lambda c, n, path: train(c, n, robot=path)),
+    "trainer ~/train output": ("trainer", lambda c, n, path: train(c, n, output=path, overwrite=True)),
+}
+
+
+def tree(folder: Path) -> dict[Path, tuple[float, ...]]:
+    """All that is in a folder: kind, and of what is no folder size and times of change."""
+    found = {path: path.lstat() for path in folder.rglob("*")}
+    return {
+        path: (about.st_mode, *(() if path.is_dir() else (about.st_size, about.st_mtime_ns, about.st_ino)))
+        for path, about in found.items()
+    }
+
+
+def memory(server: ServerProcess) -> int:
+    """The most that a process has had so far [kB]."""
+    lines = Path(f"/proc/{server._process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+@pytest.fixture(scope="module")
+def pairs(nodes: Nodes, client_of_file: ClientNode) -> None:
+    """A data set that was saved by a relative path."""
+    assert save(client_of_file, nodes, "pairs.npz", overwrite=False) == (True, "")
+
+
+@pytest.mark.usefixtures("pairs")
+@pytest.mark.parametrize("path", PATHS)
+def test_path_that_is_no_file_of_the_data_directory_is_refused(
+    client: ClientNode, nodes: Nodes, home: Path, path: str
+) -> None:
+    node, ask = PATHS[path]
+    ask(client, nodes, "none/../folder")  # whatever is imported on first use
+    before, most = tree(home), memory(nodes[node])
+    outside, told = home / "outside", set()
+    for name in (
+        "../outside/{}",
+        "folder/../../outside/{}",
+        f"{outside}/{{}}",
+        f"{home}/data/../outside/{{}}",
+        "out/{}",
+        "~/{}",
+        "~root/{}",
+        "/dev/{}",
+    ):
+        for last in ("foreign", "model.safetensors", "cube.stl", "zero", "missing"):
+            success, message = ask(client, nodes, name.format(last))
+            assert not success
+            told.add(message.replace("file:", "").replace("//", "").replace(name.format(last).lstrip("/"), "*"))
+    assert len(told) <= 2, told  # absolute or not: a slash is left
+    assert all("is refused" in message for message in told)
+    for name in ("link", "endless", "pipe", "folder", "large", "foreign", f"{home}/data/pipe", f"{home}/data/large"):
+        success, message = ask(client, nodes, name)
+        assert not success, name
+        assert message
+    assert tree(home) == before
+    assert memory(nodes[node]) < most + 100_000  # libraries that a bad file needs; 20 GB were to be read
+    assert nodes[node].is_running
+
+
+def test_files_of_ours_are_replaced_on_request_alone(client: ClientNode, nodes: Nodes, home: Path, pairs: None) -> None:
+    data = home / "data"
+    first = (data / "pairs.npz").read_bytes()
+    success, message = save(client, nodes, "pairs.npz", overwrite=False)
+    assert not success
+    assert "set overwrite" in message
+    assert (data / "pairs.npz").read_bytes() == first
+    assert save(client, nodes, str(data / "pairs.npz")) == (True, "")
+    assert len(load_data_set(data / "pairs.npz")) > 0
+    for output, overwrite, reason in (
+        ("pairs.npz", True, "it is a data set"),
+        ("model.safetensors", False, "set overwrite"),
+        ("model.safetensors", True, ""),
+    ):
+        before = (data / output).read_bytes()
+        success, message = train(client, nodes, output=output, overwrite=overwrite)
+        assert (success, reason in message) == (not reason, True), message
+        assert ((data / output).read_bytes() == before) == bool(reason)
+    for path in ("model.safetensors", str(data / "model.safetensors")):
+        assert load("ik_server")(client, nodes, path) == (True, "")
+    success, message = obstacle(client, nodes, "cube.stl")
+    assert success
+    assert "collide" in message  # with the cube around the base
+    assert train(client, nodes, robot="planar10")[0]  # an included robot, by its name
+
+
+@pytest.mark.parametrize("node", WITH_FILES)
+def test_parameters_that_hold_paths_are_fixed_while_a_node_runs(client: ClientNode, nodes: Nodes, node: str) -> None:
+    names = {"ik_server": ["model", "robot", "package_paths", "robot_description"], "fk_collector": ["output", "robot"]}
+    names |= {"demo_recorder": ["folder"], "trainer": ["folder"], "motion_prior_server": ["model"]}
+    wanted: list[Parameter] = [
+        PythonParameter(name, value="/etc/passwd").to_parameter_msg() for name in [*names[node], "data_directory"]
+    ]
+    wanted.append(PythonParameter("max_file_size", value=2**62).to_parameter_msg())
+    answer = client.call(
+        nodes[node], SetParameters, f"/{node}/set_parameters", SetParameters.Request(parameters=wanted)
+    )
+    for parameter, result in zip(wanted, answer.results, strict=True):
+        told = parameter.name, parameter_value_to_python(parameter.value), result.reason
+        assert not result.successful, told
+        assert "read-only" in result.reason, told
+
+
+def allowed(node: str) -> dict[str, dict[str, str]]:
+    """Names and types of a policy, by what is allowed; the type of each name is the comment after it."""
+    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
+    root = ElementTree.parse(share_path(f"config/security/{node}.policy.xml"), parser).getroot()
+    (profile,) = root.findall("enclaves/enclave/profiles/profile")
+    assert (profile.get("ns"), profile.get("node")) == ("/", node)
+    found: dict[str, dict[str, str]] = {}
+    for group in profile:
+        ((kind, rule),) = group.attrib.items()
+        assert rule == "ALLOW"
+        found[kind] = {
+            (str(name.text).replace("~", f"/{node}") if name.text[0] in "~/" else f"/{name.text}"): comment.text.strip()
+            for name, comment in zip(group[::2], group[1::2], strict=True)
+        }
+    return found
+
+
+def used(client: ClientNode, node: str) -> dict[str, dict[str, str]]:
+    """The same, as the graph of ROS has it."""
+    here = client.node
+    lists = {
+        "publish": here.get_publisher_names_and_types_by_node(node, "/"),
+        "subscribe": here.get_subscriber_names_and_types_by_node(node, "/"),
+        "reply": here.get_service_names_and_types_by_node(node, "/"),
+        "request": here.get_client_names_and_types_by_node(node, "/"),
+        "execute": actions_of(here, node, "/"),
+    }
+    named = {
+        kind: {name: types[0] for name, types in found if "/_action/" not in name} for kind, found in lists.items()
+    }
+    return {kind: found for kind, found in named.items() if found}
+
+
+@pytest.mark.parametrize("node", PARAMETERS)
+def test_policy_allows_the_names_that_a_node_uses_and_no_other(client: ClientNode, nodes: Nodes, node: str) -> None:
+    if node == "demo_recorder":
+        assert record(client, nodes, "bag")[0]
+    wanted = allowed(node)
+
+    def agrees() -> bool:
+        client.executor.spin_once(0.1)
+        return used(client, node) == wanted
+
+    try:
+        wait_until(agrees, "agreement of names", nodes[node], 30.0)
+    except AssertionError:
+        assert used(client, node) == wanted
+    finally:
+        if node == "demo_recorder":
+            trigger(client, nodes[node], f"/{node}/stop")
