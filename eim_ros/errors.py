@@ -18,6 +18,7 @@ __all__ = [
     "EimError",
     "JointStateError",
     "MeshError",
+    "MissingFileError",
     "ModelFileError",
     "NotBuiltError",
     "PoseError",
@@ -69,6 +70,10 @@ class RobotError(EimError):
 
 class MeshError(RobotError):
     """A mesh of a robot's description, or of an obstacle, is not there or cannot be read."""
+
+
+class MissingFileError(EimError, FileNotFoundError):
+    """A file that comes with the package is not installed."""
 
 
 class NotBuiltError(EimError, ImportError):

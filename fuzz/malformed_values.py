@@ -16,11 +16,61 @@ import numpy as np
 __all__ = ["damaged", "malformed"]
 
 # No whole number from 10**4 to 10**9: some of these are right as counts, and answering would take minutes.
-WHOLES = (0, 1, 2, 3, 4, 6, 7, -1, -7, 255, 2**31 - 1, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63), 10**30, 10**400)
+WHOLES = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    6,
+    7,
+    -1,
+    -7,
+    255,
+    2**31 - 1,
+    2**32,
+    2**53 + 1,
+    2**63 - 1,
+    2**63,
+    2**64,
+    -(2**63),
+    10**30,
+    10**400,
+)
 NUMBERS = (0.0, -0.0, 0.5, 1.0, -1.0, 3.2, 1e-300, 5e-324, 1e-12, 1e8, 1e100, 1e200, -1e308, 1.7e308)
 NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
-TEXTS = ("", "abc", "panda_joint1", "density", "uniform", "model", "1.5", "nan", "<robot/>", "a\0b", "\ud800", "x" * 5000)
-SHAPES = ((), (0,), (1,), (3,), (4,), (6,), (7,), (16,), (0, 3), (1, 3), (3, 3), (2, 7), (3, 4), (0, 4, 4), (2, 4, 4), (1, 1, 4, 4))
+TEXTS = (
+    "",
+    "abc",
+    "panda_joint1",
+    "density",
+    "uniform",
+    "model",
+    "1.5",
+    "nan",
+    "<robot/>",
+    "a\0b",
+    "\ud800",
+    "x" * 5000,
+)
+SHAPES = (
+    (),
+    (0,),
+    (1,),
+    (3,),
+    (4,),
+    (6,),
+    (7,),
+    (16,),
+    (0, 3),
+    (1, 3),
+    (3, 3),
+    (2, 7),
+    (3, 4),
+    (0, 4, 4),
+    (2, 4, 4),
+    (1, 1, 4, 4),
+)
 TYPES = ("f8", "f4", "f2", "i8", "i1", "u8", "?", "c16", "O", "S3", "U3", "M8[s]", "m8[s]", "g", ">f8", "V8")
 
 
@@ -65,7 +115,9 @@ def malformed(rng: np.random.Generator, depth: int = 0) -> Any:
         lambda: _any(rng, (np.float64, np.float32, np.int64, np.uint8, np.bool_, np.complex128))(rng.integers(3)),
         lambda: np.array(_any(rng, (*NUMBERS, *NOT_FINITE))),
         lambda: _any(rng, (object, object(), int, len, SimpleNamespace(), Ellipsis, NotImplemented, Path("none"))),
-        lambda: _any(rng, (fractions.Fraction(1, 3), decimal.Decimal("0.5"), decimal.Decimal("NaN"), datetime.timedelta(1))),
+        lambda: _any(
+            rng, (fractions.Fraction(1, 3), decimal.Decimal("0.5"), decimal.Decimal("NaN"), datetime.timedelta(1))
+        ),
         lambda: _any(rng, (Whole(), Deceptive(), range(3), slice(3), {1, 2}, frozenset(), memoryview(b"abc"))),
     ]
     if depth < 3:
@@ -156,9 +208,15 @@ def damaged(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:
         return tuple(entries) if isinstance(value, tuple) and rng.integers(2) else entries
     if isinstance(value, str) and rng.integers(2):
         place = int(rng.integers(len(value) + 1))
-        return value[:place] + _any(rng, ("", "<", "\0", "é", " ", '"', "-", "1e999")) + value[place + int(rng.integers(4)) :]
+        return (
+            value[:place]
+            + _any(rng, ("", "<", "\0", "é", " ", '"', "-", "1e999"))
+            + value[place + int(rng.integers(4)) :]
+        )
     if isinstance(value, float) and rng.integers(2):
-        return _any(rng, (-value, value * 1e200, np.float32(value), np.float64(value), np.array(value), [value], str(value)))
+        with np.errstate(all="ignore"):
+            narrow = np.float32(value)
+        return _any(rng, (-value, value * 1e200, narrow, np.float64(value), np.array(value), [value], str(value)))
     return malformed(rng)
 
 
@@ -168,11 +226,11 @@ def _damaged_array(value: Any, rng: np.random.Generator) -> Any:
         lambda: value.tolist(),
         lambda: value[None],
         lambda: value[..., None],
-        lambda: value[:0],
-        lambda: value[..., :-1],
+        lambda: np.atleast_1d(value)[:0],
+        lambda: np.atleast_1d(value)[..., :-1],
         lambda: value.ravel(),
         lambda: value.T,
-        lambda: value[::-1],
+        lambda: np.atleast_1d(value)[::-1],
         lambda: np.asfortranarray(value),
         lambda: np.concatenate([value.ravel(), [0.0]]),
         lambda: damaged(value.tolist(), rng, 1),

@@ -23,8 +23,8 @@ from eim_ros.ik.goal import Goal
 from eim_ros.ik.path_search import PathSearch, Reach
 from eim_ros.ik.request import SampleRequest, checked_configuration
 from eim_ros.ik.sampler import Sampler, check_sampler
-from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_poses
+from eim_ros.numerics.arguments import as_number
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -141,7 +141,7 @@ def sample_path(
         )
     chosen_options: PathOptions = {"timeout": TIMEOUT, **options}
     first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
-    if not (is_number(largest_step) and largest_step > 0.0):
+    if not as_number(largest_step) > 0.0:
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
     fitted = sampler.fitted(first)
     goals = [Goal.of(sampler.robot, replace(fitted, pose=pose)) for pose in wanted]

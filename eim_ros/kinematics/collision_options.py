@@ -34,9 +34,10 @@ class CollisionOptions:
     srdf: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if self.meshes not in MESHES:
+        if not isinstance(self.meshes, str) or self.meshes not in MESHES:
             raise RobotError(f"meshes must be one of {', '.join(MESHES)}, got {self.meshes!r}", self.meshes)
-        if isinstance(self.package_paths, (str, Path)):
+        is_list = isinstance(self.package_paths, Sequence) and not isinstance(self.package_paths, str)
+        if not is_list or not all(isinstance(path, (str, Path)) for path in self.package_paths):
             raise RobotError(f"package_paths must be a list of folders, got {self.package_paths!r}", self.package_paths)
         if not isinstance(self.srdf, str):
             raise RobotError("srdf must be the text of an SRDF", self.srdf)
