@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from malformed_values import damaged, malformed
+from malformed_values import damaged, malformed, varied
 
 from eim_ros.errors import EimError
 from eim_ros.ik import (
@@ -67,6 +67,7 @@ from eim_ros.kinematics.tool import tool_from, with_tool
 __all__ = ["Outcome", "Tally", "calls", "run", "tally"]
 
 KEYWORDS = ("q0", "seed", "limits", "rpy", "joint_limits", "start", "num_samples", "n", "pose", "tol", "timeout_s", "")
+WRITERS = ("CapabilityMap.save", "survey")
 SHORT = {"n": 2, "random_seed": 0, "timeout": 0.01}
 REFUSED_BY_PYTHON = ("unexpected keyword argument", "required positional argument", "multiple values for argument")
 
@@ -75,7 +76,11 @@ Call = tuple[Callable[..., Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one call: "answered", "refused" by an `EimError`, "python" or "foreign"."""
+    """What came of one call.
+
+    `kind` is "answered", "refused" by an `EimError`, "python" of a wrong number of arguments, "system" of a file that
+    could not be written, or "foreign".
+    """
 
     number: int
     call: str
@@ -96,7 +101,7 @@ class Tally:
 def calls() -> dict[str, Call]:
     """Public calls by name, with arguments that are right."""
     planar, panda = Robot.load("planar3"), Robot.load("panda")
-    plain, learned = Sampler.of(planar), Sampler.load("panda_pose")
+    plain, learned, seven = Sampler.of(planar), Sampler.load("panda_pose"), Sampler.of(panda)
     q, q7 = np.array([0.3, 0.4, 0.5]), 0.5 * (panda.lower + panda.upper)
     pose, pose7, poses = planar.fk(q), panda.fk(q7), planar.fk(q + np.arange(3.0)[:, None] / 9.0)
     joint, rng, tool = planar.joint_names[0], np.random.default_rng(0), np.eye(4)
@@ -181,6 +186,17 @@ def calls() -> dict[str, Call]:
         "Sampler.sample of a position": (plain.sample, {"pose": [0.5, 0.1, 0.0], **SHORT}),
         "Sampler.sample of seven numbers": (plain.sample, {"pose": [0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 1.0], **SHORT}),
         "Sampler.sample by a model": (learned.sample, {"pose": pose7, **SHORT, "near": q7, "explore": 0.0}),
+        "Sampler.sample of seven joints": (
+            seven.sample,
+            {
+                "pose": pose7,
+                **SHORT,
+                "separation": 0.5,
+                "explore": 1.0,
+                "near": q7,
+                "posture": {panda.joint_names[0]: 0.1},
+            },
+        ),
         "Sampler.sample raw": (learned.sample, {"pose": pose7, **SHORT, "refine": False}),
         "Sampler.sample certified": (learned.sample, {"pose": pose7, **SHORT, "certified": True}),
         "Sampler.sample a distribution": (
@@ -192,6 +208,16 @@ def calls() -> dict[str, Call]:
         "sample_batch of a model": (
             sample_batch,
             {"sampler": learned, "poses": np.array([pose7, pose7]), "n_threads": 1, **SHORT, "near": q7},
+        ),
+        "sample_batch of seven joints": (
+            sample_batch,
+            {
+                "sampler": seven,
+                "poses": panda.fk(q7 + np.arange(3.0)[:, None] / 9.0),
+                "n_threads": 1,
+                **SHORT,
+                "order": None,
+            },
         ),
         "stream_batch": (stream_batch, {"sampler": plain, "poses": poses, "block": 2, "n_threads": 1, **quiet}),
         "sample_path": (
@@ -214,7 +240,7 @@ def calls() -> dict[str, Call]:
             {"positions": {joint: 0.1}, "weights": {joint: 1.0}},
         ),
         "Completeness": (
-            lambda **given: sampled(until=Completeness(**given)),
+            lambda **given: seven.sample(pose7, **SHORT, until=Completeness(**given)),
             {"confidence": 0.9, "missed_share": 0.1},
         ),
         "CapabilityGrid": (
@@ -228,7 +254,7 @@ def calls() -> dict[str, Call]:
         "CapabilityMap.load": (CapabilityMap.load, {"path": "none.npz"}),
         "survey": (
             survey,
-            {"robot": planar, "grid": CapabilityGrid(**grid, n_seeds=1), "output": "survey.npz", "workers": None},
+            {"robot": planar, "grid": CapabilityGrid(**grid, n_seeds=1), "output": "survey.npz"},
         ),
         "families": (
             families,
@@ -296,11 +322,11 @@ def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, An
     if name == "Sampler.sample" or name == "SampleRequest":  # few of its options go together
         kept = [str(key) for key in rng.permutation(list(right))[: rng.integers(1, 6)]]
         arguments = {key: value for key, value in right.items() if key in ("pose", *SHORT, *kept)}
-    for _ in range(int(rng.integers(1, 3))):
+    arguments = {key: value if rng.integers(4) else varied(value, rng) for key, value in arguments.items()}
+    for _ in range(int(rng.integers(3)) if len(arguments) > 1 else 1):
         if arguments:
             key = list(arguments)[int(rng.integers(len(arguments)))]
-            value = malformed(rng) if rng.integers(2) else damaged(arguments[key], rng)
-            arguments[key] = value
+            arguments[key] = damaged(arguments[key], rng) if rng.integers(3) else malformed(rng)
     if not rng.integers(20):
         arguments[KEYWORDS[int(rng.integers(len(KEYWORDS)))]] = malformed(rng)
     return name, call, arguments
@@ -320,6 +346,8 @@ def tried(seed: int, number: int) -> Outcome:
     except Exception as error:
         if isinstance(error, TypeError) and any(words in str(error) for words in REFUSED_BY_PYTHON):
             return Outcome(number, name, "python", told=str(error))
+        if isinstance(error, OSError) and name in WRITERS:  # such as a folder in the place of the file
+            return Outcome(number, name, "system", told=str(error))
         steps = traceback.extract_tb(error.__traceback__)
         own = [step for step in steps if f"{os.sep}eim_ros{os.sep}" in step.filename] or steps[-1:]
         where = f"{own[-1].filename.rpartition(os.sep)[2]}:{own[-1].lineno}"
@@ -382,6 +410,7 @@ def main() -> int:
     print(
         f"seed {asked.seed}: {asked.count} calls in {now - began:.0f} s: {counts['answered']} answered, "
         f"{counts['refused']} refused by an EimError, {counts['python']} refused by Python as calls, "
+        f"{counts['system']} files not written, "
         f"{counts['foreign']} foreign exceptions"
     )
     return 1 if counts["foreign"] else 0

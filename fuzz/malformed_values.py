@@ -1,4 +1,4 @@
-"""Malformed values: what callers give by mistake, drawn at random, and damaged copies of values that were right."""
+"""Values for calls, drawn at random: what callers give by mistake, damaged copies of right values, and unusual ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["damaged", "malformed"]
+__all__ = ["damaged", "malformed", "varied"]
 
 # No whole number from 10**4 to 10**9: some of these are right as counts, and answering would take minutes.
 WHOLES = (
@@ -185,6 +185,34 @@ def pose_like(rng: np.random.Generator, depth: int) -> Any:
             lambda: [malformed(rng, 3) if not rng.integers(4) else 0.1 for _ in range(_any(rng, (3, 4, 6, 7)))],
         ),
     )()
+
+
+def varied(value: Any, rng: np.random.Generator) -> Any:
+    """Another value of the same kind, which may be right: of another size, type or layout."""
+    if isinstance(value, bool) or value is None:
+        return value if rng.integers(2) else not value if isinstance(value, bool) else None
+    if isinstance(value, float):
+        return _any(rng, (value * 10.0 ** float(rng.uniform(-9.0, 3.0)), np.float64(value), np.float32(value), 0.0, 1))
+    if isinstance(value, int):
+        return _any(rng, (int(rng.integers(10)), np.int64(value), np.uint8(value), value))
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return _any(
+            rng,
+            (
+                value.tolist(),
+                value.astype("f4"),
+                value.astype(">f8"),
+                value.astype("O"),
+                np.asfortranarray(value),
+                value + rng.normal(size=value.shape) * 10.0 ** float(rng.uniform(-12.0, 0.0)),
+                np.repeat(value[None], int(rng.integers(4)), axis=0),
+                value * float(rng.uniform(0.0, 2.0)),
+            ),
+        )
+    if isinstance(value, (list, tuple)) and len(value) > 1:
+        kind = _any(rng, (list, tuple))
+        return kind(varied(entry, rng) if not rng.integers(3) else entry for entry in value)
+    return value
 
 
 def damaged(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:

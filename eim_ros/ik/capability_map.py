@@ -111,11 +111,12 @@ class CapabilityMap:
         grid = self.grid
         angle = number_from_zero(angle, "the angle")
         place = numbers_of(position, (3,), "a position", PoseError)
-        cell = tuple(np.floor((place - grid.lower) / grid.spacing).astype(np.int64).tolist())
-        if not all(0 <= index < size for index, size in zip(cell, grid.shape[:3], strict=True)):
+        indices = np.floor((place - grid.lower) / grid.spacing)
+        if not ((indices >= 0.0) & (indices < grid.shape[:3])).all():
             raise PoseError(
                 f"the position {place.tolist()} is outside of the grid, from {grid.lower} to {grid.upper}", position
             )
+        cell = tuple(indices.astype(np.int64).tolist())
         chosen = np.ones(grid.shape[3], dtype=np.bool_)
         if approach is not None:
             direction = numbers_of(approach, (3,), "an approach", PoseError)

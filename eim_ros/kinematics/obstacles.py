@@ -24,6 +24,7 @@ __all__ = ["Mesh", "Obstacle", "PointCloud", "checked_obstacles"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FARTHEST = 1e30  # [m]: volumes must not overflow
 HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of a cube with edges of 1
 
 
@@ -167,7 +168,7 @@ def checked_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
 
 def _points(values: npt.ArrayLike, what: str) -> FloatArray:
     """A copy (n, 3) of finite points, n > 0."""
-    points = numbers_of(values, (None, 3), what, ConstraintError)
+    points = numbers_of(values, (None, 3), what, ConstraintError, least=-FARTHEST, most=FARTHEST)
     if not len(points):
         raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, n > 0, got none", values)
     return np.array(points)

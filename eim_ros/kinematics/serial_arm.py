@@ -20,7 +20,7 @@ from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.shipped import robot_path
 from eim_ros.kinematics.task import JointLimits
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source, urdf_folder
-from eim_ros.numerics.arguments import as_numbers, checked_flag, expect
+from eim_ros.numerics.arguments import LARGEST, as_numbers, checked_flag, expect
 from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, HeldForm
 
 __all__ = ["SerialArm"]
@@ -242,10 +242,11 @@ class SerialArm:
         the largest dof singular values where the arm has fewer joints than that. Of one configuration (dof,) an array
         of no dimension, which is as good as a number.
         """
-        rows, single = self._rows(q)
-        jacobians = self.chain.jacobian(rows)
+        _, single = self._rows(q)
+        jacobians = self.chain.jacobian(self._finite_rows(q, "configurations"))
         position_only = checked_flag(position_only, "position_only", RobotError)
-        values = np.linalg.svd(jacobians[:, :3] if position_only else jacobians, compute_uv=False).prod(axis=-1)
+        with np.errstate(over="ignore"):  # lengths are at most 1e100, but products of them may be infinite
+            values = np.linalg.svd(jacobians[:, :3] if position_only else jacobians, compute_uv=False).prod(axis=-1)
         return np.asarray(values[0] if single else values)
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
@@ -299,8 +300,8 @@ class SerialArm:
         return rows, single
 
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
-        """Rows (n, dof), refused unless finite."""
+        """Rows (n, dof), refused unless finite, and so that their squares are."""
         rows, _ = self._rows(q)
-        if not np.isfinite(rows).all():
+        if not (np.abs(rows) <= LARGEST).all():
             raise RobotError(f"{what} must be finite", q)
         return rows
