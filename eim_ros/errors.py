@@ -17,6 +17,7 @@ __all__ = [
     "DistributionError",
     "EimError",
     "JointStateError",
+    "KeywordError",
     "MeshError",
     "MissingFileError",
     "ModelFileError",
@@ -46,6 +47,10 @@ class EimError(Exception):
 
 class ConfigurationError(EimError):
     """A setting is unknown, of a wrong type, or out of its bounds."""
+
+
+class KeywordError(ConfigurationError, TypeError):
+    """A call has no keyword of that name."""
 
 
 class ConstraintError(EimError):

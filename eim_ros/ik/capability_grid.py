@@ -17,6 +17,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError
 from eim_ros.kinematics import Robot
 from eim_ros.numerics.arguments import LARGEST, as_number, expect, expect_mapping, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["CapabilityGrid"]
 
@@ -27,6 +28,7 @@ MOST_POSES = 10**9
 N_EXTENT = 20000  # random configurations that tell how far the tip gets
 
 
+@names_wrong_keywords
 @dataclass(frozen=True)
 class CapabilityGrid:
     """What a capability map is computed of.

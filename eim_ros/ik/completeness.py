@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.numerics.arguments import as_number
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Completeness", "FoundFamilies"]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True)
 class Completeness:
     """How sure it is to be that no family of solutions is missing.

@@ -18,12 +18,14 @@ from eim_ros.kinematics.collision import CollisionScene, collision_model
 from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.task import checked_tolerances
 from eim_ros.numerics.arguments import LARGEST, as_number, checked_flag, expect, expect_mapping, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Constraints"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Constraints:
     """Constraints of one request; the default asks for nothing.

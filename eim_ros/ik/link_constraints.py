@@ -19,6 +19,7 @@ from eim_ros.kinematics.attachments import link_poses
 from eim_ros.kinematics.pose import check_pose, rotation_vectors
 from eim_ros.kinematics.shapes import inside
 from eim_ros.numerics.arguments import expect, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["LinkCheck", "LinkConstraint", "LinkOrientation", "LinkPosition"]
 
@@ -26,6 +27,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkPosition:
     """A point of a link is inside of a region.
@@ -60,6 +62,7 @@ class LinkPosition:
         return np.asarray(np.any([inside(shape, points) for shape in self.region], axis=0), dtype=np.bool_)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkOrientation:
     """A link is turned from an orientation no farther than allowed.

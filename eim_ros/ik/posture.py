@@ -15,12 +15,14 @@ from eim_ros.errors import ConfigurationError, did_you_mean
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.numerics.arguments import LARGEST, as_number, expect_mapping
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Posture"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Posture:
     """Preferred values of some joints.

@@ -20,6 +20,7 @@ from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.numerics.arguments import LARGEST, as_number, as_numbers, checked_flag
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -61,6 +62,7 @@ class SampleOptions(TypedDict, total=False):
     certified: bool
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class SampleRequest:
     """Configurations wanted for one pose. Immutable; what it contains was checked when it was made.

@@ -38,6 +38,7 @@ from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.tool import with_tool
 from eim_ros.numerics.arguments import expect
+from eim_ros.numerics.keywords import check_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -203,6 +204,7 @@ class Sampler:
         PoseError, JointStateError, ConfigurationError, ConstraintError
             If an argument is malformed. Not finding a solution is no exception, see `Samples.error_code`.
         """
+        check_keywords(options, SampleOptions.__annotations__, "Sampler.sample", ("pose", "n", "random_seed"))
         return self.answer(SampleRequest(pose, n, random_seed, **options))
 
     def answer(self, request: SampleRequest) -> Samples:

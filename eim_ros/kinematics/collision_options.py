@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eim_ros.errors import RobotError
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["CollisionOptions", "disabled_pairs"]
 
 MESHES = ("exact", "hulls", "none")
 
 
+@names_wrong_keywords
 @dataclass(frozen=True)
 class CollisionOptions:
     """Of a robot; the default reads the meshes of its description as they are.

@@ -19,6 +19,7 @@ from eim_ros.kinematics.mesh_files import read_mesh
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shapes import Shape
 from eim_ros.numerics.arguments import LARGEST, as_number, checked_flag, checked_path, expect, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Mesh", "Obstacle", "PointCloud", "checked_obstacles"]
 
@@ -28,6 +29,7 @@ FARTHEST = 1e30  # [m]: volumes must not overflow
 HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of a cube with edges of 1
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """A solid within a surface of triangles.
@@ -110,6 +112,7 @@ class Mesh:
         return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class PointCloud:
     """All that is within a radius of a point.

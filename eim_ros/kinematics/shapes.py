@@ -14,12 +14,14 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.numerics.arguments import expect, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "inside"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Box:
     """A box with its centre at the origin of `pose` (4, 4) and edges `size` (3,) [m] along its axes."""
@@ -33,6 +35,7 @@ class Box:
         _check(self)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Sphere:
     """A ball about `centre` (3,) [m]."""
@@ -50,6 +53,7 @@ class Sphere:
         return pose_from(self.centre)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Cylinder:
     """A cylinder along the z axis of `pose` (4, 4), with its centre at the origin."""
@@ -63,6 +67,7 @@ class Cylinder:
         _check(self, "radius", "length")
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Capsule:
     """All points within `radius` of a segment of `length` along the z axis of `pose` (4, 4)."""
