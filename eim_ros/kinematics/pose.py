@@ -190,8 +190,9 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
     return poses
 
 
-def _each_form(poses: npt.ArrayLike, cause: Exception | None) -> FloatArray:
-    if not isinstance(poses, (list, tuple, np.ndarray)) or not len(poses):
+def _each_form(poses: Any, cause: Exception | None) -> FloatArray:
+    is_array = isinstance(poses, np.ndarray) and poses.ndim > 0
+    if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
         raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", poses) from cause
     return np.array([check_pose(pose) for pose in poses])
 

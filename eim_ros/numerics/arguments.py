@@ -57,7 +57,7 @@ def checked_path(value: str | os.PathLike[str], error: type[EimError]) -> Path:
             return Path(value)
     except (TypeError, UnicodeError):
         pass  # __fspath__ gives no text, or text that no file name can hold
-    raise error(f"no file can have the name {_told(value)}", value)
+    raise error(f"no file can have the name {_told(value)}: it has a null byte, or is no Unicode", value)
 
 
 def checked_flag(value: Any, name: str, error: type[EimError] = ConfigurationError) -> bool:
@@ -125,7 +125,8 @@ def numbers_of(
     if len(shape) != numbers.ndim or any(size not in (None, n) for size, n in zip(shape, numbers.shape, strict=True)):
         raise error(f"{expected}, got shape {numbers.shape}", values)
     if not ((numbers >= least) & (numbers <= most)).all():
-        bounds = "finite" if (least, most) == (-LARGEST, LARGEST) else f"from {least:g} to {most:g}"
+        known = {(-LARGEST, LARGEST): "finite", (-math.inf, math.inf): "numbers, not NaN"}
+        bounds = known.get((least, most), f"from {least:g} to {most:g}")
         raise error(f"{name} must be {bounds}, got {_told(values)}", values)
     return numbers
 
