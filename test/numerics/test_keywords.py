@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eim_ros.errors import EimError, KeywordError
-from eim_ros.ik import Constraints, SampleRequest, Sampler, sample_batch, sample_path, stream_batch
+from eim_ros.ik import Constraints, Sampler, SampleRequest, sample_batch, sample_path, stream_batch
 from eim_ros.kinematics import Robot, Sphere
 
 ROBOT = Robot.load("planar3")
