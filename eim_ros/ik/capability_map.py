@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from eim_ros.ik.capability_grid import CapabilityGrid
 from eim_ros.kinematics.arguments import number_from_zero
 from eim_ros.numerics.arguments import checked_path, numbers_of
 from eim_ros.numerics.atomic_file import write_atomically
+from eim_ros.numerics.file_format import ARCHIVE_ERRORS
 
 __all__ = ["Capability", "CapabilityMap"]
 
@@ -159,7 +159,7 @@ class CapabilityMap:
         except OSError as error:
             reason = error.strerror or "it is no npz file"
             raise DataError(f"cannot read the capability map {path}: {reason}", str(path)) from error
-        except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
         for name, kind in FIGURES.items():
             if arrays[name].shape != grid.shape or arrays[name].dtype != kind:
