@@ -74,8 +74,9 @@ class CapabilityGrid:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value < 2**32:
                 raise ConfigurationError(f"{name} must be a whole number of at least {lowest}, got {value!r}", value)
-        extent = np.subtract(self.upper, self.lower) / self.spacing
-        if not float(np.ceil(extent).clip(min=1.0).prod()) * self.n_approaches * self.n_rolls <= MOST_POSES:
+        with np.errstate(over="ignore"):  # infinitely many are too many
+            n_cells = float(np.ceil(np.subtract(self.upper, self.lower) / self.spacing).clip(min=1.0).prod())
+        if not n_cells * self.n_approaches * self.n_rolls <= MOST_POSES:
             raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", self.spacing)
 
     @classmethod
@@ -84,6 +85,8 @@ class CapabilityGrid:
         expect(robot, Robot, "robot")
         spacing = _checked_spacing(spacing)
         tips = robot.forward(robot.sample_configurations(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
+        if not float(np.ptp(tips, axis=0).max()) / MOST_POSES <= spacing:
+            raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", spacing)
         lower, upper = np.floor(tips.min(axis=0) / spacing) * spacing, np.ceil(tips.max(axis=0) / spacing) * spacing
         upper = np.maximum(upper, lower + spacing)
         return cls(tuple(lower.tolist()), tuple(upper.tolist()), float(spacing), **asked)

@@ -162,6 +162,8 @@ class CapabilityMap:
         except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
         for name, kind in FIGURES.items():
+            if not isinstance(arrays[name], np.ndarray):  # a member of the archive that is no array
+                raise DataError(wrong, str(path))
             if arrays[name].shape != grid.shape or arrays[name].dtype != kind:
                 raise DataError(wrong, str(path))
         return cls(str(header["robot"]), grid, **arrays)
