@@ -81,7 +81,7 @@ def _shape(values: Any) -> tuple[int, ...] | None:
     if isinstance(values, np.ndarray):
         return tuple(values.shape)
     is_flat = isinstance(values, (list, tuple)) and all(
-        isinstance(value, (Real, Decimal)) or getattr(value, "shape", None) == () for value in values
+        isinstance(value, (float, int, Real, Decimal)) or getattr(value, "shape", None) == () for value in values
     )
     return (len(values),) if is_flat else None
 

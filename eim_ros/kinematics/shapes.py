@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics.pose import check_pose, pose_from
-from eim_ros.numerics.arguments import expect, numbers_of
+from eim_ros.numerics.arguments import LARGEST, as_number, expect, numbers_of
 from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "inside"]
@@ -105,8 +105,12 @@ def _check(shape: Shape, *lengths: str) -> None:
         _put(shape, "pose", check_pose(shape.pose))
     expect(shape.name, str, "the name of a shape", ConstraintError)
     for name in lengths:
-        length = numbers_of(getattr(shape, name), (), f"the {name} of a {_kind(shape)}", ConstraintError)
-        _put(shape, name, float(_positive(shape, length)))
+        length = as_number(getattr(shape, name))
+        if not 0.0 < length <= LARGEST:
+            raise ConstraintError(
+                f"the size of a {_kind(shape)} must be positive and finite, got {getattr(shape, name)}", length
+            )
+        _put(shape, name, length)
 
 
 def _positive(shape: Shape, lengths: FloatArray) -> FloatArray:

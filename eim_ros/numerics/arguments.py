@@ -93,11 +93,12 @@ def as_numbers(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
     Text, times and complex numbers are refused: numpy would read the first, and drop half of the last.
     """
-    if type(values) is np.ndarray and values.dtype == np.float64 and values.dtype.isnative:
-        return np.asarray(values, order="C")
     try:
+        given = np.asarray(values)
+        if given.dtype == np.float64:
+            return np.asarray(given, dtype=np.float64, order="C")
         with np.errstate(all="ignore"):  # a number that float64 cannot hold becomes infinite, which callers refuse
-            return _converted(np.asarray(values))
+            return _converted(given)
     except (TypeError, ValueError):
         raise
     except Exception as error:  # from the array interface of a foreign object, such as a tensor on a GPU
