@@ -31,6 +31,7 @@ __all__ = [
 
 Value = TypeVar("Value")
 
+LONGEST_NAME = 255  # [byte] of a file or folder
 LARGEST = 1e100  # squares must not overflow
 
 
@@ -53,11 +54,12 @@ def checked_path(value: str | os.PathLike[str], error: type[EimError]) -> Path:
     if not isinstance(value, (str, os.PathLike)):
         raise error(f"expected the path of a file, got {_told(value)}", value)
     try:
-        if b"\0" not in os.fsencode(value):
+        name = os.fsencode(value)
+        if b"\0" not in name and all(len(part) <= LONGEST_NAME for part in name.split(os.fsencode(os.sep))):
             return Path(value)
     except (TypeError, UnicodeError):
         pass  # __fspath__ gives no text, or text that no file name can hold
-    raise error(f"no file can have the name {_told(value)}: it has a null byte, or is no Unicode", value)
+    raise error(f"no file can have the name {_told(value)}: it has a null byte, is too long, or no Unicode", value)
 
 
 def checked_flag(value: Any, name: str, error: type[EimError] = ConfigurationError) -> bool:
