@@ -41,7 +41,7 @@ def edited(content: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=60)
+@settings(max_examples=200)
 @given(st.integers(0, 9), edits)
 def test_damaged_file_is_read_or_refused(name: str, number: int, changes: list[tuple[float, int, bytes]]) -> None:
     contents = seeds(name)

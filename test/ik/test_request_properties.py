@@ -58,7 +58,7 @@ def check(robot: Robot, oracle: Oracle, rows: np.ndarray, pose: np.ndarray) -> N
         assert position <= TOLERANCE + ROUNDING and orientation <= TOLERANCE + ROUNDING
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(arms(), SEEDS, st.integers(1, 20))
 def test_solutions_are_within_limits_and_reach_the_pose(arm: tuple[Robot, Oracle], seed: int, n: int) -> None:
     robot, oracle = arm
@@ -95,7 +95,7 @@ def test_path_reaches_its_poses_and_does_not_jump_where_it_says_so(name: str, se
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(anything)
 def test_option_of_any_kind_is_taken_or_refused(option: str, value: Any) -> None:
     sampler = sampler_of("planar3", "position")

@@ -55,7 +55,7 @@ def chains(draw: st.DrawFn) -> Chain:
     return Chain(chain_urdf(*joints), len(independent))
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(chains(), st.integers(0, 2**32 - 1))
 def test_chain_moves_as_pinocchio_has_it(chain: Chain, seed: int) -> None:
     try:
@@ -71,7 +71,7 @@ def test_chain_moves_as_pinocchio_has_it(chain: Chain, seed: int) -> None:
     assert Robot.from_urdf(robot.urdf, robot.base_link, robot.tip_link).fingerprint == robot.fingerprint
 
 
-@settings(max_examples=400)
+@settings(max_examples=800)
 @given(
     st.sampled_from([ALL_TYPES, FOLLOWERS]),
     st.lists(
