@@ -5,16 +5,19 @@
 # make report docs/report from the committed result tables of eim experiment
 # make docs   the documentation as a site, build/site/index.html
 # make bench  benchmarks (make bench BENCH=refinement)
+# make fuzz   malformed calls, then damaged files for every parser (make fuzz FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
 # make lint   style, types and layers only
 # make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
 
-.PHONY: demo view demo-planar test report docs bench lint setup help
+.PHONY: demo view demo-planar test report docs bench fuzz lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
 # A process more than cores, for tests of nodes often wait, and each file of tests in one of them: its servers and models are
 # made once. Files begin in the order of test/conftest.py. ARGS="-n 0" for none.
 PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
+FUZZ_SECONDS ?= 30
+FUZZ_CALLS ?= 10000
 BENCHMARKS = $(if $(BENCH),benchmarks/$(BENCH).py,$(sort $(wildcard benchmarks/[!_]*.py)))
 
 help:
@@ -53,3 +56,12 @@ docs: setup
 bench:
 	@scripts/setup.sh bench
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# the calls first: they need no atheris, which has wheels for Linux on x86-64 alone
+fuzz: setup
+	$(BIN)/python fuzz/fuzz_api.py --count $(FUZZ_CALLS) $(if $(SEED),--seed $(SEED))
+	@scripts/setup.sh fuzz
+	@for parser in $$($(BIN)/python fuzz/fuzz_parsers.py --list); do \
+	  echo "== $$parser"; \
+	  $(BIN)/python fuzz/fuzz_parsers.py $$parser --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED)) || exit 1; \
+	done

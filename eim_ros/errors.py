@@ -17,7 +17,9 @@ __all__ = [
     "DistributionError",
     "EimError",
     "JointStateError",
+    "KeywordError",
     "MeshError",
+    "MissingFileError",
     "ModelFileError",
     "NotBuiltError",
     "PathError",
@@ -48,6 +50,10 @@ class ConfigurationError(EimError):
     """A setting is unknown, of a wrong type, or out of its bounds."""
 
 
+class KeywordError(ConfigurationError, TypeError):
+    """A call has no keyword of that name."""
+
+
 class ConstraintError(EimError):
     """Constraints of a request name what the robot has not, are malformed, or contradict each other."""
 
@@ -70,6 +76,10 @@ class RobotError(EimError):
 
 class MeshError(RobotError):
     """A mesh of a robot's description, or of an obstacle, is not there or cannot be read."""
+
+
+class MissingFileError(EimError, FileNotFoundError):
+    """A file that comes with the package is not installed."""
 
 
 class NotBuiltError(EimError, ImportError):

@@ -2,7 +2,7 @@
 # Makes .venv: pinned requirements, ROS 2, our interfaces compiled into it, eim_ros as an editable install.
 #
 # Safe to repeat: each step stores a hash of its inputs under .venv/stamps and is skipped while that is unchanged.
-# With the argument `bench` it adds the peers that the benchmarks compare with; with `view` it makes what `eim view` needs
+# With the argument `bench` it adds the peers that the benchmarks compare with, with `fuzz` atheris; with `view` it makes what `eim view` needs
 # and nothing else: no learning, no ROS, no tools. A later run without adds the rest.
 # PYTHON=/path/to/python chooses the interpreter. Where a ROS 2 is sourced, that one is used instead of the wheels.
 set -euo pipefail
@@ -102,6 +102,12 @@ install_requirements() {
 
 install_peers() { pip_install -r requirements/bench.txt; }
 
+install_fuzzer() {
+  [[ $(uname -sm) == "Linux x86_64" ]] || command -v clang >/dev/null ||
+    fail "atheris has wheels for Linux on x86-64 alone; elsewhere it is compiled: install clang with libFuzzer (CLANG_BIN names it)"
+  pip_install -r requirements/fuzz.txt
+}
+
 # The type of /tf, which is not among the wheels; see cmake/tf2_msgs.
 build_tf2_messages() {
   local build=$VENV/build/tf2_msgs
@@ -180,3 +186,4 @@ fi
 wait "$modules"
 step package "$tools $(hash setup.py config urdf eim_ros/__init__.py)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers
+[[ ${1:-} != fuzz ]] || step fuzzer "$requirements $(hash requirements/fuzz.txt)" install_fuzzer

@@ -1,13 +1,18 @@
 """One thread of linear algebra in every test and in the processes they start, as `make test` sets it too.
 
 The matrices of the tests are small: on a busy machine several threads wait for each other most of the time.
+
+Hypothesis draws the same examples in each run, with no limit of time for one; `make fuzz` is for others.
 """
 
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("same_examples", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.load_profile("same_examples")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # These take longest. Whichever came last would keep one core busy while the others have nothing left to do.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
-import sqlite3
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -17,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from rosbags.interfaces import Connection
-from rosbags.rosbag2 import Reader, ReaderError
-from rosbags.serde import SerdeError
+from rosbags.rosbag2 import Reader
 
 from eim_ros.bags.mcap_recovery import is_whole, recover
 from eim_ros.bags.message_definitions import definition, standard_types
 from eim_ros.bags.metadata import METADATA_FILE, DataFile, Topic, bag_metadata
-from eim_ros.errors import DataError
+from eim_ros.errors import DataError, EimError
 from eim_ros.numerics.atomic_file import write_atomically
 
 __all__ = ["DECODED_TYPES", "Bag", "open_bag", "recover_bag"]
@@ -35,20 +33,6 @@ DECODED_TYPES = (
     "std_msgs/msg/Float64MultiArray",
     "std_msgs/msg/String",
     "trajectory_msgs/msg/JointTrajectory",
-)
-_UNREADABLE = (  # what rosbags and sqlite3 raise on damaged bags
-    ReaderError,
-    SerdeError,
-    sqlite3.Error,
-    OSError,
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    AssertionError,
-    AttributeError,
-    RuntimeError,
-    OverflowError,
 )
 
 
@@ -85,16 +69,16 @@ class Bag:
         DataError
             When the bag is damaged in the middle.
         """
-        try:
+        with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
+                if not isinstance(log_time, int):
+                    raise DataError(f"{self.path} is damaged: a message has no time", str(self.path))
                 try:
                     message = standard_types().deserialize_cdr(data, connection.msgtype)
                 except Exception:  # whatever the bytes lead to
                     self.n_undecoded += 1
                     continue
                 yield connection.topic, log_time, message
-        except _UNREADABLE as error:
-            raise DataError(f"{self.path} is damaged: {error}", str(self.path)) from error
 
 
 @contextlib.contextmanager
@@ -117,12 +101,12 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
         parts = _parts(path, notes, stack)
         readers = []
         for part in parts:
-            try:
+            with _refused(f"{path} cannot be opened"):
                 readers.append(stack.enter_context(Reader(part)))
-            except _UNREADABLE as error:
-                raise DataError(f"{path} cannot be opened: {error}", str(path)) from error
         topics: dict[str, str] = {}
         for connection in (connection for reader in readers for connection in reader.connections):
+            if not (isinstance(connection.topic, str) and isinstance(connection.msgtype, str)):
+                raise DataError(f"{path} is damaged: a topic has no name, or no type", str(path))
             if topics.get(connection.topic) not in DECODED_TYPES:
                 topics[connection.topic] = connection.msgtype
         yield Bag(path, topics, notes, readers)
@@ -158,6 +142,17 @@ def recover_bag(path: str | Path) -> list[str]:
         write_atomically(path / METADATA_FILE, _metadata_of(files).encode("utf-8"))
         done.append(f"wrote {path / METADATA_FILE}")
     return done
+
+
+@contextlib.contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """`DataError` for whatever rosbags, a database and a decompressor raise on damaged bytes: of many kinds."""
+    try:
+        yield
+    except EimError:
+        raise
+    except Exception as error:
+        raise DataError(f"{what}: {error or type(error).__name__}") from error
 
 
 def _raw(reader: Reader, topics: Collection[str]) -> Iterator[tuple[Connection, int, bytes]]:
@@ -212,7 +207,7 @@ def _metadata_of(files: list[Path]) -> str:
     """Content of metadata.yaml for whole MCAP files."""
     listed, counts = [], dict[Topic, int]()
     for file in files:
-        with Reader(file) as reader:
+        with _refused(f"{file} cannot be read"), Reader(file) as reader:
             n = reader.message_count
             listed.append(DataFile(file.name, reader.start_time if n else 0, reader.end_time - 1 if n else 0, n))
             for item in reader.connections:

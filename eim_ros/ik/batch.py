@@ -25,6 +25,7 @@ from eim_ros.ik.samples import Samples
 from eim_ros.ik.side_by_side import SideBySide
 from eim_ros.kinematics.pose import check_poses
 from eim_ros.numerics.cores import checked_threads
+from eim_ros.numerics.keywords import check_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -35,6 +36,7 @@ FloatArray = npt.NDArray[np.float64]
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 16
 LARGEST_SEED = 2**63
+PARAMETERS = ("poses", "n", "random_seed", "n_threads")
 
 
 def sample_batch(
@@ -76,6 +78,7 @@ def sample_batch(
     EimError
         As `Sampler.sample`.
     """
+    check_keywords(options, SampleOptions.__annotations__, "sample_batch", PARAMETERS)
     check_sampler(sampler)
     wanted = check_poses(poses)
     return answer_batch(sampler, wanted, SampleRequest(wanted[0], n, random_seed, **options), n_threads)
@@ -103,6 +106,7 @@ def stream_batch(
     block : int, optional
         Poses of a block; default: so many that a block has about 65536 configurations, from 16 to 8192.
     """
+    check_keywords(options, SampleOptions.__annotations__, "stream_batch", (*PARAMETERS, "block"))
     check_sampler(sampler)
     wanted = check_poses(poses)
     request = SampleRequest(wanted[0], n, random_seed, **options)

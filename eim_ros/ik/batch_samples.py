@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -171,6 +172,7 @@ class BatchSamples(Sequence[Samples]):
         """The answer to a pose; its arrays are copies, so that it keeps nothing of the others."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
+        index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"answer {index} of {len(self)}")
         i = index % len(self)

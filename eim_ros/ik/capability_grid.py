@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.arguments import is_number
+from eim_ros.numerics.arguments import LARGEST, as_number, expect, expect_mapping, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["CapabilityGrid"]
 
@@ -27,6 +28,7 @@ MOST_POSES = 10**9
 N_EXTENT = 20000  # random configurations that tell how far the tip gets
 
 
+@names_wrong_keywords
 @dataclass(frozen=True)
 class CapabilityGrid:
     """What a capability map is computed of.
@@ -62,28 +64,29 @@ class CapabilityGrid:
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
-            corner = getattr(self, name)
-            if len(corner) != 3 or not all(is_number(value) and math.isfinite(value) for value in corner):
-                raise ConfigurationError(f"{name} must be three finite numbers, got {corner!r}", corner)
+            corner = numbers_of(getattr(self, name), (3,), f"the corner {name!r} of the grid")
+            object.__setattr__(self, name, tuple(corner.tolist()))
         if not all(low < high for low, high in zip(self.lower, self.upper, strict=True)):
             raise ConfigurationError(f"the box is empty: from {self.lower} to {self.upper}", (self.lower, self.upper))
-        if not (is_number(self.spacing) and 0.0 < self.spacing < math.inf):
-            raise ConfigurationError(f"the spacing must be positive, got {self.spacing}", self.spacing)
+        object.__setattr__(self, "spacing", _checked_spacing(self.spacing))
         least = {"n_approaches": 1, "n_rolls": 1, "n_seeds": 1, "random_seed": 0}
         for name, lowest in least.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value < 2**32:
                 raise ConfigurationError(f"{name} must be a whole number of at least {lowest}, got {value!r}", value)
-        extent = np.subtract(self.upper, self.lower) / self.spacing
-        if not float(np.ceil(extent).clip(min=1.0).prod()) * self.n_approaches * self.n_rolls <= MOST_POSES:
+        with np.errstate(over="ignore"):  # infinitely many are too many
+            n_cells = float(np.ceil(np.subtract(self.upper, self.lower) / self.spacing).clip(min=1.0).prod())
+        if not n_cells * self.n_approaches * self.n_rolls <= MOST_POSES:
             raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", self.spacing)
 
     @classmethod
     def around(cls, robot: Robot, spacing: float = 0.1, **asked: Any) -> CapabilityGrid:
         """Around all places where random configurations take the tip of an arm; for keywords see the attributes."""
-        if not (is_number(spacing) and 0.0 < spacing < math.inf):
-            raise ConfigurationError(f"the spacing must be positive, got {spacing}", spacing)
+        expect(robot, Robot, "robot")
+        spacing = _checked_spacing(spacing)
         tips = robot.forward(robot.sample_configurations(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
+        if not float(np.ptp(tips, axis=0).max()) / MOST_POSES <= spacing:
+            raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", spacing)
         lower, upper = np.floor(tips.min(axis=0) / spacing) * spacing, np.ceil(tips.max(axis=0) / spacing) * spacing
         upper = np.maximum(upper, lower + spacing)
         return cls(tuple(lower.tolist()), tuple(upper.tolist()), float(spacing), **asked)
@@ -141,7 +144,15 @@ class CapabilityGrid:
     @classmethod
     def from_mapping(cls, values: dict[str, Any]) -> CapabilityGrid:
         """What `to_mapping` gave."""
-        read: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-        }
-        return cls(**read)
+        known = {field.name for field in fields(cls)}
+        if unknown := [name for name in expect_mapping(values, "a grid") if name not in known]:
+            raise ConfigurationError(f"a grid has no {unknown[0]!r}; it has {', '.join(sorted(known))}", unknown)
+        if missing := [name for name in ("lower", "upper") if name not in values]:
+            raise ConfigurationError(f"a grid needs {missing[0]!r}", values)
+        return cls(**values)
+
+
+def _checked_spacing(spacing: float) -> float:
+    if not 0.0 < as_number(spacing) <= LARGEST:
+        raise ConfigurationError(f"the spacing must be positive, got {spacing}", spacing)
+    return float(spacing)

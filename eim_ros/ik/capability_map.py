@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +14,10 @@ import numpy.typing as npt
 
 from eim_ros.errors import DataError, PoseError
 from eim_ros.ik.capability_grid import CapabilityGrid
-from eim_ros.numerics.arguments import as_numbers
+from eim_ros.kinematics.arguments import number_from_zero
+from eim_ros.numerics.arguments import checked_path, numbers_of
 from eim_ros.numerics.atomic_file import write_atomically
+from eim_ros.numerics.file_format import ARCHIVE_ERRORS
 
 __all__ = ["Capability", "CapabilityMap"]
 
@@ -109,15 +109,17 @@ class CapabilityMap:
             If the position is outside of the grid, or a vector is none.
         """
         grid = self.grid
-        place = _vector(position, "a position")
-        cell = tuple(np.floor((place - grid.lower) / grid.spacing).astype(np.int64).tolist())
-        if not all(0 <= index < size for index, size in zip(cell, grid.shape[:3], strict=True)):
+        angle = number_from_zero(angle, "the angle")
+        place = numbers_of(position, (3,), "a position", PoseError)
+        indices = np.floor((place - grid.lower) / grid.spacing)
+        if not ((indices >= 0.0) & (indices < grid.shape[:3])).all():
             raise PoseError(
                 f"the position {place.tolist()} is outside of the grid, from {grid.lower} to {grid.upper}", position
             )
+        cell = tuple(indices.astype(np.int64).tolist())
         chosen = np.ones(grid.shape[3], dtype=np.bool_)
         if approach is not None:
-            direction = _vector(approach, "an approach")
+            direction = numbers_of(approach, (3,), "an approach", PoseError)
             if not (size := float(np.linalg.norm(direction))) > 0.0:
                 raise PoseError("an approach needs a direction", approach)
             away = np.arccos(np.clip(grid.approaches @ direction / size, -1.0, 1.0))
@@ -135,6 +137,7 @@ class CapabilityMap:
 
     def save(self, path: str | Path) -> None:
         """Write an npz file, whole or not at all."""
+        path = checked_path(path, DataError)
         buffer = io.BytesIO()
         header = json.dumps({"format": FORMAT, "robot": self.robot, "grid": self.grid.to_mapping()})
         arrays = {name: getattr(self, name) for name in FIGURES}
@@ -144,9 +147,10 @@ class CapabilityMap:
     @classmethod
     def load(cls, path: str | Path) -> CapabilityMap:
         """Read a file; `DataError` if it is damaged, or no capability map."""
+        path = checked_path(path, DataError)
         wrong = f"{path} is no capability map, or damaged; make one with `eim map`"
         try:
-            with Path(path).open("rb") as content, np.load(content, allow_pickle=False) as file:
+            with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
                 header = json.loads(str(file["header"]))
                 if header["format"] != FORMAT:
                     raise DataError(f"{path} has the format {header['format']!r}, expected {FORMAT!r}", str(path))
@@ -155,19 +159,11 @@ class CapabilityMap:
         except OSError as error:
             reason = error.strerror or "it is no npz file"
             raise DataError(f"cannot read the capability map {path}: {reason}", str(path)) from error
-        except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
         for name, kind in FIGURES.items():
+            if not isinstance(arrays[name], np.ndarray):  # a member of the archive that is no array
+                raise DataError(wrong, str(path))
             if arrays[name].shape != grid.shape or arrays[name].dtype != kind:
                 raise DataError(wrong, str(path))
         return cls(str(header["robot"]), grid, **arrays)
-
-
-def _vector(value: npt.ArrayLike, name: str) -> FloatArray:
-    try:
-        vector = as_numbers(value)
-    except (TypeError, ValueError) as error:
-        raise PoseError(f"{name} must be three numbers, got {value!r}", value) from error
-    if vector.shape != (3,) or not all(math.isfinite(x) for x in vector.tolist()):
-        raise PoseError(f"{name} must be three finite numbers, got {value!r}", value)
-    return vector

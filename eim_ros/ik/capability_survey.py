@@ -23,6 +23,7 @@ from eim_ros.ik.capability_map import CapabilityMap
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.robot import MAX_ITERATIONS, RESTART_PATIENCE
 from eim_ros.kinematics.task import redundancy
+from eim_ros.numerics.arguments import checked_path, expect
 from eim_ros.numerics.atomic_file import write_atomically
 from eim_ros.numerics.cores import usable_cores
 from eim_ros.numerics.locked_folder import locked
@@ -94,13 +95,21 @@ def survey(
     RobotError
         If the arm has more than one joint more than a pose takes.
     """
+    expect(robot, Robot, "robot", RobotError)
+    expect(grid, CapabilityGrid, "grid")
+    path = checked_path(output, ConfigurationError)
+    for name, given in {"workers": workers, "progress": progress}.items():
+        if given is not None and not callable(given):
+            raise ConfigurationError(f"{name} must be callable, got {given!r}", given)
     if redundancy(robot.bounds, False) > 1:
         raise RobotError(
             f"robot {robot.name!r} has {robot.dof} joints: a capability map is of an arm with at most one more than a "
             "pose takes, 7",
             robot.dof,
         )
-    path, n_parts = Path(output), -(-grid.n_poses // PART)
+    n_parts = -(-grid.n_poses // PART)
+    if not path.name:
+        raise ConfigurationError(f"the output {str(path)!r} is no name of a file", str(path))
     folder = path.with_name(path.name + ".parts")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.kinematics.arguments import is_number
+from eim_ros.numerics.arguments import as_number
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Completeness", "FoundFamilies"]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True)
 class Completeness:
     """How sure it is to be that no family of solutions is missing.
@@ -35,7 +37,7 @@ class Completeness:
 
     def __post_init__(self) -> None:
         for name, value in (("confidence", self.confidence), ("missed share", self.missed_share)):
-            if not (is_number(value) and 0.0 < value < 1.0):
+            if not 0.0 < as_number(value) < 1.0:
                 raise ConfigurationError(f"the {name} must be between 0 and 1, both excluded, got {value!r}", value)
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConstraintError, did_you_mean
+from eim_ros.errors import ConstraintError, RobotError, did_you_mean
 from eim_ros.ik.link_constraints import LinkCheck, LinkConstraint
 from eim_ros.ik.tolerance_box import ToleranceBox
 from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
+from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.task import checked_tolerances
-from eim_ros.numerics.arguments import checked_flag, expect_mapping
+from eim_ros.numerics.arguments import LARGEST, as_number, checked_flag, expect, expect_mapping, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Constraints"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Constraints:
     """Constraints of one request; the default asks for nothing.
@@ -59,18 +61,16 @@ class Constraints:
     def __post_init__(self) -> None:
         expect_mapping(self.limits, "limits", ConstraintError)
         expect_mapping(self.fixed, "fixed", ConstraintError)
-        checked_flag(self.self_collision, "self_collision", ConstraintError)
-        parts: dict[str, tuple[Any, Any, str]] = {
-            "obstacles": (self.obstacles, Obstacle, "Box, Sphere, Cylinder, Capsule, Mesh and PointCloud"),
-            "links": (self.links, LinkConstraint, "LinkConstraint"),
-        }
-        for name, (given, kind, expected) in parts.items():
-            if not isinstance(given, Sequence) or not all(isinstance(each, kind) for each in given):
-                raise ConstraintError(f"{name} must be a list of {expected}, got {given!r}", given)
-        if not (is_number(self.clearance) and 0.0 <= self.clearance < math.inf):
-            raise ConstraintError(
-                f"the clearance must be finite and at least 0 [m], got {self.clearance!r}", self.clearance
-            )
+        links, clearance = self.links, self.clearance
+        if not isinstance(links, Sequence) or not all(isinstance(each, LinkConstraint) for each in links):
+            raise ConstraintError(f"links must be a list of LinkPosition and LinkOrientation, got {links!r}", links)
+        if not 0.0 <= as_number(clearance) <= LARGEST:
+            raise ConstraintError(f"the clearance must be finite and at least 0 [m], got {clearance!r}", clearance)
+        put = object.__setattr__
+        put(self, "self_collision", checked_flag(self.self_collision, "self_collision", ConstraintError))
+        put(self, "obstacles", checked_obstacles(self.obstacles))
+        put(self, "clearance", float(clearance))
+        put(self, "tolerances", None if self.tolerances is None else checked_tolerances(self.tolerances))
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
@@ -80,6 +80,7 @@ class Constraints:
         ConstraintError
             If a joint is unknown, or its limits are empty, go beyond the robot's, or exclude its fixed value.
         """
+        expect(robot, Robot, "robot", RobotError)
         if not self.limits and not self.fixed:
             return robot.lower, robot.upper
         index = {name: i for i, name in enumerate(robot.joint_names)}
@@ -95,6 +96,7 @@ class Constraints:
             i = index[name]
             if not is_number(value):
                 raise ConstraintError(f"joint {name!r} is to be fixed at {value!r}, expected a number", value)
+            value = float(value)
             if robot.continuous[i] and math.isfinite(value):
                 value = (value + math.pi) % (2.0 * math.pi) - math.pi
             if not lower[i] <= value <= upper[i]:
@@ -153,10 +155,7 @@ class Constraints:
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:
     """Limits of a joint, which are to lie within its own."""
-    try:
-        low, high = (float(end) for end in ends)
-    except (TypeError, ValueError) as error:
-        raise ConstraintError(f"the limits of joint {name!r} must be two numbers, got {ends!r}", ends) from error
+    low, high = numbers_of(ends, (2,), f"the limits of joint {name!r}", ConstraintError, least=-math.inf, most=math.inf)
     low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
     if not low <= high:
         raise ConstraintError(f"the limits of joint {name!r} are empty: {low:.6g} to {high:.6g}", ends)

@@ -26,6 +26,7 @@ from eim_ros.ik.measure import ScaledMeasure
 from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.slice_proposals import MOST_FREE
+from eim_ros.numerics.arguments import as_numbers
 
 __all__ = ["LogDensity", "check_dimensions", "log_density_of", "n_pieces", "points_of"]
 
@@ -90,7 +91,7 @@ def _costs(cost: Callable[[FloatArray], npt.ArrayLike], positions: FloatArray) -
     if not len(positions):
         return np.empty(0)
     try:
-        costs = np.asarray(cost(positions.copy()), dtype=np.float64)
+        costs = as_numbers(cost(positions.copy()))
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"the cost failed for configurations {positions.shape}: {error}", cost) from error
     if costs.shape != (len(positions),) or not (costs > -np.inf).all():

@@ -17,7 +17,9 @@ from eim_ros.errors import ConstraintError, PoseError, RobotError
 from eim_ros.kinematics import Robot, Shape
 from eim_ros.kinematics.attachments import link_poses
 from eim_ros.kinematics.pose import check_pose, rotation_vectors
-from eim_ros.kinematics.shapes import finite_numbers, inside
+from eim_ros.kinematics.shapes import inside
+from eim_ros.numerics.arguments import expect, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["LinkCheck", "LinkConstraint", "LinkOrientation", "LinkPosition"]
 
@@ -25,6 +27,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkPosition:
     """A point of a link is inside of a region.
@@ -44,9 +47,14 @@ class LinkPosition:
     point: npt.ArrayLike = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        finite_numbers(self.point, 3)
-        if not self.region:
-            raise ConstraintError(f"the region for link {self.link!r} has no shape; give at least one", self.region)
+        expect(self.link, str, "the name of a link", ConstraintError)
+        point = numbers_of(self.point, (3,), f"the point of link {self.link!r}", ConstraintError)
+        object.__setattr__(self, "point", point)
+        region = self.region
+        if not isinstance(region, Sequence) or not all(isinstance(shape, Shape) for shape in region):
+            raise ConstraintError(f"the region for link {self.link!r} must be a list of shapes, got {region!r}", region)
+        if not region:
+            raise ConstraintError(f"the region for link {self.link!r} has no shape; give at least one", region)
 
     def holds(self, poses: FloatArray) -> BoolArray:
         """For poses (n, 4, 4) of the link."""
@@ -54,6 +62,7 @@ class LinkPosition:
         return np.asarray(np.any([inside(shape, points) for shape in self.region], axis=0), dtype=np.bool_)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkOrientation:
     """A link is turned from an orientation no farther than allowed.
@@ -78,15 +87,12 @@ class LinkOrientation:
     axes: npt.ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        for rotation in (self.rotation, np.eye(3) if self.axes is None else self.axes):
-            _check_rotation(rotation)
-        values = np.asarray(self.tolerances, dtype=np.float64)
-        if values.shape != (3,) or not (values >= 0.0).all():
-            raise ConstraintError(
-                f"the tolerances of the orientation of link {self.link!r} must be three numbers of at least 0, got "
-                f"{self.tolerances!r}",
-                self.tolerances,
-            )
+        expect(self.link, str, "the name of a link", ConstraintError)
+        what = f"the tolerances of the orientation of link {self.link!r}"
+        put = object.__setattr__
+        put(self, "tolerances", numbers_of(self.tolerances, (3,), what, ConstraintError, least=0.0, most=np.inf))
+        put(self, "rotation", _checked_rotation(self.rotation))
+        put(self, "axes", None if self.axes is None else _checked_rotation(self.axes))
 
     def holds(self, poses: FloatArray) -> BoolArray:
         """For poses (n, 4, 4) of the link."""
@@ -146,10 +152,10 @@ def _intrinsic_angles(rotations: FloatArray) -> FloatArray:
     return np.stack([about_x, np.arctan2(r[:, 0, 2], level), np.where(locked, 0.0, about_z)], axis=1)
 
 
-def _check_rotation(rotation: npt.ArrayLike) -> None:
+def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
     pose = np.eye(4)
+    pose[:3, :3] = numbers_of(rotation, (3, 3), "a rotation", ConstraintError)
     try:
-        pose[:3, :3] = rotation
-        check_pose(pose)
-    except (PoseError, TypeError, ValueError) as error:
+        return check_pose(pose)[:3, :3]
+    except PoseError as error:
         raise ConstraintError(f"expected a rotation (3, 3), got {rotation!r}", rotation) from error

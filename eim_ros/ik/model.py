@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,9 @@ class IKModel:
         path = model_path(path)
         if robot is not None and not isinstance(robot, (str, Path)):
             expect(robot, Robot, "robot", RobotError)
+        for link in (base, tip):
+            if link is not None:
+                expect(link, str, "the name of a link", RobotError)
         content, document = load_parameters(path)
         kind = document.get("context_kind")
         if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
@@ -162,7 +166,7 @@ def model_path(name_or_path: str | Path) -> Path:
     name = str(name_or_path)
     if name not in SHIPPED_MODELS:
         path = checked_path(name_or_path, ModelFileError)
-        if name.isidentifier() and not path.exists():
+        if name.isidentifier() and not os.path.exists(path):
             raise ModelFileError(
                 f"no shipped model {name!r}: there are {', '.join(SHIPPED_MODELS)}; any other by the path of its file"
                 f"{did_you_mean(name, SHIPPED_MODELS)}",

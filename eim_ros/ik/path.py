@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, did_you_mean
+from eim_ros.errors import ConfigurationError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.path_search import PathSearch, Reach
 from eim_ros.ik.request import SampleRequest, checked_configuration
 from eim_ros.ik.sampler import Sampler, check_sampler
-from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_poses
+from eim_ros.numerics.arguments import as_number
+from eim_ros.numerics.keywords import check_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,6 +38,7 @@ FloatArray = npt.NDArray[np.float64]
 STRIDE = 8
 WINDOW = 24  # poses before and after a jump where solutions are added
 TIMEOUT = 5.0  # [s], default
+PARAMETERS = ("poses", "n", "random_seed", "near", "largest_step")
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +154,12 @@ def sample_path(
         If an argument is malformed.
     """
     began = time.perf_counter()
+    check_keywords(options, PathOptions.__annotations__, "sample_path", PARAMETERS)
     check_sampler(sampler)
     wanted = check_poses(poses)
-    if unknown := set(options) - set(PathOptions.__annotations__):
-        raise ConfigurationError(
-            f"sample_path has no option {min(unknown)!r}; it has {', '.join(PathOptions.__annotations__)}"
-            f"{did_you_mean(min(unknown), PathOptions.__annotations__)}",
-            unknown,
-        )
     chosen_options: PathOptions = {"timeout": TIMEOUT, **options}
     first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
-    if not (is_number(largest_step) and largest_step > 0.0):
+    if not as_number(largest_step) > 0.0:
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
     goal = Goal.of(sampler.robot, sampler.fitted(first))
     search = PathSearch(

@@ -5,7 +5,6 @@ c(q) = sum_j w_j (q_j - p_j)^2,    differences on the circle where a joint is co
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,13 +14,15 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError, did_you_mean
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import is_number
-from eim_ros.numerics.arguments import expect_mapping
+from eim_ros.numerics.arguments import LARGEST, as_number, expect_mapping
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["Posture"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Posture:
     """Preferred values of some joints.
@@ -60,7 +61,7 @@ class Posture:
             weight = self.weights.get(name, 1.0)
             if not (is_number(value) and is_number(weight)):
                 raise ConfigurationError(f"posture: joint {name!r} needs numbers, got {value!r}, {weight!r}", value)
-            if not (math.isfinite(value) and 0.0 <= weight < math.inf):
+            if not (abs(as_number(value)) <= LARGEST and 0.0 <= as_number(weight) <= LARGEST):
                 raise ConfigurationError(
                     f"posture: joint {name!r} needs a finite value and a weight >= 0, got {value} and {weight}",
                     (value, weight),

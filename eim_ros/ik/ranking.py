@@ -14,12 +14,12 @@ from eim_ros.ik.pool import Pool
 from eim_ros.ik.posture import Posture
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.arguments import is_number
+from eim_ros.numerics.arguments import LARGEST, as_number
 
 if TYPE_CHECKING:
     from eim_ros.ik.request import SampleRequest
 
-__all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "limit_margin"]
+__all__ = ["ORDERS", "UNORDERED", "Order", "Ranking", "check_order", "limit_margin"]
 
 FloatArray = npt.NDArray[np.float64]
 Order: TypeAlias = str | Mapping[str, float]
@@ -53,18 +53,7 @@ class Ranking:
     posture: Posture | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, str) and self.order == UNORDERED:
-            return
-        if not isinstance(self.order, str | Mapping):
-            raise ConfigurationError(
-                f"an order is a name or a mapping of names to weights, got {self.order!r}", self.order
-            )
-        for name, weight in self.weights.items():
-            if name not in ORDERS:
-                known = ", ".join(ORDERS) + did_you_mean(str(name), ORDERS)
-                raise ConfigurationError(f"unknown order {name!r}; known: {known}", name)
-            if not (is_number(weight) and 0.0 <= weight < float("inf")):
-                raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
+        check_order(self.order)
         if "distance" in self.weights and self.reference is None:
             raise ConfigurationError("ordering by distance needs a configuration to be near", self.order)
         if "posture" in self.weights and self.posture is None:
@@ -156,6 +145,20 @@ class Ranking:
         if name == "manipulability":
             return -robot.manipulability(positions, self.position_only)
         return -limit_margin(robot, positions)
+
+
+def check_order(order: Order) -> None:
+    """Refuse what is no order: `ConfigurationError`."""
+    if isinstance(order, str) and order in ORDERS:
+        return
+    if not isinstance(order, str | Mapping):
+        raise ConfigurationError(f"an order is a name or a mapping of names to weights, got {order!r}", order)
+    for name, weight in ({order: 1.0} if isinstance(order, str) else order).items():
+        if name not in ORDERS:
+            known = ", ".join(ORDERS) + did_you_mean(str(name), ORDERS)
+            raise ConfigurationError(f"unknown order {name!r}; known: {known}", name)
+        if not 0.0 <= as_number(weight) <= LARGEST:
+            raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
 
 
 def limit_margin(robot: Robot, positions: FloatArray) -> FloatArray:

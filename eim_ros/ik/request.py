@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
@@ -14,12 +14,13 @@ from eim_ros.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.posture import Posture
-from eim_ros.ik.ranking import Order
+from eim_ros.ik.ranking import Order, check_order
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.kinematics.pose_forms import is_position
-from eim_ros.numerics.arguments import as_numbers, checked_flag
+from eim_ros.numerics.arguments import LARGEST, as_number, as_numbers, checked_flag
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -61,6 +62,7 @@ class SampleOptions(TypedDict, total=False):
     certified: bool
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class SampleRequest:
     """Configurations wanted for one pose. Immutable; what it contains was checked when it was made.
@@ -157,6 +159,11 @@ class SampleRequest:
             self.n, self.random_seed, self.position_tolerance, self.orientation_tolerance, self.timeout, self.explore
         )
         put = object.__setattr__
+        for name in ("position_tolerance", "orientation_tolerance", "timeout"):
+            put(self, name, float(getattr(self, name)))  # numpy's narrower floats overflow early
+        put(self, "explore", None if self.explore is None else float(self.explore))
+        if self.order is not None:
+            check_order(self.order)
         if is_position(self.pose):
             if self.position_only is not None and not self.position_only:
                 raise PoseError("a position has no orientation, which position_only=False asks for", self.pose)
@@ -177,7 +184,7 @@ class SampleRequest:
         if self.until is not None and not isinstance(self.until, Completeness):
             raise ConfigurationError(f"until must be a Completeness, got {self.until!r}", self.until)
         if self.separation is not None:
-            _check_separation(self.separation)
+            put(self, "separation", _checked_separation(self.separation))
         if not self.refine and (self.until is not None or self.separation is not None):
             raise ConfigurationError(
                 "raw samples cannot be complete or evenly apart: leave refine as it is", self.refine
@@ -195,22 +202,24 @@ class SampleRequest:
             put(self, "posture", Posture(dict(self.posture)))
 
     def _check_distribution(self) -> None:
+        is_name = isinstance(self.distribution, str) and self.distribution in DISTRIBUTIONS
+        if self.distribution is not None and not callable(self.distribution) and not is_name:
+            raise ConfigurationError(
+                f"distribution must be one of {', '.join(DISTRIBUTIONS)}, or a callable, got {self.distribution!r}",
+                self.distribution,
+            )
         by_cost = callable(self.distribution) or self.distribution == "posture"
-        if not (is_number(self.temperature) and 0.0 < self.temperature < float("inf")):
+        if not 0.0 < as_number(self.temperature) <= LARGEST:
             raise ConfigurationError(
                 f"the temperature must be positive and finite, got {self.temperature!r}", self.temperature
             )
+        object.__setattr__(self, "temperature", float(self.temperature))
         if self.temperature != 1.0 and not by_cost:
             raise ConfigurationError(
                 "a temperature is for a distribution by a cost: 'posture', or a callable", self.temperature
             )
         if self.distribution is None:
             return
-        if not callable(self.distribution) and self.distribution not in DISTRIBUTIONS:
-            raise ConfigurationError(
-                f"distribution must be one of {', '.join(DISTRIBUTIONS)}, or a callable, got {self.distribution!r}",
-                self.distribution,
-            )
         if self.distribution == "posture" and self.posture is None:
             raise ConfigurationError("distribution 'posture' needs a preferred posture", self.distribution)
         others = ("near", "order", "posture", "explore", "separation", "distinct")
@@ -268,7 +277,7 @@ def checked_configuration(robot: Robot, near: npt.ArrayLike) -> FloatArray:
         reference = as_numbers(near)
     except (TypeError, ValueError) as error:
         raise wrong from error
-    if reference.shape != (robot.dof,) or not np.isfinite(reference).all():
+    if reference.shape != (robot.dof,) or not (np.abs(reference) <= LARGEST).all():
         raise wrong
     return reference
 
@@ -278,9 +287,10 @@ def _frozen(values: FloatArray) -> FloatArray:
     return values
 
 
-def _check_separation(separation: object) -> None:
-    if not (is_number(separation) and 1e-3 <= float(separation) < float("inf")):  # type: ignore[arg-type]
+def _checked_separation(separation: float) -> float:
+    if not 1e-3 <= as_number(separation) <= LARGEST:
         raise ConfigurationError(f"the separation must be at least 0.001 and finite, got {separation!r}", separation)
+    return float(separation)
 
 
 def check_numbers(
@@ -303,7 +313,7 @@ def check_numbers(
         "explore": 0.0 if explore is None else explore,
     }
     for name, number in numbers.items():
-        if type(number) is not float and not isinstance(number, Real):
+        if type(number) is not float and not is_number(number):
             raise ConfigurationError(f"{name} must be a number, got {number!r}", number)
     if not n >= 1:
         raise ConfigurationError(f"n must be at least 1, got {n}", n)

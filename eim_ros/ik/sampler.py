@@ -34,8 +34,11 @@ from eim_ros.ik.search import DISTINCT_TOLERANCE
 from eim_ros.ik.selection import distinct_rows
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
+from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.tool import with_tool
+from eim_ros.numerics.arguments import expect
+from eim_ros.numerics.keywords import check_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -122,6 +125,7 @@ class Sampler:
 
     def with_collision(self, options: CollisionOptions) -> Sampler:
         """The same of a robot whose collision shapes are read in another way."""
+        expect(options, CollisionOptions, "options")
         sampler = copy.copy(self)
         sampler.robot = replace(self.robot, collision=options)
         sampler._with_tools = OrderedDict()
@@ -136,7 +140,7 @@ class Sampler:
             In the base frame; in place of those that there were.
         """
         sampler = copy.copy(self)
-        sampler._obstacles = Constraints(obstacles=tuple(obstacles)).obstacles
+        sampler._obstacles = checked_obstacles(obstacles)
         sampler._with_tools = OrderedDict()
         return sampler
 
@@ -201,11 +205,13 @@ class Sampler:
         PoseError, JointStateError, ConfigurationError, ConstraintError
             If an argument is malformed. Not finding a solution is no exception, see `Samples.error_code`.
         """
+        check_keywords(options, SampleOptions.__annotations__, "Sampler.sample", ("pose", "n", "random_seed"))
         return self.answer(SampleRequest(pose, n, random_seed, **options))
 
     def answer(self, request: SampleRequest) -> Samples:
         """As `sample`, of a request; its timeout counts from here."""
         started = time.perf_counter()
+        expect(request, SampleRequest, "request")
         wanted = self.fitted(request)
         ranking = Ranking.of(wanted, self.prefers)
         if ranking.needs_density and not self.n_experts:

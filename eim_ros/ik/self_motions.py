@@ -22,6 +22,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.arguments import positive_number
 from eim_ros.kinematics.chain import PRISMATIC, SOURCE
 from eim_ros.kinematics.task import redundancy
+from eim_ros.numerics.arguments import checked_whole, expect
 from eim_ros.solver import trace_families
 
 __all__ = ["Family", "families", "family_labels"]
@@ -91,6 +92,8 @@ def families(
     list of Family
         Where more than one direction is free there is no order along a curve: then all solutions are one family.
     """
+    expect(robot, Robot, "robot", RobotError)
+    random_seed = checked_whole(random_seed, 0, "the random seed", RobotError)
     task = robot.task(pose, position_only=position_only)
     rows = robot._finite_rows(solutions, "solutions")
     spacing = positive_number(spacing, "the spacing")

@@ -5,11 +5,13 @@ Cheap, for they stand before each call of the solver.
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 
 import numpy as np
 
 from eim_ros.errors import RobotError
+from eim_ros.numerics.arguments import as_number
 
 __all__ = ["checked_generator", "is_number", "number_from_zero", "positive_number", "whole_number"]
 
@@ -17,8 +19,8 @@ LARGEST = 1_000_000  # of counts: beyond, somebody gave a wrong number, and memo
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a real number; it may be infinite, or none at all."""
-    return isinstance(value, (float, int, Real))
+    """Whether a value is a real number that a float can hold; it may be infinite, or not a number (NaN)."""
+    return isinstance(value, float) or (isinstance(value, Real) and not math.isnan(as_number(value)))
 
 
 def whole_number(value: object, least: int, name: str, most: int = LARGEST) -> int:
@@ -32,16 +34,18 @@ def whole_number(value: object, least: int, name: str, most: int = LARGEST) -> i
 
 def positive_number(value: object, name: str) -> float:
     """A number above 0, which may be infinite; `RobotError` if it is none."""
-    if number_from_zero(value, name) == 0.0:
+    number = number_from_zero(value, name)
+    if number == 0.0:
         raise RobotError(f"{name} must be positive, got {value!r}", value)
-    return number_from_zero(value, name)
+    return number
 
 
 def number_from_zero(value: object, name: str) -> float:
     """A number of at least 0, which may be infinite; `RobotError` if it is none."""
-    if not isinstance(value, (float, Real)) or not float(value) >= 0.0:
+    number = as_number(value)
+    if not number >= 0.0:
         raise RobotError(f"{name} must be a positive number, got {value!r}", value)
-    return float(value)
+    return number
 
 
 def checked_generator(rng: np.random.Generator | None) -> np.random.Generator:

@@ -20,15 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, EimError, MeshError, RobotError
+from eim_ros.kinematics.arguments import number_from_zero
 from eim_ros.kinematics.body_shapes import body_shapes
 from eim_ros.kinematics.chain import PRISMATIC, TRANSLATION
 from eim_ros.kinematics.collision_options import disabled_pairs
 from eim_ros.kinematics.collision_scene import CollisionScene
 from eim_ros.kinematics.link_shapes import MeshReference, link_shapes
 from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
-from eim_ros.kinematics.obstacles import Mesh, Obstacle
+from eim_ros.kinematics.obstacles import Mesh, Obstacle, checked_obstacles
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.solid_set import Pair, SolidSet
+from eim_ros.numerics.arguments import checked_flag, expect
 
 __all__ = ["CollisionModel", "CollisionScene", "collision_model", "collisions"]
 
@@ -184,8 +186,13 @@ def collisions(
     list of (str, str)
         Names of a link, and of another one or an obstacle: its name, or "obstacle 2", counted from 0.
     """
-    scene = collision_model(robot).scene(self_collision, obstacles, clearance)
-    return scene.names_of_pairs(robot._finite_rows(q, "configurations")[0])
+    expect(robot, Robot, "robot", RobotError)
+    rows = robot._finite_rows(q, "configurations")
+    if len(rows) != 1:
+        raise RobotError(f"collisions are of one configuration, got {len(rows)}", q)
+    self_collision = checked_flag(self_collision, "self_collision", ConstraintError)
+    checked = checked_obstacles(obstacles), number_from_zero(clearance, "the clearance")
+    return collision_model(robot).scene(self_collision, *checked).names_of_pairs(rows[0])
 
 
 def _chain(robot: Robot) -> Any:

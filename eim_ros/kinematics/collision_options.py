@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eim_ros.errors import RobotError
+from eim_ros.numerics.keywords import names_wrong_keywords
 
 __all__ = ["CollisionOptions", "disabled_pairs"]
 
 MESHES = ("exact", "hulls", "none")
 
 
+@names_wrong_keywords
 @dataclass(frozen=True)
 class CollisionOptions:
     """Of a robot; the default reads the meshes of its description as they are.
@@ -37,9 +39,10 @@ class CollisionOptions:
     packages_only: bool = False
 
     def __post_init__(self) -> None:
-        if self.meshes not in MESHES:
+        if not isinstance(self.meshes, str) or self.meshes not in MESHES:
             raise RobotError(f"meshes must be one of {', '.join(MESHES)}, got {self.meshes!r}", self.meshes)
-        if isinstance(self.package_paths, (str, Path)):
+        is_list = isinstance(self.package_paths, Sequence) and not isinstance(self.package_paths, str)
+        if not is_list or not all(isinstance(path, (str, Path)) for path in self.package_paths):
             raise RobotError(f"package_paths must be a list of folders, got {self.package_paths!r}", self.package_paths)
         if not isinstance(self.srdf, str):
             raise RobotError("srdf must be the text of an SRDF", self.srdf)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from eim_ros.errors import EimError, RobotError
 from eim_ros.kinematics.link_tree import UrdfJoint, UrdfTree
-from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere, finite_numbers
+from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere
 from eim_ros.kinematics.urdf import SHAPES
+from eim_ros.numerics.arguments import numbers_of
 
 __all__ = ["MeshReference", "link_placements", "link_shapes", "origin_transform"]
 
@@ -84,11 +85,10 @@ def _has_shape(element: Element) -> bool:
 
 
 def _shape(element: Element) -> Shape | MeshReference:
-    origin, geometry = element.find("origin"), element.find("geometry")
-    assert geometry is not None
+    origin = element.find("origin")
     xyz, rpy = (_words("0 0 0" if origin is None else origin.get(key, "0 0 0"), 3) for key in ("xyz", "rpy"))
     pose = origin_transform(xyz, rpy)
-    solid = next(child for child in geometry if child.tag in SHAPES)
+    solid = next(child for child in element.findall("geometry/*") if child.tag in SHAPES)
     if solid.tag == "mesh":
         return MeshReference(pose, solid.get("filename", ""), _words(solid.get("scale", "1 1 1"), 3))
     if solid.tag == "box":
@@ -151,4 +151,8 @@ def _motion(joint: UrdfJoint, value: float) -> FloatArray:
 
 def _words(text: str, n: int) -> FloatArray:
     """So many numbers of an attribute."""
-    return finite_numbers(text.split(), n)
+    try:
+        values = [float(word) for word in text.split()]
+    except ValueError as error:
+        raise RobotError(f"expected {n} finite number(s), got {text!r}", text) from error
+    return numbers_of(values, (n,), f"{text!r}", RobotError)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, MeshError
+from eim_ros.numerics.arguments import LARGEST, as_numbers
 
 __all__ = ["find_mesh", "read_mesh"]
 
@@ -116,8 +117,11 @@ def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.N
     """
     from pinocchio import coal  # deferred: a slow import
 
-    factors = np.asarray(scale, dtype=np.float64)
-    if factors.shape not in ((), (3,)) or not np.isfinite(factors).all() or not factors.all():
+    try:
+        factors = as_numbers(scale)
+    except (TypeError, ValueError):
+        factors = np.empty(0)
+    if factors.shape not in ((), (3,)) or not (np.abs(factors) <= LARGEST).all() or not factors.all():
         raise ConstraintError(f"the scale of a mesh must be one or three numbers other than 0, got {scale!r}", scale)
     if not path.is_file():
         raise MeshError(f"mesh {str(path)!r} is not there", str(path))

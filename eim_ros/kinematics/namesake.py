@@ -13,6 +13,7 @@ from eim_ros.kinematics.link_tree import UrdfTree, listed
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.shipped import robot_path
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
+from eim_ros.numerics.arguments import expect
 
 __all__ = ["namesake"]
 
@@ -35,6 +36,9 @@ def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str
     RobotError
         If the description cannot be read, or it is not clear which links are meant.
     """
+    for link in (base, tip):
+        if link is not None:
+            expect(link, str, "the name of a link", RobotError)
     is_text = isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<")
     found = source if is_text else robot_path(source)
     if not (base and tip):

@@ -6,6 +6,7 @@ points.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -13,20 +14,22 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConstraintError
-from eim_ros.kinematics.arguments import is_number
+from eim_ros.errors import ConstraintError, MeshError
 from eim_ros.kinematics.mesh_files import read_mesh
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shapes import Shape
-from eim_ros.numerics.arguments import as_numbers, checked_flag
+from eim_ros.numerics.arguments import LARGEST, as_number, checked_flag, checked_path, expect, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
-__all__ = ["Mesh", "Obstacle", "PointCloud"]
+__all__ = ["Mesh", "Obstacle", "PointCloud", "checked_obstacles"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FARTHEST = 1e30  # [m]: volumes must not overflow
 HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of a cube with edges of 1
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """A solid within a surface of triangles.
@@ -51,10 +54,13 @@ class Mesh:
     name: str = ""
 
     def __post_init__(self) -> None:
-        check_pose(self.pose)
-        checked_flag(self.convex, "convex", ConstraintError)
+        expect(self.name, str, "the name of a mesh", ConstraintError)
+        object.__setattr__(self, "convex", checked_flag(self.convex, "convex", ConstraintError))
         vertices = _points(self.vertices, "the vertices of a mesh")
-        faces = np.array(self.faces)
+        try:
+            faces = np.array(self.faces)
+        except Exception as error:  # ragged, or the array interface of a foreign object fails
+            raise ConstraintError("the faces of a mesh must be an (m, 3) array of whole numbers", self.faces) from error
         if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
             raise ConstraintError(
                 f"the faces of a mesh must be an (m, 3) array of whole numbers, got {faces.dtype} of shape "
@@ -71,7 +77,7 @@ class Mesh:
         faces = np.ascontiguousarray(faces[np.linalg.norm(normals, axis=1) > 0.0], dtype=np.int64)
         if not len(faces):
             raise ConstraintError("a mesh needs at least one triangle with an area", self.faces)
-        for name, array in (("vertices", vertices), ("faces", faces)):
+        for name, array in (("pose", check_pose(self.pose)), ("vertices", vertices), ("faces", faces)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
@@ -102,10 +108,11 @@ class Mesh:
         MeshError
             If it cannot be read.
         """
-        vertices, faces = read_mesh(Path(path), scale)
+        vertices, faces = read_mesh(checked_path(path, MeshError), scale)
         return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class PointCloud:
     """All that is within a radius of a point.
@@ -130,13 +137,16 @@ class PointCloud:
     name: str = ""
 
     def __post_init__(self) -> None:
-        check_pose(self.pose)
-        for what, value in (("radius", self.radius), ("resolution", self.resolution)):
-            if not (is_number(value) and 0.0 <= value < np.inf):
-                raise ConstraintError(f"the {what} of a point cloud must be finite and at least 0, got {value}", value)
+        expect(self.name, str, "the name of a point cloud", ConstraintError)
+        for name in ("radius", "resolution"):
+            value = getattr(self, name)
+            if not 0.0 <= as_number(value) <= LARGEST:
+                raise ConstraintError(f"the {name} of a point cloud must be finite and at least 0, got {value}", value)
+            object.__setattr__(self, name, float(value))
         points = _points(self.points, "the points of a cloud")
-        points.flags.writeable = False
-        object.__setattr__(self, "points", points)
+        for name, array in (("pose", check_pose(self.pose)), ("points", points)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
 
     @property
     def balls(self) -> tuple[FloatArray, float]:
@@ -151,12 +161,17 @@ class PointCloud:
 Obstacle: TypeAlias = Shape | Mesh | PointCloud
 
 
+def checked_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+    """The obstacles; `ConstraintError` unless they are a list of them."""
+    if not isinstance(obstacles, Sequence) or not all(isinstance(each, Obstacle) for each in obstacles):
+        expected = "Box, Sphere, Cylinder, Capsule, Mesh and PointCloud"
+        raise ConstraintError(f"obstacles must be a list of {expected}, got {obstacles!r}", obstacles)
+    return tuple(obstacles)
+
+
 def _points(values: npt.ArrayLike, what: str) -> FloatArray:
     """A copy (n, 3) of finite points, n > 0."""
-    try:
-        points = np.array(as_numbers(values))
-    except (TypeError, ValueError):
-        points = np.empty(0)
-    if points.ndim != 2 or points.shape[1:] != (3,) or not len(points) or not np.isfinite(points).all():
-        raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, n > 0, got {values!r}"[:200], values)
-    return points
+    points = numbers_of(values, (None, 3), what, ConstraintError, least=-FARTHEST, most=FARTHEST)
+    if not len(points):
+        raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, n > 0, got none", values)
+    return np.array(points)

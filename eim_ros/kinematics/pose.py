@@ -7,6 +7,7 @@ it is continuous over all orientations (Zhou et al. 2019, "On the continuity of 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import PoseError
-from eim_ros.kinematics.pose_forms import FORMS, taken_apart
+from eim_ros.kinematics.pose_forms import FORMS, numbers_by_axis, taken_apart
 from eim_ros.numerics.arguments import as_numbers
 from eim_ros.solver import first_not_rigid
 
@@ -39,6 +40,7 @@ _ENTRIES = {
 NORM_TOLERANCE = 1e-3
 EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # of the products of a rotation's columns
 LONGEST = 1e100  # [m]: squares must not overflow
+LARGEST_ENTRY = 1.0 + 1e-3  # of a rotation, with rounding
 
 
 def pose_from(
@@ -49,7 +51,7 @@ def pose_from(
     Parameters
     ----------
     position : (3,) array_like
-        [m], finite.
+        [m], finite; or an object with x, y and z.
     quaternion_xyzw : (4,) array_like, optional
         Unit length within 1e-3 (normalised here); default no rotation.
     rpy : (3,) array_like, optional
@@ -61,7 +63,7 @@ def pose_from(
         If numbers are missing or not finite, the quaternion has another length, or both orientations are given.
     """
     transform = np.eye(4)
-    transform[:3, 3] = _finite(position, 3, "position")
+    transform[:3, 3] = _finite(numbers_by_axis(position, "xyz"), 3, "position")
     if rpy is not None:
         if quaternion_xyzw is not None:
             raise PoseError("an orientation is given as a quaternion or as rpy, not as both", rpy)
@@ -69,7 +71,7 @@ def pose_from(
         return transform
     if quaternion_xyzw is None:
         return transform
-    quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw")
+    quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw", sys.float_info.max)
     norm = math.hypot(*quaternion)
     if norm == 0.0:
         raise PoseError("quaternion is zero; no rotation is x y z w = 0 0 0 1", quaternion)
@@ -94,6 +96,8 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     r = _array(rotation, "a rotation")
     if r.shape not in ((3, 3), (4, 4)):
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
+    if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also catches NaN
+        raise PoseError("a rotation has entries from -1 to 1", rotation)
     squares = np.array(
         [
             1 + r[0, 0] - r[1, 1] - r[2, 2],
@@ -156,8 +160,9 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
         return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
         raise PoseError("a pose is out of the range of numbers", transform)
-    products, row = pose[:3, :3].T @ pose[:3, :3], (0.0, 0.0, 0.0, 1.0)
-    off = max(np.abs(products - np.eye(3)).max(), np.abs(pose[3] - row).max())
+    row = (0.0, 0.0, 0.0, 1.0)
+    with np.errstate(all="ignore"):  # off by infinity, if the products overflow
+        off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - row).max())
     rounding = f"at most {RIGID_TOLERANCE:g} is taken for rounding"
     told = f"off by {off:.2g}, {rounding}" if off > RIGID_TOLERANCE else "left-handed"
     raise PoseError(
@@ -185,8 +190,9 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
     return poses
 
 
-def _each_form(poses: npt.ArrayLike, cause: Exception | None) -> FloatArray:
-    if not isinstance(poses, (list, tuple, np.ndarray)) or not len(poses):
+def _each_form(poses: Any, cause: Exception | None) -> FloatArray:
+    is_array = isinstance(poses, np.ndarray) and poses.ndim > 0
+    if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
         raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", poses) from cause
     return np.array([check_pose(pose) for pose in poses])
 
@@ -196,10 +202,11 @@ def _transform(pose: npt.ArrayLike) -> Any:
     transform, orientation = taken_apart(pose)
     if orientation is None:
         return transform
-    if np.shape(orientation) != (3, 3):
-        return pose_from(transform, orientation)
+    turn = _array(numbers_by_axis(orientation, "xyzw"), "the orientation of a pose")
+    if turn.shape != (3, 3):
+        return pose_from(transform, turn)
     joined = pose_from(transform)
-    joined[:3, :3] = _array(orientation, "a rotation")
+    joined[:3, :3] = turn
     return joined
 
 
@@ -221,6 +228,8 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     poses[..., :, :] = np.eye(4)
     poses[..., :3, 3] = values[..., :3]
     if values.shape[-1] == 9:
+        if not (np.abs(values[..., 3:]) <= LONGEST).all():  # also catches NaN
+            raise PoseError("the two rotation columns of a pose context must be finite", context)
         first = _normalised(values[..., 3:6])
         second = values[..., 6:9]
         second = _normalised(second - first * np.sum(first * second, axis=-1, keepdims=True))
@@ -238,18 +247,18 @@ def _array(values: npt.ArrayLike, what: str) -> FloatArray:
 def _normalised(vectors: FloatArray) -> FloatArray:
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     if not np.all(norms > 1e-9):  # also catches NaN
-        raise PoseError("the two rotation columns of a pose context must be finite and independent", vectors)
+        raise PoseError("the two rotation columns of a pose context must be independent", vectors)
     return np.asarray(vectors / norms, dtype=np.float64)
 
 
-def _finite(values: npt.ArrayLike, n: int, what: str) -> FloatArray:
+def _finite(values: npt.ArrayLike, n: int, what: str, most: float = LONGEST) -> FloatArray:
     try:
         array = as_numbers(values)
     except (TypeError, ValueError) as error:
         raise PoseError(f"{what} must be {n} numbers, got {values!r}", values) from error
     if array.shape != (n,):
         raise PoseError(f"{what} must be {n} numbers, got shape {array.shape}", values)
-    if not np.all(np.isfinite(array)):
+    if not np.all(np.abs(array) <= most):  # also catches NaN
         raise PoseError(f"{what} must be finite, got {_shown(array.tolist())}", values)
     return array
 

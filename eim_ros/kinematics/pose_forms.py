@@ -6,13 +6,15 @@ those libraries is imported. `check_pose` is where forms come in, so every call 
 
 from __future__ import annotations
 
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from eim_ros.errors import PoseError
 
-__all__ = ["FORMS", "is_position", "taken_apart"]
+__all__ = ["FORMS", "is_position", "numbers_by_axis", "taken_apart"]
 
 FORMS = (
     "a (4, 4) transform, (position, quaternion xyzw), (position, rotation matrix), seven numbers x y z qx qy qz qw, "
@@ -27,8 +29,8 @@ def is_position(pose: Any) -> bool:
     if isinstance(pose, np.ndarray):
         return bool(pose.shape == (3,))
     if isinstance(pose, (list, tuple)):
-        return len(pose) == 3 and all(np.ndim(value) == 0 for value in pose)
-    return all(hasattr(pose, axis) for axis in "xyz")
+        return _shape(pose) == (3,)
+    return _has(pose, "xyz")
 
 
 def taken_apart(pose: Any) -> tuple[Any, Any]:
@@ -49,11 +51,12 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
         if isinstance(getattr(pose, name, None), np.ndarray):
             return getattr(pose, name), None
     for position, orientation in PARTS:
-        if hasattr(getattr(pose, position, None), "x") and hasattr(getattr(pose, orientation, None), "w"):
-            return _numbers(getattr(pose, position), "xyz"), _numbers(getattr(pose, orientation), "xyzw")
+        place, turn = getattr(pose, position, None), getattr(pose, orientation, None)
+        if _has(place, "xyz") and _has(turn, "xyzw"):
+            return numbers_by_axis(place, "xyz"), numbers_by_axis(turn, "xyzw")
     if callable(getattr(pose, "as_matrix", None)):  # scipy.spatial.transform.RigidTransform
-        return pose.as_matrix(), None
-    if isinstance(pose, (list, tuple)) and len(pose) == 2 and np.shape(pose[0]) == (3,):
+        return _matrix(pose), None
+    if isinstance(pose, (list, tuple)) and len(pose) == 2 and _shape(pose[0]) == (3,):
         return pose[0], pose[1]
     if is_position(pose):
         raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
@@ -64,5 +67,30 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
     return pose, None
 
 
-def _numbers(values: Any, axes: str) -> list[float]:
-    return [getattr(values, axis) for axis in axes]
+def numbers_by_axis(values: Any, axes: str) -> Any:
+    """Attributes such as x, y and z of an object as a list; the value itself where it has none."""
+    return [getattr(values, axis) for axis in axes] if _has(values, axes) else values
+
+
+def _has(value: Any, axes: str) -> bool:
+    return all(hasattr(value, axis) for axis in axes)
+
+
+def _shape(values: Any) -> tuple[int, ...] | None:
+    """Shape of an array or of a flat sequence of numbers; None of anything else, which may be ragged."""
+    if isinstance(values, np.ndarray):
+        return tuple(values.shape)
+    is_flat = isinstance(values, (list, tuple)) and all(
+        isinstance(value, (float, int, Real, Decimal)) or getattr(value, "shape", None) == () for value in values
+    )
+    return (len(values),) if is_flat else None
+
+
+def _matrix(pose: Any) -> Any:
+    """What the object's own method gives."""
+    try:
+        return pose.as_matrix()
+    except Exception as error:  # the method of a foreign object, which may be of another kind
+        raise PoseError(
+            f"a pose must be {FORMS}; the method as_matrix of what was given failed: {error}", pose
+        ) from error

@@ -19,6 +19,7 @@ from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.kinematics.pose_forms import is_position
 from eim_ros.kinematics.serial_arm import SerialArm
 from eim_ros.kinematics.task import TaskOptions, make_task, redundancy, transforms
+from eim_ros.numerics.keywords import check_keywords
 from eim_ros.solver import Effort, Spread, Task
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Robot(SerialArm):
 
     def task(self, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]) -> Task:
         """Pose and limits as the solver takes them, checked; see `TaskOptions` and `make_task`."""
+        check_keywords(asked, TaskOptions.__annotations__, "a call with a pose")
         options = dict(asked)
         limits = self.limits.narrowed(asked.get("lower"), asked.get("upper"))
         bounds = self.bounds if "lower" not in options and "upper" not in options else limits.bounds
@@ -133,6 +135,8 @@ class Robot(SerialArm):
         PoseError
             If the pose is not a finite rigid transform.
         """
+        parameters = ("seeds", "pose", "max_iterations", "patience")
+        check_keywords(asked, TaskOptions.__annotations__, "Robot.refine", parameters)
         rows, task = self._finite_rows(seeds, "seeds"), self.task(pose, **asked)
         positions, converged, iterations, errors = self.chain.refine(
             task, _effort(asked, max_iterations, patience), rows
@@ -267,6 +271,7 @@ class Robot(SerialArm):
     def _solve(
         self, targets: FloatArray, rng: np.random.Generator | None, max_restarts: int, asked: TaskOptions
     ) -> Refinement:
+        check_keywords(asked, TaskOptions.__annotations__, "Robot.solve", ("pose", "rng", "max_restarts"))
         max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(rng)
         task, effort = self._restarts(asked) if asked else self._plain_restarts
         positions, converged, iterations, errors = self.chain.solve(task, effort, targets, max_restarts, rng.random())

@@ -20,7 +20,7 @@ from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.shipped import robot_path
 from eim_ros.kinematics.task import JointLimits
 from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source, urdf_folder
-from eim_ros.numerics.arguments import as_numbers
+from eim_ros.numerics.arguments import LARGEST, as_numbers, checked_flag, expect
 from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, HeldForm
 
 __all__ = ["SerialArm"]
@@ -116,6 +116,8 @@ class SerialArm:
         RobotError
             If the file cannot be read, or there is no serial chain of supported joints between base and tip.
         """
+        if collision is not None:
+            expect(collision, CollisionOptions, "collision", RobotError)
         tree = parse_urdf(read_urdf_source(source))
         base, tip, joints = tree.chain(base, tip)
         model = build_chain(joints)
@@ -189,6 +191,7 @@ class SerialArm:
 
     def closed_form_holding(self, joint: int) -> ClosedForm | None:
         """The same of the six other joints of an arm of seven, while one is held."""
+        joint = whole_number(joint, 0, "the joint that is held", self.dof - 1)
         forms = self._held_forms
         if joint not in forms:
             forms[joint] = self._form(joint)
@@ -239,9 +242,11 @@ class SerialArm:
         the largest dof singular values where the arm has fewer joints than that. Of one configuration (dof,) an array
         of no dimension, which is as good as a number.
         """
-        rows, single = self._rows(q)
-        jacobians = self.chain.jacobian(rows)
-        values = np.linalg.svd(jacobians[:, :3] if position_only else jacobians, compute_uv=False).prod(axis=-1)
+        _, single = self._rows(q)
+        jacobians = self.chain.jacobian(self._finite_rows(q, "configurations"))
+        position_only = checked_flag(position_only, "position_only", RobotError)
+        with np.errstate(over="ignore"):  # lengths are at most 1e100, but products of them may be infinite
+            values = np.linalg.svd(jacobians[:, :3] if position_only else jacobians, compute_uv=False).prod(axis=-1)
         return np.asarray(values[0] if single else values)
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
@@ -299,8 +304,8 @@ class SerialArm:
         return rows, single
 
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
-        """Rows (n, dof), refused unless finite."""
+        """Rows (n, dof), refused unless finite, and so that their squares are."""
         rows, _ = self._rows(q)
-        if not np.isfinite(rows).all():
+        if not (np.abs(rows) <= LARGEST).all():
             raise RobotError(f"{what} must be finite", q)
         return rows

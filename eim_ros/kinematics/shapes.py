@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
-from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.pose import check_pose, pose_from
+from eim_ros.numerics.arguments import LARGEST, as_number, expect, numbers_of
+from eim_ros.numerics.keywords import names_wrong_keywords
 
-__all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "finite_numbers", "inside"]
+__all__ = ["Box", "Capsule", "Cylinder", "Shape", "Sphere", "inside"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Box:
     """A box with its centre at the origin of `pose` (4, 4) and edges `size` (3,) [m] along its axes."""
@@ -29,9 +31,11 @@ class Box:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _check(self, *finite_numbers(self.size, 3))
+        _put(self, "size", _positive(self, numbers_of(self.size, (3,), "the size of a box", ConstraintError)))
+        _check(self)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Sphere:
     """A ball about `centre` (3,) [m]."""
@@ -41,13 +45,15 @@ class Sphere:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _check(self, self.radius)
+        _put(self, "centre", pose_from(self.centre)[:3, 3].copy())
+        _check(self, "radius")
 
     @property
     def pose(self) -> FloatArray:
         return pose_from(self.centre)
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Cylinder:
     """A cylinder along the z axis of `pose` (4, 4), with its centre at the origin."""
@@ -58,9 +64,10 @@ class Cylinder:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _check(self, self.radius, self.length)
+        _check(self, "radius", "length")
 
 
+@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Capsule:
     """All points within `radius` of a segment of `length` along the z axis of `pose` (4, 4)."""
@@ -71,7 +78,7 @@ class Capsule:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _check(self, self.radius, self.length)
+        _check(self, "radius", "length")
 
 
 Shape: TypeAlias = Box | Sphere | Cylinder | Capsule
@@ -92,22 +99,29 @@ def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
     return np.asarray(np.hypot(across, beyond) <= shape.radius)
 
 
-def _check(shape: Shape, *lengths: float) -> None:
-    """`PoseError` or `ConstraintError` unless the pose is a transform and all lengths are positive and finite."""
-    check_pose(shape.pose)
-    for length in lengths:
-        if not (is_number(length) and 0.0 < length < np.inf):
+def _check(shape: Shape, *lengths: str) -> None:
+    """Store pose and lengths as numbers; `PoseError` or `ConstraintError` if they are no transform, or not positive."""
+    if not isinstance(shape, Sphere):
+        _put(shape, "pose", check_pose(shape.pose))
+    expect(shape.name, str, "the name of a shape", ConstraintError)
+    for name in lengths:
+        length = as_number(getattr(shape, name))
+        if not 0.0 < length <= LARGEST:
             raise ConstraintError(
-                f"the size of a {type(shape).__name__.lower()} must be positive and finite, got {length}", length
+                f"the size of a {_kind(shape)} must be positive and finite, got {getattr(shape, name)}", length
             )
+        _put(shape, name, length)
 
 
-def finite_numbers(values: npt.ArrayLike, n: int) -> FloatArray:
-    """So many numbers (n,); `ConstraintError` if there are others, or some are not finite."""
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.shape != (n,) or not np.isfinite(numbers).all():
-        raise ConstraintError(f"expected {n} finite number(s), got {values!r}", values)
-    return numbers
+def _positive(shape: Shape, lengths: FloatArray) -> FloatArray:
+    if len(wrong := lengths[lengths <= 0.0]):
+        raise ConstraintError(f"the size of a {_kind(shape)} must be positive and finite, got {wrong[0]}", lengths)
+    return lengths
+
+
+def _kind(shape: Shape) -> str:
+    return type(shape).__name__.lower()
+
+
+def _put(shape: Shape, name: str, value: object) -> None:
+    object.__setattr__(shape, name, value)

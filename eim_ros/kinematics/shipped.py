@@ -6,7 +6,8 @@ import importlib
 import os
 from pathlib import Path
 
-from eim_ros.errors import RobotError, did_you_mean
+from eim_ros.errors import MissingFileError, RobotError, did_you_mean
+from eim_ros.numerics.arguments import checked_path
 
 __all__ = ["SHIPPED_ROBOTS", "robot_path", "share_path", "shipped_urdf"]
 
@@ -36,18 +37,19 @@ def share_path(relative: str) -> Path:
 
     Raises
     ------
-    FileNotFoundError
-        With the folders that were searched.
+    MissingFileError
+        With the folders that were searched. It is a `FileNotFoundError`, too.
     """
+    relative = str(checked_path(relative, MissingFileError))
     above = Path(__file__).resolve().parents[2:6]  # the package is in <prefix>/lib/python3.x/site-packages
     prefixes = [*above, *map(Path, filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)))]
     folders = [above[0], *(prefix / "share" / "eim_ros" for prefix in prefixes)]
     for folder in folders:
         candidate = folder / relative
-        if candidate.exists():
+        if os.path.exists(candidate):  # unlike Path.exists false for a name that is too long
             return candidate
     searched = ", ".join(str(folder) for folder in folders)
-    raise FileNotFoundError(f"{relative} of eim_ros is not installed; searched {searched}")
+    raise MissingFileError(f"{relative} of eim_ros is not installed; searched {searched}", relative)
 
 
 def shipped_urdf(name: str) -> Path:
@@ -66,11 +68,12 @@ def robot_path(name_or_path: str | Path) -> Path:
     RobotError
         For a name that is none of them, with those that are nearest to it.
     """
-    name = str(name_or_path)
+    path = checked_path(name_or_path, RobotError)
+    name = str(path)
     if name in SHIPPED_ROBOTS:
         return shipped_urdf(name)
-    if not name.isidentifier() or Path(name).exists():
-        return Path(name_or_path)
+    if not name.isidentifier() or os.path.exists(path):
+        return path
     described = _described(name)
     if described is not None:
         return described

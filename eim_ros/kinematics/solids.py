@@ -24,6 +24,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 MIDDLE_AND_ENDS = np.concatenate([np.zeros((1, 3)), 0.5 * np.eye(3), -0.5 * np.eye(3)])
+FLAT = 1e-6  # thickness of what has no volume, by its length; building a hull fails below 1e-7
+ROUNDING = 1e-12  # thickness by the distance from the origin
 POINT_SIZE = 1e-8  # [m]; coal measures wrongly from a sphere to a triangle without any area
 
 
@@ -92,14 +94,21 @@ def _of_mesh(mesh: Mesh) -> Solid:
         vertices = np.concatenate([vertices, vertices[faces[0, 0]] + POINT_SIZE * np.eye(3)])
     exact = _triangles(vertices, faces)
     witnesses = np.array([extremes(part) for part in parts(vertices, faces)])
-    try:
-        exact.buildConvexHull(True, "Qt")
-        hull = exact.convex
-    except RuntimeError:  # flat: nothing is inside
+    if not _spans_volume(np.asarray(mesh.vertices)):  # nothing is inside, and building its hull crashes coal 3.0
         return Solid(exact, exact, None, witnesses)
+    exact.buildConvexHull(True, "Qt")
+    hull = exact.convex
     if mesh.convex:
         return Solid(hull, hull, None, witnesses)
     return Solid(hull, exact, Surface(np.ascontiguousarray(vertices[faces])), witnesses)
+
+
+def _spans_volume(points: FloatArray) -> bool:
+    """Whether points (n, 3) are far enough from lying in one plane for their convex hull to be computed."""
+    around = points - points.mean(axis=0)
+    extents = np.linalg.svd(around, compute_uv=False)
+    thinnest = float(extents[-1]) if len(extents) == 3 else 0.0
+    return thinnest > FLAT * float(extents[0]) and thinnest > ROUNDING * float(np.abs(points).max())
 
 
 def _of_cloud(cloud: PointCloud) -> Solid:

@@ -13,7 +13,7 @@ from eim_ros.errors import ConstraintError, RobotError
 from eim_ros.kinematics.arguments import number_from_zero
 from eim_ros.kinematics.pose import check_pose, check_poses, pose_from
 from eim_ros.kinematics.pose_forms import is_position
-from eim_ros.numerics.arguments import as_numbers, checked_flag
+from eim_ros.numerics.arguments import LARGEST, as_numbers, checked_flag
 from eim_ros.solver import Task
 
 __all__ = ["JointLimits", "TaskOptions", "checked_tolerances", "make_task", "redundancy", "transforms"]
@@ -73,7 +73,7 @@ class JointLimits:
         expected = self.lower.shape
         if low.shape != expected or high.shape != expected:
             raise RobotError(f"limits must have shape {expected}, got {low.shape} and {high.shape}", (lower, upper))
-        if not np.all(low <= high):
+        if not np.all(low <= high):  # also catches NaN
             raise RobotError("lower limits must not exceed upper limits", (lower, upper))
         if np.any(low < self.lower) or np.any(high > self.upper):
             raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
@@ -127,7 +127,7 @@ def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = F
         values = np.array(as_numbers(tolerances))
     except (TypeError, ValueError):
         values = np.empty(0)
-    if values.shape != (6,) or not (values >= 0.0).all():
+    if values.shape != (6,) or not ((values >= 0.0) & ((values <= LARGEST) | (values == np.inf))).all():
         raise ConstraintError(
             "tolerances need six numbers of at least 0, for x, y, z [m] and rotations about x, y, z [rad], got "
             f"{tolerances!r}",

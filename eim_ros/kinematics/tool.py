@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import PoseError
+from eim_ros.errors import PoseError, RobotError
 from eim_ros.kinematics.pose import check_pose, pose_from
 from eim_ros.kinematics.robot import Robot
+from eim_ros.numerics.arguments import expect, numbers_of
 
 __all__ = ["tool_from", "with_tool"]
 
@@ -27,9 +28,10 @@ def tool_from(numbers: Sequence[float]) -> FloatArray:
     PoseError
         If there are not 3 or 7 finite numbers, or the quaternion is not of unit length.
     """
-    if len(numbers) not in (3, 7):
-        raise PoseError(f"a tool needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(numbers)}", numbers)
-    return pose_from(numbers[:3], numbers[3:] or None)
+    values = numbers_of(numbers, (None,), "a tool", PoseError)
+    if len(values) not in (3, 7):
+        raise PoseError(f"a tool needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(values)}", numbers)
+    return pose_from(values[:3], values[3:] if len(values) == 7 else None)
 
 
 def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
@@ -46,6 +48,7 @@ def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
     PoseError
         If it is not a finite rigid transform.
     """
+    expect(robot, Robot, "robot", RobotError)
     pose = check_pose(tool)
     description = ElementTree.fromstring(robot.urdf)
     taken = {link.get("name") for link in description.findall("link")}

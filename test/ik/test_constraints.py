@@ -128,7 +128,7 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
         ({"elbow": (0.0, 1.0)}, {}, "no joint 'elbow'"),
         ({}, {"elbow": 0.0}, "no joint 'elbow'"),
         ({"panda_joint1": (1.0, 0.0)}, {}, "empty: 1 to 0"),
-        ({"panda_joint1": (np.nan, 0.0)}, {}, "empty: nan to 0"),
+        ({"panda_joint1": (np.nan, 0.0)}, {}, "must be numbers, not NaN"),
         ({"panda_joint1": (3.0, np.inf)}, {}, "empty: 3 to 2.8973"),
         ({"panda_joint1": (-3.0, 0.0)}, {}, "go beyond its own, -2.8973 to 2.8973"),
         ({}, {"panda_joint1": 3.0}, "fixed at 3, outside of its limits"),

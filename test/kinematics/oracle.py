@@ -41,7 +41,7 @@ class Oracle:
         full = pin.computeFrameJacobian(self.model, self.data, self.configuration(q), self.tip, pin.LOCAL_WORLD_ALIGNED)
         pin.updateFramePlacements(self.model, self.data)
         to_base = self.data.oMf[self.base].rotation.T
-        columns = full[:, [joint.idx_v for joint in self.joints]]
+        columns = full.reshape(6, -1)[:, [joint.idx_v for joint in self.joints]]
         return np.concatenate([to_base @ columns[:3], to_base @ columns[3:]])
 
     def errors(self, q: np.ndarray, pose: np.ndarray) -> tuple[float, float]:

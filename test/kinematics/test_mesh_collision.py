@@ -100,6 +100,16 @@ def test_flat_obstacles_are_met(plane: int) -> None:
     assert [collide(ball, each, 0.11) for each in moved] == [True, True]
 
 
+@pytest.mark.parametrize("thickness", [0.0, 1e-9, 1e-4])
+def test_sheet_across_the_axes_is_met(thickness: float) -> None:
+    """Of a flat set of points the library computes no hull, and ended the process in trying."""
+    corners = [[-1.0, -1.0, -1.0], [1.0, -1.0, 0.0], [0.0, 1.0, 0.5], [0.0, 1.0, 0.5 + thickness]]
+    sheet = Mesh(np.eye(4), corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    ball = body('<sphere radius="0.1"/>')
+    assert collide(ball, replace(sheet, pose=pose_from([0.0, 0.0, 0.1])))
+    assert not collide(ball, replace(sheet, pose=pose_from([0.0, 0.0, 2.0])))
+
+
 def test_boxes_of_a_grid_collide_where_they_overlap() -> None:
     """Parallel boxes, deep inside of each other too, which coal misses where it is not asked for contacts."""
     robot = body('<box size="1 1 1"/>')

@@ -47,7 +47,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
     fill_constraints(request, wanted)
     read = constraints_of(request, Robot.load("iiwa14"), DataDirectory())
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
-    assert read.tolerances == list(wanted.tolerances)
+    np.testing.assert_array_equal(read.tolerances, wanted.tolerances)
     box, sphere, cylinder = read.obstacles
     assert isinstance(box, Box)
     assert isinstance(sphere, Sphere)

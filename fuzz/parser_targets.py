@@ -1,0 +1,215 @@
+"""The parsers of the package: for each a few files that its own writer made, and what reads a file of any bytes.
+
+A reader may raise an `EimError`. What else it raises is a bug, and so is an answer that takes no end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.reader import open_bag, recover_bag
+from eim_ros.bags.selection import Selection
+from eim_ros.data import DataSet, load_data_set, save_data_set
+from eim_ros.errors import EimError
+from eim_ros.ik import CapabilityGrid, CapabilityMap, IKModel
+from eim_ros.inference import EMConfig
+from eim_ros.kinematics import CollisionOptions, Robot
+from eim_ros.kinematics.collision import collision_model
+from eim_ros.kinematics.planning_groups import srdf_groups
+from eim_ros.numerics.checksum import BLANK, sealed
+from eim_ros.settings import read_yaml
+
+__all__ = ["TARGETS", "Target", "parsed"]
+
+MARKS = (b'\\"file_sha256\\": \\"', b"eim_ros sha256 ")  # what precedes the digest of a model, of a data set
+
+URDF = """<robot name="arm">
+<link name="l0"><collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
+<link name="l1"><collision><origin xyz="0 0 0.1" rpy="0 1 0"/><geometry><cylinder radius="0.1" length="0.2"/></geometry>
+</collision></link><link name="l2"/>
+<link name="l3"><collision><geometry><sphere radius="0.1"/></geometry></collision></link>
+<joint name="a" type="revolute"><parent link="l0"/><child link="l1"/><origin xyz="0 0 0.1" rpy="0 0.5 0"/>
+<axis xyz="0 0 1"/><limit lower="-1" upper="2" effort="1" velocity="1"/></joint>
+<joint name="b" type="continuous"><parent link="l1"/><child link="l2"/><axis xyz="0 1 0"/></joint>
+<joint name="c" type="prismatic"><parent link="l2"/><child link="l3"/><limit lower="0" upper="0.2"/>
+<mimic joint="a" multiplier="0.1" offset="0.05"/></joint></robot>
+"""
+SRDF = """<robot name="planar3"><group name="arm"><chain base_link="base_link" tip_link="tip_link"/></group>
+<group name="all"><group name="arm"/><joint name="joint_1"/><link name="tip_link"/></group>
+<disable_collisions link1="base_link" link2="tip_link" reason="Adjacent"/></robot>
+"""
+YAML = b"n_components: 12\nhard: false\ntolerance: 1e-3\ncomponents: linear\nparameter_layers: [50, 50]\n"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser.
+
+    Attributes
+    ----------
+    seeds : callable
+        Of a folder: contents of files as our writers make them.
+    read : callable
+        Of the path of a file.
+    suffix : str
+        Of that file.
+    """
+
+    seeds: Callable[[Path], list[bytes]]
+    read: Callable[[Path], object]
+    suffix: str
+
+
+def parsed(target: Target, content: bytes, folder: Path) -> list[EimError]:
+    """Read a file of this content, and, where it has a digest, also with one that is right; the refusals.
+
+    Without the second no damage would ever get past the check of the digest.
+    """
+    refusals = []
+    for number, variant in enumerate(dict.fromkeys((content, _with_right_digest(content)))):
+        path = folder / f"file{number}{target.suffix}"
+        path.write_bytes(variant)
+        try:
+            target.read(path)
+        except EimError as error:
+            refusals.append(error)
+    return refusals
+
+
+def _with_right_digest(content: bytes) -> bytes:
+    for mark in MARKS:
+        found = re.search(re.escape(mark) + rb"[0-9a-f]{64}", content)
+        if found:
+            start = found.start() + len(mark)
+            return sealed(content[:start] + BLANK.encode() + content[start + len(BLANK) :], mark)
+    return content
+
+
+def _model(folder: Path) -> list[bytes]:
+    import torch
+
+    from eim_ros.distributions import MixtureOfExperts
+
+    def zeros(*shape: int) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=torch.float64)
+
+    tensors = {
+        "gating.weights": zeros(2, 3),
+        "gating.biases": zeros(2),
+        "experts.weights": zeros(2, 3, 3),
+        "experts.biases": zeros(2, 3),
+        "experts.scale_trils": torch.eye(3, dtype=torch.float64).repeat(2, 1, 1),
+    }
+    model = IKModel(MixtureOfExperts.from_tensors(tensors), Robot.load("planar3"), "position", {"data_source": "drawn"})
+    model.save(folder / "model.safetensors")
+    return [(folder / "model.safetensors").read_bytes()]
+
+
+def _data_set(folder: Path) -> list[bytes]:
+    data_set = DataSet(np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3), {"robot": "planar3", "n": 3})
+    save_data_set(folder / "data.npz", data_set)
+    return [(folder / "data.npz").read_bytes()]
+
+
+def _map(folder: Path) -> list[bytes]:
+    grid = CapabilityGrid((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 0.5, 2, 1, 1)
+    CapabilityMap.of("planar3", grid, np.zeros((grid.n_poses, 4), dtype=np.float32)).save(folder / "map.npz")
+    return [(folder / "map.npz").read_bytes()]
+
+
+def _bag(folder: Path, suffix: str) -> list[bytes]:
+    from rosbags.rosbag2 import StoragePlugin, Writer
+
+    from eim_ros.bags.message_definitions import standard_types
+
+    types, kind = standard_types(), "sensor_msgs/msg/JointState"
+    storage = StoragePlugin.MCAP if suffix == ".mcap" else StoragePlugin.SQLITE3
+    with Writer(folder / "bag", version=9, storage_plugin=storage) as writer:
+        connection = writer.add_connection("/joint_states", kind, typestore=types)
+        for i in range(20):
+            stamp = types.types["builtin_interfaces/msg/Time"](sec=1, nanosec=10_000_000 * i)
+            header = types.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
+            values = np.array([0.01 * i, 1.0])
+            state = types.types[kind](header=header, name=["a", "b"], position=values, velocity=values, effort=values)
+            writer.write(connection, 1_000_000_000 + 10_000_000 * i, types.serialize_cdr(state, kind))
+    return [path.read_bytes() for path in (folder / "bag").iterdir() if path.suffix == suffix]
+
+
+def _own_bag(folder: Path) -> list[bytes]:
+    from eim_ros.bags.metadata import Topic
+    from eim_ros.bags.writer import BagWriter
+
+    writer = BagWriter(folder / "own")
+    channel = writer.add_topic(Topic("/note", "std_msgs/msg/String"))
+    for i in range(3):
+        writer.write(channel, i, b"\0\1\0\0\2\0\0\0a\0")
+    writer.close()
+    return [path.read_bytes() for path in (folder / "own").iterdir() if path.suffix == ".mcap"]
+
+
+def _read_bag(path: Path) -> None:
+    with open_bag(path) as bag:
+        for _ in bag.messages(list(bag.topics)):
+            pass
+    import_motions([path], Selection(), MotionForm(n_points=5))
+
+
+def _recover(path: Path) -> None:
+    recover_bag(path)
+    _read_bag(path)
+
+
+def _read_metadata(path: Path) -> None:
+    """Of a bag's folder, whose data file is not there."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "metadata.yaml").write_bytes(path.read_bytes())
+        _read_bag(Path(folder))
+
+
+def _metadata(folder: Path) -> list[bytes]:
+    _bag(folder, ".mcap")
+    return [(folder / "bag" / "metadata.yaml").read_bytes()]
+
+
+def _read_urdf(path: Path) -> None:
+    robot = Robot.from_urdf(path)
+    robot.forward(0.5 * (robot.lower + robot.upper))
+    with contextlib.suppress(EimError):
+        robot.solve(np.eye(4), np.random.default_rng(0), max_restarts=1)
+    collision_model(robot)
+
+
+def _read_srdf(path: Path) -> None:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return
+    robot = Robot.from_urdf(Robot.load("planar3").urdf, collision=CollisionOptions(srdf=text))
+    srdf_groups(robot, text)
+    collision_model(robot)
+
+
+def _read_yaml(path: Path) -> None:
+    EMConfig.from_mapping(read_yaml(path))
+
+
+TARGETS: dict[str, Target] = {
+    "model": Target(_model, IKModel.load, ".safetensors"),
+    "data_set": Target(_data_set, load_data_set, ".npz"),
+    "map": Target(_map, CapabilityMap.load, ".npz"),
+    "mcap": Target(lambda folder: _bag(folder, ".mcap") + _own_bag(folder), _read_bag, ".mcap"),
+    "recover": Target(_own_bag, _recover, ".mcap"),
+    "sqlite": Target(lambda folder: _bag(folder, ".db3"), _read_bag, ".db3"),
+    "metadata": Target(_metadata, _read_metadata, ".yaml"),
+    "urdf": Target(lambda _: [URDF.encode()], _read_urdf, ".urdf"),
+    "srdf": Target(lambda _: [SRDF.encode()], _read_srdf, ".srdf"),
+    "yaml": Target(lambda _: [YAML], _read_yaml, ".yaml"),
+}
