@@ -7,11 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eim_ros.errors import RobotError
+import numpy as np
 
-__all__ = ["CollisionOptions", "disabled_pairs"]
+from eim_ros.errors import ConstraintError, RobotError
+from eim_ros.kinematics.arguments import whole_number
+from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
+
+__all__ = ["CollisionOptions", "check_balls", "check_counts", "disabled_pairs"]
 
 MESHES = ("exact", "hulls", "none")
+THINNED = 10  # times as many points as balls may be left by a resolution
+MOST_SURFACES = 500  # meshes that are not taken as their hulls, in a scene: pinocchio prepares pairs of them
 
 
 @dataclass(frozen=True)
@@ -27,11 +33,24 @@ class CollisionOptions:
     srdf : str
         Text of an SRDF: pairs of links are checked but those that it disables. Empty, or where it disables none: but
         neighbours in the chain, and those that collide almost always.
+    most_obstacles : int
+        Largest number of obstacles in a scene, 1 to 1000000. A scene with more is refused.
+    most_points : int
+        Largest number of balls of all point clouds in a scene: of points, or with a `resolution` of cubes that hold
+        some, and then at most ten times as many points. About 1.2 kB and 5 us are needed for each.
+    most_triangles : int
+        Largest number of triangles of all meshes in a scene, and of all meshes of the robot.
+    most_mesh_bytes : int
+        Size of the largest mesh file that is read [byte].
     """
 
     meshes: str = "exact"
     package_paths: Sequence[str | Path] = ()
     srdf: str = field(default="", repr=False)
+    most_obstacles: int = 20_000
+    most_points: int = 200_000
+    most_triangles: int = 200_000
+    most_mesh_bytes: int = 50_000_000
 
     def __post_init__(self) -> None:
         if self.meshes not in MESHES:
@@ -40,6 +59,44 @@ class CollisionOptions:
             raise RobotError(f"package_paths must be a list of folders, got {self.package_paths!r}", self.package_paths)
         if not isinstance(self.srdf, str):
             raise RobotError("srdf must be the text of an SRDF", self.srdf)
+        for name in ("most_obstacles", "most_points", "most_triangles", "most_mesh_bytes"):
+            whole_number(getattr(self, name), 1, name, most=2**40)
+
+
+def check_counts(options: CollisionOptions, obstacles: Sequence[Obstacle]) -> None:
+    """`ConstraintError` for a scene of more obstacles, points or triangles than the options allow; quick."""
+    clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
+    meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
+    n_plain = sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution == 0.0)
+    n_thinned = sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution > 0.0)
+    n_triangles = sum(len(np.asarray(mesh.faces)) for mesh in meshes)
+    n_surfaces = sum(not mesh.convex for mesh in meshes)
+    _at_most(len(obstacles), options.most_obstacles, "obstacles", "most_obstacles", "leave out those out of reach")
+    _at_most(n_plain, options.most_points, "points in clouds", "most_points", "give the clouds a resolution")
+    _at_most(
+        n_thinned, THINNED * options.most_points, "points in clouds", "most_points, ten times as many", "thin the clouds"
+    )
+    _at_most(n_triangles, options.most_triangles, "triangles in meshes", "most_triangles", "simplify the meshes")
+    if n_surfaces > MOST_SURFACES:
+        raise ConstraintError(
+            f"the scene has {n_surfaces} meshes, at most {MOST_SURFACES} are checked as they are: join meshes, or take "
+            "their hulls (convex)",
+            n_surfaces,
+        )
+
+
+def check_balls(options: CollisionOptions, n: int) -> None:
+    """`ConstraintError` for more balls of point clouds, as thinned by their resolutions, than the options allow."""
+    _at_most(n, options.most_points, "balls in thinned clouds", "most_points", "give the clouds a coarser resolution")
+
+
+def _at_most(n: int, most: int, what: str, name: str, remedy: str) -> None:
+    if n > most:
+        raise ConstraintError(
+            f"the scene has {n} {what}, at most {most} are allowed (CollisionOptions.{name}): {remedy}, or raise the "
+            "limit",
+            n,
+        )
 
 
 def disabled_pairs(srdf: str) -> Callable[[str, str], bool] | None:

@@ -144,8 +144,20 @@ class PointCloud:
         points = np.asarray(self.points)
         if self.resolution == 0.0:
             return points, float(self.radius)
-        cells = np.unique(np.floor(points / self.resolution), axis=0)
+        cells = _distinct_cells(np.floor(points / self.resolution))
         return (cells + 0.5) * self.resolution, float(self.radius + HALF_DIAGONAL * self.resolution)
+
+
+def _distinct_cells(cells: FloatArray) -> FloatArray:
+    """Distinct rows (m, 3) of whole numbers (n, 3), by one number for each: rows themselves take ten times as long."""
+    lowest = cells.min(axis=0)
+    extents = cells.max(axis=0) - lowest + 1.0
+    if float(np.prod(extents)) >= 2.0**62:
+        return np.unique(cells, axis=0)
+    strides = np.array([extents[1] * extents[2], extents[2], 1.0]).astype(np.int64)
+    numbers = np.unique((cells - lowest).astype(np.int64) @ strides)
+    along = np.stack([numbers // strides[0], numbers % strides[0] // strides[1], numbers % strides[1]], axis=1)
+    return np.asarray(along + lowest)
 
 
 Obstacle: TypeAlias = Shape | Mesh | PointCloud
