@@ -14,7 +14,14 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik.all_solutions import MOST_RANKED, all_solutions
 from eim_ros.ik.completeness import Completeness, FoundFamilies
-from eim_ros.ik.distribution import LogDensity, check_dimensions, log_density_of, n_pieces, points_of
+from eim_ros.ik.distribution import (
+    LogDensity,
+    check_dimensions,
+    log_density_of,
+    n_pieces,
+    points_of,
+    took_pieces,
+)
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.measure import ScaledMeasure
 from eim_ros.ik.measured_set import MeasuredSet
@@ -26,10 +33,11 @@ from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
-from eim_ros.ik.selection import distinct_rows, farthest_rows, is_within
+from eim_ros.ik.selection import distinct_in_time, farthest_rows, is_within
 from eim_ros.ik.slice_proposals import SliceProposals
 from eim_ros.ik.slices import Slices
 from eim_ros.ik.traced_solutions import TracedSolutions, certified_form, is_curve, joints_of_a_turn, nearby
+from eim_ros.kinematics.deadlines import is_past, with_grace
 from eim_ros.numerics.random import seed_fraction
 
 __all__ = ["FEWEST_TO_EXPLORE", "Finder"]
@@ -42,6 +50,7 @@ SPREAD_FROM = {2: 4.0, 3: 8.0}
 SPREAD_FROM_MANY = 24.0  # the same, of more than three dimensions
 MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
+MEASURED_AT_ONCE = 16_384  # draws between two looks at the clock
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # solutions that tell where to look for those of a distribution
 
 
@@ -76,7 +85,9 @@ class Finder:
         """Configurations in closed form where the arm has one, else spread over curves, else searched for."""
         wanted, goal, ranking = self.wanted, self.goal, self.ranking
         known = all_solutions(goal, wanted, ranking)
-        is_certain = known is not None and known.is_whole and not known.is_singular
+        if known is not None and not known.in_time and len(known.pool):
+            return Finding(known.pool, True, n_all=None if goal.n_unchecked else known.n_all)
+        is_certain = known is not None and known.in_time and known.is_whole and not known.is_singular
         if known is not None and is_certain and len(known.pool):
             pool = known.pool
             if ranking.is_fair and ranking.needs_density and len(pool) > wanted.n:
@@ -96,7 +107,8 @@ class Finder:
         n_all = 0.0 if is_certain and not pool.valid.any() else None
         if known is not None and len(known.pool):
             pool = known.pool.joined(self._apart(pool.chosen(), known.pool))
-            pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
+            pool, is_compared = self._distinct(pool)
+            out_of_time = out_of_time or not is_compared
         is_cut_short = False
         if wanted.preference is not None:
             pool, is_cut_short = goal.descended(pool, wanted.preference, self.deadline)
@@ -118,8 +130,29 @@ class Finder:
             found = replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find()
             is_late = on_set.is_late or found.out_of_time
             return replace(found, out_of_time=is_late, worth=0.0 if found.pool.valid.any() else None), None
-        pool = goal.verified(drawn.positions, np.full(wanted.n, NO_EXPERT, np.uint32))
-        return Finding(pool, on_set.is_late, families=on_set.families, worth=drawn.effective_size), drawn.log_prob
+        pool = self._measured_in_time(drawn.positions)  # all were checked for collisions when they were found
+        is_late = on_set.is_late or len(pool) < wanted.n
+        worth = drawn.effective_size * len(pool) / wanted.n if on_set.is_fair else 0.0
+        log_prob = drawn.log_prob[: len(pool)] if on_set.is_fair else None
+        return Finding(pool, is_late, families=on_set.families, worth=worth), log_prob
+
+    def _measured_in_time(self, positions: FloatArray) -> Pool:
+        """As many of these configurations (n, dof) as there is time to measure, at least some."""
+        pool, deadline = self.goal.measured(positions[:0], np.empty(0, np.uint32)), with_grace(self.deadline)
+        parts = [pool]
+        for first in range(0, len(positions), MEASURED_AT_ONCE):
+            if first and is_past(deadline):
+                break
+            some = positions[first : first + MEASURED_AT_ONCE]
+            parts.append(self.goal.measured(some, np.full(len(some), NO_EXPERT, np.uint32)))
+        return Pool.all_of(parts)
+
+    def _distinct(self, pool: Pool) -> tuple[Pool, bool]:
+        """A pool without near-duplicates, and whether there was time to compare all."""
+        rows, is_whole = distinct_in_time(
+            self.goal.robot, pool.positions, DISTINCT_TOLERANCE, with_grace(self.deadline)
+        )
+        return pool.pick(rows), is_whole
 
     def _measured(self, log_density: LogDensity) -> tuple[MeasuredSet, FloatArray]:
         """The set of solutions as curves, points or slices, and the log density of each place."""
@@ -129,9 +162,13 @@ class Finder:
             self._check_certifiable(are_points)
         if is_curve(goal):
             traced = self._curves()
-            positions, spacing = traced.scattered(n_pieces(wanted.n))
+            n = n_pieces(wanted.n, self.deadline - time.perf_counter())
+            began = time.perf_counter()
+            positions, spacing, is_fair = traced.scattered(n, with_grace(self.deadline))
             log_mass = measure.log_length(positions) + np.log(spacing)
-            on_set = MeasuredSet(positions, log_mass, None, traced.families, not traced.in_time)
+            took_pieces(len(positions), time.perf_counter() - began)
+            is_late = not (traced.in_time and is_fair) or n < n_pieces(wanted.n)
+            on_set = MeasuredSet(positions, log_mass, None, traced.families, is_late, is_fair)
         elif are_points:
             everything = replace(
                 wanted, distribution=None, temperature=1.0, distinct=True, n=max(wanted.n, MOST_RANKED)
@@ -206,10 +243,11 @@ class Finder:
         search.distinct = False  # near-duplicates are not far from each other
         more = SPREAD_FROM.get(goal.redundancy, SPREAD_FROM_MANY) * share
         pool, is_late = search.run(int(wanted.n * (1.0 + more)), self.deadline)
-        pool = pool.pick(farthest_rows(goal.robot, pool.positions, wanted.n))
+        pool = pool.pick(farthest_rows(goal.robot, pool.positions, wanted.n, with_grace(self.deadline)))
+        is_compared = True
         if wanted.distinct:
-            pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
-        return pool, is_late and len(pool) < wanted.n
+            pool, is_compared = self._distinct(pool)
+        return pool, (is_late and len(pool) < wanted.n) or not is_compared
 
     @property
     def _near(self) -> FloatArray | None:
@@ -239,25 +277,29 @@ class Finder:
         if near is not None and wanted.n == 1 and is_open and (pool := nearby(goal, near)) is not None:
             return Finding(pool)
         traced = self._curves()
+        in_time = True
         if near is None or wanted.separation is not None:
-            pool = traced.even(wanted, deadline)
+            pool, in_time = traced.even(wanted, deadline)
         else:
             pool = traced.nearest(near, wanted.n, bool(wanted.distinct), deadline)
-        out_of_time = wanted.until is not None and not traced.in_time and time.perf_counter() >= deadline
+        wants_all = wanted.until is not None or wanted.separation is not None
+        is_cut = wants_all and not traced.in_time and time.perf_counter() >= deadline
+        out_of_time = is_cut or not in_time
+        families = traced.families if in_time else replace(traced.families, is_whole=False, certified=False)
         if not traced.is_traced or not len(pool):
             is_empty = traced.in_time and not len(traced.families.traced)
             asked = replace(wanted, explore=0.0)  # restarts alone: where the arm is singular continuation leads nowhere
             more, was_late = replace(self, wanted=asked)._searched(is_empty)
             out_of_time = out_of_time or was_late
             if len(pool):
-                pool = self._apart(more.chosen(), pool).joined(pool)
-                pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
+                pool, is_compared = self._distinct(self._apart(more.chosen(), pool).joined(pool))
+                out_of_time = out_of_time or not is_compared
             else:
                 pool = more
         is_cut_short = False
         if wanted.preference is not None:
             pool, is_cut_short = goal.descended(pool, wanted.preference, self.deadline)
-        return Finding(pool, out_of_time, is_cut_short, families=traced.families)
+        return Finding(pool, out_of_time, is_cut_short, families=families)
 
     def _apart(self, pool: Pool, known: Pool) -> Pool:
         """What of a pool is not within the separation asked for of others that are known."""

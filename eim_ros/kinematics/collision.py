@@ -148,13 +148,13 @@ class CollisionModel:
     ) -> CollisionScene:
         shapes, bodies = self._shapes.copy(), self._shapes.bodies
         margins = self._own_margins(clearance, deadline) if self_collision else {}
-        plain: list[tuple[int, np.ndarray, Solid]] = []
+        plain: list[tuple[str, FloatArray, Solid]] = []
+        others: list[tuple[str, FloatArray, Solid]] = []
         forms = []
         for obstacle in obstacles:
             check_time(deadline, "prepare the obstacles")
             forms.append(forms_of(obstacle, deadline))
         check_balls(self.robot.collision, sum(form.n_balls for form in forms))
-        others = []
         for number, (obstacle, form) in enumerate(zip(obstacles, forms, strict=True)):
             name, pose = obstacle.name or f"obstacle {number}", np.asarray(obstacle.pose, dtype=np.float64)
             for solid in form.finished(deadline):

@@ -74,7 +74,11 @@ def check_counts(options: CollisionOptions, obstacles: Sequence[Obstacle]) -> No
     _at_most(len(obstacles), options.most_obstacles, "obstacles", "most_obstacles", "leave out those out of reach")
     _at_most(n_plain, options.most_points, "points in clouds", "most_points", "give the clouds a resolution")
     _at_most(
-        n_thinned, THINNED * options.most_points, "points in clouds", "most_points, ten times as many", "thin the clouds"
+        n_thinned,
+        THINNED * options.most_points,
+        "points in clouds",
+        "most_points, ten times as many",
+        "thin the clouds",
     )
     _at_most(n_triangles, options.most_triangles, "triangles in meshes", "most_triangles", "simplify the meshes")
     if n_surfaces > MOST_SURFACES:

@@ -144,7 +144,7 @@ class Crowd:
             low, high = np.asarray(box.getAABB().min_), np.asarray(box.getAABB().max_)
             margins = np.array([self._clearance + solid.margin for _, _, solid in self._obstacles])[:, None]
             near = (self._boxes[:, 0] <= high + margins) & (self._boxes[:, 1] >= low - margins)
-            for k in np.flatnonzero(near.all(axis=1)):
+            for k in np.flatnonzero(near.all(axis=1)).tolist():
                 number, at, solid = self._obstacles[k]
                 request.security_margin = float(margins[k, 0])
                 result.clear()

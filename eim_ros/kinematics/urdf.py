@@ -21,7 +21,9 @@ from eim_ros.numerics.arguments import checked_path
 __all__ = ["MOST_LINKS", "SHAPES", "parse_urdf", "read_urdf_source", "urdf_folder"]
 
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
-MOST_LINKS = 2000  # of a description, and joints; humanoids with two hands have about 100. Parsers below recurse over links.
+MOST_LINKS = (
+    2000  # of a description, and joints; humanoids with two hands have about 100. Parsers below recurse over links.
+)
 DEPTH_OF_SHAPES = 3  # of elements below a collision element
 
 
