@@ -188,25 +188,26 @@ class _BatchWork:
     ) -> Iterator[BatchSamples]:
         """Answers to poses (m, 4, 4), of which the indices (m,) decide the random seeds, in blocks."""
         size = size or min(max(ROWS_PER_BLOCK // self.request.n, FEWEST_PER_BLOCK), MOST_PER_BLOCK)
-        names, size_not_begun = self.sampler.robot.joint_names, max(size, MOST_PER_BLOCK)
         for first in range(0, len(poses), size):
             if self.problem or is_past(deadline):
-                for start in range(first, len(poses), size_not_begun):
-                    n = min(size_not_begun, len(poses) - start)
-                    yield BatchSamples.not_begun(names, n, self.problem or NOT_BEGUN)
+                for start in range(first, len(poses), max(size, MOST_PER_BLOCK)):
+                    yield self._not_begun(min(max(size, MOST_PER_BLOCK), len(poses) - start))
                 return
             some, numbers = poses[first : first + size], indices[first : first + size]
             if self.side_by_side is None:
                 answers = self._one_by_one(some, numbers, len(poses) - first, deadline)
                 parts = [BatchSamples.of(answers)] if answers else []
                 if len(answers) < len(some):
-                    parts.append(BatchSamples.not_begun(names, len(some) - len(answers), NOT_BEGUN))
+                    parts.append(self._not_begun(len(some) - len(answers)))
                 yield BatchSamples.joined(parts)
                 continue
             now = time.perf_counter()
             share = max(0.0, deadline - now) * len(some) / (len(poses) - first)
             seeds = np.array([self.base % 2**64], dtype=np.uint64) + numbers.astype(np.uint64)
             yield self.side_by_side.answer(some, seeds, now + share, self.n_threads)
+
+    def _not_begun(self, n: int) -> BatchSamples:
+        return BatchSamples.not_begun(self.sampler.robot.joint_names, n, self.problem or NOT_BEGUN)
 
     def _one_by_one(
         self, poses: FloatArray, indices: npt.NDArray[np.int64], n_left: int, deadline: float
@@ -241,5 +242,4 @@ class _BatchWork:
                 for ended in [pool.submit(work) for _ in range(n_threads)]:
                     ended.result()
         n_begun = max((number + 1 for number, answer in enumerate(answers) if answer is not None), default=0)
-        late = not_begun(self.sampler.robot, NOT_BEGUN)
-        return [late if answer is None else answer for answer in answers[:n_begun]]
+        return [not_begun(self.sampler.robot, NOT_BEGUN) if each is None else each for each in answers[:n_begun]]

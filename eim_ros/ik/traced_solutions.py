@@ -32,6 +32,7 @@ FloatArray = npt.NDArray[np.float64]
 
 MORE = 4  # times as many are tried where too few are free of collisions
 MOST_TRIES, LEAST_SHARE = 3, 0.9  # until what near-duplicates took away is made up for, if it is so little
+MANY_PLACES, COARSELY = 4096, 512  # places, all over the families, that are looked at first where there are many
 OVERSAMPLED = 8.0  # places for each solution that may differ from the others along a curve
 MOST_CHECKED = 20_000  # configurations checked for collisions in place of those that collide
 NO_BOUND = 1.0
@@ -197,7 +198,12 @@ class TracedSolutions:
         if separation is not None:  # successive ones, which may be half of it apart, are no near-duplicates
             tolerance = min(tolerance, separation / (3.0 * math.sqrt(robot.dof)))
         n = n if separation is not None else min(n, self._most_distinct(distinct))
+        coarse = None
+        if separation is not None or n > MANY_PLACES:  # so that what there is, if time is up, is from all families
+            coarse = _valid(*self.motions.even(robot.chain, COARSELY, 0.0, tolerance, deadline)[:2])
         rows, errors, in_time = self.motions.even(robot.chain, n, separation or 0.0, tolerance, deadline)
+        if coarse is not None and not in_time and len(coarse) > len(rows):
+            return coarse, False
         return _valid(rows, errors), in_time
 
     def _allowed(self, pool: Pool) -> Pool:

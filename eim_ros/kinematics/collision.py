@@ -23,7 +23,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.kinematics.body_shapes import body_shapes
 from eim_ros.kinematics.chain import PRISMATIC, TRANSLATION
-from eim_ros.kinematics.collision_options import check_balls, check_counts, disabled_pairs
+from eim_ros.kinematics.collision_options import SceneSize, check_balls, disabled_pairs
 from eim_ros.kinematics.collision_scene import CollisionScene
 from eim_ros.kinematics.crowd import Crowd, OwnShape
 from eim_ros.kinematics.deadlines import NEVER, OutOfTime, check_time
@@ -136,7 +136,7 @@ class CollisionModel:
         asked = (self_collision, clearance, tuple(map(id, obstacles)))
         known: tuple[object, Sequence[Obstacle], CollisionScene] | None = getattr(self._kept, kind, None)
         if known is None or known[0] != asked:
-            check_counts(self.robot.collision, obstacles)
+            SceneSize.of(obstacles).check(self.robot.collision)
             scene = self._scene(self_collision, obstacles, clearance, deadline)
             scene.prepare(deadline)
             known = (asked, tuple(obstacles), scene)  # as long as these are kept, no others have their identities

@@ -13,7 +13,7 @@ from eim_ros.errors import ConstraintError, RobotError
 from eim_ros.kinematics.arguments import whole_number
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 
-__all__ = ["CollisionOptions", "check_balls", "check_counts", "disabled_pairs"]
+__all__ = ["CollisionOptions", "SceneSize", "check_balls", "disabled_pairs"]
 
 MESHES = ("exact", "hulls", "none")
 THINNED = 10  # times as many points as balls may be left by a resolution
@@ -63,42 +63,60 @@ class CollisionOptions:
             whole_number(getattr(self, name), 1, name, most=2**40)
 
 
-def check_counts(options: CollisionOptions, obstacles: Sequence[Obstacle]) -> None:
-    """`ConstraintError` for a scene of more obstacles, points or triangles than the options allow; quick."""
-    clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
-    meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
-    n_plain = sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution == 0.0)
-    n_thinned = sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution > 0.0)
-    n_triangles = sum(len(np.asarray(mesh.faces)) for mesh in meshes)
-    n_surfaces = sum(not mesh.convex for mesh in meshes)
-    _at_most(len(obstacles), options.most_obstacles, "obstacles", "most_obstacles", "leave out those out of reach")
-    _at_most(n_plain, options.most_points, "points in clouds", "most_points", "give the clouds a resolution")
-    _at_most(
-        n_thinned,
-        THINNED * options.most_points,
-        "points in clouds",
-        "most_points, ten times as many",
-        "thin the clouds",
-    )
-    _at_most(n_triangles, options.most_triangles, "triangles in meshes", "most_triangles", "simplify the meshes")
-    if n_surfaces > MOST_SURFACES:
-        raise ConstraintError(
-            f"the scene has {n_surfaces} meshes, at most {MOST_SURFACES} are checked as they are: join meshes, or take "
-            "their hulls (convex)",
-            n_surfaces,
+@dataclass(frozen=True)
+class SceneSize:
+    """What a scene is made of: counts of obstacles, of points in clouds without and with a resolution, of triangles in
+    meshes, and of meshes that are not taken as their hulls.
+    """
+
+    obstacles: int = 0
+    points: int = 0
+    thinned_points: int = 0
+    triangles: int = 0
+    surfaces: int = 0
+
+    @classmethod
+    def of(cls, obstacles: Sequence[Obstacle]) -> SceneSize:
+        clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
+        meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
+        return cls(
+            len(obstacles),
+            sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution == 0.0),
+            sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution > 0.0),
+            sum(len(np.asarray(mesh.faces)) for mesh in meshes),
+            sum(not mesh.convex for mesh in meshes),
         )
+
+    def check(self, options: CollisionOptions) -> None:
+        """`ConstraintError` if the options do not allow for so much; quick, for nothing is prepared before."""
+        _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out those out of reach")
+        _at_most(self.points, options.most_points, "points in clouds", "points", "give the clouds a resolution")
+        _at_most(
+            self.thinned_points,
+            THINNED * options.most_points,
+            "points in clouds that are thinned",
+            "points",
+            "leave out points",
+        )
+        _at_most(self.triangles, options.most_triangles, "triangles in meshes", "triangles", "simplify the meshes")
+        if self.surfaces > MOST_SURFACES:
+            raise ConstraintError(
+                f"the scene has {self.surfaces} meshes, at most {MOST_SURFACES} are checked as they are: join meshes, "
+                "or take their hulls (convex)",
+                self.surfaces,
+            )
 
 
 def check_balls(options: CollisionOptions, n: int) -> None:
     """`ConstraintError` for more balls of point clouds, as thinned by their resolutions, than the options allow."""
-    _at_most(n, options.most_points, "balls in thinned clouds", "most_points", "give the clouds a coarser resolution")
+    _at_most(n, options.most_points, "balls of thinned clouds", "points", "give the clouds a coarser resolution")
 
 
-def _at_most(n: int, most: int, what: str, name: str, remedy: str) -> None:
+def _at_most(n: int, most: int, what: str, kind: str, remedy: str) -> None:
     if n > most:
         raise ConstraintError(
-            f"the scene has {n} {what}, at most {most} are allowed (CollisionOptions.{name}): {remedy}, or raise the "
-            "limit",
+            f"the scene has {n} {what}, at most {most} are allowed: {remedy}, or raise the limit "
+            f"(CollisionOptions.most_{kind}, of ik_server the parameter max_{kind})",
             n,
         )
 

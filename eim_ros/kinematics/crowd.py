@@ -110,15 +110,12 @@ class Crowd:
         self._placements = np.array([shape.pose for shape in own]).reshape(-1, 4, 4)
         self._objects: list[Any] = []  # the trees do not keep them
         self._groups: dict[float, _Group] = {}
-        self._boxes = np.empty((len(obstacles), 2, 3))
-        for index, (_, pose, solid) in enumerate(obstacles):
+        for _, pose, solid in obstacles:
             check_time(deadline, "prepare the obstacles")
             margin = clearance + solid.margin
             if margin not in self._groups:
                 self._groups[margin] = _Group(margin)
             each = coal.CollisionObject(solid.outer, coal.Transform3s(pose[:3, :3], pose[:3, 3]))
-            box = each.getAABB()
-            self._boxes[index] = box.min_, box.max_
             self._objects.append(each)
             self._groups[margin].tree.registerObject(each)
         for group in self._groups.values():
@@ -142,8 +139,9 @@ class Crowd:
             box.setTransform(transform)
             box.computeAABB()
             low, high = np.asarray(box.getAABB().min_), np.asarray(box.getAABB().max_)
+            boxes = np.array([(each.getAABB().min_, each.getAABB().max_) for each in self._objects])
             margins = np.array([self._clearance + solid.margin for _, _, solid in self._obstacles])[:, None]
-            near = (self._boxes[:, 0] <= high + margins) & (self._boxes[:, 1] >= low - margins)
+            near = (boxes[:, 0] <= high + margins) & (boxes[:, 1] >= low - margins)
             for k in np.flatnonzero(near.all(axis=1)).tolist():
                 number, at, solid = self._obstacles[k]
                 request.security_margin = float(margins[k, 0])

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError, MeshError
 from eim_ros.kinematics.deadlines import Effort
 
-__all__ = ["MeshLimits", "find_mesh", "read_mesh", "seconds_to_read"]
+__all__ = ["USUAL_LIMITS", "MeshLimits", "find_mesh", "read_mesh", "seconds_to_read"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,11 +35,13 @@ _effort = Effort(1e-8)  # [s] for each byte
 
 @dataclass(frozen=True)
 class MeshLimits:
-    """Largest file [byte] and number of triangles that are read, with the names of the options that say so."""
+    """Largest file [byte] and number of triangles that are read."""
 
     most_bytes: int = 50_000_000
     most_triangles: float = math.inf
-    option: str = "CollisionOptions"
+
+
+USUAL_LIMITS = MeshLimits()
 
 
 def find_mesh(filename: str, folder: Path | None, package_paths: Sequence[str | Path] = ()) -> Path:
@@ -90,7 +92,7 @@ def seconds_to_read(path: Path) -> float:
 
 
 def read_mesh(
-    path: Path, scale: npt.ArrayLike = 1.0, limits: MeshLimits = MeshLimits()
+    path: Path, scale: npt.ArrayLike = 1.0, limits: MeshLimits = USUAL_LIMITS
 ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
     """Vertices (n, 3) [m] and faces (m, 3) of a file, its parts all together.
 
@@ -112,7 +114,8 @@ def read_mesh(
     if size > limits.most_bytes:
         raise MeshError(
             f"mesh {str(path)!r} has {size / 1e6:.1f} MB, at most {limits.most_bytes / 1e6:.1f} MB are read "
-            f"({limits.option}.most_mesh_bytes): simplify it, or raise the limit",
+            "(CollisionOptions.most_mesh_bytes, of ik_server the parameter max_mesh_bytes): simplify it, or raise the "
+            "limit",
             size,
         )
     _check_triangles(path, _triangles_of_stl(path, size), limits)
@@ -137,7 +140,8 @@ def _check_triangles(path: Path, n: int, limits: MeshLimits) -> None:
     if n > limits.most_triangles:
         raise MeshError(
             f"mesh {str(path)!r} has {n} triangles, {max(limits.most_triangles, 0):.0f} more are allowed "
-            f"({limits.option}.most_triangles): simplify it, or raise the limit",
+            "(CollisionOptions.most_triangles, of ik_server the parameter max_triangles): simplify it, or raise the "
+            "limit",
             n,
         )
 

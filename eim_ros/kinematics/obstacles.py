@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError
 from eim_ros.kinematics.arguments import is_number
-from eim_ros.kinematics.mesh_files import read_mesh
+from eim_ros.kinematics.mesh_files import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shapes import Shape
 from eim_ros.numerics.arguments import as_numbers, checked_flag
@@ -84,6 +84,7 @@ class Mesh:
         *,
         convex: bool = False,
         name: str = "",
+        limits: MeshLimits = USUAL_LIMITS,
     ) -> Mesh:
         """Read a mesh from a file: STL, OBJ, DAE and what else assimp reads.
 
@@ -96,13 +97,15 @@ class Mesh:
             Of lengths, along each axis; a COLLADA file's unit counts as well.
         convex, name
             See the class.
+        limits : MeshLimits
+            Default: files of up to 50 MB.
 
         Raises
         ------
         MeshError
             If it cannot be read.
         """
-        vertices, faces = read_mesh(Path(path), scale)
+        vertices, faces = read_mesh(Path(path), scale, limits)
         return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
 
 

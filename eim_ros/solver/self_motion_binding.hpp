@@ -47,8 +47,10 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index 
     {
         Unlocked unlocked;
         for_kind(chain, [&]<int N>() {
-            rows =
-                motions.answer<N>(chain, motions.places().divided(n, spacing), distinct_tolerance, deadline, is_late);
+            bool is_cut = false;
+            Configurations places = motions.places().divided(n, spacing, deadline, is_cut);
+            rows = motions.answer<N>(chain, std::move(places), distinct_tolerance, deadline, is_late);
+            is_late |= is_cut;
         });
     }
     return timely_tuple(rows, is_late);

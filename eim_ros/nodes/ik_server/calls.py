@@ -108,6 +108,7 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
     poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings)
     random_seed = random_seed_of(request.random_seed)
     n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
+    timeout = timeout_of(request.timeout, settings)
     options: dict[str, Any] = {
         "near": around.near(request.near),
         "largest_step": positive("largest_step", request.largest_step, PATH_STEP),
@@ -118,7 +119,7 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
         "orientation_tolerance": positive(
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
-        "constraints": constraints_for(request, around.robot),
+        "constraints": constraints_for(request, around.robot, around.deadline(timeout)),
     }
 
     def solve(sampler: Sampler, left: float) -> None:
@@ -130,7 +131,7 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
         response.orientation_error.frombytes(float64_bytes(path.orientation_error))
         response.valid, response.largest_step = path.valid.tolist(), path.largest_step
 
-    return Prepared(timeout_of(request.timeout, settings), solve)
+    return Prepared(timeout, solve)
 
 
 def prepare_nearest(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
@@ -155,6 +156,9 @@ def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> tuple[np.
     solutions, failures = [], []
     for n_done, alternative in enumerate(wanted.alternatives):
         begun = time.perf_counter()
+        if n_done and begun >= deadline:
+            in_time = False
+            break
         share = max(0.0, deadline - begun) / (len(wanted.alternatives) - n_done)
         found = sampler.answer(replace(alternative, timeout=share))
         in_time = in_time and time.perf_counter() < begun + share

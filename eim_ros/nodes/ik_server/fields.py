@@ -12,6 +12,7 @@ from sensor_msgs.msg import JointState
 from eim_ros.errors import EimError, PoseError
 from eim_ros.ik import Constraints, ErrorCode
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.deadlines import NEVER, OutOfTime, with_grace
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import transform_of
 from eim_ros.nodes.ik_server.constraint_messages import constraints_of
@@ -63,12 +64,17 @@ def random_seed_of(value: int) -> int | None:
 
 
 def constraints_for(
-    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot, deadline: float = NEVER
 ) -> Constraints:
-    """Constraints that this robot can be asked for."""
+    """Constraints that this robot can be asked for, with their shapes prepared.
+
+    The deadline is a time of `perf_counter` [s]; TIMED_OUT if there is no time until then.
+    """
     try:
-        constraints = constraints_of(request, robot)
-        constraints.check(robot)
+        constraints = constraints_of(request, robot, with_grace(deadline))
+        constraints.check(robot, with_grace(deadline))
+    except OutOfTime as error:
+        raise RequestError(ErrorCode.TIMED_OUT, f"timed out: {error}", error.value) from error
     except EimError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
     return constraints

@@ -76,6 +76,7 @@ def _wanted(
     robot, is_drawn = around.robot, bool(request.distribution)
     near = None if is_drawn and not request.near.name else around.near(request.near)
     posture = _posture(request, robot)
+    timeout = timeout_of(request.timeout, settings)
     try:
         return SampleRequest(
             pose,
@@ -92,9 +93,9 @@ def _wanted(
             orientation_tolerance=positive(
                 "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
             ),
-            timeout=timeout_of(request.timeout, settings),
+            timeout=timeout,
             explore=_explore(request.explore),
-            constraints=constraints_for(request, robot),
+            constraints=constraints_for(request, robot, around.deadline(timeout)),
             posture=posture,
             until=_until(request),
             separation=request.separation or None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -160,7 +160,7 @@ class Serving:
     def _solve(self, call: _Call, response: Any) -> None:
         exchange, settings = call.exchange, self._settings()
         sampler = reaching(self._sampler(), exchange.request)
-        around = self._around(sampler.robot)
+        around = replace(self._around(sampler.robot), arrival=exchange.arrival)
         try:
             prepared = call.prepare(exchange.request, response, around, settings)
         except FrameNotKnownYet:
