@@ -50,7 +50,7 @@ SPREAD_FROM = {2: 4.0, 3: 8.0}
 SPREAD_FROM_MANY = 24.0  # the same, of more than three dimensions
 MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
-MEASURED_AT_ONCE = 16_384  # draws between two looks at the clock
+DRAWN_AT_ONCE = 65_536  # draws between two looks at the clock
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # solutions that tell where to look for those of a distribution
 
 
@@ -124,28 +124,28 @@ class Finder:
         wanted, goal = self.wanted, self.goal
         log_density = log_density_of(wanted, goal, self.conditional, self.has_model)
         on_set, densities = self._measured(log_density)
-        drawn = on_set.draw(densities, wanted.n, np.random.default_rng(wanted.random_seed))
-        if drawn is None:
-            nothing = replace(wanted, distribution=None, temperature=1.0, posture=None, until=None)
-            found = replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find()
-            is_late = on_set.is_late or found.out_of_time
-            return replace(found, out_of_time=is_late, worth=0.0 if found.pool.valid.any() else None), None
-        pool = self._measured_in_time(drawn.positions)  # all were checked for collisions when they were found
-        is_late = on_set.is_late or len(pool) < wanted.n
-        worth = drawn.effective_size * len(pool) / wanted.n if on_set.is_fair else 0.0
-        log_prob = drawn.log_prob[: len(pool)] if on_set.is_fair else None
-        return Finding(pool, is_late, families=on_set.families, worth=worth), log_prob
-
-    def _measured_in_time(self, positions: FloatArray) -> Pool:
-        """As many of these configurations (n, dof) as there is time to measure, at least some."""
-        pool, deadline = self.goal.measured(positions[:0], np.empty(0, np.uint32)), with_grace(self.deadline)
-        parts = [pool]
-        for first in range(0, len(positions), MEASURED_AT_ONCE):
+        rng, deadline = np.random.default_rng(wanted.random_seed), with_grace(self.deadline)
+        pools: list[Pool] = []
+        log_probs: list[FloatArray] = []
+        worth = 0.0
+        for first in range(0, wanted.n, DRAWN_AT_ONCE):
             if first and is_past(deadline):
                 break
-            some = positions[first : first + MEASURED_AT_ONCE]
-            parts.append(self.goal.measured(some, np.full(len(some), NO_EXPERT, np.uint32)))
-        return Pool.all_of(parts)
+            drawn = on_set.draw(densities, min(DRAWN_AT_ONCE, wanted.n - first), rng)
+            if drawn is None:
+                nothing = replace(wanted, distribution=None, temperature=1.0, posture=None, until=None)
+                found = replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find()
+                is_late = on_set.is_late or found.out_of_time
+                return replace(found, out_of_time=is_late, worth=0.0 if found.pool.valid.any() else None), None
+            # all were checked for collisions when they were found
+            pools.append(goal.measured(drawn.positions, np.full(len(drawn.positions), NO_EXPERT, np.uint32)))
+            log_probs.append(drawn.log_prob)
+            worth = _worth_of_more(drawn.effective_size, len(drawn.positions), sum(map(len, pools)))
+        pool = Pool.all_of(pools)
+        is_late = on_set.is_late or len(pool) < wanted.n
+        if not on_set.is_fair:
+            return Finding(pool, True, families=on_set.families, worth=0.0), None
+        return Finding(pool, is_late, families=on_set.families, worth=worth), np.concatenate(log_probs)
 
     def _distinct(self, pool: Pool) -> tuple[Pool, bool]:
         """A pool without near-duplicates, and whether there was time to compare all."""
@@ -318,6 +318,12 @@ class Finder:
         curves = not self.goal.position_only and robot.dof <= POSE_DIMENSIONS + 1
         is_even = not self.has_model or (curves and not self.prefers)
         return EXPLORE if is_even and wanted.n >= FEWEST_TO_EXPLORE else 0.0
+
+
+def _worth_of_more(worth: float, n: int, n_more: int) -> float:
+    """What `n_more` draws are worth, if n from the same places are worth so much: variances of both kinds add up."""
+    of_places = 1.0 / worth - 1.0 / n if worth > 0.0 else np.inf
+    return float(1.0 / (1.0 / n_more + max(of_places, 0.0)))
 
 
 def _points(n_all: float, until: Completeness | None) -> FoundFamilies | None:

@@ -154,7 +154,8 @@ class CollisionModel:
         for obstacle in obstacles:
             check_time(deadline, "prepare the obstacles")
             forms.append(forms_of(obstacle, deadline))
-        check_balls(self.robot.collision, sum(form.n_balls for form in forms))
+        most = self.robot.collision.most_points
+        check_balls(self.robot.collision, sum(form.n_balls(most, deadline) for form in forms))
         for number, (obstacle, form) in enumerate(zip(obstacles, forms, strict=True)):
             name, pose = obstacle.name or f"obstacle {number}", np.asarray(obstacle.pose, dtype=np.float64)
             for solid in form.finished(deadline):

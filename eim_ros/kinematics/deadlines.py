@@ -15,7 +15,7 @@ __all__ = ["NEVER", "Effort", "OutOfTime", "check_time", "clock", "is_past", "wi
 
 NEVER = math.inf
 GRACE = 0.02  # [s] that preparations may take, however short the timeout is: small scenes are ready by then
-DOUBT = 1.5  # estimates are multiplied by it
+DOUBT = 1.25  # estimates are multiplied by it
 
 clock: Callable[[], float] = time.perf_counter
 

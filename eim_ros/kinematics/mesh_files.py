@@ -30,7 +30,7 @@ UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
 UNIT_WITHIN = 65536  # [byte] of a COLLADA file, from its begin
 STL_HEADER, STL_TRIANGLE = 84, 50  # [byte]
 
-_effort = Effort(1e-8)  # [s] for each byte
+_effort = Effort(3e-9)  # [s] for each byte
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shapes import Shape
 from eim_ros.numerics.arguments import as_numbers, checked_flag
 
-__all__ = ["Mesh", "Obstacle", "PointCloud"]
+__all__ = ["Mesh", "Obstacle", "PointCloud", "Thinning"]
 
 FloatArray = npt.NDArray[np.float64]
 
+THINNED_AT_ONCE = 50_000  # points between two looks at the clock: some 20 ms
 HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of a cube with edges of 1
 
 
@@ -144,23 +145,61 @@ class PointCloud:
     @property
     def balls(self) -> tuple[FloatArray, float]:
         """Centres (m, 3) and radius of the balls that are checked [m]."""
-        points = np.asarray(self.points)
         if self.resolution == 0.0:
-            return points, float(self.radius)
-        cells = _distinct_cells(np.floor(points / self.resolution))
-        return (cells + 0.5) * self.resolution, float(self.radius + HALF_DIAGONAL * self.resolution)
+            return np.asarray(self.points), float(self.radius)
+        thinning = Thinning(self)
+        while thinning.n_left:
+            thinning.step()
+        return thinning.balls
 
 
-def _distinct_cells(cells: FloatArray) -> FloatArray:
-    """Distinct rows (m, 3) of whole numbers (n, 3), by one number for each: rows themselves take ten times as long."""
-    lowest = cells.min(axis=0)
-    extents = cells.max(axis=0) - lowest + 1.0
-    if float(np.prod(extents)) >= 2.0**62:
-        return np.unique(cells, axis=0)
-    strides = np.array([extents[1] * extents[2], extents[2], 1.0]).astype(np.int64)
-    numbers = np.unique((cells - lowest).astype(np.int64) @ strides)
-    along = np.stack([numbers // strides[0], numbers % strides[0] // strides[1], numbers % strides[1]], axis=1)
-    return np.asarray(along + lowest)
+class Thinning:
+    """The cubes of a resolution that hold points of a cloud, found some points at a time.
+
+    Parameters
+    ----------
+    cloud : PointCloud
+        With a resolution.
+
+    Attributes
+    ----------
+    n_left : int
+        Points that were not looked at yet.
+    """
+
+    def __init__(self, cloud: PointCloud) -> None:
+        points = np.asarray(cloud.points)
+        self._points, self._cloud, self.n_left = points, cloud, len(points)
+        low, high = (np.floor(ends / cloud.resolution) for ends in (points.min(axis=0), points.max(axis=0)))
+        self._lowest, extents = low, high - low + 1.0
+        # one number for each cube: rows take ten times as long; of as many cubes as have no numbers, rows
+        self._extents = extents.astype(np.int64) if float(np.prod(extents)) < 2.0**62 else None
+        self._cells = np.empty(0, np.int64) if self._extents is not None else np.empty((0, 3))
+
+    def __len__(self) -> int:
+        """Cubes that were found."""
+        return len(self._cells)
+
+    def step(self) -> None:
+        """Look at some more points."""
+        some = self._points[len(self._points) - self.n_left :][:THINNED_AT_ONCE]
+        cells = np.floor(some / self._cloud.resolution) - self._lowest
+        if self._extents is not None:
+            numbers = np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(self._extents.tolist()))
+            self._cells = np.union1d(self._cells, numbers)
+        else:
+            self._cells = np.unique(np.concatenate([self._cells, cells]), axis=0)
+        self.n_left -= len(some)
+
+    @property
+    def balls(self) -> tuple[FloatArray, float]:
+        """Centres (m, 3) and radius of the balls about the cubes that were found [m]."""
+        cells = np.asarray(self._cells, dtype=np.float64)
+        if self._extents is not None:
+            numbers = np.asarray(self._cells, dtype=np.int64)
+            cells = np.transpose(np.unravel_index(numbers, tuple(self._extents.tolist()))).astype(np.float64)
+        size = self._cloud.resolution
+        return (cells + self._lowest + 0.5) * size, float(self._cloud.radius + HALF_DIAGONAL * size)
 
 
 Obstacle: TypeAlias = Shape | Mesh | PointCloud

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from eim_ros.kinematics.containment import Surface, extremes, parts
 from eim_ros.kinematics.deadlines import NEVER, Effort, check_time
-from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
+from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud, Thinning
 from eim_ros.kinematics.shapes import Box, Cylinder, Shape, Sphere
 
 __all__ = ["Forms", "Solid", "forms_of"]
@@ -28,6 +28,7 @@ IntArray = npt.NDArray[np.int64]
 
 MIDDLE_AND_ENDS = np.concatenate([np.zeros((1, 3)), 0.5 * np.eye(3), -0.5 * np.eye(3)])
 POINTS_AT_ONCE = 4000  # of a cloud: one piece of it, which takes some milliseconds to prepare
+LARGEST = 2**62
 POINT_SIZE = 1e-8  # [m]; coal measures wrongly from a sphere to a triangle without any area
 
 
@@ -57,39 +58,51 @@ class Solid:
 
 
 _made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a scene may be checked again and again
-_mesh_effort = Effort(1e-6)  # [s] for each triangle
-_thinning_effort = Effort(1e-8)  # [s] for each point
+_mesh_effort = Effort(8e-7)  # [s] for each triangle
 
 
 class Forms:
-    """The forms of an obstacle, as far as they are made: one, or of a large cloud one for each of its pieces.
-
-    Attributes
-    ----------
-    n_balls : int
-        Balls of a cloud; 0 of others.
-    """
+    """The forms of an obstacle, as far as they are made: one, or of a large cloud one for each of its pieces."""
 
     def __init__(self, obstacle: Obstacle, deadline: float) -> None:
         self._solids: list[Solid] = []
         self._rest: list[FloatArray] = []  # points (n, 3) of a cloud that belong to no form yet
-        self._margin, self.n_balls = 0.0, 0
+        self._margin, self._n_balls = 0.0, 0
+        self._thinning: Thinning | None = None
         self._lock = threading.Lock()
         if isinstance(obstacle, PointCloud):
-            n = len(np.asarray(obstacle.points))
-            seconds = _thinning_effort.seconds(n) if obstacle.resolution > 0.0 else 0.0
-            check_time(deadline, f"thin a cloud of {n} points", seconds)
-            began = perf_counter()
-            centres, self._margin = obstacle.balls
-            _thinning_effort.took(n, perf_counter() - began)
-            self._rest, self.n_balls = [centres], len(centres)
+            if obstacle.resolution > 0.0:
+                self._thinning = Thinning(obstacle)
+            else:
+                self._begin(*obstacle.balls)
         elif isinstance(obstacle, Mesh):
             self._solids.append(_of_mesh(obstacle, deadline))
         else:
             self._solids.append(_of_primitive(obstacle))
 
+    def _begin(self, centres: FloatArray, radius: float) -> None:
+        self._rest, self._n_balls, self._margin = [centres], len(centres), radius
+
+    def n_balls(self, most: int, deadline: float) -> int:
+        """Balls of a cloud, thinned by its resolution, 0 of others; where there are more than `most` only so many.
+
+        `OutOfTime` if there is no time to thin it, but what is thinned until then is kept.
+        """
+        while (thinning := self._thinning) is not None:
+            with self._lock:
+                if len(thinning) > most:
+                    return len(thinning)
+                if thinning.n_left:
+                    check_time(deadline, f"thin a point cloud, {thinning.n_left} points of which are left")
+                    thinning.step()
+                elif self._thinning is not None:
+                    self._begin(*thinning.balls)
+                    self._thinning = None
+        return self._n_balls
+
     def finished(self, deadline: float = NEVER) -> tuple[Solid, ...]:
         """All of them; `OutOfTime` if there is no time to make the rest, but what is made until then is kept."""
+        self.n_balls(LARGEST, deadline)
         while self._rest:
             with self._lock:
                 if not self._rest:
