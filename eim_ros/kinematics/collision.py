@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
@@ -133,15 +134,14 @@ class CollisionModel:
                 self.robot.name,
             )
         kind = "among" if obstacles else "alone"
-        asked = (self_collision, clearance, tuple(map(id, obstacles)))
-        known: tuple[object, Sequence[Obstacle], CollisionScene] | None = getattr(self._kept, kind, None)
-        if known is None or known[0] != asked:
+        known: _KeptScene | None = getattr(self._kept, kind, None)
+        scene = None if known is None else known.scene_of((self_collision, clearance), obstacles)
+        if scene is None:
             SceneSize.of(obstacles).check(self.robot.collision)
             scene = self._scene(self_collision, obstacles, clearance, deadline)
             scene.prepare(deadline)
-            known = (asked, tuple(obstacles), scene)  # as long as these are kept, no others have their identities
-            setattr(self._kept, kind, known)
-        return known[2].again()
+            setattr(self._kept, kind, _KeptScene((self_collision, clearance), obstacles, scene))
+        return scene.again()
 
     def _scene(
         self, self_collision: bool, obstacles: Sequence[Obstacle], clearance: float, deadline: float
@@ -205,6 +205,24 @@ class CollisionModel:
                 while len(self._trials) > MOST_CLEARANCES:
                     self._trials.pop(next(iter(self._trials)))
             return trials.often(deadline)
+
+
+class _KeptScene:
+    """A scene that is kept as long as the first of its obstacles."""
+
+    def __init__(self, asked: object, obstacles: Sequence[Obstacle], scene: CollisionScene) -> None:
+        kept = [scene]
+        self._asked, self._scene = asked, kept
+        self._obstacles = [weakref.ref(obstacle) for obstacle in obstacles]
+        if obstacles:
+            self._first = weakref.ref(obstacles[0], lambda _: kept.clear())
+
+    def scene_of(self, asked: object, obstacles: Sequence[Obstacle]) -> CollisionScene | None:
+        """The scene if it is of these very obstacles."""
+        is_same = self._asked == asked and len(self._obstacles) == len(obstacles)
+        if is_same and all(known() is given for known, given in zip(self._obstacles, obstacles, strict=True)):
+            return self._scene[0] if self._scene else None
+        return None
 
 
 class _Trials:

@@ -101,7 +101,8 @@ class CollisionScene:
                 found[row] = bool(self._enclosed(values[row], first=True))
         if self._crowd is not None and not found.all():
             free = np.flatnonzero(~found)
-            found[free] = self._crowd.colliding(q[free])
+            found[free], n_late = self._crowd.colliding(q[free], deadline)
+            n_unchecked += n_late
         return found, n_unchecked
 
     def pairs(self, q: FloatArray) -> list[Pair]:

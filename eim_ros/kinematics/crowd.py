@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from eim_ros.kinematics.body_shapes import body_poses
 from eim_ros.kinematics.containment import Surface
-from eim_ros.kinematics.deadlines import NEVER, check_time
+from eim_ros.kinematics.deadlines import NEVER, check_time, is_past
 from eim_ros.kinematics.serial_arm import SerialArm
 from eim_ros.kinematics.solids import Solid
 
@@ -73,6 +73,31 @@ class _Group:
         return bool(self.found.data.result.isCollision())
 
 
+class _InnerPoints:
+    """A point of each connected part of all obstacles, by which it is found which are inside of a surface."""
+
+    def __init__(self, obstacles: Sequence[tuple[int, FloatArray, Solid]]) -> None:
+        self._obstacles = obstacles
+        parts = [solid.witnesses[:, 0] @ pose[:3, :3].T + pose[:3, 3] for _, pose, solid in obstacles]
+        self._points = np.concatenate(parts)
+        self._owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+
+    def within(self, query: _Query, pose: FloatArray, only: int | None = None) -> bool:
+        """Whether an obstacle, or only that of a number, is inside of the surface of a shape and touches nothing."""
+        surface = query.surface
+        if surface is None:
+            return False
+        local = (self._points - pose[:3, 3]) @ pose[:3, :3]
+        near = self._owners[((local >= surface.lower) & (local <= surface.upper)).all(axis=1)]
+        for k in dict.fromkeys(near.tolist()):
+            if only is None or k == only:
+                _, at, solid = self._obstacles[k]
+                between = np.linalg.inv(pose) @ at
+                if surface.encloses(solid.witnesses @ between[:3, :3].T + between[:3, 3]):
+                    return True
+        return False
+
+
 class Crowd:
     """Obstacles; not to be shared by threads.
 
@@ -121,11 +146,21 @@ class Crowd:
         for group in self._groups.values():
             check_time(deadline, "prepare the obstacles")
             group.tree.setup()
+        self._inner = _InnerPoints(obstacles) if any(query.surface is not None for query in self._queries) else None
 
-    def colliding(self, q: FloatArray) -> BoolArray:
-        """Whether a link collides with an obstacle, in each of the configurations (n, dof)."""
+    def colliding(self, q: FloatArray, deadline: float = NEVER) -> tuple[BoolArray, int]:
+        """Whether a link collides with an obstacle, in each of the configurations (n, dof).
+
+        Also how many of the last ones, at most n - 1, there was no time to check until the deadline; these count as
+        colliding.
+        """
         placed = body_poses(self._robot, q)[:, self._bodies] @ self._placements
-        return np.array([any(map(self._touches, self._queries, poses)) for poses in placed], dtype=np.bool_)
+        found = np.ones(len(q), dtype=np.bool_)
+        for row, poses in enumerate(placed):
+            if row and is_past(deadline):
+                return found, len(q) - row
+            found[row] = any(map(self._touches, self._queries, poses))
+        return found, 0
 
     def pairs(self, q: FloatArray) -> list[tuple[int, int]]:
         """Numbers of shapes and obstacles that collide in one configuration (dof,)."""
@@ -147,7 +182,7 @@ class Crowd:
                 request.security_margin = float(margins[k, 0])
                 result.clear()
                 coal.collide(query.own.solid.exact, transform, solid.outer, _transform(at), request, result)
-                if result.isCollision() or self._encloses(query, pose, [(at, solid)]):
+                if result.isCollision() or (self._inner is not None and self._inner.within(query, pose, k)):
                     found.append((query.own.number, number))
         return found
 
@@ -161,19 +196,7 @@ class Crowd:
             return bool(hit)
         if any(group.touches(query.exact, transform) for group in hit):
             return True
-        return self._encloses(query, pose, [(at, solid) for _, at, solid in self._obstacles])
-
-    @staticmethod
-    def _encloses(query: _Query, pose: FloatArray, obstacles: Sequence[tuple[FloatArray, Solid]]) -> bool:
-        """Whether the surface of a shape has an obstacle inside that it does not touch."""
-        if query.surface is None:
-            return False
-        inverse = np.linalg.inv(pose)
-        for at, solid in obstacles:
-            between = inverse @ at
-            if query.surface.encloses(solid.witnesses @ between[:3, :3].T + between[:3, 3]):
-                return True
-        return False
+        return self._inner is not None and self._inner.within(query, pose)
 
 
 def _transform(pose: FloatArray) -> Any:

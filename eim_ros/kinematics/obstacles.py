@@ -169,7 +169,8 @@ class Thinning:
 
     def __init__(self, cloud: PointCloud) -> None:
         points = np.asarray(cloud.points)
-        self._points, self._cloud, self.n_left = points, cloud, len(points)
+        # the cloud itself is not kept: what is made of it lives as long as it
+        self._points, self._size, self._radius, self.n_left = points, cloud.resolution, cloud.radius, len(points)
         low, high = (np.floor(ends / cloud.resolution) for ends in (points.min(axis=0), points.max(axis=0)))
         self._lowest, extents = low, high - low + 1.0
         # one number for each cube: rows take ten times as long; of as many cubes as have no numbers, rows
@@ -183,7 +184,7 @@ class Thinning:
     def step(self) -> None:
         """Look at some more points."""
         some = self._points[len(self._points) - self.n_left :][:THINNED_AT_ONCE]
-        cells = np.floor(some / self._cloud.resolution) - self._lowest
+        cells = np.floor(some / self._size) - self._lowest
         if self._extents is not None:
             numbers = np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(self._extents.tolist()))
             self._cells = np.union1d(self._cells, numbers)
@@ -198,8 +199,7 @@ class Thinning:
         if self._extents is not None:
             numbers = np.asarray(self._cells, dtype=np.int64)
             cells = np.transpose(np.unravel_index(numbers, tuple(self._extents.tolist()))).astype(np.float64)
-        size = self._cloud.resolution
-        return (cells + self._lowest + 0.5) * size, float(self._cloud.radius + HALF_DIAGONAL * size)
+        return (cells + self._lowest + 0.5) * self._size, float(self._radius + HALF_DIAGONAL * self._size)
 
 
 Obstacle: TypeAlias = Shape | Mesh | PointCloud

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -285,6 +286,29 @@ def test_scene_of_the_same_obstacles_is_prepared_once(monkeypatch: pytest.Monkey
     assert again is not first and again._crowd is first._crowd
     monkeypatch.undo()
     assert model.scene(False, obstacles, 0.1)._crowd is not first._crowd
+
+
+def test_scene_goes_with_its_obstacles_and_is_not_taken_for_that_of_others() -> None:
+    model = CollisionModel(Robot.load("panda"))
+    rows = np.zeros((1, 7))
+    for place, expected in (((0.0, 0.0, 0.5), True), ((5.0, 0.0, 0.0), False)) * 3:
+        obstacles = [Sphere(place, 0.3)]  # mostly at the address of the one before, which is gone
+        assert model.scene(False, obstacles).colliding(rows)[0] == expected
+        del obstacles
+        assert not model._kept.among._scene and len(solids._made) < 1000
+    many = [Sphere((5.0, 0.0, 0.0), 0.3), Sphere((6.0, 0.0, 0.0), 0.3)]
+    assert not model.scene(False, many).colliding(rows)[0]
+    many[1] = Sphere((0.0, 0.0, 0.5), 0.3)
+    assert model.scene(False, many).colliding(rows)[0]
+
+
+def test_cloud_that_was_not_thinned_in_time_is_not_kept_for_ever(stepped: Callable[[], None]) -> None:
+    cloud = PointCloud(np.zeros((10, 3)), 0.1, resolution=0.1)
+    gone = weakref.ref(cloud)
+    with pytest.raises(OutOfTime):
+        forms_of(cloud, NEVER).n_balls(10, 0.0)
+    del cloud
+    assert gone() is None
 
 
 def test_meshes_of_the_robot_that_were_read_in_time_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

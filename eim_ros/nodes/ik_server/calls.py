@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, ConstraintError
 from eim_ros.ik import ErrorCode, Sampler, sample_path
 from eim_ros.ik.batch import answer_batch
 from eim_ros.ik.request import SampleRequest
@@ -178,7 +178,7 @@ def _refusing() -> Iterator[None]:
     """What this sampler cannot be asked for, such as densities where there is no model, is the client's mistake."""
     try:
         yield
-    except ConfigurationError as error:
+    except (ConfigurationError, ConstraintError) as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
 
 
