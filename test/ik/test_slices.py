@@ -106,10 +106,10 @@ def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> No
 
 def test_a_posture_is_a_cost() -> None:
     robot = arm_on_slides(2)
-    by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1}
+    by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1, "timeout": 60.0}
     named = Sampler.of(robot).sample([0.1, 0.0, 0.2], 50, 3, **by_name)
     called = Sampler.of(robot).sample(
-        [0.1, 0.0, 0.2], 50, 3, distribution=lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1
+        [0.1, 0.0, 0.2], 50, 3, distribution=lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1, timeout=60.0
     )
     np.testing.assert_allclose(named.positions, called.positions)
 
