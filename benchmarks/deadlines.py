@@ -62,8 +62,8 @@ def wide(name: str = "panda", turns: int = 1) -> Sampler:
 
 
 def places(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Points (n, 3) [m] around the arm, most of which it does not reach."""
-    return rng.uniform((-2.0, -2.0, -1.0), (2.0, 2.0, 3.0), (n, 3)) + (1.6, 0.0, 0.0)
+    """Points (n, 3) [m] in front of the arm, most of which it does not reach."""
+    return rng.uniform((-2.0, -2.0, -1.0), (2.0, 2.0, 3.0), (n, 3)) + (2.6, 0.0, 0.0)
 
 
 def boxes(rng: np.random.Generator, n: int) -> tuple[Obstacle, ...]:
@@ -171,8 +171,8 @@ CASES: dict[str, tuple[float, Prepare]] = {
     "cloud of 2e6 points, over the limit": (
         0.5, lambda rng: among((PointCloud(places(rng, 2_000_000), 0.005),), panda()),
     ),
-    "cloud of 2e6 points, resolution 0.05": (
-        0.5, lambda rng: among((PointCloud(places(rng, 2_000_000), 0.005, resolution=0.05),), panda()),
+    "cloud of 2e6 points, resolution 0.1": (
+        0.5, lambda rng: among((PointCloud(places(rng, 2_000_000), 0.005, resolution=0.1),), panda()),
     ),
     "mesh of 20 000 triangles around the arm": (0.5, lambda rng: among((bowl(20_000),), panda())),
     "mesh of 190 000 triangles, its hull": (

@@ -277,12 +277,11 @@ class Finder:
         if near is not None and wanted.n == 1 and is_open and (pool := nearby(goal, near)) is not None:
             return Finding(pool)
         traced = self._curves()
-        in_time = True
         if near is None or wanted.separation is not None:
             pool, in_time = traced.even(wanted, deadline)
         else:
-            pool = traced.nearest(near, wanted.n, bool(wanted.distinct), deadline)
-        wants_all = wanted.until is not None or wanted.separation is not None
+            pool, in_time = traced.nearest(near, wanted.n, bool(wanted.distinct), deadline)
+        wants_all = wanted.until is not None or wanted.separation is not None or near is not None
         is_cut = wants_all and not traced.in_time and time.perf_counter() >= deadline
         out_of_time = is_cut or not in_time
         families = traced.families if in_time else replace(traced.families, is_whole=False, certified=False)

@@ -24,6 +24,7 @@ from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
 from eim_ros.ik.selection import distance_to, distinct_rows
+from eim_ros.kinematics.deadlines import is_past
 from eim_ros.solver import HeldForm, SelfMotions, approach
 
 __all__ = ["TracedSolutions", "certified_form", "is_curve", "joints_of_a_turn", "nearby"]
@@ -153,37 +154,41 @@ class TracedSolutions:
         pool = self._allowed(_valid(rows, errors))
         return pool.positions, length / n, in_time and not self.goal.n_unchecked
 
-    def nearest(self, reference: FloatArray, n: int, distinct: bool, deadline: float) -> Pool:
+    def nearest(self, reference: FloatArray, n: int, distinct: bool, deadline: float) -> tuple[Pool, bool]:
         """The nearest solutions: one of each of the nearest families, and if more are wanted, those that divide all
         families evenly; without near-duplicates of those before, if they are to be distinct.
 
         Where each is checked for collisions, those that divide the families finely are, the nearest first, until there
-        are n; a single one is then moved up to what stops it.
+        are n; a single one is then moved up to what stops it. Also whether there was time for that.
         """
         robot, checked = self.goal.robot, self.goal.is_checked
         most = 1 if n == 1 else MOST_NEAREST
         places = [self.motions.nearest(robot.chain, turned, most) for turned in _turned(self.goal, reference)]
         pool, away = _towards(self.goal, np.concatenate(places), reference)
         if n == 1 and not checked:
-            return pool.pick(np.argsort(away)[:1])
+            return pool.pick(np.argsort(away)[:1]), True
         if len(places) > 1:  # either may have led to the same place
             pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
-        pool = pool.joined(self._divided(max(n, FINELY) if checked else n + len(pool), distinct, deadline)[0])
+        more, in_time = self._divided(max(n, FINELY) if checked else n + len(pool), distinct, deadline)
+        pool = pool.joined(more)
         if distinct:
             pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
         pool = pool.pick(np.argsort(distance_to(robot, pool.positions, reference), kind="stable"))
         if not checked:
-            return pool
+            return pool, in_time
         kept: list[Pool] = []
         for first in range(0, len(pool), CHECKED_AT_ONCE):
             kept.append(self._allowed(pool.pick(slice(first, first + CHECKED_AT_ONCE))))
-            if sum(map(len, kept)) >= n or time.perf_counter() >= deadline:
+            if sum(map(len, kept)) >= n:
+                break
+            if is_past(deadline):
+                in_time = False
                 break
         found = functools.reduce(Pool.joined, kept, pool.pick(slice(0)))
         if n > 1:
-            return found
+            return found, in_time
         towards = Posture(dict(zip(robot.joint_names, reference.tolist(), strict=True)))
-        return self.goal.descended(found.pick(slice(1)), towards, deadline)[0]
+        return self.goal.descended(found.pick(slice(1)), towards, deadline)[0], in_time
 
     def _most_distinct(self, distinct: bool) -> int:
         """Places beyond which no more different solutions are found: along a curve these are a tolerance apart."""

@@ -290,3 +290,10 @@ def test_large_scenes_fit_into_two_gigabytes(scene: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split("\n")[:2] == ["TIMED_OUT 0", "SUCCESS 10"]
+
+
+def test_nearest_of_families_that_were_not_all_found_is_no_success() -> None:
+    robot = with_turns("panda", 1)
+    samples = Sampler.of(robot).sample(POSE, 10, 0, timeout=0.0, near=np.full(7, 3.0))
+    assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) > 0
+    assert_verified(robot, samples)
