@@ -158,6 +158,29 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
     return call
 
 
+def service_batch(rng: np.random.Generator) -> Call:
+    """The same, of 10 000 poses."""
+    from eim_ros.nodes.common.interfaces import SampleIKBatch
+    from eim_ros.nodes.common.pose_messages import pose_message
+    from eim_ros.nodes.ik_server.calls import CALLS
+    from eim_ros.nodes.ik_server.settings import IkServerSettings
+    from eim_ros.nodes.ik_server.surroundings import Surroundings
+
+    sampler, settings, request = panda(), IkServerSettings(), SampleIKBatch.Request()
+    request.poses = [pose_message(pose) for pose in poses_of(sampler, rng, 10_000)]
+    request.n_samples, request.refine = 1, True
+    response = SampleIKBatch.Response()
+
+    def call(timeout: float) -> Any:
+        request.timeout, arrival = timeout, time.monotonic()
+        around = Surroundings(sampler.robot, arrival=arrival)
+        prepared = CALLS["~/sample_ik_batch"][1](request, response, around, settings)
+        prepared.solve(sampler, timeout - (time.monotonic() - arrival))
+        return response
+
+    return call
+
+
 CASES: dict[str, tuple[float, Prepare]] = {
     "10 000 boxes": (0.5, lambda rng: among(boxes(rng, 10_000), panda())),
     "10 000 boxes, enough time": (10.0, lambda rng: among(boxes(rng, 10_000), panda())),
@@ -219,6 +242,8 @@ CASES: dict[str, tuple[float, Prepare]] = {
     "stream of 100 000 poses": (0.1, stream),
     "service, 20 000 boxes": (0.5, lambda rng: service(rng, 20_000, 0)),
     "service, 20 000 boxes, 10 ms": (0.01, lambda rng: service(rng, 20_000, 0)),
+    "service, 10 000 poses, 10 ms": (0.01, service_batch),
+    "service, 10 000 poses": (0.3, service_batch),
     "service, cloud of 200 000 points": (0.3, lambda rng: service(rng, 0, 200_000)),
     "service, cloud of 2e6 points, over the limit": (0.3, lambda rng: service(rng, 0, 2_000_000)),
 }  # fmt: skip

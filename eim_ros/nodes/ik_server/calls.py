@@ -105,10 +105,11 @@ def _check_count(n: int, wanted: SampleRequest, settings: IkServerSettings) -> N
 
 def prepare_path(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
     """Of `SampleIKPath`."""
-    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings)
+    timeout = timeout_of(request.timeout, settings)
+    deadline = around.deadline(timeout)
+    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
     random_seed = random_seed_of(request.random_seed)
     n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
-    timeout = timeout_of(request.timeout, settings)
     options: dict[str, Any] = {
         "near": around.near(request.near),
         "largest_step": positive("largest_step", request.largest_step, PATH_STEP),
@@ -119,7 +120,7 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
         "orientation_tolerance": positive(
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
-        "constraints": constraints_for(request, around.robot, around.deadline(timeout)),
+        "constraints": constraints_for(request, around.robot, deadline),
     }
 
     def solve(sampler: Sampler, left: float) -> None:

@@ -55,7 +55,8 @@ def parse_batch(
     request: SampleIKBatch.Request, around: Surroundings, settings: IkServerSettings
 ) -> tuple[np.ndarray, SampleRequest]:
     """Poses (n_poses, 4, 4) of a request, and what it asks, for the first of them; raises as `parse`."""
-    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings)
+    deadline = around.deadline(timeout_of(request.timeout, settings))
+    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
     n = count_of(request.n_samples, settings.max_samples)
     if n * len(poses) > settings.max_samples:
         raise RequestError(

@@ -24,7 +24,7 @@ from eim_ros.nodes.common.pose_messages import pose_message
 from eim_ros.nodes.ik_server import constraint_messages, scene_messages
 from eim_ros.nodes.ik_server.calls import CALLS
 from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
-from eim_ros.nodes.ik_server.fields import RequestError, constraints_for
+from eim_ros.nodes.ik_server.fields import RequestError, constraints_for, poses_of
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
 from eim_ros.nodes.ik_server.scene_messages import fill_scene, scene_obstacles
 from eim_ros.nodes.ik_server.settings import IkServerSettings
@@ -274,6 +274,15 @@ def test_scene_that_cannot_be_read_in_time_is_timed_out(
     monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
     with pytest.raises(RequestError, match="timed out: no time was left to") as error:
         constraints_for(request_of(), ROBOT, time.perf_counter() - 1.0)
+    assert error.value.code == ErrorCode.TIMED_OUT
+
+
+def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
+    poses = [pose_message(TURNED)] * 100
+    assert np.allclose(poses_of(poses, IkServerSettings()), TURNED, atol=1e-15)
+    with pytest.raises(RequestError, match="no time was left to read 100 of 100 poses") as error:
+        poses_of(poses, IkServerSettings(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 
 
