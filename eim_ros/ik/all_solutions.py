@@ -17,6 +17,7 @@ from eim_ros.ik.ranking import Ranking
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
+from eim_ros.kinematics.deadlines import NEVER
 from eim_ros.solver import ClosedForm, windings
 
 __all__ = ["AllSolutions", "all_solutions", "has_closed_form"]
@@ -44,12 +45,15 @@ class AllSolutions:
     is_whole : bool
         Whether there are no others. Unknown where the axes of the arm are not quite such that there is a closed form,
         as of rounded descriptions and calibrated arms, and two roots of the arm next to it are about to meet.
+    in_time : bool
+        Whether there was time to enumerate as many as were wanted.
     """
 
     pool: Pool
     n_all: float
     is_singular: bool
     is_whole: bool
+    in_time: bool = True
 
 
 def has_closed_form(goal: Goal, wanted: SampleRequest) -> bool:
@@ -72,19 +76,23 @@ def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSol
     chain, task = goal.robot.chain, goal.task
     roots = form.roots(chain, task, DISTINCT_TOLERANCE)
     reference, weights, most = _turn_cost(goal, wanted, ranking)
-    rows, errors, sources, n_all = roots.windings(chain, task, reference, weights, most)
+    deadline = goal.deadline
+    rows, errors, sources, n_all = roots.windings(chain, task, reference, weights, most, deadline)
     if goal.is_checked or (wanted.n < n_all and ranking.is_fair):
-        rows, _, sources, _ = roots.windings(chain, task, None, weights, len(roots))  # each root, before further turns
+        rows, _, sources, _ = roots.windings(
+            chain, task, None, weights, len(roots), NEVER
+        )  # each root, before further turns
         first = np.sort(np.unique(sources, return_index=True)[1])
         kept = roots.positions[sources[first]]
         if goal.is_checked:  # a whole turn changes nothing
             kept = kept[goal.allowed(rows[first])]
         if wanted.n < len(kept) and ranking.is_fair:
             kept = kept[np.random.default_rng(wanted.random_seed).permutation(len(kept))]
-        rows, errors, _, n_all = windings(chain, task, kept, reference, weights, most)
+        rows, errors, _, n_all = windings(chain, task, kept, reference, weights, most, deadline)
     n = len(rows)
     pool = Pool(rows, errors[0], errors[1], np.ones(n, np.bool_), np.full(n, NO_EXPERT, np.uint32))
-    return AllSolutions(pool, n_all, roots.is_singular, roots.is_whole)
+    in_time = n >= min(most, n_all) and not goal.n_unchecked
+    return AllSolutions(pool, n_all, roots.is_singular, roots.is_whole, in_time)
 
 
 def _closed_form(goal: Goal) -> ClosedForm | None:

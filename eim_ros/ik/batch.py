@@ -7,6 +7,7 @@ easy ones do not need goes, where all answers are kept, in a second pass to thos
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,10 @@ from eim_ros.errors import ConfigurationError
 from eim_ros.ik.batch_samples import BatchSamples
 from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.request import SampleOptions, SampleRequest
-from eim_ros.ik.sampler import Sampler, check_sampler
+from eim_ros.ik.sampler import Sampler, check_sampler, not_begun
 from eim_ros.ik.samples import Samples
 from eim_ros.ik.side_by_side import SideBySide
+from eim_ros.kinematics.deadlines import OutOfTime, is_past
 from eim_ros.kinematics.pose import check_poses
 from eim_ros.numerics.cores import checked_threads
 from eim_ros.numerics.keywords import check_keywords
@@ -37,6 +39,7 @@ FloatArray = npt.NDArray[np.float64]
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 16
 LARGEST_SEED = 2**63
 PARAMETERS = ("poses", "n", "random_seed", "n_threads")
+NOT_BEGUN = "timed out: no time was left to begin this pose"
 
 
 def sample_batch(
@@ -78,10 +81,11 @@ def sample_batch(
     EimError
         As `Sampler.sample`.
     """
+    began = time.perf_counter()
     check_keywords(options, SampleOptions.__annotations__, "sample_batch", PARAMETERS)
     check_sampler(sampler)
     wanted = check_poses(poses)
-    return answer_batch(sampler, wanted, SampleRequest(wanted[0], n, random_seed, **options), n_threads)
+    return answer_batch(sampler, wanted, SampleRequest(wanted[0], n, random_seed, **options), n_threads, began)
 
 
 def stream_batch(
@@ -106,22 +110,30 @@ def stream_batch(
     block : int, optional
         Poses of a block; default: so many that a block has about 65536 configurations, from 16 to 8192.
     """
+    began = time.perf_counter()
     check_keywords(options, SampleOptions.__annotations__, "stream_batch", (*PARAMETERS, "block"))
     check_sampler(sampler)
     wanted = check_poses(poses)
     request = SampleRequest(wanted[0], n, random_seed, **options)
     if block is not None and (isinstance(block, bool) or not isinstance(block, int) or block < 1):
         raise ConfigurationError(f"block must be a whole number of at least 1, got {block!r}", block)
-    work = _BatchWork.of(sampler, request, n_threads)
-    return work.blocks(wanted, np.arange(len(wanted)), time.perf_counter() + request.timeout, block)
+    work = _BatchWork.of(sampler, request, n_threads, began + request.timeout)
+    return work.blocks(wanted, np.arange(len(wanted)), work.deadline, block)
 
 
 def answer_batch(
-    sampler: Sampler, poses: FloatArray, request: SampleRequest, n_threads: int | None = None
+    sampler: Sampler,
+    poses: FloatArray,
+    request: SampleRequest,
+    n_threads: int | None = None,
+    began: float | None = None,
 ) -> BatchSamples:
-    """As `sample_batch`, of poses (n_poses, 4, 4) for each of which the rest of a request is asked."""
-    deadline = time.perf_counter() + request.timeout
-    work = _BatchWork.of(sampler, request, n_threads)
+    """As `sample_batch`, of poses (n_poses, 4, 4) for each of which the rest of a request is asked.
+
+    The timeout counts from `began`, a time of `perf_counter` [s]; default: now.
+    """
+    deadline = (time.perf_counter() if began is None else began) + request.timeout
+    work = _BatchWork.of(sampler, request, n_threads, deadline)
     found = BatchSamples.joined(list(work.blocks(poses, np.arange(len(poses)), deadline)))
     late = np.flatnonzero(found.error_codes == ErrorCode.TIMED_OUT)
     if not len(late) or time.perf_counter() >= deadline:
@@ -147,6 +159,10 @@ class _BatchWork:
     n_threads : int
     base : int
         Random seed of the first pose.
+    deadline : float
+        A time of `perf_counter` [s].
+    problem : str
+        Why no pose can be begun in time, for their messages; empty mostly.
     """
 
     sampler: Sampler
@@ -154,18 +170,23 @@ class _BatchWork:
     side_by_side: SideBySide | None
     n_threads: int
     base: int
+    deadline: float
+    problem: str = ""
 
     @classmethod
-    def of(cls, sampler: Sampler, request: SampleRequest, n_threads: int | None) -> _BatchWork:
+    def of(cls, sampler: Sampler, request: SampleRequest, n_threads: int | None, deadline: float) -> _BatchWork:
         n_threads = checked_threads(n_threads)
         base = request.random_seed
         base = int(np.random.default_rng().integers(LARGEST_SEED)) if base is None else base
         if type(sampler).answer is not Sampler.answer:  # what answers in a way of its own does so pose by pose
-            return cls(sampler, request, None, n_threads, base)
-        together = SideBySide(sampler, request)
+            return cls(sampler, request, None, n_threads, base, deadline)
+        try:
+            together = SideBySide(sampler, request, deadline)
+        except OutOfTime as error:
+            return cls(sampler, request, None, n_threads, base, deadline, f"timed out: {error}")
         if together.goal.is_checked:  # shapes are compared under the interpreter's lock, with one scratch space
             n_threads = 1
-        return cls(sampler, request, together if together.fits else None, n_threads, base)
+        return cls(sampler, request, together if together.fits else None, n_threads, base, deadline)
 
     def blocks(
         self, poses: FloatArray, indices: npt.NDArray[np.int64], deadline: float, size: int | None = None
@@ -173,46 +194,57 @@ class _BatchWork:
         """Answers to poses (m, 4, 4), of which the indices (m,) decide the random seeds, in blocks."""
         size = size or min(max(ROWS_PER_BLOCK // self.request.n, FEWEST_PER_BLOCK), MOST_PER_BLOCK)
         for first in range(0, len(poses), size):
+            if self.problem or is_past(deadline):
+                for start in range(first, len(poses), max(size, MOST_PER_BLOCK)):
+                    yield self._not_begun(min(max(size, MOST_PER_BLOCK), len(poses) - start))
+                return
             some, numbers = poses[first : first + size], indices[first : first + size]
             if self.side_by_side is None:
-                yield BatchSamples.of(self._one_by_one(some, numbers, len(poses) - first, deadline))
+                answers = self._one_by_one(some, numbers, len(poses) - first, deadline)
+                parts = [BatchSamples.of(answers)] if answers else []
+                if len(answers) < len(some):
+                    parts.append(self._not_begun(len(some) - len(answers)))
+                yield BatchSamples.joined(parts)
                 continue
             now = time.perf_counter()
             share = max(0.0, deadline - now) * len(some) / (len(poses) - first)
             seeds = np.array([self.base % 2**64], dtype=np.uint64) + numbers.astype(np.uint64)
             yield self.side_by_side.answer(some, seeds, now + share, self.n_threads)
 
+    def _not_begun(self, n: int) -> BatchSamples:
+        return BatchSamples.not_begun(self.sampler.robot.joint_names, n, self.problem or NOT_BEGUN)
+
     def _one_by_one(
         self, poses: FloatArray, indices: npt.NDArray[np.int64], n_left: int, deadline: float
     ) -> Sequence[Samples]:
-        """Answers of the sampler to poses, behind which there are n_left - len(poses) more."""
+        """Answers of the sampler to poses, behind which there are n_left - len(poses) more.
 
-        def answered(number: int) -> Samples:
+        There are none of the last poses, for which no time was left.
+        """
+
+        def answered(number: int) -> Samples | None:
             left = deadline - time.perf_counter()
             if left <= 0.0:
-                return _not_begun(self.sampler)
+                return None
             share = left * min(1.0, self.n_threads / (n_left - number))
             seed = None if self.request.random_seed is None else self.request.random_seed + int(indices[number])
             return self.sampler.answer(replace(self.request, pose=poses[number], random_seed=seed, timeout=share))
 
-        if self.n_threads == 1 or len(poses) == 1:
-            return [answered(number) for number in range(len(poses))]
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(answered, range(len(poses))))
+        answers: list[Samples | None] = [None] * len(poses)
+        following = itertools.count()
 
+        def work() -> None:
+            while (number := next(following)) < len(poses):
+                answers[number] = answered(number)
+                if answers[number] is None:
+                    break
 
-def _not_begun(sampler: Sampler) -> Samples:
-    """The answer to a pose for which no time was left."""
-    robot = sampler.robot
-    nothing = np.empty(0)
-    return Samples(
-        robot.joint_names,
-        np.empty((0, robot.dof)),
-        nothing,
-        nothing,
-        np.empty(0, dtype=np.bool_),
-        np.empty(0, dtype=np.uint32),
-        ErrorCode.TIMED_OUT,
-        "timed out: no time was left to begin this pose",
-        0.0,
-    )
+        n_threads = min(self.n_threads, len(poses))
+        if n_threads == 1:
+            work()
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                for ended in [pool.submit(work) for _ in range(n_threads)]:
+                    ended.result()
+        n_begun = max((number + 1 for number, answer in enumerate(answers) if answer is not None), default=0)
+        return [not_begun(self.sampler.robot, NOT_BEGUN) if each is None else each for each in answers[:n_begun]]

@@ -124,6 +124,32 @@ class BatchSamples(Sequence[Samples]):
         )
 
     @classmethod
+    def not_begun(cls, joint_names: tuple[str, ...], n: int, message: str) -> BatchSamples:
+        """Answers to n poses for which no time was left."""
+        nothing, unknown = np.empty(0), np.full(n, np.nan)
+        messages, completeness = np.empty(n, dtype=np.object_), np.empty(n, dtype=np.object_)
+        messages[:] = message
+        return cls(
+            joint_names=joint_names,
+            counts=np.zeros(n, dtype=np.int64),
+            positions=np.empty((0, len(joint_names))),
+            position_error=nothing,
+            orientation_error=nothing,
+            valid=np.empty(0, dtype=np.bool_),
+            expert=np.empty(0, dtype=np.uint32),
+            error_codes=np.full(n, int(ErrorCode.TIMED_OUT)),
+            messages=messages,
+            elapsed=np.zeros(n),
+            known_log_prob=nothing,
+            has_log_prob=np.zeros(n, dtype=np.bool_),
+            n_all=unknown,
+            effective_size=unknown,
+            completeness=completeness,
+            best_attempts=np.full((n, len(joint_names)), np.nan),
+            best_attempt_errors=np.full((n, 2), np.nan),
+        )
+
+    @classmethod
     def joined(cls, blocks: Sequence[BatchSamples]) -> BatchSamples:
         """Blocks one after the other, at least one."""
         if len(blocks) == 1:

@@ -15,6 +15,7 @@ from eim_ros.ik.tolerance_box import ToleranceBox
 from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.arguments import is_number
 from eim_ros.kinematics.collision import CollisionScene, collision_model
+from eim_ros.kinematics.deadlines import NEVER
 from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.task import checked_tolerances
 from eim_ros.numerics.arguments import LARGEST, as_number, checked_flag, expect, expect_mapping, numbers_of
@@ -118,11 +119,14 @@ class Constraints:
         offsets[0] = 0.0
         return box.poses(offsets)
 
-    def check(self, robot: Robot) -> None:
-        """Raise now what a request with these constraints would: `ConstraintError`, or `RobotError` of a bad shape."""
+    def check(self, robot: Robot, deadline: float = NEVER) -> None:
+        """Raise now what a request with these constraints would: `ConstraintError`, or `RobotError` of a bad shape.
+
+        `OutOfTime` if shapes cannot be prepared until the deadline, a time of `perf_counter` [s].
+        """
         self.bounds(robot)
         checked_tolerances(self.tolerances)
-        self.scene(robot)
+        self.scene(robot, deadline)
         self.link_check(robot)
 
     @property
@@ -130,17 +134,20 @@ class Constraints:
         """How far the tip may be from the wanted position by the tolerances per axis [m]."""
         return 0.0 if self.tolerances is None else float(np.linalg.norm(checked_tolerances(self.tolerances)[:3]))
 
-    def scene(self, robot: Robot) -> CollisionScene | None:
+    def scene(self, robot: Robot, deadline: float = NEVER) -> CollisionScene | None:
         """What configurations are checked for collisions with; None where they need not be.
 
         Raises
         ------
         ConstraintError
-            If the robot has no shapes to check.
+            If the robot has no shapes to check, or the scene is larger than `CollisionOptions` allow.
+        OutOfTime
+            If shapes cannot be prepared until the deadline, a time of `perf_counter` [s].
         """
         if not self.self_collision and not self.obstacles:
             return None
-        return collision_model(robot).scene(self.self_collision, self.obstacles, self.clearance)
+        model = collision_model(robot, deadline)
+        return model.scene(self.self_collision, self.obstacles, self.clearance, deadline)
 
     def link_check(self, robot: Robot) -> LinkCheck | None:
         """What checks where links are; None where they may be anywhere.

@@ -14,6 +14,7 @@ Curves are divided as a whole, points are all known; of more dimensions slices a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -26,20 +27,30 @@ from eim_ros.ik.measure import ScaledMeasure
 from eim_ros.ik.proposal import ConditionalMixture
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.slice_proposals import MOST_FREE
+from eim_ros.kinematics.deadlines import Effort
 from eim_ros.numerics.arguments import as_numbers
 
-__all__ = ["LogDensity", "check_dimensions", "log_density_of", "n_pieces", "points_of"]
+__all__ = ["LogDensity", "check_dimensions", "log_density_of", "n_pieces", "points_of", "took_pieces"]
 
 FloatArray = npt.NDArray[np.float64]
 LogDensity = Callable[[FloatArray], FloatArray]
+
+_effort = Effort(1e-7)  # [s] for each piece of a curve
 
 FEWEST_PIECES, MOST_PIECES = 4000, 200_000
 PIECES_EACH = 20  # for each solution wanted: two that are drawn from one piece are the same
 
 
-def n_pieces(n: int) -> int:
-    """Into how many pieces curves are divided for n solutions."""
-    return min(max(FEWEST_PIECES, PIECES_EACH * n), MOST_PIECES)
+def n_pieces(n: int, seconds: float = math.inf) -> int:
+    """Into how many pieces curves are divided for n solutions, if there are so many seconds left to do it."""
+    wanted = min(max(FEWEST_PIECES, PIECES_EACH * n), MOST_PIECES)
+    share = min(1.0, max(seconds, 0.0) / _effort.seconds(wanted))
+    return max(FEWEST_PIECES, int(share * wanted))
+
+
+def took_pieces(n: int, seconds: float) -> None:
+    """Take in how long it took to divide curves into n pieces [s]."""
+    _effort.took(max(n, 1), seconds)
 
 
 def log_density_of(wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture, has_model: bool) -> LogDensity:

@@ -14,7 +14,14 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError
 from eim_ros.ik.all_solutions import MOST_RANKED, all_solutions
 from eim_ros.ik.completeness import Completeness, FoundFamilies
-from eim_ros.ik.distribution import LogDensity, check_dimensions, log_density_of, n_pieces, points_of
+from eim_ros.ik.distribution import (
+    LogDensity,
+    check_dimensions,
+    log_density_of,
+    n_pieces,
+    points_of,
+    took_pieces,
+)
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.measure import ScaledMeasure
 from eim_ros.ik.measured_set import MeasuredSet
@@ -26,10 +33,11 @@ from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE, OUT_OF_REACH_SEEDS, Search
-from eim_ros.ik.selection import distinct_rows, farthest_rows, is_within
+from eim_ros.ik.selection import distinct_in_time, farthest_rows, is_within
 from eim_ros.ik.slice_proposals import SliceProposals
 from eim_ros.ik.slices import Slices
 from eim_ros.ik.traced_solutions import TracedSolutions, certified_form, is_curve, joints_of_a_turn, nearby
+from eim_ros.kinematics.deadlines import is_past, with_grace
 from eim_ros.numerics.random import seed_fraction
 
 __all__ = ["FEWEST_TO_EXPLORE", "Finder"]
@@ -44,6 +52,7 @@ MOST_SPREAD = 2000  # wanted, at most: the choice takes time of their square
 POSE_DIMENSIONS = 6
 SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # least singular value [m, rad per rad, m] that is as good as 0, and of how many
 MOST_MEASURED = 1000  # solutions of which it is computed
+DRAWN_AT_ONCE = 65_536  # draws between two looks at the clock
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # solutions that tell where to look for those of a distribution
 
 
@@ -78,7 +87,9 @@ class Finder:
         """Configurations in closed form where the arm has one, else spread over curves, else searched for."""
         wanted, goal, ranking = self.wanted, self.goal, self.ranking
         known = all_solutions(goal, wanted, ranking)
-        is_certain = known is not None and known.is_whole and not known.is_singular
+        if known is not None and not known.in_time and len(known.pool):
+            return Finding(known.pool, True, n_all=None if goal.n_unchecked else known.n_all)
+        is_certain = known is not None and known.in_time and known.is_whole and not known.is_singular
         if known is not None and is_certain and len(known.pool):
             pool = known.pool
             if ranking.is_fair and ranking.needs_density and len(pool) > wanted.n:
@@ -98,7 +109,8 @@ class Finder:
         n_all = 0.0 if is_certain and not pool.valid.any() else None
         if known is not None and len(known.pool):
             pool = known.pool.joined(self._apart(pool.chosen(), known.pool))
-            pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
+            pool, is_compared = self._distinct(pool)
+            out_of_time = out_of_time or not is_compared
         is_cut_short = False
         if wanted.preference is not None:
             pool, is_cut_short = goal.descended(pool, wanted.preference, self.deadline)
@@ -114,14 +126,35 @@ class Finder:
         wanted, goal = self.wanted, self.goal
         log_density = log_density_of(wanted, goal, self.conditional, self.has_model)
         on_set, densities = self._measured(log_density)
-        drawn = on_set.draw(densities, wanted.n, np.random.default_rng(wanted.random_seed))
-        if drawn is None:
-            nothing = replace(wanted, distribution=None, temperature=1.0, posture=None, until=None)
-            found = replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find()
-            is_late = on_set.is_late or found.out_of_time
-            return replace(found, out_of_time=is_late, worth=0.0 if found.pool.valid.any() else None), None
-        pool = goal.verified(drawn.positions, np.full(wanted.n, NO_EXPERT, np.uint32))
-        return Finding(pool, on_set.is_late, families=on_set.families, worth=drawn.effective_size), drawn.log_prob
+        rng, deadline = np.random.default_rng(wanted.random_seed), with_grace(self.deadline)
+        pools: list[Pool] = []
+        log_probs: list[FloatArray] = []
+        worth = 0.0
+        for first in range(0, wanted.n, DRAWN_AT_ONCE):
+            if first and is_past(deadline):
+                break
+            drawn = on_set.draw(densities, min(DRAWN_AT_ONCE, wanted.n - first), rng)
+            if drawn is None:
+                nothing = replace(wanted, distribution=None, temperature=1.0, posture=None, until=None)
+                found = replace(self, wanted=nothing, ranking=Ranking(UNORDERED)).find()
+                is_late = on_set.is_late or found.out_of_time
+                return replace(found, out_of_time=is_late, worth=0.0 if found.pool.valid.any() else None), None
+            # all were checked for collisions when they were found
+            pools.append(goal.measured(drawn.positions, np.full(len(drawn.positions), NO_EXPERT, np.uint32)))
+            log_probs.append(drawn.log_prob)
+            worth = _worth_of_more(drawn.effective_size, len(drawn.positions), sum(map(len, pools)))
+        pool = Pool.all_of(pools)
+        is_late = on_set.is_late or len(pool) < wanted.n
+        if not on_set.is_fair:
+            return Finding(pool, True, families=on_set.families, worth=0.0), None
+        return Finding(pool, is_late, families=on_set.families, worth=worth), np.concatenate(log_probs)
+
+    def _distinct(self, pool: Pool) -> tuple[Pool, bool]:
+        """A pool without near-duplicates, and whether there was time to compare all."""
+        rows, is_whole = distinct_in_time(
+            self.goal.robot, pool.positions, DISTINCT_TOLERANCE, with_grace(self.deadline)
+        )
+        return pool.pick(rows), is_whole
 
     def _measured(self, log_density: LogDensity) -> tuple[MeasuredSet, FloatArray]:
         """The set of solutions as curves, points or slices, and the log density of each place."""
@@ -131,9 +164,13 @@ class Finder:
             self._check_certifiable(are_points)
         if is_curve(goal):
             traced = self._curves()
-            positions, spacing = traced.scattered(n_pieces(wanted.n))
+            n = n_pieces(wanted.n, self.deadline - time.perf_counter())
+            began = time.perf_counter()
+            positions, spacing, is_fair = traced.scattered(n, with_grace(self.deadline))
             log_mass = measure.log_length(positions) + np.log(spacing)
-            on_set = MeasuredSet(positions, log_mass, None, traced.families, not traced.in_time)
+            took_pieces(len(positions), time.perf_counter() - began)
+            is_late = not (traced.in_time and is_fair) or n < n_pieces(wanted.n)
+            on_set = MeasuredSet(positions, log_mass, None, traced.families, is_late, is_fair)
         elif are_points:
             everything = replace(
                 wanted, distribution=None, temperature=1.0, distinct=True, n=max(wanted.n, MOST_RANKED)
@@ -208,10 +245,11 @@ class Finder:
         search.distinct = False  # near-duplicates are not far from each other
         more = SPREAD_FROM.get(goal.redundancy, SPREAD_FROM_MANY) * share
         pool, is_late = search.run(int(wanted.n * (1.0 + more)), self.deadline)
-        pool = pool.pick(farthest_rows(goal.robot, pool.positions, wanted.n))
+        pool = pool.pick(farthest_rows(goal.robot, pool.positions, wanted.n, with_grace(self.deadline)))
+        is_compared = True
         if wanted.distinct:
-            pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
-        return pool, is_late and len(pool) < wanted.n
+            pool, is_compared = self._distinct(pool)
+        return pool, (is_late and len(pool) < wanted.n) or not is_compared
 
     @property
     def _near(self) -> FloatArray | None:
@@ -242,19 +280,21 @@ class Finder:
             return Finding(pool)
         traced = self._curves()
         if near is None or wanted.separation is not None:
-            pool = traced.even(wanted, deadline)
+            pool, in_time = traced.even(wanted, deadline)
         else:
-            pool = traced.nearest(near, wanted.n, bool(wanted.distinct), deadline)
-        out_of_time = wanted.until is not None and not traced.in_time and time.perf_counter() >= deadline
-        families = traced.families
+            pool, in_time = traced.nearest(near, wanted.n, bool(wanted.distinct), deadline)
+        wants_all = wanted.until is not None or wanted.separation is not None or near is not None
+        is_cut = wants_all and not traced.in_time and time.perf_counter() >= deadline
+        out_of_time = is_cut or not in_time
+        families = traced.families if in_time else replace(traced.families, is_whole=False, certified=False)
         if not traced.is_traced or not len(pool):
             is_empty = traced.in_time and not len(traced.families.traced)
             asked = replace(wanted, explore=0.0)  # restarts alone: where the arm is singular continuation leads nowhere
             more, was_late = replace(self, wanted=asked)._searched(is_empty)
             out_of_time = out_of_time or was_late
             if len(pool):
-                pool = self._apart(more.chosen(), pool).joined(pool)
-                pool = pool.pick(distinct_rows(goal.robot, pool.positions, DISTINCT_TOLERANCE))
+                pool, is_compared = self._distinct(self._apart(more.chosen(), pool).joined(pool))
+                out_of_time = out_of_time or not is_compared
             else:
                 pool = more
             families = replace(families, is_singular=_is_singular(goal, pool.chosen()))
@@ -293,6 +333,12 @@ def _is_singular(goal: Goal, pool: Pool) -> bool:
     jacobians = goal.robot.jacobian(rows)[:, :, goal.bounds[0] < goal.bounds[1]]
     is_singular = np.linalg.svd(jacobians, compute_uv=False)[:, POSE_DIMENSIONS - 1] < SINGULAR
     return bool(is_singular.mean() > SINGULAR_SHARE)
+
+
+def _worth_of_more(worth: float, n: int, n_more: int) -> float:
+    """What `n_more` draws are worth, if n from the same places are worth so much: variances of both kinds add up."""
+    of_places = 1.0 / worth - 1.0 / n if worth > 0.0 else np.inf
+    return float(1.0 / (1.0 / n_more + max(of_places, 0.0)))
 
 
 def _points(n_all: float, until: Completeness | None) -> FoundFamilies | None:

@@ -17,6 +17,7 @@ from eim_ros.ik.posture import Posture
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
+from eim_ros.kinematics.deadlines import NEVER, is_past, with_grace
 from eim_ros.kinematics.robot import MAX_ITERATIONS
 from eim_ros.kinematics.task import make_task, redundancy
 from eim_ros.solver import Effort, Task
@@ -36,6 +37,9 @@ class Goal:
 
     Attributes that follow from these: `lower` and `upper` (dof,), the limits of the request [rad] or [m]; `bounds`
     (3, dof), the limits and which joints wrap, see `JointLimits`, and `task`, all of it but collisions, for the solver.
+
+    The deadline is a time of `perf_counter` [s]: until then shapes are prepared, else there is `OutOfTime`, and
+    configurations checked further. Those for which there is no time do not count as valid.
     """
 
     robot: Robot
@@ -44,6 +48,7 @@ class Goal:
     position_tolerance: float
     orientation_tolerance: float
     constraints: Constraints = field(default_factory=Constraints)
+    deadline: float = NEVER
     lower: FloatArray = field(init=False)
     upper: FloatArray = field(init=False)
     bounds: FloatArray = field(init=False)
@@ -66,16 +71,16 @@ class Goal:
             self.orientation_tolerance,
         )
         object.__setattr__(self, "task", task)
-        object.__setattr__(self, "_scene", self.constraints.scene(self.robot))
+        object.__setattr__(self, "_scene", self.constraints.scene(self.robot, with_grace(self.deadline)))
         object.__setattr__(self, "_links", self.constraints.link_check(self.robot))
 
     @classmethod
-    def of(cls, robot: Robot, request: SampleRequest) -> Goal:
+    def of(cls, robot: Robot, request: SampleRequest, deadline: float = NEVER) -> Goal:
         """Of a request that was fitted to the robot."""
         constraints = request.constraints or Constraints()
         pose = np.asarray(request.pose)
         tolerances = request.position_tolerance, request.orientation_tolerance
-        return cls(robot, pose, bool(request.position_only), *tolerances, constraints)
+        return cls(robot, pose, bool(request.position_only), *tolerances, constraints, deadline)
 
     def at(self, pose: FloatArray, bounds: FloatArray) -> Goal:
         """The same at another pose (4, 4), and with other bounds (3, dof) for the solver; checks are shared."""
@@ -123,6 +128,13 @@ class Goal:
         """How many configurations were met that reach the pose, but with a link where it must not be."""
         return 0 if self._links is None else self._links.n_violating
 
+    @property
+    def n_unchecked(self) -> int:
+        """How many configurations there was no time to check further."""
+        return (0 if self._scene is None else self._scene.n_unchecked) + (
+            0 if self._links is None else self._links.n_unchecked
+        )
+
     def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
         """Configurations moved onto the pose, and verified."""
         refined, *_ = self.robot.chain.refine(self.task, self.effort(patience), self.turned(positions))
@@ -169,6 +181,8 @@ class Goal:
         """Valid configurations moved towards others (n, dof) that are not, each as far as halving the way leads."""
         reached, stopped, rows = start, goal, np.arange(len(start))
         for _ in range(HALVINGS):
+            if is_past(self.deadline):
+                break
             middle = self.refined(0.5 * (reached.positions + stopped), start.expert)
             stopped = np.where(middle.valid[:, None], stopped, middle.positions)
             reached = middle.joined(reached).pick(rows + len(start) * ~middle.valid)
@@ -176,17 +190,22 @@ class Goal:
 
     def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
         """Configurations as they are, measured by forward kinematics, and checked further."""
-        errors, valid = self.robot.chain.verify(self.task, positions)
+        pool = self.measured(positions, expert)
         if self.is_checked:
-            reaching = np.flatnonzero(valid)
-            valid[reaching] = self.allowed(positions[reaching])
+            reaching = np.flatnonzero(pool.valid)
+            pool.valid[reaching] = self.allowed(positions[reaching])
+        return pool
+
+    def measured(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
+        """Configurations as they are, measured by forward kinematics; those that were checked further already."""
+        errors, valid = self.robot.chain.verify(self.task, positions)
         return Pool(positions, errors[0], errors[1], valid, expert)
 
     def allowed(self, positions: FloatArray) -> npt.NDArray[np.bool_]:
         """Which of the configurations (n, dof), which reach the pose, have their links in place and do not collide."""
         found = np.ones(len(positions), dtype=np.bool_)
         if self._links is not None:
-            found = self._links.satisfied(positions)
+            found = self._links.satisfied(positions, self.deadline)
         if self._scene is not None:
-            found[found] = ~self._scene.colliding(positions[found])
+            found[found] = ~self._scene.colliding(positions[found], self.deadline)
         return found

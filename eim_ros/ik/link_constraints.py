@@ -16,6 +16,7 @@ import numpy.typing as npt
 from eim_ros.errors import ConstraintError, PoseError, RobotError
 from eim_ros.kinematics import Robot, Shape
 from eim_ros.kinematics.attachments import link_poses
+from eim_ros.kinematics.deadlines import NEVER, is_past
 from eim_ros.kinematics.pose import check_pose, rotation_vectors
 from eim_ros.kinematics.shapes import inside
 from eim_ros.numerics.arguments import expect, numbers_of
@@ -25,6 +26,9 @@ __all__ = ["LinkCheck", "LinkConstraint", "LinkOrientation", "LinkPosition"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # of links in a request, and of a region
+AT_ONCE = 256  # configurations between two looks at the clock
 
 
 @names_wrong_keywords
@@ -55,6 +59,11 @@ class LinkPosition:
             raise ConstraintError(f"the region for link {self.link!r} must be a list of shapes, got {region!r}", region)
         if not region:
             raise ConstraintError(f"the region for link {self.link!r} has no shape; give at least one", region)
+        if len(region) > MOST_SHAPES:
+            raise ConstraintError(
+                f"the region for link {self.link!r} has {len(region)} shapes, at most {MOST_SHAPES} are allowed",
+                len(region),
+            )
 
     def holds(self, poses: FloatArray) -> BoolArray:
         """For poses (n, 4, 4) of the link."""
@@ -119,26 +128,40 @@ class LinkCheck:
     ----------
     n_violating : int
         Configurations that were found to violate one so far.
+    n_unchecked : int
+        Configurations for which there was no time so far.
 
     Raises
     ------
     ConstraintError
-        If the chain does not determine where a link is.
+        If the chain does not determine where a link is, or there are more than 100 constraints.
     """
 
     def __init__(self, robot: Robot, constraints: Sequence[LinkConstraint]) -> None:
-        self.n_violating = 0
+        self.n_violating = self.n_unchecked = 0
+        if len(constraints) > MOST_CONSTRAINTS:
+            raise ConstraintError(
+                f"there are {len(constraints)} constraints of links, at most {MOST_CONSTRAINTS} are allowed",
+                len(constraints),
+            )
         try:
-            self._checks = [(constraint, link_poses(robot, constraint.link)) for constraint in constraints]
+            poses = {link: link_poses(robot, link) for link in {constraint.link for constraint in constraints}}
+            self._checks = [(constraint, poses[constraint.link]) for constraint in constraints]
         except RobotError as error:
             raise ConstraintError(f"a link cannot be constrained: {error}", error.value) from error
 
-    def satisfied(self, q: FloatArray) -> BoolArray:
-        """Whether all constraints hold in each configuration (n, dof)."""
-        found = np.ones(len(q), dtype=np.bool_)
-        for constraint, poses in self._checks:
-            found &= constraint.holds(poses(q))
-        self.n_violating += int(np.count_nonzero(~found))
+    def satisfied(self, q: FloatArray, deadline: float = NEVER) -> BoolArray:
+        """Whether all constraints hold in each configuration (n, dof); not, where there is no time to check.
+
+        The deadline is a time of `perf_counter` [s]; some configurations are checked in any case.
+        """
+        found, first = np.zeros(len(q), dtype=np.bool_), 0
+        while first < len(q) and not (first and is_past(deadline)):
+            rows = slice(first, first + AT_ONCE)
+            found[rows] = np.all([check.holds(poses(q[rows])) for check, poses in self._checks], axis=0)
+            self.n_violating += int(np.count_nonzero(~found[rows]))
+            first += AT_ONCE
+        self.n_unchecked += max(len(q) - first, 0)
         return found
 
 

@@ -50,6 +50,8 @@ class MeasuredSet:
         Where the set is curves.
     is_late : bool
         Whether time was up before the sample was as large as wanted.
+    is_fair : bool
+        Whether places represent the set; not where time was up while it was divided.
     """
 
     positions: FloatArray
@@ -57,6 +59,7 @@ class MeasuredSet:
     slices: IntArray | None = None
     families: FoundFamilies | None = None
     is_late: bool = False
+    is_fair: bool = True
 
     def draw(self, log_density: FloatArray, n: int, rng: np.random.Generator) -> Drawn | None:
         """n places, by log densities on the set (n_places,), which need not be normalised; None where there are none.

@@ -49,7 +49,7 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
     n_valid = min(int(np.count_nonzero(pool.valid)), n)
     n = len(pool) if wanted.separation is not None else n
     is_certified = found.families is not None and found.families.certified
-    out_of_time = found.out_of_time or found.is_cut_short
+    out_of_time = found.out_of_time or found.is_cut_short or goal.n_unchecked > 0
     if out_of_time:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
     else:
@@ -63,7 +63,7 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
             return code, f"{n_valid} of {n} raw configurations are valid"
         what = "different configurations" if wanted.distinct else "configurations"
         rest = "" if n_valid == n or out_of_time else "; the search ended without more"
-        if found.n_all is not None:
+        if found.n_all is not None and not goal.n_unchecked:
             rest = ", all that there are" if n_valid == found.n_all else f", of {found.n_all:.0f} that there are"
         rest += (
             "; the arm is singular there, joints may turn while the tip stays: there are more"
@@ -72,6 +72,7 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         )
         rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
         rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
+        rest += f"; {goal.n_unchecked} more could not be checked in time" if goal.n_unchecked else ""
         rest += "; not all were moved towards the posture" if found.is_cut_short else ""
         rest += f"; worth {found.worth:.0f} independent draws" if found.worth is not None and found.worth < n else ""
         rest += f"; {found.families}" if found.families is not None and found.n_all is None else ""
@@ -86,6 +87,8 @@ def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) ->
         return code, f"{reason}all of the {n_violating} configurations found have a link where it must not be"
     best = pool.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
-    is_nothing = found.n_all == 0.0 or (is_certified and found.families is not None and not found.families.n_families)
+    is_nothing = (found.n_all == 0.0 and not out_of_time) or (
+        is_certified and found.families is not None and not found.families.n_families
+    )
     known = "there is no valid configuration" if is_nothing else "no valid configuration found"
     return code, f"{reason}{known}; the best is off by {error}"

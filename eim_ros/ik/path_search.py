@@ -329,7 +329,7 @@ class PathSearch:
     def _completed(self, index: int, rows: FloatArray, is_filled: bool = True) -> FloatArray:
         """Different ones of these solutions, and where they are curves and it is asked for those between them."""
         apart = 0.85 * self.spacing if self.redundancy == 1 else ISOLATED
-        rows = rows[distinct_rows(self._bounds, rows, apart)][:MOST]
+        rows = rows[distinct_rows(self._bounds, rows, apart, self.deadline)[0]][:MOST]
         return self._spread(index, rows, self.spacing, MOST) if self.redundancy == 1 and is_filled else rows
 
     def _spread(self, index: int, rows: FloatArray, spacing: float, most: int) -> FloatArray:

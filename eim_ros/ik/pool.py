@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,12 +42,17 @@ class Pool:
     def joined(self, other: Pool) -> Pool:
         if not len(self) or not len(other):
             return other if len(other) else self
-        return Pool(
-            np.concatenate([self.positions, other.positions]),
-            np.concatenate([self.position_error, other.position_error]),
-            np.concatenate([self.orientation_error, other.orientation_error]),
-            np.concatenate([self.valid, other.valid]),
-            np.concatenate([self.expert, other.expert]),
+        return Pool.all_of([self, other])
+
+    @classmethod
+    def all_of(cls, pools: Sequence[Pool]) -> Pool:
+        """Pools one after the other, at least one."""
+        return cls(
+            np.concatenate([pool.positions for pool in pools]),
+            np.concatenate([pool.position_error for pool in pools]),
+            np.concatenate([pool.orientation_error for pool in pools]),
+            np.concatenate([pool.valid for pool in pools]),
+            np.concatenate([pool.expert for pool in pools]),
         )
 
     def best(self) -> Pool:

@@ -22,18 +22,21 @@ import numpy.typing as npt
 from eim_ros.errors import ConfigurationError, RobotError
 from eim_ros.ik.conditioning import Conditioning
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.error_codes import ErrorCode
 from eim_ros.ik.finder import Finder
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
 from eim_ros.ik.outcome import Finding, outcome_of
-from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.pool import Pool
+from eim_ros.ik.proposal import ConditionalMixture, Proposal
 from eim_ros.ik.ranking import UNORDERED, Ranking
 from eim_ros.ik.request import SampleOptions, SampleRequest
 from eim_ros.ik.samples import Samples
 from eim_ros.ik.search import DISTINCT_TOLERANCE
-from eim_ros.ik.selection import distinct_rows
+from eim_ros.ik.selection import distinct_in_time
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
+from eim_ros.kinematics.deadlines import OutOfTime, is_past, with_grace
 from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.tool import with_tool
@@ -43,10 +46,11 @@ from eim_ros.numerics.keywords import check_keywords
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Sampler", "check_sampler"]
+__all__ = ["Sampler", "check_sampler", "not_begun"]
 
 FloatArray = npt.NDArray[np.float64]
 
+RAW_AT_ONCE = 8192  # samples between two looks at the clock
 MOST_TOOLS = 16  # that are kept; one more costs reading the description again
 
 
@@ -164,9 +168,14 @@ class Sampler:
         return self.conditioning.kind
 
     def prepare(self) -> None:
-        """Do now what the first request would have to wait for: shapes for collisions are read."""
+        """Do now what the first request would have to wait for: read shapes for collisions, and prepare obstacles.
+
+        What is prepared is used by the thread that calls this; others prepare the tree of the obstacles again.
+        """
         with contextlib.suppress(RobotError):  # of a shape that cannot be read: told to those who ask for collisions
-            collision_model(self.robot)
+            collision_model(self.robot).prepare()
+            if self._obstacles:
+                Constraints(obstacles=self._obstacles).scene(self.robot)
 
     @property
     def prefers(self) -> bool:
@@ -213,12 +222,16 @@ class Sampler:
         started = time.perf_counter()
         expect(request, SampleRequest, "request")
         wanted = self.fitted(request)
+        deadline = started + wanted.timeout
         ranking = Ranking.of(wanted, self.prefers)
         if ranking.needs_density and not self.n_experts:
             raise ConfigurationError("ordering by density needs a model; without one there is none", ranking.order)
-        goal = Goal.of(self.robot, wanted)
+        try:
+            goal = Goal.of(self.robot, wanted, deadline)
+        except OutOfTime as error:
+            return not_begun(self.robot, f"timed out: {error}", time.perf_counter() - started)
         density = self.conditioning.density(self.conditioning.contexts(goal, wanted.random_seed))
-        conditional, deadline = density.conditional, started + wanted.timeout
+        conditional = density.conditional
         finder = Finder(wanted, goal, conditional, deadline, ranking, self.n_experts > 0, self.prefers)
         log_prob: FloatArray | None = None
         if wanted.distribution is not None:
@@ -229,10 +242,11 @@ class Sampler:
         elif not self.n_experts:
             raise ConfigurationError("raw samples need a model; without one every sample is refined", wanted.refine)
         else:
-            found = Finding(goal.verified(*conditional.sample(wanted.n, np.random.default_rng(wanted.random_seed))))
+            found = self._raw(wanted, goal, conditional)
         pool = found.pool
         if wanted.distinct and (wanted.posture is not None or not wanted.refine):
-            pool = pool.pick(distinct_rows(self.robot, pool.positions, DISTINCT_TOLERANCE))
+            kept, is_whole = distinct_in_time(self.robot, pool.positions, DISTINCT_TOLERANCE, with_grace(deadline))
+            pool, found = pool.pick(kept), replace(found, out_of_time=found.out_of_time or not is_whole)
         code, message = outcome_of(found, pool, wanted, goal)
         best = pool.pick(slice(0)) if pool.valid.any() else pool.best()
         if wanted.refine and not pool.valid.all():  # a caller may execute whatever is returned
@@ -267,6 +281,24 @@ class Sampler:
             best.positions[0] if len(best) else None,
             (float(best.position_error[0]), float(best.orientation_error[0])) if len(best) else None,
         )
+
+    @staticmethod
+    def _raw(wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture) -> Finding:
+        """Samples of the model as they are, as many as there is time for, at least some."""
+        rng, parts = np.random.default_rng(wanted.random_seed), list[Pool]()
+        for first in range(0, wanted.n, RAW_AT_ONCE):
+            if first and is_past(goal.deadline):
+                break
+            parts.append(goal.verified(*conditional.sample(min(RAW_AT_ONCE, wanted.n - first), rng)))
+        pool = Pool.all_of(parts)
+        return Finding(pool, len(pool) < wanted.n)
+
+
+def not_begun(robot: Robot, message: str, elapsed: float = 0.0) -> Samples:
+    """The answer to a pose for which no time was left."""
+    nothing, no_rows = np.empty(0), np.empty((0, robot.dof))
+    none, nobody = np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32)
+    return Samples(robot.joint_names, no_rows, nothing, nothing, none, nobody, ErrorCode.TIMED_OUT, message, elapsed)
 
 
 def check_sampler(sampler: Sampler) -> None:

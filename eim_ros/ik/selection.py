@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros import solver
 from eim_ros.kinematics import Robot
 
-__all__ = ["distance_to", "distinct_rows", "farthest_rows", "is_within", "nearest", "on_torus"]
+__all__ = ["distance_to", "distinct_in_time", "distinct_rows", "farthest_rows", "is_within", "nearest", "on_torus"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -25,16 +27,28 @@ def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.
 
     Two are near-duplicates if no joint differs by more than the tolerance [rad or m].
     """
-    return solver.distinct_rows(robot.bounds, positions, tolerance)
+    return solver.distinct_rows(robot.bounds, positions, tolerance, math.inf)[0]
 
 
-def farthest_rows(robot: Robot, positions: FloatArray, n: int) -> npt.NDArray[np.int64]:
+def distinct_in_time(
+    robot: Robot, positions: FloatArray, tolerance: float, deadline: float
+) -> tuple[npt.NDArray[np.int64], bool]:
+    """As `distinct_rows`, but only of the first rows that there is time to compare; and whether these are all.
+
+    The deadline is a time of `perf_counter` [s]; time grows as the square of the number of rows.
+    """
+    kept, n_seen = solver.distinct_rows(robot.bounds, positions, tolerance, deadline)
+    return kept, n_seen == len(positions)
+
+
+def farthest_rows(robot: Robot, positions: FloatArray, n: int, deadline: float = math.inf) -> npt.NDArray[np.int64]:
     """Indices of n configurations (n_all, dof) that are spread over all, in Euclidean distance.
 
     Each is the one farthest from those before it, with which holes are at most twice as large as with the best choice
     (Gonzalez 1985), moved to the middle of those that are nearest to it. Fewer where the others are the same as these.
+    At the deadline, a time of `perf_counter` [s], the rest are the first of those that are not chosen yet.
     """
-    return solver.farthest_rows(robot.bounds, positions, n)
+    return solver.farthest_rows(robot.bounds, positions, n, deadline)
 
 
 def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArray]:

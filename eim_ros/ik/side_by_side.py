@@ -22,6 +22,7 @@ from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.samples import NO_EXPERT, GivenDensity
 from eim_ros.ik.search import DISTINCT_TOLERANCE, FRUITLESS_SEEDS, OUT_OF_REACH_SEEDS
+from eim_ros.kinematics.deadlines import NEVER
 from eim_ros.solver import solve_poses
 
 __all__ = ["SideBySide"]
@@ -38,12 +39,14 @@ class SideBySide:
     sampler : Sampler
     request : SampleRequest
         Of which the pose, the random seed and the timeout do not count.
+    deadline : float
+        A time of `perf_counter` [s] until which shapes are prepared; else there is `OutOfTime`.
     """
 
-    def __init__(self, sampler: Sampler, request: SampleRequest) -> None:
+    def __init__(self, sampler: Sampler, request: SampleRequest, deadline: float = NEVER) -> None:
         self.sampler, self.robot = sampler, sampler.robot
         self.request = sampler.fitted(request)
-        self.goal = Goal.of(self.robot, self.request)
+        self.goal = Goal.of(self.robot, self.request, deadline)
 
     @property
     def fits(self) -> bool:

@@ -11,7 +11,6 @@ along the axes of joints.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.slice_proposals import SliceProposals
 from eim_ros.ik.tolerance_box import ToleranceBox
+from eim_ros.kinematics.deadlines import is_past
 from eim_ros.solver import SelfMotions, Task
 
 __all__ = ["Slices"]
@@ -46,6 +46,7 @@ N_LIKELY = 2000
 MOST_SLICES = 100_000
 FRUITLESS_SLICES = 1000  # at first, without any solution
 NO_TOLERANCES, NO_BOUND = np.empty(0), 1.0
+LATEST = 0.02  # [s] after the deadline, until when a round that has begun may end
 
 
 @dataclass(eq=False)
@@ -89,7 +90,11 @@ class Slices:
             is_late = time.perf_counter() >= deadline
             if is_late or len(sums) >= (MOST_SLICES if np.isfinite(sums).any() else FRUITLESS_SLICES):
                 break
-            rounds.append(self._round(len(sums)))
+            following = self._round(len(sums), deadline)
+            if following is None:
+                is_late = True
+                break
+            rounds.append(following)
             sums = np.concatenate([sums, rounds[-1].log_sums(len(sums))])
             if len(sums) == n_to_learn and 0.0 < effective_size(sums) < POOR * n_to_learn and is_preferring:
                 self.proposals = self.proposals.close_to(_likely(rounds, self.rng))
@@ -101,8 +106,8 @@ class Slices:
         is_late &= effective_size(sums) < float(self.wanted.n)
         return MeasuredSet(positions, log_mass, slices, None, is_late), densities
 
-    def _round(self, first: int) -> _Round:
-        """Some slices, numbered from the first on."""
+    def _round(self, first: int, deadline: float) -> _Round | None:
+        """Some slices, numbered from the first on; None where there is no time to find all that is on one of them."""
         goal, measure, rng, box = self.measure.goal, self.measure, self.rng, self._box
         held, rates = np.zeros((AT_ONCE, goal.robot.dof), np.bool_), np.zeros((AT_ONCE, 6, 6))
         log_probability, is_open = np.zeros(AT_ONCE), box.widest > 0.0
@@ -110,12 +115,18 @@ class Slices:
         poses = box.poses(offsets) if is_open.any() else np.repeat(goal.pose[None], AT_ONCE, axis=0)
         found: list[FloatArray] = []
         for k, (pose, offset) in enumerate(zip(poses, offsets, strict=True)):
+            if is_past(deadline + LATEST):
+                return None
             joints, values, log_probability[k] = self.proposals.draw(rng)
             held[k, joints] = True
             found.append(
-                self._slice(pose, joints, values) if box.is_inside(offset) else values[:0].reshape(0, goal.robot.dof)
+                self._slice(pose, joints, values, deadline + LATEST)
+                if box.is_inside(offset)
+                else values[:0].reshape(0, goal.robot.dof)
             )
             rates[k] = box.rates(offset) if is_open.any() else 0.0
+        if is_past(deadline + LATEST):  # the last slice may be cut
+            return None
         positions = np.concatenate(found)
         slices = np.repeat(np.arange(AT_ONCE), [len(each) for each in found])
         log_mass = np.log(2.0 * box.widest[is_open]).sum() - log_probability[slices]
@@ -128,7 +139,7 @@ class Slices:
         positions = positions[kept]
         return _Round(positions, log_mass[kept], self.log_density(positions), first + slices[kept])
 
-    def _slice(self, pose: FloatArray, joints: IntArray, values: FloatArray) -> FloatArray:
+    def _slice(self, pose: FloatArray, joints: IntArray, values: FloatArray, deadline: float) -> FloatArray:
         """Solutions (n, dof) of a pose with joints held: points, or places on curves, about a spacing apart."""
         measure, goal = self.measure, self.measure.goal
         chain, bounds = goal.robot.chain, goal.bounds.copy()
@@ -140,13 +151,15 @@ class Slices:
         errors = goal.position_tolerance, goal.orientation_tolerance
         task = Task(bounds, pose, measure.n_rows == POSITION_ROWS, NO_TOLERANCES, *errors)
         motions = SelfMotions(chain, task, float(self.rng.random()))
-        motions.search(chain, goal.effort(), Completeness().confidence, NO_BOUND, math.inf)
-        return motions.scattered(chain, self._spacing)[0]
+        motions.search(chain, goal.effort(), Completeness().confidence, NO_BOUND, deadline)
+        return motions.scattered(chain, self._spacing, deadline)[0]
 
     def _points(self, pose: FloatArray) -> FloatArray:
         goal = self.measure.goal
         exactly = replace(goal.constraints, tolerances=None)
-        there = Goal(goal.robot, pose, False, goal.position_tolerance, goal.orientation_tolerance, exactly)
+        there = Goal(
+            goal.robot, pose, False, goal.position_tolerance, goal.orientation_tolerance, exactly, goal.deadline
+        )
         everything = replace(self.wanted, distribution=None, distinct=True, n=max(self.wanted.n, MOST_RANKED))
         known = all_solutions(there, everything, Ranking(UNORDERED))
         return np.empty((0, goal.robot.dof)) if known is None else known.pool.positions

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.errors import ConfigurationError
 from eim_ros.ik.completeness import Completeness, FoundFamilies
 from eim_ros.ik.goal import Goal
 from eim_ros.ik.nearest_found import NEAR_AT_ONCE
@@ -23,6 +24,7 @@ from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
 from eim_ros.ik.samples import NO_EXPERT
 from eim_ros.ik.search import DISTINCT_TOLERANCE
 from eim_ros.ik.selection import distance_to, distinct_rows
+from eim_ros.kinematics.deadlines import is_past
 from eim_ros.solver import HeldForm, SelfMotions, approach
 
 __all__ = ["TracedSolutions", "certified_form", "is_curve", "joints_of_a_turn", "nearby"]
@@ -31,6 +33,8 @@ FloatArray = npt.NDArray[np.float64]
 
 MORE = 4  # times as many are tried where too few are free of collisions
 MOST_TRIES, LEAST_SHARE = 3, 0.9  # until what near-duplicates took away is made up for, if it is so little
+MANY_PLACES, COARSELY = 4096, 512  # places, all over the families, that are looked at first where there are many
+OVERSAMPLED = 8.0  # places for each solution that may differ from the others along a curve
 MOST_CHECKED = 20_000  # configurations checked for collisions in place of those that collide
 NO_BOUND = 1.0
 NEARLY_A_TURN = 2.0 * math.pi - 0.01  # [rad]
@@ -104,67 +108,108 @@ class TracedSolutions:
         """Whether there are families, and all are known from end to end."""
         return bool(len(self.families.traced) and self.families.traced.all())
 
-    def even(self, wanted: SampleRequest, deadline: float) -> Pool:
-        """n solutions spread evenly over all families, or as many as the separation takes, in random order."""
+    def even(self, wanted: SampleRequest, deadline: float) -> tuple[Pool, bool]:
+        """n solutions spread evenly over all families, or as many as the separation takes, in random order.
+
+        Also whether there was time for all of them.
+
+        Raises
+        ------
+        ConfigurationError
+            If the separation takes more than a million.
+        """
         distinct = bool(wanted.distinct)
         if wanted.separation is not None:
-            return self._allowed(self._divided(MOST_SAMPLES, distinct, wanted.separation))
-        n, most = wanted.n, max(wanted.n, MOST_CHECKED)
-        pool, n_tries = self._allowed(self._divided(n, distinct)), 1
-        while 0 < len(pool) < wanted.n and n < most and time.perf_counter() < deadline:
+            n_parts = float(np.ceil(self.families.lengths / wanted.separation).sum())
+            if n_parts > MOST_SAMPLES:
+                raise ConfigurationError(
+                    f"separation {wanted.separation} takes about {n_parts:.0f} configurations, at most {MOST_SAMPLES} "
+                    "are returned: ask for a wider one",
+                    wanted.separation,
+                )
+            pool, in_time = self._divided(MOST_SAMPLES, distinct, deadline, wanted.separation)
+            return self._allowed(pool), in_time and not self.goal.n_unchecked
+        n, most = wanted.n, min(max(wanted.n, MOST_CHECKED), self._most_distinct(distinct))
+        pool, in_time = self._divided(n, distinct, deadline)
+        pool, n_tries = self._allowed(pool), 1
+        while 0 < len(pool) < wanted.n and n < most and in_time and time.perf_counter() < deadline:
             if not self.goal.is_checked and (n_tries == MOST_TRIES or len(pool) < LEAST_SHARE * wanted.n):
                 break  # curves are too short for so many different ones
             n_tries += 1
             n = min(MORE * n if self.goal.is_checked else n + 2 * (wanted.n - len(pool)), most)
-            pool = self._allowed(self._divided(n, distinct))
-        return pool.pick(slice(wanted.n))
+            more, in_time = self._divided(n, distinct, deadline)
+            more = self._allowed(more)
+            pool = more if in_time or len(more) > len(pool) else pool
+        return pool.pick(slice(wanted.n)), len(pool) >= wanted.n or (in_time and not self.goal.n_unchecked)
 
-    def scattered(self, n: int) -> tuple[FloatArray, float]:
-        """About n places at random on all families, as far as allowed, and the length that each stands for [rad, m]."""
+    def scattered(self, n: int, deadline: float) -> tuple[FloatArray, float, bool]:
+        """About n places at random on all families, as far as allowed, and the length that each stands for [rad, m].
+
+        Also whether there was time for all of them: if not, those that there are do not represent the set.
+        """
         length = float(self.families.lengths.sum())
         if length <= 0.0:
-            return np.empty((0, self.goal.robot.dof)), 1.0
-        pool = self._allowed(_valid(*self.motions.scattered(self.goal.robot.chain, length / n)))
-        return pool.positions, length / n
+            return np.empty((0, self.goal.robot.dof)), 1.0, True
+        rows, errors, in_time = self.motions.scattered(self.goal.robot.chain, length / n, deadline)
+        pool = self._allowed(_valid(rows, errors))
+        return pool.positions, length / n, in_time and not self.goal.n_unchecked
 
-    def nearest(self, reference: FloatArray, n: int, distinct: bool, deadline: float) -> Pool:
+    def nearest(self, reference: FloatArray, n: int, distinct: bool, deadline: float) -> tuple[Pool, bool]:
         """The nearest solutions: one of each of the nearest families, and if more are wanted, those that divide all
         families evenly; without near-duplicates of those before, if they are to be distinct.
 
         Where each is checked for collisions, those that divide the families finely are, the nearest first, until there
-        are n; a single one is then moved up to what stops it.
+        are n; a single one is then moved up to what stops it. Also whether there was time for that.
         """
         robot, checked = self.goal.robot, self.goal.is_checked
         most = 1 if n == 1 else MOST_NEAREST
         places = [self.motions.nearest(robot.chain, turned, most) for turned in _turned(self.goal, reference)]
         pool, away = _towards(self.goal, np.concatenate(places), reference)
         if n == 1 and not checked:
-            return pool.pick(np.argsort(away)[:1])
+            return pool.pick(np.argsort(away)[:1]), True
         if len(places) > 1:  # either may have led to the same place
             pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
-        pool = pool.joined(self._divided(max(n, FINELY) if checked else n + len(pool), distinct))
+        more, in_time = self._divided(max(n, FINELY) if checked else n + len(pool), distinct, deadline)
+        pool = pool.joined(more)
         if distinct:
             pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
         pool = pool.pick(np.argsort(distance_to(robot, pool.positions, reference), kind="stable"))
         if not checked:
-            return pool
+            return pool, in_time
         kept: list[Pool] = []
         for first in range(0, len(pool), CHECKED_AT_ONCE):
             kept.append(self._allowed(pool.pick(slice(first, first + CHECKED_AT_ONCE))))
-            if sum(map(len, kept)) >= n or time.perf_counter() >= deadline:
+            if sum(map(len, kept)) >= n:
+                break
+            if is_past(deadline):
+                in_time = False
                 break
         found = functools.reduce(Pool.joined, kept, pool.pick(slice(0)))
         if n > 1:
-            return found
+            return found, in_time
         towards = Posture(dict(zip(robot.joint_names, reference.tolist(), strict=True)))
-        return self.goal.descended(found.pick(slice(1)), towards, deadline)[0]
+        return self.goal.descended(found.pick(slice(1)), towards, deadline)[0], in_time
 
-    def _divided(self, n: int, distinct: bool, separation: float | None = None) -> Pool:
+    def _most_distinct(self, distinct: bool) -> int:
+        """Places beyond which no more different solutions are found: along a curve these are a tolerance apart."""
+        if not distinct:
+            return MOST_SAMPLES
+        lengths = self.families.lengths
+        return min(MOST_SAMPLES, len(lengths) + int(OVERSAMPLED * float(lengths.sum()) / DISTINCT_TOLERANCE))
+
+    def _divided(self, n: int, distinct: bool, deadline: float, separation: float | None = None) -> tuple[Pool, bool]:
+        """Solutions that divide all families, and whether there was time for all."""
         robot, tolerance = self.goal.robot, DISTINCT_TOLERANCE if distinct else -1.0
         if separation is not None:  # successive ones, which may be half of it apart, are no near-duplicates
             tolerance = min(tolerance, separation / (3.0 * math.sqrt(robot.dof)))
-        rows, errors = self.motions.even(robot.chain, n, separation or 0.0, tolerance)
-        return _valid(rows, errors)
+        n = n if separation is not None else min(n, self._most_distinct(distinct))
+        coarse = None
+        if separation is not None or n > MANY_PLACES:  # so that what there is, if time is up, is from all families
+            coarse = _valid(*self.motions.even(robot.chain, COARSELY, 0.0, tolerance, deadline)[:2])
+        rows, errors, in_time = self.motions.even(robot.chain, n, separation or 0.0, tolerance, deadline)
+        if coarse is not None and not in_time and len(coarse) > len(rows):
+            return coarse, False
+        return _valid(rows, errors), in_time
 
     def _allowed(self, pool: Pool) -> Pool:
         return pool.pick(np.flatnonzero(self.goal.allowed(pool.positions))) if self.goal.is_checked else pool

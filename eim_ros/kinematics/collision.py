@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,13 +25,16 @@ from eim_ros.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.kinematics.arguments import number_from_zero
 from eim_ros.kinematics.body_shapes import body_shapes
 from eim_ros.kinematics.chain import PRISMATIC, TRANSLATION
-from eim_ros.kinematics.collision_options import disabled_pairs
+from eim_ros.kinematics.collision_options import SceneSize, check_balls, disabled_pairs
 from eim_ros.kinematics.collision_scene import CollisionScene
+from eim_ros.kinematics.crowd import Crowd, OwnShape
+from eim_ros.kinematics.deadlines import NEVER, OutOfTime, check_time
 from eim_ros.kinematics.link_shapes import MeshReference, link_shapes
-from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
+from eim_ros.kinematics.mesh_files import MeshLimits, find_mesh, read_mesh, seconds_to_read
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, checked_obstacles
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.solid_set import Pair, SolidSet
+from eim_ros.kinematics.solids import Solid, forms_of
 from eim_ros.numerics.arguments import checked_flag, expect
 
 __all__ = ["CollisionModel", "CollisionScene", "collision_model", "collisions"]
@@ -38,6 +43,8 @@ FloatArray = npt.NDArray[np.float64]
 
 ALWAYS = 0.95
 N_TRIALS = 400
+FEW = 100  # obstacles that pinocchio checks together with the links; beyond it a `Crowd` is faster
+MOST_CLEARANCES = 16  # of which is known what is close by design
 
 
 class CollisionModel:
@@ -47,42 +54,60 @@ class CollisionModel:
     ----------
     robot : Robot
         Of which `collision` tells how meshes are read.
-
-    Attributes
-    ----------
-    pairs : list of (int, int)
-        Bodies that are checked against each other, with some of their shapes at least.
+    deadline : float
+        A time of `perf_counter` [s].
+    known : dict, optional
+        Meshes that were read already; others that are read are added.
 
     Raises
     ------
+    OutOfTime
+        If the deadline is over before all meshes are read.
     RobotError
         If a shape is malformed, or the SRDF is none; `MeshError` if a mesh is not there or cannot be read.
     """
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, deadline: float = NEVER, known: dict[Any, Mesh] | None = None) -> None:
         self.robot = robot
         self._model = _chain(robot)
         self._shapes = SolidSet(self._model)
-        read = functools.lru_cache(maxsize=None)(functools.partial(_mesh, robot))
+        self._lock = threading.Lock()
+        meshes: dict[Any, Mesh] = {} if known is None else known
         for placed in body_shapes(robot, link_shapes(robot.urdf)):
-            shape = placed.shape
-            if not isinstance(shape, MeshReference):
-                self._shapes.add(placed.body, placed.pose, shape, placed.link)
-            elif robot.collision.meshes != "none":
-                scale = tuple(np.asarray(shape.scale, dtype=np.float64).tolist())
-                self._shapes.add(placed.body, placed.pose, read(placed.link, shape.filename, scale), placed.link)
-        self._checked = self._checked_pairs()
-        self._close_by_design = functools.lru_cache(maxsize=16)(functools.partial(self._often, self._checked))
-        self._alone = threading.local()
+            shape: Obstacle | MeshReference = placed.shape
+            if isinstance(shape, MeshReference):
+                if robot.collision.meshes == "none":
+                    continue
+                shape = _mesh(robot, placed.link, shape, meshes, deadline)
+            (solid,) = forms_of(shape, deadline).finished(deadline)
+            self._shapes.add(placed.body, placed.pose, solid, placed.link)
+        self._trials: dict[float, _Trials] = {}
+        self._kept = threading.local()
+        self._checked: list[Pair] | None = None
+        self._is_disabled = disabled_pairs(robot.collision.srdf)
+
+    def prepare(self, deadline: float = NEVER) -> None:
+        """Find out which bodies are checked against each other; what is found until the deadline is kept."""
+        _ = self._checked_pairs(deadline)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Bodies that are checked against each other, with some of their shapes at least."""
         bodies = self._shapes.bodies
-        self.pairs = sorted({(bodies[a], bodies[b]) for a, b in self._checked})
+        return sorted({(bodies[a], bodies[b]) for a, b in self._checked_pairs(NEVER)})
 
     @property
     def n_shapes(self) -> int:
         return len(self._shapes.bodies)
 
-    def scene(self, self_collision: bool, obstacles: Sequence[Obstacle] = (), clearance: float = 0.0) -> CollisionScene:
-        """What configurations are checked for.
+    def scene(
+        self,
+        self_collision: bool,
+        obstacles: Sequence[Obstacle] = (),
+        clearance: float = 0.0,
+        deadline: float = NEVER,
+    ) -> CollisionScene:
+        """What configurations are checked for. The last scene of each thread is kept for the same obstacles.
 
         Parameters
         ----------
@@ -92,75 +117,170 @@ class CollisionModel:
             In the base frame.
         clearance : float
             What comes closer than this [m], collides.
+        deadline : float
+            A time of `perf_counter` [s].
 
         Raises
         ------
         ConstraintError
-            If the robot has no shapes: nothing would ever collide.
+            If the robot has no shapes: nothing would ever collide. Or if the scene is larger than
+            `CollisionOptions` allow.
+        OutOfTime
+            If shapes cannot be prepared until the deadline; those that are, are kept for the next call.
         """
-        bodies = self._shapes.bodies
-        if not bodies:
+        if not self._shapes.bodies:
             unread = ", and its meshes are not to be read" if self.robot.collision.meshes == "none" else ""
             raise ConstraintError(
                 f"robot {self.robot.name!r} cannot be checked for collisions: its description has no collision shape "
                 f"that is a box, cylinder, sphere, capsule or mesh{unread}",
                 self.robot.name,
             )
-        if not obstacles and self_collision:
-            return self._without_obstacles(clearance)
-        shapes = self._shapes.copy()
-        margins = self._own_margins(clearance) if self_collision else {}
-        for number, obstacle in enumerate(obstacles):
-            index = shapes.add(0, np.asarray(obstacle.pose), obstacle, obstacle.name or f"obstacle {number}")
-            margins.update({(own, index): clearance for own, body in enumerate(bodies) if body})
-        return CollisionScene(self.robot, shapes, margins)
-
-    def _without_obstacles(self, clearance: float) -> CollisionScene:
-        """What checks the robot alone is made once for each thread: that takes longer than an easy request."""
-        if getattr(self._alone, "clearance", None) != clearance:
-            self._alone.scene = CollisionScene(self.robot, self._shapes, self._own_margins(clearance))
-            self._alone.clearance = clearance
-        scene: CollisionScene = self._alone.scene
+        kind = "among" if obstacles else "alone"
+        known: _KeptScene | None = getattr(self._kept, kind, None)
+        scene = None if known is None else known.scene_of((self_collision, clearance), obstacles)
+        if scene is None:
+            SceneSize.of(obstacles).check(self.robot.collision)
+            scene = self._scene(self_collision, obstacles, clearance, deadline)
+            scene.prepare(deadline)
+            setattr(self._kept, kind, _KeptScene((self_collision, clearance), obstacles, scene))
         return scene.again()
 
-    def _own_margins(self, clearance: float) -> dict[Pair, float]:
-        margins = dict.fromkeys(self._checked, clearance)
+    def _scene(
+        self, self_collision: bool, obstacles: Sequence[Obstacle], clearance: float, deadline: float
+    ) -> CollisionScene:
+        shapes, bodies = self._shapes.copy(), self._shapes.bodies
+        margins = self._own_margins(clearance, deadline) if self_collision else {}
+        plain: list[tuple[str, FloatArray, Solid]] = []
+        others: list[tuple[str, FloatArray, Solid]] = []
+        forms = []
+        for obstacle in obstacles:
+            check_time(deadline, "prepare the obstacles")
+            forms.append(forms_of(obstacle, deadline))
+        most = self.robot.collision.most_points
+        check_balls(self.robot.collision, sum(form.n_balls(most, deadline) for form in forms))
+        for number, (obstacle, form) in enumerate(zip(obstacles, forms, strict=True)):
+            name, pose = obstacle.name or f"obstacle {number}", np.asarray(obstacle.pose, dtype=np.float64)
+            for solid in form.finished(deadline):
+                (plain if solid.surface is None else others).append((name, pose, solid))
+        if len(plain) <= FEW:
+            others, plain = others + plain, []
+        moving = [own for own, body in enumerate(bodies) if body]
+        for name, pose, solid in others:
+            check_time(deadline, "prepare the obstacles")
+            index = shapes.add(0, pose, solid, name)
+            margins.update({(own, index): clearance for own in moving})
+        crowd = None
+        if plain:
+            numbered = [(shapes.named(name), pose, solid) for name, pose, solid in plain]
+            own = [OwnShape(i, bodies[i], self._shapes.placements[i], self._shapes.solids[i]) for i in moving]
+            crowd = Crowd(self.robot, own, numbered, clearance, deadline)
+        return CollisionScene(self.robot, shapes, margins, crowd)
+
+    def _own_margins(self, clearance: float, deadline: float) -> dict[Pair, float]:
+        checked = self._checked_pairs(deadline)
+        margins = dict.fromkeys(checked, clearance)
         if clearance:
-            margins.update(dict.fromkeys(self._close_by_design(clearance), 0.0))
+            margins.update(dict.fromkeys(self._often(checked, clearance, deadline), 0.0))
         return margins
 
-    def _checked_pairs(self) -> list[Pair]:
+    def _checked_pairs(self, deadline: float) -> list[Pair]:
         """Pairs of shapes by the rule above."""
-        bodies, names = self._shapes.bodies, self._shapes.names
-        is_disabled = disabled_pairs(self.robot.collision.srdf)
-        if is_disabled is not None:
-            every = [(a, b) for a in range(len(bodies)) for b in range(len(bodies)) if bodies[a] < bodies[b]]
-            return [(a, b) for a, b in every if not is_disabled(names[a], names[b])]
-        present = sorted(set(bodies))
-        apart = {(a, b) for i, a in enumerate(present) for b in present[i + 2 :]}
-        pairs = [(a, b) for a in range(len(bodies)) for b in range(len(bodies)) if (bodies[a], bodies[b]) in apart]
-        overlapping = self._often(pairs, 0.0)
-        return [pair for pair in pairs if pair not in overlapping]
+        if self._checked is None:
+            bodies, names = self._shapes.bodies, self._shapes.names
+            if (is_disabled := self._is_disabled) is not None:
+                every = [(a, b) for a in range(len(bodies)) for b in range(len(bodies)) if bodies[a] < bodies[b]]
+                self._checked = [(a, b) for a, b in every if not is_disabled(names[a], names[b])]
+                return self._checked
+            present = sorted(set(bodies))
+            apart = {(a, b) for i, a in enumerate(present) for b in present[i + 2 :]}
+            pairs = [(a, b) for a in range(len(bodies)) for b in range(len(bodies)) if (bodies[a], bodies[b]) in apart]
+            overlapping = self._often(pairs, 0.0, deadline)
+            self._checked = [pair for pair in pairs if pair not in overlapping]
+        return self._checked
 
-    def _often(self, pairs: Sequence[Pair], clearance: float) -> set[Pair]:
+    def _often(self, pairs: Sequence[Pair], clearance: float, deadline: float) -> set[Pair]:
         """Pairs of whose bodies some shapes collide in ALWAYS of the trials."""
-        if not pairs:
-            return set()
-        scene = CollisionScene(self.robot, self._shapes.copy(), dict.fromkeys(pairs, clearance))
-        trials = self.robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
-        counts: dict[Pair, int] = {}
-        bodies = self._shapes.bodies
-        for found in map(scene.pairs, trials):
-            for owners in {(bodies[a], bodies[b]) for a, b in found}:
-                counts[owners] = counts.get(owners, 0) + 1
-        often = {owners for owners, count in counts.items() if count >= ALWAYS * N_TRIALS}
-        return {(a, b) for a, b in pairs if (bodies[a], bodies[b]) in often}
+        with self._lock:
+            trials = self._trials.get(clearance)
+            if trials is None or trials.pairs != list(pairs):
+                trials = self._trials[clearance] = _Trials(self.robot, self._shapes, list(pairs), clearance)
+                while len(self._trials) > MOST_CLEARANCES:
+                    self._trials.pop(next(iter(self._trials)))
+            return trials.often(deadline)
+
+
+class _KeptScene:
+    """A scene that is kept as long as the first of its obstacles."""
+
+    def __init__(self, asked: object, obstacles: Sequence[Obstacle], scene: CollisionScene) -> None:
+        kept = [scene]
+        self._asked, self._scene = asked, kept
+        self._obstacles = [weakref.ref(obstacle) for obstacle in obstacles]
+        if obstacles:
+            self._first = weakref.ref(obstacles[0], lambda _: kept.clear())
+
+    def scene_of(self, asked: object, obstacles: Sequence[Obstacle]) -> CollisionScene | None:
+        """The scene if it is of these very obstacles."""
+        is_same = self._asked == asked and len(self._obstacles) == len(obstacles)
+        if is_same and all(known() is given for known, given in zip(self._obstacles, obstacles, strict=True)):
+            return self._scene[0] if self._scene else None
+        return None
+
+
+class _Trials:
+    """Which pairs of bodies collide in random configurations; goes on where it was when time was up."""
+
+    def __init__(self, robot: Robot, shapes: SolidSet, pairs: list[Pair], clearance: float) -> None:
+        self.pairs = pairs
+        self._bodies, self._counts = shapes.bodies, dict[Pair, int]()
+        self._scene = CollisionScene(robot, shapes.copy(), dict.fromkeys(pairs, clearance))
+        self._left = robot.sample_configurations(N_TRIALS, np.random.default_rng(0)) if pairs else np.empty((0, 0))
+
+    def often(self, deadline: float) -> set[Pair]:
+        while len(self._left):
+            check_time(deadline, "find out which links may collide with each other")
+            for owners in {(self._bodies[a], self._bodies[b]) for a, b in self._scene.pairs(self._left[0])}:
+                self._counts[owners] = self._counts.get(owners, 0) + 1
+            self._left = self._left[1:]
+        often = {owners for owners, count in self._counts.items() if count >= ALWAYS * N_TRIALS}
+        return {(a, b) for a, b in self.pairs if (self._bodies[a], self._bodies[b]) in often}
+
+
+class _Maker:
+    """Makes the collision model of a robot once; meshes that were read when time was up are kept."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self._lock = threading.Lock()
+        self._meshes: dict[Any, Mesh] = {}
+        self._model: CollisionModel | None = None
+
+    def model(self, deadline: float) -> CollisionModel:
+        if self._model is None:
+            if not self._lock.acquire(timeout=-1 if deadline == NEVER else max(0.0, deadline - perf_counter())):
+                raise OutOfTime("another call is still preparing the collision shapes of the robot; ask again")
+            try:
+                if self._model is None:
+                    self._model = CollisionModel(self._robot, deadline, self._meshes)
+            finally:
+                self._lock.release()
+        return self._model
 
 
 @functools.lru_cache(maxsize=8)
-def collision_model(robot: Robot) -> CollisionModel:
-    """The collision model of a robot, made once: it takes some ten milliseconds, with meshes up to seconds."""
-    return CollisionModel(robot)
+def _maker(robot: Robot) -> _Maker:
+    return _Maker(robot)
+
+
+def collision_model(robot: Robot, deadline: float = NEVER) -> CollisionModel:
+    """The collision model of a robot, made once: it takes some ten milliseconds, with meshes up to seconds.
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline, a time of `perf_counter` [s], is over before; meshes that were read are kept.
+    """
+    return _maker(robot).model(deadline)
 
 
 def collisions(
@@ -207,13 +327,22 @@ def _chain(robot: Robot) -> Any:
     return model
 
 
-def _mesh(robot: Robot, link: str, filename: str, scale: tuple[float, ...]) -> Mesh:
-    """A collision mesh of a link, or its hull."""
+def _mesh(robot: Robot, link: str, shape: MeshReference, known: dict[Any, Mesh], deadline: float) -> Mesh:
+    """A collision mesh of a link, or its hull; read once."""
+    scale = tuple(np.asarray(shape.scale, dtype=np.float64).tolist())
+    key, options = (shape.filename, scale), robot.collision
+    if key in known:
+        return known[key]
+    n_left = options.most_triangles - sum(len(np.asarray(mesh.faces)) for mesh in known.values())
     try:
-        options = robot.collision
-        path = find_mesh(filename, robot.folder, options.package_paths, packages_only=options.packages_only)
-        return Mesh(np.eye(4), *read_mesh(path, scale), convex=options.meshes == "hulls")
+        path = find_mesh(shape.filename, robot.folder, options.package_paths, packages_only=options.packages_only)
+        check_time(deadline, f"read the mesh of link {link!r}", seconds_to_read(path))
+        limits = MeshLimits(options.most_mesh_bytes, n_left)
+        known[key] = Mesh(np.eye(4), *read_mesh(path, scale, limits), convex=options.meshes == "hulls")
+    except OutOfTime:
+        raise
     except MeshError as error:
         raise MeshError(f"a collision shape of link {link!r}: {error}", link) from error
     except EimError as error:
         raise RobotError(f"a collision shape of link {link!r}: {error}", link) from error
+    return known[key]

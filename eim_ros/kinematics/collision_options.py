@@ -7,12 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eim_ros.errors import RobotError
+import numpy as np
+
+from eim_ros.errors import ConstraintError, RobotError
+from eim_ros.kinematics.arguments import whole_number
+from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 from eim_ros.numerics.keywords import names_wrong_keywords
 
-__all__ = ["CollisionOptions", "disabled_pairs"]
+__all__ = ["CollisionOptions", "SceneSize", "check_balls", "disabled_pairs"]
 
 MESHES = ("exact", "hulls", "none")
+THINNED = 10  # times as many points as balls may be left by a resolution
+MOST_SURFACES = 500  # meshes that are not taken as their hulls, in a scene: pinocchio prepares pairs of them
 
 
 @names_wrong_keywords
@@ -31,12 +37,25 @@ class CollisionOptions:
         neighbours in the chain, and those that collide almost always.
     packages_only : bool
         Whether meshes must lie in packages, as those of a description from a topic must: see `find_mesh`.
+    most_obstacles : int
+        Largest number of obstacles in a scene, 1 to 1000000. A scene with more is refused.
+    most_points : int
+        Largest number of balls of all point clouds in a scene: of points, or with a `resolution` of cubes that hold
+        some, and then at most ten times as many points. About 1.2 kB and 5 us are needed for each.
+    most_triangles : int
+        Largest number of triangles of all meshes in a scene, and of all meshes of the robot.
+    most_mesh_bytes : int
+        Size of the largest mesh file that is read [byte].
     """
 
     meshes: str = "exact"
     package_paths: Sequence[str | Path] = ()
     srdf: str = field(default="", repr=False)
     packages_only: bool = False
+    most_obstacles: int = 20_000
+    most_points: int = 200_000
+    most_triangles: int = 200_000
+    most_mesh_bytes: int = 50_000_000
 
     def __post_init__(self) -> None:
         if not isinstance(self.meshes, str) or self.meshes not in MESHES:
@@ -46,6 +65,66 @@ class CollisionOptions:
             raise RobotError(f"package_paths must be a list of folders, got {self.package_paths!r}", self.package_paths)
         if not isinstance(self.srdf, str):
             raise RobotError("srdf must be the text of an SRDF", self.srdf)
+        for name in ("most_obstacles", "most_points", "most_triangles", "most_mesh_bytes"):
+            whole_number(getattr(self, name), 1, name, most=2**40)
+
+
+@dataclass(frozen=True)
+class SceneSize:
+    """What a scene is made of: counts of obstacles, of points in clouds without and with a resolution, of triangles in
+    meshes, and of meshes that are not taken as their hulls.
+    """
+
+    obstacles: int = 0
+    points: int = 0
+    thinned_points: int = 0
+    triangles: int = 0
+    surfaces: int = 0
+
+    @classmethod
+    def of(cls, obstacles: Sequence[Obstacle]) -> SceneSize:
+        clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
+        meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
+        return cls(
+            len(obstacles),
+            sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution == 0.0),
+            sum(len(np.asarray(cloud.points)) for cloud in clouds if cloud.resolution > 0.0),
+            sum(len(np.asarray(mesh.faces)) for mesh in meshes),
+            sum(not mesh.convex for mesh in meshes),
+        )
+
+    def check(self, options: CollisionOptions) -> None:
+        """`ConstraintError` if the options do not allow for so much; quick, for nothing is prepared before."""
+        _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out those out of reach")
+        _at_most(self.points, options.most_points, "points in clouds", "points", "give the clouds a resolution")
+        _at_most(
+            self.thinned_points,
+            THINNED * options.most_points,
+            "points in clouds that are thinned",
+            "points",
+            "leave out points",
+        )
+        _at_most(self.triangles, options.most_triangles, "triangles in meshes", "triangles", "simplify the meshes")
+        if self.surfaces > MOST_SURFACES:
+            raise ConstraintError(
+                f"the scene has {self.surfaces} meshes, at most {MOST_SURFACES} are checked as they are: join meshes, "
+                "or take their hulls (convex)",
+                self.surfaces,
+            )
+
+
+def check_balls(options: CollisionOptions, n: int) -> None:
+    """`ConstraintError` for more balls of point clouds, as thinned by their resolutions, than the options allow."""
+    _at_most(n, options.most_points, "balls of thinned clouds", "points", "give the clouds a coarser resolution")
+
+
+def _at_most(n: int, most: int, what: str, kind: str, remedy: str) -> None:
+    if n > most:
+        raise ConstraintError(
+            f"the scene has {n} {what}, at most {most} are allowed: {remedy}, or raise the limit "
+            f"(CollisionOptions.most_{kind}, of ik_server the parameter max_{kind})",
+            n,
+        )
 
 
 def disabled_pairs(srdf: str) -> Callable[[str, str], bool] | None:

@@ -11,6 +11,7 @@ from eim_ros.errors import RobotError, did_you_mean
 __all__ = ["Mimic", "UrdfJoint", "UrdfTree", "listed"]
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
+MOST_MOVABLE = 64  # joints of a chain, followers included
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,13 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
-    """Joint types, axes and followed joints of one chain."""
+    """Number of joints, their types and axes, and followed joints of one chain."""
+    if (n_movable := sum(joint.moves for joint in joints)) > MOST_MOVABLE:
+        raise RobotError(
+            f"the chain from {base!r} to {tip!r} has {n_movable} movable joints, at most {MOST_MOVABLE} are supported: "
+            "choose a base or a tip link that is nearer to the other",
+            n_movable,
+        )
     sources = {joint.name for joint in joints if joint.moves and joint.mimic is None}
     for joint in joints:
         if joint.kind not in (*MOVING_TYPES, "fixed"):

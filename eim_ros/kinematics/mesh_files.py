@@ -5,25 +5,44 @@ A file's own unit counts, as it does in RViz: coal reads COLLADA files as if all
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, MeshError
+from eim_ros.kinematics.deadlines import Effort
 from eim_ros.numerics.arguments import LARGEST, as_numbers
 
-__all__ = ["find_mesh", "read_mesh"]
+__all__ = ["USUAL_LIMITS", "MeshLimits", "find_mesh", "read_mesh", "seconds_to_read"]
 
 FloatArray = npt.NDArray[np.float64]
 
 PATH_VARIABLES = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH")
 UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
 UNIT_WITHIN = 65536  # [byte] of a COLLADA file, from its begin
+STL_HEADER, STL_TRIANGLE = 84, 50  # [byte]
+
+_effort = Effort(3e-9)  # [s] for each byte
+
+
+@dataclass(frozen=True)
+class MeshLimits:
+    """Largest file [byte] and number of triangles that are read."""
+
+    most_bytes: int = 50_000_000
+    most_triangles: float = math.inf
+
+
+USUAL_LIMITS = MeshLimits()
 
 
 def find_mesh(
@@ -105,13 +124,20 @@ def _absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))
 
 
-def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+def seconds_to_read(path: Path) -> float:
+    """Estimated duration of reading a file [s], which cannot be interrupted."""
+    return _effort.seconds(path.stat().st_size)
+
+
+def read_mesh(
+    path: Path, scale: npt.ArrayLike = 1.0, limits: MeshLimits = USUAL_LIMITS
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
     """Vertices (n, 3) [m] and faces (m, 3) of a file, its parts all together.
 
     Raises
     ------
     MeshError
-        If there is no such file, or no mesh in it that can be read.
+        If there is no such file, no mesh in it that can be read, or more than the limits allow.
     ConstraintError
         If the scale is not one or three finite numbers other than 0.
     """
@@ -125,11 +151,21 @@ def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.N
         raise ConstraintError(f"the scale of a mesh must be one or three numbers other than 0, got {scale!r}", scale)
     if not path.is_file():
         raise MeshError(f"mesh {str(path)!r} is not there", str(path))
+    began, size = perf_counter(), path.stat().st_size
+    if size > limits.most_bytes:
+        raise MeshError(
+            f"mesh {str(path)!r} has {size / 1e6:.1f} MB, at most {limits.most_bytes / 1e6:.1f} MB are read "
+            "(CollisionOptions.most_mesh_bytes, of ik_server the parameter max_mesh_bytes): simplify it, or raise the "
+            "limit",
+            size,
+        )
+    _check_triangles(path, _triangles_of_stl(path, size), limits)
     try:
         model = coal.MeshLoader(coal.BV_AABB).load(str(path), np.full(3, _unit(path)))
     except (ValueError, RuntimeError) as error:
         cause = str(error).partition("message:")[2].strip() or str(error)
         raise MeshError(f"mesh {str(path)!r} cannot be read: {' '.join(cause.split())[:300]}", str(path)) from error
+    _check_triangles(path, model.num_tris, limits)
     vertices = np.array(model.vertices()) * factors
     triangles = map(model.tri_indices, range(model.num_tris))
     faces = np.array([[corners[0], corners[1], corners[2]] for corners in triangles])
@@ -137,7 +173,27 @@ def read_mesh(path: Path, scale: npt.ArrayLike = 1.0) -> tuple[FloatArray, npt.N
         raise MeshError(f"mesh {str(path)!r} has vertices that are not finite, or no triangle", str(path))
     if factors.ndim and np.prod(factors) < 0.0:
         faces = faces[:, ::-1]  # mirrored: the sense of rotation is kept
+    _effort.took(size, perf_counter() - began)
     return vertices, faces.astype(np.int64)
+
+
+def _check_triangles(path: Path, n: int, limits: MeshLimits) -> None:
+    if n > limits.most_triangles:
+        raise MeshError(
+            f"mesh {str(path)!r} has {n} triangles, {max(limits.most_triangles, 0):.0f} more are allowed "
+            "(CollisionOptions.most_triangles, of ik_server the parameter max_triangles): simplify it, or raise the "
+            "limit",
+            n,
+        )
+
+
+def _triangles_of_stl(path: Path, size: int) -> int:
+    """Triangles that a binary STL file says it has; 0 of other files."""
+    if path.suffix.lower() != ".stl" or size < STL_HEADER:
+        return 0
+    with path.open("rb") as file:
+        (n,) = struct.unpack("<I", file.read(STL_HEADER)[-4:])
+    return int(n) if size == STL_HEADER + STL_TRIANGLE * n else 0
 
 
 def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -> Iterator[Path]:

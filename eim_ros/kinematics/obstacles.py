@@ -15,17 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, MeshError
-from eim_ros.kinematics.mesh_files import read_mesh
+from eim_ros.kinematics.mesh_files import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.pose import check_pose
 from eim_ros.kinematics.shapes import Shape
 from eim_ros.numerics.arguments import LARGEST, as_number, checked_flag, checked_path, expect, numbers_of
 from eim_ros.numerics.keywords import names_wrong_keywords
 
-__all__ = ["Mesh", "Obstacle", "PointCloud", "checked_obstacles"]
+__all__ = ["Mesh", "Obstacle", "PointCloud", "Thinning", "checked_obstacles"]
 
 FloatArray = npt.NDArray[np.float64]
 
 FARTHEST = 1e30  # [m]: volumes must not overflow
+THINNED_AT_ONCE = 50_000  # points between two looks at the clock: some 20 ms
 HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of a cube with edges of 1
 
 
@@ -90,6 +91,7 @@ class Mesh:
         *,
         convex: bool = False,
         name: str = "",
+        limits: MeshLimits = USUAL_LIMITS,
     ) -> Mesh:
         """Read a mesh from a file: STL, OBJ, DAE and what else assimp reads.
 
@@ -102,13 +104,15 @@ class Mesh:
             Of lengths, along each axis; a COLLADA file's unit counts as well.
         convex, name
             See the class.
+        limits : MeshLimits
+            Default: files of up to 50 MB.
 
         Raises
         ------
         MeshError
             If it cannot be read.
         """
-        vertices, faces = read_mesh(checked_path(path, MeshError), scale)
+        vertices, faces = read_mesh(checked_path(path, MeshError), scale, limits)
         return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
 
 
@@ -151,11 +155,61 @@ class PointCloud:
     @property
     def balls(self) -> tuple[FloatArray, float]:
         """Centres (m, 3) and radius of the balls that are checked [m]."""
-        points = np.asarray(self.points)
         if self.resolution == 0.0:
-            return points, float(self.radius)
-        cells = np.unique(np.floor(points / self.resolution), axis=0)
-        return (cells + 0.5) * self.resolution, float(self.radius + HALF_DIAGONAL * self.resolution)
+            return np.asarray(self.points), float(self.radius)
+        thinning = Thinning(self)
+        while thinning.n_left:
+            thinning.step()
+        return thinning.balls
+
+
+class Thinning:
+    """The cubes of a resolution that hold points of a cloud, found some points at a time.
+
+    Parameters
+    ----------
+    cloud : PointCloud
+        With a resolution.
+
+    Attributes
+    ----------
+    n_left : int
+        Points that were not looked at yet.
+    """
+
+    def __init__(self, cloud: PointCloud) -> None:
+        points = np.asarray(cloud.points)
+        # the cloud itself is not kept: what is made of it lives as long as it
+        self._points, self._size, self._radius, self.n_left = points, cloud.resolution, cloud.radius, len(points)
+        low, high = (np.floor(ends / cloud.resolution) for ends in (points.min(axis=0), points.max(axis=0)))
+        self._lowest, extents = low, high - low + 1.0
+        # one number for each cube: rows take ten times as long; of as many cubes as have no numbers, rows
+        self._extents = extents.astype(np.int64) if float(np.prod(extents)) < 2.0**62 else None
+        self._cells = np.empty(0, np.int64) if self._extents is not None else np.empty((0, 3))
+
+    def __len__(self) -> int:
+        """Cubes that were found."""
+        return len(self._cells)
+
+    def step(self) -> None:
+        """Look at some more points."""
+        some = self._points[len(self._points) - self.n_left :][:THINNED_AT_ONCE]
+        cells = np.floor(some / self._size) - self._lowest
+        if self._extents is not None:
+            numbers = np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(self._extents.tolist()))
+            self._cells = np.union1d(self._cells, numbers)
+        else:
+            self._cells = np.unique(np.concatenate([self._cells, cells]), axis=0)
+        self.n_left -= len(some)
+
+    @property
+    def balls(self) -> tuple[FloatArray, float]:
+        """Centres (m, 3) and radius of the balls about the cubes that were found [m]."""
+        cells = np.asarray(self._cells, dtype=np.float64)
+        if self._extents is not None:
+            numbers = np.asarray(self._cells, dtype=np.int64)
+            cells = np.transpose(np.unravel_index(numbers, tuple(self._extents.tolist()))).astype(np.float64)
+        return (cells + self._lowest + 0.5) * self._size, float(self._radius + HALF_DIAGONAL * self._size)
 
 
 Obstacle: TypeAlias = Shape | Mesh | PointCloud

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.kinematics.obstacles import Obstacle
-from eim_ros.kinematics.solids import Solid, solid_of
+from eim_ros.kinematics.solids import Solid
 
 __all__ = ["Checker", "Pair", "SolidSet"]
 
@@ -32,6 +31,8 @@ class SolidSet:
     names : list of str
         Of the link, or of the obstacle.
     solids : list of Solid
+    placements : list of (4, 4) array
+        Pose of each in the frame of its body.
     """
 
     def __init__(self, model: Any) -> None:
@@ -39,20 +40,25 @@ class SolidSet:
         self.bodies: list[int] = []
         self.names: list[str] = []
         self.solids: list[Solid] = []
-        self._placements: list[FloatArray] = []
+        self.placements: list[FloatArray] = []
 
-    def add(self, body: int, pose: FloatArray, obstacle: Obstacle, name: str) -> int:
+    def add(self, body: int, pose: FloatArray, solid: Solid, name: str) -> int:
         """Number of a shape at a pose (4, 4) in the frame of its body."""
         self.bodies.append(body)
         self.names.append(name)
-        self.solids.append(solid_of(obstacle))
-        self._placements.append(np.array(pose, dtype=np.float64))
+        self.solids.append(solid)
+        self.placements.append(np.array(pose, dtype=np.float64))
         return len(self.bodies) - 1
+
+    def named(self, name: str) -> int:
+        """Number of a shape that is checked elsewhere, of which only the name is kept here."""
+        self.names.append(name)
+        return len(self.names) - 1
 
     def copy(self) -> SolidSet:
         """Of the lists; the shapes are the same."""
         copy = SolidSet(self.model)
-        for name in ("bodies", "names", "solids", "_placements"):
+        for name in ("bodies", "names", "solids", "placements"):
             setattr(copy, name, list(getattr(self, name)))
         return copy
 
@@ -66,7 +72,7 @@ class SolidSet:
         import pinocchio  # deferred: a slow import
 
         shapes = pinocchio.GeometryModel()
-        for i, (body, placement, solid) in enumerate(zip(self.bodies, self._placements, self.solids, strict=True)):
+        for i, (body, placement, solid) in enumerate(zip(self.bodies, self.placements, self.solids, strict=True)):
             geometry, place = (solid.exact if exact else solid.outer), pinocchio.SE3(placement)
             shapes.addGeometryObject(pinocchio.GeometryObject(f"shape_{i}", body, place, geometry))
         wanted = np.zeros((len(self.solids),) * 2, dtype=np.bool_)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -17,9 +18,13 @@ from eim_ros.kinematics.link_tree import Mimic, UrdfJoint, UrdfTree, listed
 from eim_ros.kinematics.xacro_file import expanded_xacro
 from eim_ros.numerics.arguments import checked_path
 
-__all__ = ["SHAPES", "parse_urdf", "read_urdf_source", "urdf_folder"]
+__all__ = ["MOST_LINKS", "SHAPES", "parse_urdf", "read_urdf_source", "urdf_folder"]
 
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
+MOST_LINKS = (
+    2000  # of a description, and joints; humanoids with two hands have about 100. Parsers below recurse over links.
+)
+DEPTH_OF_SHAPES = 3  # of elements below a collision element
 
 
 def read_urdf_source(source: str | Path) -> str | bytes:
@@ -56,6 +61,13 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
         raise RobotError("robot description holds xacro macros; expand it first: xacro FILE > robot.urdf", text[:200])
     if robot.tag != "robot":
         raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>", robot.tag)
+    for kind in ("link", "joint"):
+        if (n := len(robot.findall(kind))) > MOST_LINKS:
+            raise RobotError(
+                f"robot description has {n} {kind}s, at most {MOST_LINKS} are supported: cut out the part that holds "
+                "the arm",
+                n,
+            )
     links = tuple(_attribute(link, "name", "a link") for link in robot.findall("link"))
     joints = tuple(_joint(element) for element in robot.findall("joint"))
     _check_tree(links, joints)
@@ -127,13 +139,14 @@ def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
         raise RobotError("robot description has no links")
     joint_names = [joint.name for joint in joints]
     for kind, names in (("link", list(links)), ("joint", joint_names)):
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         if repeated:
             raise RobotError(f"{kind} name {listed(repeated)} is used more than once", repeated)
     children: set[str] = set()
+    known = set(links)
     for joint in joints:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
-            if link not in links:
+            if link not in known:
                 raise RobotError(f"{role} link {link!r} of joint {joint.name!r} does not exist", link)
         if joint.child in children:
             raise RobotError(f"link {joint.child!r} is the child of more than one joint: no tree", joint.child)
@@ -154,7 +167,9 @@ def _stripped(robot: Element, name: str) -> str:
     return ElementTree.tostring(copy, encoding="unicode") + "\n"
 
 
-def _copy(element: Element, kept: tuple[str, ...]) -> Element:
+def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES) -> Element:
+    """An element with the kept children, down to a depth: nothing that is read lies deeper."""
     copy = ElementTree.Element(element.tag, dict(element.attrib))
-    copy.extend(_copy(child, kept) for child in element if child.tag in kept)
+    if depth > 0:
+        copy.extend(_copy(child, kept, depth - 1) for child in element if child.tag in kept)
     return copy

@@ -20,15 +20,18 @@ def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
     above a row 0 0 0 1; n if there is none.
     """
 
-def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float) -> IntArray:
-    """Indices of rows (n, dof) that differ in some joint by more than a tolerance from all earlier ones kept."""
+def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float, deadline: float) -> tuple[IntArray, int]:
+    """Indices of rows (n, dof) that differ in some joint by more than a tolerance from all earlier ones kept, and how
+    many rows were looked at until the deadline, a time of `perf_counter`.
+    """
 
 def is_within(bounds: FloatArray, rows: FloatArray, others: FloatArray, tolerance: float) -> BoolArray:
     """Whether some of others (m, dof) differs from each row (n, dof) by no more than a tolerance in any joint."""
 
-def farthest_rows(bounds: FloatArray, rows: FloatArray, n: int) -> IntArray:
+def farthest_rows(bounds: FloatArray, rows: FloatArray, n: int, deadline: float) -> IntArray:
     """Indices of at most n rows (n_rows, dof): the first, and then always the one farthest from all before
-    it, each moved to the middle of those that are nearest to it.
+    it, each moved to the middle of those that are nearest to it. At the deadline, a time of `perf_counter`, the rest
+    are the first rows that are not chosen yet.
     """
 
 def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> FloatArray:
@@ -41,12 +44,14 @@ def windings(
     reference: FloatArray | None,
     weights: FloatArray | None,
     most: int,
+    deadline: float,
 ) -> tuple[FloatArray, FloatArray, IntArray, float]:
     """Roots (n, dof) turned by whole turns into the limits of a task: at most `most` valid configurations (k, dof),
     their errors (2, k), the roots they belong to (k,), and how many there are in all.
 
     In the order of sum_j w_j (q_j - r_j)^2, with reference r and weights w (dof,), 1 by default. Without a reference it
-    is the middle of the limits, and the sum counts from the least of the same root.
+    is the middle of the limits, and the sum counts from the least of the same root. At the deadline, a time of
+    `perf_counter`, no more are enumerated.
     """
 
 class ClosedForm:
@@ -71,7 +76,13 @@ class Roots:
     is_whole: bool
     def __len__(self) -> int: ...
     def windings(
-        self, chain: Chain, task: Task, reference: FloatArray | None, weights: FloatArray | None, most: int
+        self,
+        chain: Chain,
+        task: Task,
+        reference: FloatArray | None,
+        weights: FloatArray | None,
+        most: int,
+        deadline: float,
     ) -> tuple[FloatArray, FloatArray, IntArray, float]:
         """See `windings`."""
 
@@ -159,13 +170,16 @@ class SelfMotions:
         """All families by closed form, in place of a search; False where not everything is decided: nothing is changed
         then.
         """
-    def even(self, chain: Chain, n: int, separation: float, distinct_tolerance: float) -> tuple[FloatArray, FloatArray]:
+    def even(
+        self, chain: Chain, n: int, separation: float, distinct_tolerance: float, deadline: float
+    ) -> tuple[FloatArray, FloatArray, bool]:
         """Verified solutions (n, dof) spread evenly over all families, or where a separation > 0 is given as many as it
-        takes, and their errors (2, n); near-duplicates are left out, with a negative tolerance none.
+        takes, their errors (2, n), and whether there was time for all until the deadline, a time of `perf_counter`.
+        Near-duplicates are left out, with a negative tolerance none.
         """
-    def scattered(self, chain: Chain, spacing: float) -> tuple[FloatArray, FloatArray]:
+    def scattered(self, chain: Chain, spacing: float, deadline: float) -> tuple[FloatArray, FloatArray, bool]:
         """Verified solutions (n, dof) at random on the families, on average one for each spacing [rad, m] of their
-        length, and their errors (2, n).
+        length, their errors (2, n), and whether there was time for all.
         """
     def nearest(self, chain: Chain, reference: FloatArray, most: int) -> FloatArray:
         """Of the families nearest to a configuration (dof,) about the nearest places (n, dof), the nearest first."""

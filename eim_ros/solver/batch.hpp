@@ -5,9 +5,8 @@
 // to a pose depends on its own number alone, not on its neighbours, the chunks or the threads.
 #pragma once
 
-#include <chrono>
-
 #include "chunks.hpp"
+#include "clock.hpp"
 #include "distinctness.hpp"
 #include "random.hpp"
 #include "refine.hpp"
@@ -15,7 +14,9 @@
 namespace eim {
 
 inline constexpr Index kChunk = 512;      // poses that are worked on at once
-inline constexpr int kLargestRound = 64;  // attempts of a pose; the clock is looked at between rounds
+inline constexpr int kLargestRound = 64;  // attempts of a pose
+inline constexpr Index kAtOnce =
+    2048;  // attempts of all poses between two looks at the clock, and those of one pose more
 inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;  // solutions for an attempt, from which a round follows
 
 struct Batch {
@@ -38,10 +39,6 @@ struct BatchRows {
     std::vector<std::uint8_t> outcomes;  // (n,)
 };
 
-inline double steady_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 template <int N>
 class ChunkOfPoses {
    public:
@@ -53,11 +50,11 @@ class ChunkOfPoses {
     }
 
     void run(BatchRows& result) {
-        bool is_late = steady_seconds() >= batch_.deadline;
-        while (!is_late && next_round()) is_late = steady_seconds() >= batch_.deadline;
+        bool is_late = is_past(batch_.deadline);
+        while (!is_late && next_round(is_late)) is_late |= is_past(batch_.deadline);
         for (Pose& pose : poses_) {
             const Index n = std::min<Index>(pose.found.size(), batch_.n_wanted);
-            if (n == 0 && pose.n_attempts > 0) unhurried(pose, !is_late);
+            if (n == 0 && pose.n_attempts > 0) unhurried(pose, !is_past(batch_.deadline));
             const Index n_rows = std::max<Index>(n, pose.n_attempts > 0 ? 1 : 0), at = result.rows.size();
             result.rows.resize(at + n_rows);
             for (Index i = 0; i < n_rows; ++i) copy(pose.found, i, result.rows, at + i);
@@ -89,11 +86,23 @@ class ChunkOfPoses {
         to.converged[at] = from.converged[i], to.iterations[at] = from.iterations[i];
     }
 
-    // Whether there were poses to work on.
-    bool next_round() {
+    // Whether there were poses to work on; late where time was up before all had their turn.
+    bool next_round(bool& is_late) {
+        bool has_worked = false;
+        for (auto pose = poses_.begin(); pose != poses_.end() && !is_late;) {
+            const auto first = pose;
+            has_worked |= attempt_some(first, pose);
+            is_late = is_past(batch_.deadline);
+        }
+        return has_worked;
+    }
+
+    // Attempts of poses from the first on, about kAtOnce of them; `end` is where the next ones begin.
+    bool attempt_some(typename std::vector<Pose>::iterator first, typename std::vector<Pose>::iterator& end) {
         Rows rows({chain_.n_joints});
         std::vector<double> targets;
-        for (Pose& pose : poses_) {
+        for (; end != poses_.end() && Index(targets.size()) < 16 * kAtOnce; ++end) {
+            Pose& pose = *end;
             const int n_missing = batch_.n_wanted - int(pose.found.size());
             pose.n_round = 0;
             if (n_missing <= 0 || pose.n_fruitless >= pose.patience) continue;
@@ -112,7 +121,7 @@ class ChunkOfPoses {
         attempt(rows, targets.data(), batch_.effort);
         verify(rows, targets.data());
         Index row = 0;
-        for (Pose& pose : poses_) accept(pose, rows, row);
+        for (auto pose = first; pose != end; ++pose) accept(*pose, rows, row);
         return true;
     }
 

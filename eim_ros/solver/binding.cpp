@@ -192,8 +192,8 @@ Doubles descend(const Chain& chain, const Task& task, const Doubles& solutions, 
     return positions_of(rows);
 }
 
-// Indices of rows that are no near-duplicate of an earlier one.
-py::array_t<Index> distinct_rows(const Doubles& bounds, const Doubles& rows, double tolerance) {
+// Indices of rows that are no near-duplicate of an earlier one, and how many rows there was time to look at.
+py::tuple distinct_rows(const Doubles& bounds, const Doubles& rows, double tolerance, double deadline) {
     const Bounds<double> joints = make_bounds(bounds);
     expect_shape(rows, "rows", {kAny, bounds.shape(1)});
     Places known(joints, int(bounds.shape(1)));
@@ -203,8 +203,13 @@ py::array_t<Index> distinct_rows(const Doubles& bounds, const Doubles& rows, dou
         if (!is_known) known.add(row);
         return !is_known;
     };
-    const std::vector<Index> kept = numbers_where(rows.shape(0), is_new);
-    return copy_of(kept, {Index(kept.size())});
+    Watch watch(deadline);
+    Index n_seen = 0;
+    std::vector<Index> kept;
+    for (; n_seen < rows.shape(0) && !watch.is_past(); ++n_seen) {
+        if (is_new(n_seen)) kept.push_back(n_seen);
+    }
+    return py::make_tuple(copy_of(kept, {Index(kept.size())}), n_seen);
 }
 
 // Whether rows are near-duplicates of some of others.
@@ -221,11 +226,11 @@ py::array_t<bool> is_within(const Doubles& bounds, const Doubles& rows, const Do
 }
 
 // Indices of rows that are spread over all of them.
-py::array_t<Index> farthest_of(const Doubles& bounds, const Doubles& rows, Index n) {
+py::array_t<Index> farthest_of(const Doubles& bounds, const Doubles& rows, Index n, double deadline) {
     const Bounds<double> joints = make_bounds(bounds);
     expect_shape(rows, "rows", {kAny, bounds.shape(1)});
     const std::vector<Index> chosen =
-        farthest_rows(joints, {int(bounds.shape(1)), {rows.data(), rows.data() + rows.size()}}, n);
+        farthest_rows(joints, {int(bounds.shape(1)), {rows.data(), rows.data() + rows.size()}}, n, deadline);
     return copy_of(chosen, {Index(chosen.size())});
 }
 

@@ -63,7 +63,8 @@ inline Chart chart(const Chain& chain, const Task& task, const Effort& effort, c
         motions.search<N>(chain, {0.99, 1.0, spread.deadline, effort, n_seeds, n_seeds});
         for (const Family& family : motions.families()) result.length += family.length;
         result.n_families = double(motions.families().size());
-        solutions = motions.places().divided(kMostFamilies, radius);
+        bool is_late = false;
+        solutions = motions.places().divided(kMostFamilies, radius, spread.deadline, is_late);
     } else {
         Rows seeds({chain.n_joints});
         seeds.resize(n_seeds);

@@ -57,7 +57,7 @@ inline std::vector<double> joint_values(const py::object& given, const Chain& ch
 // The windings of roots of the least cost, at most `most`, as far as they are valid: configurations, errors (2, n), the
 // roots they belong to, and the number of all.
 inline py::tuple wound(const Chain& chain, const Task& task, const Configurations& roots, const py::object& reference,
-                       const py::object& weights, Index most) {
+                       const py::object& weights, Index most, double deadline) {
     const std::vector<double> from = joint_values(reference, chain, &task.bounds);
     const std::vector<double> weighed = joint_values(weights, chain, nullptr);
     Rows rows({chain.n_joints});
@@ -66,7 +66,7 @@ inline py::tuple wound(const Chain& chain, const Task& task, const Configuration
     {
         Unlocked unlocked;
         const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
-        for_kind(chain, [&]<int N>() { total = wind<N>(chain, task, roots, cost, most, rows, sources); });
+        for_kind(chain, [&]<int N>() { total = wind<N>(chain, task, roots, cost, most, deadline, rows, sources); });
     }
     const Index n = rows.size();
     Converted<double> errors({Index(2), n});
@@ -76,9 +76,10 @@ inline py::tuple wound(const Chain& chain, const Task& task, const Configuration
 }
 
 inline py::tuple windings_of(const Chain& chain, const Task& task, const Converted<double>& roots,
-                             const py::object& reference, const py::object& weights, Index most) {
+                             const py::object& reference, const py::object& weights, Index most, double deadline) {
     expect_shape(roots, "roots", {kAny, chain.n_joints});
-    return wound(chain, task, {chain.n_joints, {roots.data(), roots.data() + roots.size()}}, reference, weights, most);
+    return wound(chain, task, {chain.n_joints, {roots.data(), roots.data() + roots.size()}}, reference, weights, most,
+                 deadline);
 }
 
 inline void bind_closed_forms(py::module_& module) {
@@ -95,9 +96,9 @@ inline void bind_closed_forms(py::module_& module) {
         .def_readonly("is_singular", &Roots::is_singular)
         .def_readonly("is_whole", &Roots::is_whole)
         .def("windings", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
-                            const py::object& weights, Index most) {
+                            const py::object& weights, Index most, double deadline) {
             expect(chain.n_joints == roots.n_joints, "roots are of another arm");
-            return wound(chain, task, roots, reference, weights, most);
+            return wound(chain, task, roots, reference, weights, most, deadline);
         });
 }
 

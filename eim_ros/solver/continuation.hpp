@@ -10,8 +10,7 @@
 // branch goes there again, but is no solution. Where a whole turn takes a joint back within its limits, it is inside.
 #pragma once
 
-#include <chrono>
-
+#include "clock.hpp"
 #include "distinctness.hpp"
 #include "random.hpp"
 #include "refine.hpp"
@@ -35,10 +34,7 @@ struct Spread {
     int redundancy;  // dimensions of the self-motion
     double deadline = std::numeric_limits<double>::infinity();  // [s] of the steady clock, at which it ends
 
-    bool is_late() const {
-        if (deadline == std::numeric_limits<double>::infinity()) return false;
-        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() >= deadline;
-    }
+    bool is_late() const { return is_past(deadline); }
 };
 
 // Places that branches led to, first of all their roots.

@@ -4,6 +4,7 @@
 // ways that there are (one or none where limits are narrower than a turn).
 #pragma once
 
+#include "clock.hpp"
 #include "curve_graph.hpp"
 #include "limit_cuts.hpp"
 
@@ -11,6 +12,7 @@ namespace eim {
 
 inline constexpr Index kMostFamilies = 20000;
 inline constexpr double kMostTurns = 4096.0;  // of all joints together, of a segment
+inline constexpr double kLeastTime = 0.015;   // [s] that finding families may take, however late it is
 
 // A curve, unrolled: place i + 1 is next to place i as the curve runs, the last one is the first again where it closes.
 struct Curve {
@@ -47,22 +49,26 @@ class CurveFamilies {
     const std::vector<Curve>& curves() const { return curves_; }
     const std::vector<Family>& families() const { return families_; }
     bool is_too_many() const { return is_too_many_; }
+    // Whether time was up before all families of a curve were found.
+    bool is_cut_short() const { return is_cut_short_; }
     // Whether a curve only touches a limit, or runs along it: rounding decides what of it is within.
     bool touches_limit() const { return touches_limit_; }
     int curve_of(int place) const { return curve_of_[place]; }
     bool has_family(int curve) const { return has_family_[curve]; }
 
     // Takes in what the graph has more than before; how many families these curves have. An end where two parts of a
-    // curve met later than here does not occur: curves are followed to their ends before.
-    int update(const CurveGraph& graph) {
+    // curve met later than here does not occur: curves are followed to their ends before. At the deadline, a time of
+    // the steady clock [s], the search within a curve ends, and no family of that curve counts as whole.
+    int update(const CurveGraph& graph, double deadline = std::numeric_limits<double>::infinity()) {
         const std::size_t n_before = families_.size();
+        Watch watch(std::max(deadline, steady_seconds() + kLeastTime));
         curve_of_.resize(graph.size(), -1);
         for (int i = 0; i < graph.size(); ++i) {
             for (int side = 0; side < 2 && curve_of_[i] < 0; ++side) {  // put into a known curve
                 const int next = graph.link(i, side).place;
                 if (next >= 0) curve_of_[i] = curve_of_[next];
             }
-            if (curve_of_[i] < 0) take_in(graph, i);
+            if (curve_of_[i] < 0) take_in(graph, i, watch);
         }
         return int(families_.size() - n_before);
     }
@@ -123,7 +129,7 @@ class CurveFamilies {
                 never};
     }
 
-    void take_in(const CurveGraph& graph, int first) {
+    void take_in(const CurveGraph& graph, int first, Watch& watch) {
         Curve curve{{n_joints_}, {n_joints_}, {}};
         int start = first, side = 1;
         for (int i = first, back = 0;;) {  // backwards to where it begins, or all around
@@ -158,18 +164,19 @@ class CurveFamilies {
         }
         curves_.push_back(std::move(curve));
         has_family_.push_back(0);
-        cut(number);
+        cut(number, watch);
     }
 
     // Finds the families of a curve.
-    void cut(int number) {
+    void cut(int number, Watch& watch) {
         const Curve& curve = curves_[number];
         const std::size_t first_family = families_.size();
         std::vector<int> begun, open, next;  // families that lead on from the segment before; into the next one
-        for (int i = 0; i < curve.n_segments() && !is_too_many_; ++i) {
+        for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
             const Segment part = unrolled(curve, i);
             next.clear();
             for_turns(part, [&](const double* shift) {
+                if (is_cut_short_ |= watch.is_past(); is_cut_short_) return false;
                 for (const auto& [from, to] : shares_within(limits_, part, shift, touches_limit_)) {
                     int family = -1;
                     if (from == 0.0 && i > 0) {
@@ -189,11 +196,14 @@ class CurveFamilies {
                     of.length += of.pieces.back().length;
                     if (to == 1.0) next.push_back(family);
                 }
+                return true;
             });
             std::swap(open, next);
             is_too_many_ |= Index(families_.size()) > kMostFamilies;
         }
-        if (curve.is_closed) {
+        if (is_cut_short_) {
+            for (std::size_t f = first_family; f < families_.size(); ++f) families_[f].is_whole = false;
+        } else if (curve.is_closed) {
             close(curve, begun, open);
         } else {
             for (int family : begun) families_[family].is_whole &= curve.ends_known[0];
@@ -246,6 +256,7 @@ class CurveFamilies {
         return true;
     }
 
+    // Calls visit(whole turns of each joint) for all that may take a segment into the limits, until it returns false.
     template <class Visit>
     void for_turns(const Segment& part, Visit visit) {
         double shift[kMostJoints] = {}, least[kMostJoints], most[kMostJoints], n_all = 1.0;
@@ -265,7 +276,7 @@ class CurveFamilies {
         }
         if (n_all > kMostTurns) return void(is_too_many_ = true);
         while (true) {
-            visit(shift);
+            if (!visit(shift)) return;
             int j = 0;
             for (; j < n_joints_; ++j) {
                 if (shift[j] + 0.5 * kTwoPi < most[j]) {
@@ -281,7 +292,7 @@ class CurveFamilies {
     Bounds<double> limits_;
     int n_joints_;
     double period_[kMostJoints];
-    bool is_too_many_ = false, touches_limit_ = false;
+    bool is_too_many_ = false, is_cut_short_ = false, touches_limit_ = false;
     std::vector<Curve> curves_;
     std::vector<Family> families_;
     std::vector<int> curve_of_;  // each place

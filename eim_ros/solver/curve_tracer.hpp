@@ -33,6 +33,7 @@ inline constexpr double kWantedTurn = 0.35;         // [rad]: of the tangent in 
 inline constexpr double kLongestGrowth = 1.6;       // of a step
 inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a joint that does not turn may leave its limits
 inline constexpr int kMostPlacesTraced = 6000;
+inline constexpr double kLeastTracing = 0.015;  // [s] that curves may be followed, however late it is
 inline constexpr double kTraceDamping = 1e-10;
 inline constexpr double kSingular = 3e-4;  // [m, rad per rad, m]: about the least singular value where the arm is that
 
@@ -47,10 +48,11 @@ class CurveTracer {
     }
 
     // Follows the curves through configurations close to solutions, as far as they are not known; false where they are
-    // endless.
-    bool run(const Configurations& roots) {
+    // endless, or time was up: a time of the steady clock [s].
+    bool run(const Configurations& roots, double deadline = std::numeric_limits<double>::infinity()) {
         roots_ = &roots, next_root_ = 0;
-        while (graph_.size() <= kMostPlacesTraced) {
+        Watch watch(std::max(deadline, steady_seconds() + kLeastTracing));
+        while (graph_.size() <= kMostPlacesTraced && !watch.is_past()) {
             bool is_active = false;
             for (int lane = 0; lane < W; ++lane) {
                 if (jobs_[lane].kind == Kind::none) begin(lane);

@@ -1,10 +1,13 @@
 // Places on families of solutions: close to solutions, to be moved onto the pose.
 #pragma once
 
+#include "clock.hpp"
 #include "curve_families.hpp"
 #include "random.hpp"
 
 namespace eim {
+
+inline constexpr Index kPlacesBeforeLook = 4096;  // at the clock: so many are found in less than a millisecond
 
 // A configuration near to another one, and how far away.
 struct Nearby {
@@ -66,8 +69,9 @@ class FamilyPlaces {
     }
 
     // Configurations that divide the families evenly: n in all, at least one of each family while there are enough; or
-    // where a spacing > 0 is given, such that successive ones are at most so far apart, at most n.
-    Configurations divided(Index n, double spacing) const {
+    // where a spacing > 0 is given, such that successive ones are at most so far apart. At the deadline, a time of the
+    // steady clock [s], it is late, and the rest of the families is left out.
+    Configurations divided(Index n, double spacing, double deadline, bool& is_late) const {
         const std::vector<Family>& all = families_.families();
         std::vector<Index> parts(all.size(), 0);
         if (spacing > 0.0) {
@@ -92,7 +96,9 @@ class FamilyPlaces {
             }
         }
         Configurations rows{n_joints_};
-        for (std::size_t f = 0; f < all.size(); ++f) {
+        is_late = false;
+        for (std::size_t f = 0; f < all.size() && !is_late; ++f) {
+            is_late = rows.size() > kPlacesBeforeLook && is_past(deadline);
             families_.divide(all[f], parts[f], all[f].is_closed ? random_.uniform() : 0.5, rows);
         }
         return rows;

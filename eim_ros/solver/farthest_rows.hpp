@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "clock.hpp"
 #include "distinctness.hpp"
 #include "task.hpp"
 
@@ -179,19 +180,29 @@ class BlocksOfRows {
 
 // At most n rows spread over all: the first and then always the one farthest from all before it, on the circle where a
 // joint is continuous, each moved to the middle of the rows that are nearest to it; fewer where the others are the
-// same.
+// same. At the deadline, a time of the steady clock [s], the rest of n are the first rows that are not chosen yet.
 //
 // No choice of as many leaves a hole of less than half the size of the farthest ones (Gonzalez 1985, "Clustering to
 // minimize the maximum intercluster distance").
-inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n) {
+inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n,
+                                        double deadline = std::numeric_limits<double>::infinity()) {
     if (rows.size() == 0) return {};
     BlocksOfRows blocks(bounds, rows);
     std::vector<Index> chosen;
+    Watch watch(deadline, 16);
     for (Index next = 0; next >= 0 && Index(chosen.size()) < std::min(n, rows.size()); next = blocks.farthest()) {
+        if (watch.is_past()) break;
         blocks.choose(next, int(chosen.size()));
         chosen.push_back(next);
     }
     recentre(bounds, rows, blocks.owners(), chosen);
+    if (watch.is_past()) {
+        std::vector<std::uint8_t> is_chosen(rows.size(), 0);
+        for (Index i : chosen) is_chosen[i] = 1;
+        for (Index i = 0; i < rows.size() && Index(chosen.size()) < n; ++i) {
+            if (!is_chosen[i]) chosen.push_back(i);
+        }
+    }
     return chosen;
 }
 

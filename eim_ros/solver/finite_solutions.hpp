@@ -1,6 +1,7 @@
 // All solutions of a pose of an arm that has a closed form: its roots polished, told apart, and turned into the limits.
 #pragma once
 
+#include "clock.hpp"
 #include "closed_form.hpp"
 #include "random.hpp"
 #include "windings.hpp"
@@ -143,18 +144,24 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     return roots;
 }
 
+inline constexpr double kShareOfTurns = 0.7;  // of the time left; the rest is for measuring what was enumerated
+inline constexpr int kTurnsAtOnce = 64;       // configurations between two looks at the clock
+
 // The first of the windings of roots within the limits of a task, at most `most`, those that are valid, and the number
-// of all. What stands out of the limits by at most the tolerance is clamped, and refined within them.
+// of all. What stands out of the limits by at most the tolerance is clamped, and refined within them. At the deadline,
+// a time of the steady clock [s], enumeration ends: then there are fewer than `most`, and than there are in all.
 template <int N>
 inline double wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost, Index most,
-                   Rows& rows, std::vector<Index>& sources) {
+                   double deadline, Rows& rows, std::vector<Index>& sources) {
     const double slack = std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
     Windings windings(chain, task.bounds, roots, slack, cost);
     std::vector<Index> clamped;
     double q[kMostJoints];
     Index source;
     bool is_clamped;
-    while (rows.size() < most && windings.next(q, source, is_clamped)) {
+    const double now = steady_seconds();
+    Watch watch(now + kShareOfTurns * std::max(0.0, deadline - now), kTurnsAtOnce);
+    while (rows.size() < most && !watch.is_past() && windings.next(q, source, is_clamped)) {
         if (is_clamped) clamped.push_back(rows.size());
         rows.add(q), sources.push_back(source);
     }

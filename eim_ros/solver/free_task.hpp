@@ -1,8 +1,7 @@
 // A task whose turning joints have no limits: what self-motions are traced for.
 #pragma once
 
-#include <chrono>
-
+#include "clock.hpp"
 #include "task.hpp"
 
 namespace eim {
@@ -28,11 +27,6 @@ inline Task without_limits(const Chain& chain, const Task& task) {
         free.single_bounds.wraps[j] = true;
     }
     return free;
-}
-
-inline bool is_past(double deadline) {
-    if (deadline == std::numeric_limits<double>::infinity()) return false;
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() >= deadline;
 }
 
 }  // namespace eim

@@ -34,28 +34,40 @@ inline py::tuple verified_tuple(const Rows& rows) {
     return py::make_tuple(copy_of(rows.positions, {rows.size(), Index(rows.n_joints)}), errors);
 }
 
-// Verified solutions spread evenly, and their errors (2, n).
+inline py::tuple timely_tuple(const Rows& rows, bool is_late) {
+    const py::tuple found = verified_tuple(rows);
+    return py::make_tuple(found[0], found[1], !is_late);
+}
+
+// Verified solutions spread evenly, their errors (2, n), and whether there was time for all.
 inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index n, double spacing,
-                                double distinct_tolerance) {
+                                double distinct_tolerance, double deadline) {
     Rows rows({chain.n_joints});
+    bool is_late = false;
     {
         Unlocked unlocked;
         for_kind(chain, [&]<int N>() {
-            rows = motions.answer<N>(chain, motions.places().divided(n, spacing), distinct_tolerance);
+            bool is_cut = false;
+            Configurations places = motions.places().divided(n, spacing, deadline, is_cut);
+            rows = motions.answer<N>(chain, std::move(places), distinct_tolerance, deadline, is_late);
+            is_late |= is_cut;
         });
     }
-    return verified_tuple(rows);
+    return timely_tuple(rows, is_late);
 }
 
-// Verified solutions at random on the families, and their errors (2, n).
-inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, double spacing) {
+// Verified solutions at random on the families, their errors (2, n), and whether there was time for all.
+inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, double spacing, double deadline) {
     expect(spacing > 0.0, "a spacing");
     Rows rows({chain.n_joints});
+    bool is_late = false;
     {
         Unlocked unlocked;
-        for_kind(chain, [&]<int N>() { rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0); });
+        for_kind(chain, [&]<int N>() {
+            rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0, deadline, is_late);
+        });
     }
-    return verified_tuple(rows);
+    return timely_tuple(rows, is_late);
 }
 
 inline Converted<double> nearest_solutions(SelfMotions& motions, const Chain& chain, const Converted<double>& reference,

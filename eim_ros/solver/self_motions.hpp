@@ -8,6 +8,8 @@
 // error, and these shares add up to 1.
 #pragma once
 
+#include <numeric>
+
 #include "certified_families.hpp"
 #include "curve_tracer.hpp"
 #include "family_places.hpp"
@@ -73,11 +75,11 @@ class SelfMotions {
         while (true) {
             roots.positions.clear();
             restart<N>(chain, wanted, roots);
-            const bool has_ends = roots.size() == 0 || tracer.run(roots);
-            const bool has_new_families = families_.update(graph_) > 0;
+            const bool has_ends = roots.size() == 0 || tracer.run(roots, wanted.deadline);
+            const bool has_new_families = families_.update(graph_, wanted.deadline) > 0;
             count<N>(chain, wanted.effort, roots);
             n_run_ = has_new_families ? 0 : n_run_ + n_round_, n_runs_ += has_new_families;
-            if (!has_ends || families_.is_too_many()) {
+            if (!has_ends || families_.is_too_many() || families_.is_cut_short()) {
                 n_run_ = 0;
                 return false;
             }
@@ -109,22 +111,32 @@ class SelfMotions {
     FamilyPlaces places() { return {families_, task_.bounds, n_joints_, random_}; }
 
     // Places moved onto the pose and verified: only what is valid, in random order. Near-duplicates are left out.
+    //
+    // At the deadline, a time of the steady clock [s], it ends and is late. Then what there is is spread over all
+    // places, since blocks of them are worked on in an order in which early ones are far from each other. A few places
+    // are worked on in any case.
     template <int N>
-    Rows answer(const Chain& chain, Configurations places, double distinct_tolerance) {
-        Rows rows(std::move(places));
-        const Effort close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
-        run_rows<N>(chain, task_, close, RowJobs::all(rows));
-        verify_rows<N>(chain, task_, rows);
-        std::vector<Index> kept;
+    Rows answer(const Chain& chain, Configurations places, double distinct_tolerance, double deadline, bool& is_late) {
+        Rows rows({n_joints_});
         Places known(task_.bounds, n_joints_);
-        for (Index i = 0; i < rows.size(); ++i) {
-            if (!rows.converged[i]) continue;
-            if (distinct_tolerance >= 0.0) {
-                if (known.has_duplicate(rows.row(i), distinct_tolerance)) continue;
-                known.add(rows.row(i));
+        const Index n = places.size(), n_blocks = std::clamp<Index>(n / kBlockOfPlaces, 1, kMostBlocks);
+        Index stride = std::max<Index>(1, Index(0.618 * double(n_blocks)));
+        while (std::gcd(stride, n_blocks) != 1) ++stride;
+        is_late = false;
+        for (Index step = 0; step < n_blocks && !is_late; ++step) {
+            const Index block = step * stride % n_blocks;
+            Index first = n * block / n_blocks;
+            const Index end = n * (block + 1) / n_blocks;
+            for (; first < end && !is_late; first += kPlacesAtOnce) {
+                const double* begin = places.row(first);
+                const Index n_some = std::min(kPlacesAtOnce, end - first);
+                answer_some<N>(chain, {n_joints_, {begin, begin + n_some * n_joints_}}, distinct_tolerance, known,
+                               rows);
+                is_late = (first + n_some < end || step + 1 < n_blocks) && is_past(deadline);
             }
-            kept.push_back(i);
         }
+        std::vector<Index> kept(rows.size());
+        std::iota(kept.begin(), kept.end(), Index(0));
         for (std::size_t i = kept.size(); i > 1; --i) {
             std::swap(kept[i - 1], kept[std::size_t(random_.uniform() * double(i))]);
         }
@@ -140,6 +152,28 @@ class SelfMotions {
     }
 
    private:
+    static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
+
+    // Adds what is valid of some places, and no near-duplicate of what is known.
+    template <int N>
+    void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
+                     Rows& answer) const {
+        Rows some(std::move(places));
+        const Effort close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
+        run_rows<N>(chain, task_, close, RowJobs::all(some));
+        verify_rows<N>(chain, task_, some);
+        for (Index i = 0; i < some.size(); ++i) {
+            if (!some.converged[i]) continue;
+            if (distinct_tolerance >= 0.0) {
+                if (known.has_duplicate(some.row(i), distinct_tolerance)) continue;
+                known.add(some.row(i));
+            }
+            answer.add(some.row(i));
+            answer.distances.push_back(some.distances[i]), answer.angles.push_back(some.angles[i]);
+            answer.converged.push_back(1), answer.iterations.push_back(some.iterations[i]);
+        }
+    }
+
     static std::vector<double> periods(const Chain& chain, const Task& task) {
         std::vector<double> period(kMostJoints);
         find_periods(chain, period.data());

@@ -106,10 +106,10 @@ def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> No
 
 def test_a_posture_is_a_cost() -> None:
     robot = arm_on_slides(2)
-    by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1}
+    by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1, "timeout": 60.0}
     named = Sampler.of(robot).sample([0.1, 0.0, 0.2], 50, 3, **by_name)
     called = Sampler.of(robot).sample(
-        [0.1, 0.0, 0.2], 50, 3, distribution=lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1
+        [0.1, 0.0, 0.2], 50, 3, distribution=lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1, timeout=60.0
     )
     np.testing.assert_allclose(named.positions, called.positions)
 
@@ -177,9 +177,9 @@ def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
     pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(1)))[0]
     answer = Sampler.of(robot).sample(pose, 5000, 0, distribution="uniform", timeout=0.02)
     assert answer.error_code == ErrorCode.TIMED_OUT
-    assert len(answer) in (1, 5000)
-    if len(answer) > 1:
-        assert answer and answer.valid.all() and answer.effective_size < 2500.0
+    assert answer.effective_size is None or answer.effective_size < 2500.0
+    if len(answer) == 5000:
+        assert answer.valid.all()
         assert f"worth {answer.effective_size:.0f} independent draws" in answer.message
 
 

@@ -220,3 +220,42 @@ def test_a_processed_xacro_loads() -> None:
 def test_collision_primitives_survive_stripping() -> None:
     text = share_path("urdf/panda.urdf").read_text()
     assert Robot.from_urdf(text).urdf.count("<collision") == text.count("<collision") > 0
+
+
+def long_chain(n: int, kind: str = "revolute") -> str:
+    """A chain of n joints, the last of which turns."""
+    links = "".join(f'<link name="l{i}"/>' for i in range(n + 1))
+    joints = "".join(
+        f'<joint name="j{i}" type="{kind if i + 1 < n else "revolute"}"><parent link="l{i}"/><child link="l{i + 1}"/>'
+        '<origin xyz="0 0 0.1"/><axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
+        for i in range(n)
+    )
+    return f'<robot name="long">{links}{joints}</robot>'
+
+
+def test_chains_of_up_to_64_movable_joints_are_read() -> None:
+    robot = Robot.from_urdf(long_chain(64))
+    assert robot.dof == 64
+    assert robot.forward(np.zeros(64))[2, 3] == pytest.approx(6.4, rel=1e-12)
+    for n in (65, 500):
+        with pytest.raises(RobotError, match=f"has {n} movable joints, at most 64 are supported: choose a base or a"):
+            Robot.from_urdf(long_chain(n))
+    assert Robot.from_urdf(long_chain(500), "l436", "l500").dof == 64
+
+
+def test_descriptions_of_up_to_2000_links_are_read() -> None:
+    """Fixed links that are the longest chain pinocchio has to follow."""
+    assert Robot.from_urdf(long_chain(1999, "fixed")).dof == 1
+    for n in (2000, 5000, 100_000):
+        with pytest.raises(RobotError, match=f"has {n + 1} links, at most 2000 are supported: cut out the part"):
+            Robot.from_urdf(long_chain(n))
+    joint = long_chain(1).partition("<joint")[2].partition("</joint>")[0]
+    with pytest.raises(RobotError, match="has 2001 joints, at most 2000"):
+        Robot.from_urdf('<robot name="r"><link name="a"/>' + f"<joint{joint}</joint>" * 2001 + "</robot>")
+
+
+def test_deeply_nested_shapes_are_read_without_recursion() -> None:
+    nested = "<geometry>" * 5000 + '<sphere radius="1"/>' + "</geometry>" * 5000
+    text = SIMPLE.replace('<link name="l1"/>', f'<link name="l1"><collision>{nested}</collision></link>')
+    assert nested in text
+    assert Robot.from_urdf(text).dof == Robot.from_urdf(SIMPLE).dof

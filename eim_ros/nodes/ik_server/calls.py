@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.errors import ConfigurationError, ConstraintError
 from eim_ros.ik import ErrorCode, Sampler, sample_path
 from eim_ros.ik.batch import answer_batch
 from eim_ros.ik.request import SampleRequest
@@ -105,7 +105,9 @@ def _check_count(n: int, wanted: SampleRequest, settings: IkServerSettings) -> N
 
 def prepare_path(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
     """Of `SampleIKPath`."""
-    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings)
+    timeout = timeout_of(request.timeout, settings)
+    deadline = around.deadline(timeout)
+    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
     random_seed = random_seed_of(request.random_seed)
     n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
     options: dict[str, Any] = {
@@ -118,7 +120,7 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
         "orientation_tolerance": positive(
             "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
         ),
-        "constraints": constraints_for(request, around.robot, settings.data),
+        "constraints": constraints_for(request, around.robot, settings.data, deadline),
     }
 
     def solve(sampler: Sampler, left: float) -> None:
@@ -131,7 +133,7 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
         response.valid, response.examined = path.valid.tolist(), path.examined.tolist()
         response.largest_step = path.largest_step
 
-    return Prepared(timeout_of(request.timeout, settings), solve)
+    return Prepared(timeout, solve)
 
 
 def prepare_nearest(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
@@ -156,6 +158,9 @@ def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> tuple[np.
     solutions, failures = [], []
     for n_done, alternative in enumerate(wanted.alternatives):
         begun = time.perf_counter()
+        if n_done and begun >= deadline:
+            in_time = False
+            break
         share = max(0.0, deadline - begun) / (len(wanted.alternatives) - n_done)
         found = sampler.answer(replace(alternative, timeout=share))
         in_time = in_time and time.perf_counter() < begun + share
@@ -175,7 +180,7 @@ def _refusing() -> Iterator[None]:
     """What this sampler cannot be asked for, such as densities where there is no model, is the client's mistake."""
     try:
         yield
-    except ConfigurationError as error:
+    except (ConfigurationError, ConstraintError) as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
 
 

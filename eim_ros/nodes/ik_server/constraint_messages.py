@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
+from geometry_msgs.msg import Pose
 from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.errors import ConstraintError
 from eim_ros.ik import Constraints
 from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, PointCloud, Robot, Shape, Sphere
+from eim_ros.kinematics.deadlines import NEVER, check_time
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
-from eim_ros.nodes.ik_server.scene_messages import fill_scene, scene_obstacles
+from eim_ros.nodes.ik_server.scene_messages import check_size, fill_scene, scene_obstacles
 
 __all__ = ["constraints_of", "fill_constraints", "shape_of"]
 
 
 def constraints_of(
-    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot, data: DataDirectory
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request,
+    robot: Robot,
+    data: DataDirectory,
+    deadline: float = NEVER,
 ) -> Constraints:
-    """Constraints of a request to a server of this robot; `data` is where meshes of obstacles may be read from.
+    """Constraints of a request to a server of this robot, read until the deadline, a time of `perf_counter` [s].
+
+    Meshes of obstacles may be read from the directory `data`.
 
     Raises
     ------
     ConstraintError, DataError, MeshError, PathError, PoseError
-        If lists differ in length, name a joint twice, or an obstacle is none.
+        If lists differ in length, name a joint twice, an obstacle is none, or there are too many.
+    OutOfTime
+        If the deadline is over before all obstacles are read.
     """
     joints, lower, upper = list(request.limited_joints), list(request.lower_limits), list(request.upper_limits)
     if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
@@ -44,20 +55,24 @@ def constraints_of(
             "as many",
             len(request.obstacle_poses),
         )
+    check_size(request.scene, robot.collision, len(request.obstacles))
     return Constraints(
         limits={joint: (low, high) for joint, low, high in zip(joints, lower, upper, strict=True)},
         fixed=dict(zip(fixed, values, strict=True)),
         self_collision=bool(request.avoid_self_collision),
         obstacles=(
-            *(
-                shape_of(primitive, transform_of(pose), "an obstacle")
-                for primitive, pose in zip(request.obstacles, request.obstacle_poses, strict=True)
-            ),
-            *scene_obstacles(request.scene, robot, data),
+            *_primitives(request.obstacles, request.obstacle_poses, deadline),
+            *scene_obstacles(request.scene, robot, data, deadline),
         ),
         clearance=float(request.clearance),
         tolerances=list(request.tolerances) or None,
     )
+
+
+def _primitives(messages: Sequence[SolidPrimitive], poses: Sequence[Pose], deadline: float) -> Iterator[Shape]:
+    for primitive, pose in zip(messages, poses, strict=True):
+        check_time(deadline, "read the obstacles")
+        yield shape_of(primitive, transform_of(pose), "an obstacle")
 
 
 def fill_constraints(request: SampleIK.Request, constraints: Constraints) -> None:

@@ -12,6 +12,7 @@ from sensor_msgs.msg import JointState
 from eim_ros.errors import EimError, PoseError
 from eim_ros.ik import Constraints, ErrorCode
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.deadlines import NEVER, OutOfTime, is_past, with_grace
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.pose_messages import transform_of
@@ -47,15 +48,24 @@ def pose_of(pose: Pose, name: str) -> np.ndarray:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"{name}: {error}", error.value) from error
 
 
-def poses_of(poses: Sequence[Pose], settings: IkServerSettings) -> np.ndarray:
-    """Transforms (n, 4, 4) of as many messages as are allowed."""
+def poses_of(poses: Sequence[Pose], settings: IkServerSettings, deadline: float = NEVER) -> np.ndarray:
+    """Transforms (n, 4, 4) of as many messages as are allowed; TIMED_OUT if there is no time to read them.
+
+    The deadline is a time of `perf_counter` [s].
+    """
     if not 1 <= len(poses) <= settings.max_samples:
         raise RequestError(
             ErrorCode.INVALID_GOAL_CONSTRAINTS,
             f"there are {len(poses)} poses, expected 1 to {settings.max_samples} (parameter max_samples)",
             len(poses),
         )
-    return np.array([pose_of(pose, f"pose {index}") for index, pose in enumerate(poses)])
+    found, until = np.empty((len(poses), 4, 4)), with_grace(deadline)
+    for index, pose in enumerate(poses):
+        if is_past(until):
+            message = f"timed out: no time was left to read {len(poses) - index} of {len(poses)} poses"
+            raise RequestError(ErrorCode.TIMED_OUT, message, len(poses))
+        found[index] = pose_of(pose, f"pose {index}")
+    return found
 
 
 def random_seed_of(value: int) -> int | None:
@@ -64,12 +74,21 @@ def random_seed_of(value: int) -> int | None:
 
 
 def constraints_for(
-    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request, robot: Robot, data: DataDirectory
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request,
+    robot: Robot,
+    data: DataDirectory,
+    deadline: float = NEVER,
 ) -> Constraints:
-    """Constraints that this robot can be asked for; `data` is where meshes of obstacles may be read from."""
+    """Constraints that this robot can be asked for, with their shapes prepared.
+
+    Meshes of obstacles may be read from the directory `data`. The deadline is a time of `perf_counter` [s]; TIMED_OUT
+    if there is no time until then.
+    """
     try:
-        constraints = constraints_of(request, robot, data)
-        constraints.check(robot)
+        constraints = constraints_of(request, robot, data, with_grace(deadline))
+        constraints.check(robot, with_grace(deadline))
+    except OutOfTime as error:
+        raise RequestError(ErrorCode.TIMED_OUT, f"timed out: {error}", error.value) from error
     except EimError as error:
         raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
     return constraints

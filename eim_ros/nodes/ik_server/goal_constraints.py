@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from eim_ros.errors import ConstraintError, EimError, RobotError
 from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition
-from eim_ros.ik.link_constraints import LinkConstraint
+from eim_ros.ik.link_constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.attachments import link_poses
 from eim_ros.kinematics.link_tree import Mimic
@@ -32,6 +32,7 @@ Frame = Callable[[Any, str], FloatArray]
 Range = tuple[float, float]
 Understood = TypeVar("Understood")
 
+MOST_ALTERNATIVES = 1024
 ROUNDING = 1e-9  # [rad] or [m] by which a joint that this chain does not move may be beyond its range
 
 
@@ -65,6 +66,9 @@ def goal_constraints(
     """
     if len(getattr(message, "visibility_constraints", ())):
         raise _wrong("visibility_constraints are not supported; leave them away", message.visibility_constraints)
+    n_links = len(message.position_constraints) + len(message.orientation_constraints)
+    if n_links > MOST_CONSTRAINTS:
+        raise _wrong(f"there are {n_links} constraints of links, at most {MOST_CONSTRAINTS} are allowed", n_links)
     ranges: dict[str, list[Range]] = {}
     for constraint in message.joint_constraints:
         name, span = _source(constraint, followers)
@@ -76,11 +80,17 @@ def goal_constraints(
         *(_position(constraint, frame) for constraint in message.position_constraints),
         *(_orientation(constraint, frame) for constraint in message.orientation_constraints),
     ]
-    for link in links:
+    for name in dict.fromkeys(link.link for link in links):
         try:
-            link_poses(robot, link.link)
+            link_poses(robot, name)
         except RobotError as error:
-            raise RequestError(ErrorCode.INVALID_LINK_NAME, f"a constrained link: {error}", link.link) from error
+            raise RequestError(ErrorCode.INVALID_LINK_NAME, f"a constrained link: {error}", name) from error
+    if (n_alternatives := math.prod(map(len, ranges.values()))) > MOST_ALTERNATIVES:
+        raise _wrong(
+            f"joint_constraints: ranges over half a turn of continuous joints make {n_alternatives} alternatives, at "
+            f"most {MOST_ALTERNATIVES} are allowed",
+            n_alternatives,
+        )
     alternatives = [
         Constraints(limits=dict(zip(ranges, choice, strict=True)), self_collision=self_collision, links=links)
         for choice in itertools.product(*ranges.values())
@@ -159,6 +169,8 @@ def _position(constraint: Any, frame: Frame) -> LinkPosition:
     region, offset = constraint.constraint_region, constraint.target_point_offset
     if len(getattr(region, "meshes", ())):
         raise _wrong(f"{what} has a mesh, which is not supported; give boxes, spheres or cylinders", region.meshes)
+    if len(region.primitives) > MOST_SHAPES:
+        raise _wrong(f"{what} has {len(region.primitives)} primitives, at most {MOST_SHAPES} are allowed", None)
     if len(region.primitives) != len(region.primitive_poses):
         raise _wrong(
             f"{what} has {len(region.primitives)} primitives and {len(region.primitive_poses)} primitive_poses; "

@@ -55,7 +55,8 @@ def parse_batch(
     request: SampleIKBatch.Request, around: Surroundings, settings: IkServerSettings
 ) -> tuple[np.ndarray, SampleRequest]:
     """Poses (n_poses, 4, 4) of a request, and what it asks, for the first of them; raises as `parse`."""
-    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings)
+    deadline = around.deadline(timeout_of(request.timeout, settings))
+    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
     n = count_of(request.n_samples, settings.max_samples)
     if n * len(poses) > settings.max_samples:
         raise RequestError(
@@ -76,6 +77,7 @@ def _wanted(
     robot, is_drawn = around.robot, bool(request.distribution)
     near = None if is_drawn and not request.near.name else around.near(request.near)
     posture = _posture(request, robot)
+    timeout = timeout_of(request.timeout, settings)
     try:
         return SampleRequest(
             pose,
@@ -92,9 +94,9 @@ def _wanted(
             orientation_tolerance=positive(
                 "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
             ),
-            timeout=timeout_of(request.timeout, settings),
+            timeout=timeout,
             explore=_explore(request.explore),
-            constraints=constraints_for(request, robot, settings.data),
+            constraints=constraints_for(request, robot, settings.data, around.deadline(timeout)),
             posture=posture,
             until=_until(request),
             separation=request.separation or None,

@@ -42,6 +42,7 @@ def fill_batch(
     response: SampleIKBatch.Response, wanted: SampleRequest, answers: Sequence[Samples], deadline: float
 ) -> None:
     """Copy the samples of each pose into a response, one after the other; log densities of all, or of none."""
+    answers = list(answers)  # a batch makes the samples of a pose whenever they are looked at
     failed = [index for index, samples in enumerate(answers) if samples.error_code != ErrorCode.SUCCESS]
     first = failed[0] if failed else 0
     response.error_code, response.message = int(answers[first].error_code), answers[first].message

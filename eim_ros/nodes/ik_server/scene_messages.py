@@ -14,17 +14,36 @@ from shape_msgs.msg import Mesh as MeshMessage
 from shape_msgs.msg import MeshTriangle
 
 from eim_ros.errors import ConstraintError, MeshError
-from eim_ros.kinematics import Mesh, Obstacle, PointCloud, Robot
-from eim_ros.kinematics.mesh_files import find_mesh
+from eim_ros.kinematics import CollisionOptions, Mesh, Obstacle, PointCloud, Robot
+from eim_ros.kinematics.collision_options import SceneSize
+from eim_ros.kinematics.deadlines import NEVER, check_time
+from eim_ros.kinematics.mesh_files import MeshLimits, find_mesh, seconds_to_read
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
 
-__all__ = ["fill_scene", "mesh_of", "scene_obstacles"]
+__all__ = ["check_size", "fill_scene", "mesh_of", "scene_obstacles"]
 
 
-def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory) -> tuple[Obstacle, ...]:
-    """Obstacles of a `SceneObstacles`; clouds without a point are left out.
+SECONDS_EACH = 3e-6  # [s] to read a vertex or a triangle of a message, on the safe side
+
+
+def check_size(scene: Any, options: CollisionOptions, n_others: int = 0) -> None:
+    """`ConstraintError` if a `SceneObstacles`, and as many others, are more than the options allow; nothing is read."""
+    n_points = sum(int(cloud.width) * int(cloud.height) for cloud in scene.point_clouds)
+    n_meshes = len(scene.meshes) + len(scene.mesh_files)
+    is_thinned = scene.point_resolution > 0.0
+    SceneSize(
+        n_others + n_meshes + len(scene.point_clouds),
+        0 if is_thinned else n_points,
+        n_points if is_thinned else 0,
+        sum(max(len(mesh.triangles), len(mesh.vertices) // 3) for mesh in scene.meshes),
+        0 if scene.convex_hulls else n_meshes,
+    ).check(options)
+
+
+def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: float = NEVER) -> tuple[Obstacle, ...]:
+    """Obstacles of a `SceneObstacles`, read until the deadline; clouds without a point are left out.
 
     Files of meshes are those of packages, or lie in the data directory.
 
@@ -32,19 +51,27 @@ def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory) -> tuple[Obst
     ------
     ConstraintError, DataError, MeshError, PathError, PoseError
         If lists differ in length, a mesh or a cloud is none, a file cannot be read, or a cloud is in another frame.
+    OutOfTime
+        If the deadline, a time of `perf_counter` [s], is over before.
     """
     _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
     _same_length("mesh_files", scene.mesh_files, "mesh_file_poses", scene.mesh_file_poses)
     scales = [(scale.x, scale.y, scale.z) for scale in scene.mesh_file_scales] or [(1.0,) * 3] * len(scene.mesh_files)
     _same_length("mesh_files", scene.mesh_files, "mesh_file_scales", scales)
     convex = bool(scene.convex_hulls)
-    found: list[Obstacle] = [
-        mesh_of(mesh, transform_of(pose), convex) for mesh, pose in zip(scene.meshes, scene.mesh_poses, strict=True)
-    ]
+    found: list[Obstacle] = []
+    for mesh, pose in zip(scene.meshes, scene.mesh_poses, strict=True):
+        check_time(deadline, "read the meshes", SECONDS_EACH * (len(mesh.vertices) + len(mesh.triangles)))
+        found.append(mesh_of(mesh, transform_of(pose), convex))
+    n_left = robot.collision.most_triangles - sum(len(mesh.triangles) for mesh in scene.meshes)
     for name, pose, scale in zip(scene.mesh_files, scene.mesh_file_poses, scales, strict=True):
         path = _mesh_file(name, robot.collision.package_paths, data)
-        found.append(Mesh.load(path, transform_of(pose), scale, convex=convex, name=name))
+        check_time(deadline, f"read mesh {name!r}", seconds_to_read(path))
+        limits = MeshLimits(robot.collision.most_mesh_bytes, n_left)
+        found.append(loaded := Mesh.load(path, transform_of(pose), scale, convex=convex, name=name, limits=limits))
+        n_left -= len(np.asarray(loaded.faces))
     for cloud in scene.point_clouds:
+        check_time(deadline, "read the point clouds")
         if cloud.header.frame_id not in ("", robot.base_link):
             raise ConstraintError(
                 f"a point cloud is in frame {cloud.header.frame_id!r}, expected the base link {robot.base_link!r}, or "

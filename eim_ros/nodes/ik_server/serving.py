@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -164,7 +164,7 @@ class Serving:
         """Fill the response, or say which transform is missing that may still come."""
         exchange, settings = call.exchange, self._settings()
         sampler = reaching(self._sampler(), exchange.request)
-        around = self._around(sampler.robot)
+        around = replace(self._around(sampler.robot), arrival=exchange.arrival)
         try:
             prepared = call.prepare(exchange.request, response, around, settings)
         except FrameNotKnownYet:

@@ -94,6 +94,30 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
         "Folders with ROS packages, or of packages, separated by colons, in which meshes named package:// are looked "
         "for before those of the environment.",
     )
+    max_obstacles: int = option(
+        CollisionOptions.most_obstacles,
+        "Largest number of obstacles among which a request may be, those of the planning scene included.",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    max_points: int = option(
+        CollisionOptions.most_points,
+        "Largest number of points of all point clouds of a request; if they have a resolution, of cubes that are left.",
+        minimum=1,
+        maximum=10_000_000,
+    )
+    max_triangles: int = option(
+        CollisionOptions.most_triangles,
+        "Largest number of triangles of all meshes of a request, and of the robot.",
+        minimum=1,
+        maximum=10_000_000,
+    )
+    max_mesh_bytes: int = option(
+        CollisionOptions.most_mesh_bytes,
+        "Size in bytes of the largest mesh file that is read.",
+        minimum=1,
+        maximum=2_000_000_000,
+    )
     planning_scene_topic: str = option(
         "",
         "Topic of moveit_msgs/PlanningScene, such as /monitored_planning_scene, whose collision objects every request "
@@ -114,8 +138,16 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     def collision(self) -> CollisionOptions:
         """How the collision shapes of the robot are read; anybody may have published that of a topic."""
         folders = tuple(filter(None, self.package_paths.split(os.pathsep)))
-        is_remote = self.use_robot_description_topic
-        return CollisionOptions(self.meshes, folders, self.robot_description_semantic, packages_only=is_remote)
+        return CollisionOptions(
+            self.meshes,
+            folders,
+            self.robot_description_semantic,
+            packages_only=self.use_robot_description_topic,
+            most_obstacles=self.max_obstacles,
+            most_points=self.max_points,
+            most_triangles=self.max_triangles,
+            most_mesh_bytes=self.max_mesh_bytes,
+        )
 
     @property
     def tool_pose(self) -> npt.NDArray[np.float64]:

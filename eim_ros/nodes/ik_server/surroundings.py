@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,12 +40,15 @@ class Surroundings:
         What stands before the names of the robot's links in tf.
     joints : mapping of str to float, optional
         Positions of joints now [rad] or [m]; None where nobody is asked for them.
+    arrival : float, optional
+        When the request came, a time of `time.monotonic` [s]: from there on its timeout counts. Default: now.
     """
 
     robot: Robot
     transforms: Transforms | None = None
     frame_prefix: str = ""
     joints: Mapping[str, float] | None = None
+    arrival: float | None = None
     _needed: list[tuple[str, int]] = field(default_factory=list, init=False, repr=False)
 
     def in_base(self, header: Any, what: str) -> np.ndarray:
@@ -72,6 +76,11 @@ class Surroundings:
             raise kind(
                 ErrorCode.FRAME_TRANSFORM_FAILURE, f"{what} is in frame {wanted[0]!r}, {error}", wanted[0]
             ) from error
+
+    def deadline(self, timeout: float) -> float:
+        """Until when a request with a timeout [s] is to be answered, a time of `time.perf_counter` [s]."""
+        waited = 0.0 if self.arrival is None else time.monotonic() - self.arrival
+        return time.perf_counter() + timeout - waited
 
     def near(self, state: JointState) -> np.ndarray | None:
         """Joint values (dof,) of a request's state, where that is empty those of the robot now; None for neither.

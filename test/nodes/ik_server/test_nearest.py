@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +14,13 @@ from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampl
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.ik import Constraints, ErrorCode, Sampler
+from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
+from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.selection import distance_to
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.attachments import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
-from eim_ros.nodes.ik_server.calls import LATE, prepare_nearest
+from eim_ros.nodes.ik_server.calls import LATE, _nearest, prepare_nearest
 from eim_ros.nodes.ik_server.fields import RequestError
 from eim_ros.nodes.ik_server.nearest import parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
@@ -435,3 +437,29 @@ def test_constraints_of_links_that_cannot_be_obeyed_are_refused(
     error = refusal(request)
     assert error.code.name == code
     assert reason in str(error)
+
+
+def test_many_constraints_are_refused_before_they_are_read() -> None:
+    request, region = request_for(POSE), PositionConstraint()
+    request.ik_request.constraints.position_constraints = [region] * 101
+    assert "101 constraints of links, at most 100 are allowed" in str(refusal(request))
+    region.constraint_region.primitives = [SolidPrimitive()] * 1001
+    request.ik_request.constraints.position_constraints = [region]
+    assert "1001 primitives, at most 1000 are allowed" in str(refusal(request))
+
+
+def test_alternatives_are_looked_at_while_there_is_time() -> None:
+    """The first in any case."""
+    asked: list[SampleRequest] = []
+
+    class Counting:
+        robot = ROBOT
+
+        def answer(self, request: SampleRequest) -> Samples:
+            asked.append(request)
+            return sampler().answer(request)
+
+    wanted = parse_nearest(request_for(POSE).ik_request, Surroundings(ROBOT), SETTINGS)
+    several = replace(wanted, alternatives=wanted.alternatives * 5)
+    _, in_time = _nearest(Counting(), several, 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
+    assert len(asked) == 1 and not in_time

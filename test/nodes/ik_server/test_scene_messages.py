@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,16 +16,20 @@ from shape_msgs.msg import Mesh as MeshMessage
 from shape_msgs.msg import Plane, SolidPrimitive
 from std_msgs.msg import Header
 
-from eim_ros.errors import DataError, EimError
-from eim_ros.ik import Constraints
+from eim_ros.errors import ConstraintError, DataError, EimError, MeshError
+from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.kinematics import Box, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
 from eim_ros.nodes.common.pose_messages import pose_message
+from eim_ros.nodes.ik_server import constraint_messages, scene_messages
+from eim_ros.nodes.ik_server.calls import CALLS
 from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
-from eim_ros.nodes.ik_server.fields import RequestError
+from eim_ros.nodes.ik_server.fields import RequestError, constraints_for, poses_of
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
 from eim_ros.nodes.ik_server.scene_messages import fill_scene, scene_obstacles
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import SampleIK
 
 ROBOT = Robot.load("iiwa14")
@@ -205,3 +211,91 @@ def test_what_cannot_be_checked_is_told_until_it_is_gone(
         _ = scene.obstacles
     scene.update(scene_of(collision_object("a", REMOVE), is_diff=not broken.world.octomap.octomap.data))
     assert scene.obstacles == ()
+
+
+LIMITED = Robot.from_urdf(
+    ROBOT.urdf, ROBOT.base_link, ROBOT.tip_link, collision=IkServerSettings(
+        max_obstacles=10, max_points=10, max_triangles=10, max_mesh_bytes=1000
+    ).collision,
+)  # fmt: skip
+
+
+def with_boxes(n: int) -> SampleIK.Request:
+    request = SampleIK.Request()
+    request.obstacles = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1] * 3) for _ in range(n)]
+    request.obstacle_poses = [pose_message(pose_from((2.0, 0.0, 0.0))) for _ in range(n)]
+    return request
+
+
+def with_points(n: int, resolution: float = 0.0) -> SampleIK.Request:
+    request = SampleIK.Request()
+    request.scene.point_clouds = [point_cloud_message(np.zeros((n, 3)))]
+    request.scene.point_radius, request.scene.point_resolution = 0.1, resolution
+    return request
+
+
+def with_triangles(n: int) -> SampleIK.Request:
+    request = SampleIK.Request()
+    vertices, faces = box_mesh((1.0, 2.0, 3.0), 1)
+    fill_scene(request.scene, [Mesh(np.eye(4), vertices, np.tile(faces, (n, 1))[:n])])
+    return request
+
+
+TOO_MUCH: dict[str, tuple[Callable[[], SampleIK.Request], str]] = {
+    "boxes": (lambda: with_boxes(11), "11 obstacles, at most 10 .*parameter max_obstacles"),
+    "points": (lambda: with_points(11), "11 points in clouds, at most 10 .*parameter max_points"),
+    "points to be thinned": (lambda: with_points(101, 0.1), "101 points .*at most 100 .*parameter max_points"),
+    "triangles": (lambda: with_triangles(11), "11 triangles in meshes, at most 10 .*parameter max_triangles"),
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_scene_beyond_a_limit_is_refused_before_it_is_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, message = TOO_MUCH[what]
+    request = make()
+    for module in (constraint_messages, scene_messages):
+        monkeypatch.setattr(module, "transform_of", lambda *_: pytest.fail("something was read"))
+    with pytest.raises(ConstraintError, match=message):
+        constraints_of(request, LIMITED)
+
+
+def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
+    vertices, faces = box_mesh((1.0, 2.0, 3.0), 2)
+    write_stl(tmp_path / "box.stl", vertices, faces)
+    request = SampleIK.Request()
+    request.scene.mesh_files, request.scene.mesh_file_poses = [str(tmp_path / "box.stl")], [pose_message(np.eye(4))]
+    with pytest.raises(MeshError, match="at most 0.0 MB are read .*parameter max_mesh_bytes"):
+        constraints_of(request, LIMITED)
+
+
+@pytest.mark.parametrize("request_of", [lambda: with_boxes(1000), lambda: with_points(5000), lambda: with_triangles(5)])
+def test_scene_that_cannot_be_read_in_time_is_timed_out(
+    request_of: Callable[[], SampleIK.Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
+    with pytest.raises(RequestError, match="timed out: no time was left to") as error:
+        constraints_for(request_of(), ROBOT, time.perf_counter() - 1.0)
+    assert error.value.code == ErrorCode.TIMED_OUT
+
+
+def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
+    poses = [pose_message(TURNED)] * 100
+    assert np.allclose(poses_of(poses, IkServerSettings()), TURNED, atol=1e-15)
+    with pytest.raises(RequestError, match="no time was left to read 100 of 100 poses") as error:
+        poses_of(poses, IkServerSettings(), time.perf_counter() - 1.0)
+    assert error.value.code == ErrorCode.TIMED_OUT
+
+
+def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited longer than it grants: its scene is not prepared any more."""
+    monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
+    request, response = with_boxes(10), SampleIK.Response()
+    request.pose.pose, request.n_samples, request.refine = pose_message(ROBOT.forward(np.full(7, 0.5))), 5, True
+    request.timeout, prepare = 5.0, CALLS["~/sample_ik"][1]
+    late = Surroundings(ROBOT, arrival=time.monotonic() - 6.0)
+    with pytest.raises(RequestError, match="timed out") as error:
+        prepare(request, response, late, IkServerSettings())
+    assert error.value.code == ErrorCode.TIMED_OUT
+    prepare(request, response, Surroundings(ROBOT), IkServerSettings()).solve(Sampler.of(ROBOT), 60.0)
+    assert (response.error_code, response.n) == (ErrorCode.SUCCESS, 5)

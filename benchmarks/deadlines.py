@@ -1,0 +1,327 @@
+"""Calls that have more to do than their timeout allows: how long each takes, how it ends, and its peak memory.
+
+    python benchmarks/deadlines.py [--repeats 3] [--case NAME ...] [--output benchmarks/results/deadlines.txt]
+
+Each case is the first call of its kind in a process of its own, with MEMORY of address space, so that shapes are
+prepared within the call. A call is within its bound if it takes at most 1.1 timeouts and 50 ms. The quickest of the
+repeats counts, and CPU time is shown next to it: on a busy machine a call waits for a core, too.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _machine import load_average, processor, versions
+
+from eim_ros.ik import Completeness, Constraints, Sampler, sample_batch
+from eim_ros.ik.batch import stream_batch
+from eim_ros.kinematics import Box, CollisionOptions, Mesh, Obstacle, PointCloud, Robot, Sphere, pose_from
+
+MEMORY = 2 << 30  # [byte] of address space
+SHARE, REST = 0.1, 0.05  # of the timeout, [s]: what a call may take beyond it
+POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
+
+Call = Callable[[float], Any]
+Prepare = Callable[[np.random.Generator], Call]
+
+
+def panda(**options: Any) -> Sampler:
+    robot = Robot.load("panda")
+    if options:
+        robot = Robot.from_urdf(robot.urdf, robot.base_link, robot.tip_link, collision=CollisionOptions(**options))
+    sampler = Sampler.of(robot)
+    sampler.sample(POSE, 10)  # imports are no part of a call
+    sampler.prepare()
+    return sampler
+
+
+def wide(name: str = "panda", turns: int = 1) -> Sampler:
+    """An arm with limits of as many turns to both sides of each joint."""
+    robot, limit = Robot.load(name), 2.0 * np.pi * turns - 1e-5
+    words = [
+        f'{word.partition("=")[0]}="{-limit if word.startswith("lower") else limit}"'
+        if word.startswith(("lower=", "upper="))
+        else word
+        for word in robot.urdf.replace("/>", " />").split(" ")
+    ]
+    return Sampler.of(Robot.from_urdf(" ".join(words), robot.base_link, robot.tip_link))
+
+
+def places(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Points (n, 3) [m] in front of the arm, most of which it does not reach."""
+    return rng.uniform((-2.0, -2.0, -1.0), (2.0, 2.0, 3.0), (n, 3)) + (2.6, 0.0, 0.0)
+
+
+def boxes(rng: np.random.Generator, n: int) -> tuple[Obstacle, ...]:
+    return tuple(Box(pose_from(place), (0.01, 0.01, 0.01)) for place in places(rng, n))
+
+
+def bowl(n_triangles: int) -> Mesh:
+    """A sphere around the arm, open below: the hull holds all links, the surface touches none."""
+    n = int(np.sqrt(n_triangles / 2.0))
+    polar, turns = np.linspace(0.0, 0.9 * np.pi, n + 1), 2.0 * np.pi * np.arange(n) / n
+    rings = np.array([[(np.sin(p) * np.cos(t), np.sin(p) * np.sin(t), np.cos(p)) for t in turns] for p in polar])
+    row, column = (each.reshape(-1) for each in np.meshgrid(np.arange(n), np.arange(n), indexing="ij"))
+    here, right = row * n + column, row * n + (column + 1) % n
+    faces = np.concatenate([np.stack([here, here + n, right], 1), np.stack([right, here + n, right + n], 1)])
+    return Mesh(np.eye(4), 1.8 * rings.reshape(-1, 3), faces)
+
+
+def among(obstacles: tuple[Obstacle, ...], sampler: Sampler, **asked: Any) -> Call:
+    constraints = Constraints(obstacles=obstacles, **asked)
+    return lambda timeout: sampler.sample(POSE, 100, 0, timeout=timeout, constraints=constraints)
+
+
+def sampled(sampler: Sampler, n: int = 100, pose: np.ndarray = POSE, **asked: Any) -> Call:
+    return lambda timeout: sampler.sample(pose, n, 0, timeout=timeout, **asked)
+
+
+def poses_of(sampler: Sampler, rng: np.random.Generator, n: int) -> np.ndarray:
+    return sampler.robot.forward(sampler.robot.sample_configurations(n, rng))
+
+
+def batch(rng: np.random.Generator, n_poses: int, n: int, **asked: Any) -> Call:
+    sampler = panda()
+    poses = poses_of(sampler, rng, n_poses)
+    return lambda timeout: sample_batch(sampler, poses, n, 0, timeout=timeout, **asked)
+
+
+def stream(rng: np.random.Generator) -> Call:
+    sampler = panda()
+    poses = poses_of(sampler, rng, 100_000)
+    return lambda timeout: list(stream_batch(sampler, poses, 20, 0, timeout=timeout))
+
+
+def mesh_robot(rng: np.random.Generator) -> Call:
+    """Links that are meshes, which are read in the call."""
+    from collision import meshed  # deferred: beside this file
+
+    folder = tempfile.mkdtemp()
+    sampler = Sampler.of(meshed(Robot.load("panda"), Path(folder)))
+    sampler.sample(POSE, 10)
+    return lambda timeout: sampler.sample(POSE, 100, 0, timeout=timeout, constraints=Constraints(self_collision=True))
+
+
+def large_file(rng: np.random.Generator) -> Call:
+    """A mesh file of 100 MB."""
+    path = Path(tempfile.mkdtemp()) / "large.stl"
+    n = 2_000_000
+    with path.open("wb") as file:
+        file.write(b"\0" * 80 + np.uint32(n).tobytes())
+        file.truncate(84 + 50 * n)
+    return lambda timeout: Mesh.load(path)
+
+
+def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
+    """A request of ik_server, as it is understood and answered on a worker thread, without its transport."""
+    from shape_msgs.msg import SolidPrimitive
+
+    from eim_ros.nodes.common.interfaces import SampleIK
+    from eim_ros.nodes.common.point_cloud_messages import point_cloud_message
+    from eim_ros.nodes.common.pose_messages import pose_message
+    from eim_ros.nodes.ik_server.calls import CALLS
+    from eim_ros.nodes.ik_server.settings import IkServerSettings
+    from eim_ros.nodes.ik_server.surroundings import Surroundings
+
+    sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()
+    request.pose.pose = pose_message(POSE)
+    request.tool.orientation.w, request.n_samples, request.refine = 1.0, 100, True
+    request.obstacles = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.01] * 3) for _ in range(n_boxes)]
+    request.obstacle_poses = [pose_message(pose_from(place)) for place in places(rng, n_boxes)]
+    if n_points:
+        request.scene.point_clouds = [point_cloud_message(places(rng, n_points))]
+        request.scene.point_radius = 0.005
+    response = SampleIK.Response()
+
+    def call(timeout: float) -> Any:
+        arrival = time.monotonic()
+        request.timeout = timeout
+        around = Surroundings(sampler.robot, arrival=arrival)
+        prepared = CALLS["~/sample_ik"][1](request, response, around, settings)
+        prepared.solve(sampler, timeout - (time.monotonic() - arrival))
+        return response
+
+    return call
+
+
+def service_batch(rng: np.random.Generator) -> Call:
+    """The same, of 10 000 poses."""
+    from eim_ros.nodes.common.interfaces import SampleIKBatch
+    from eim_ros.nodes.common.pose_messages import pose_message
+    from eim_ros.nodes.ik_server.calls import CALLS
+    from eim_ros.nodes.ik_server.settings import IkServerSettings
+    from eim_ros.nodes.ik_server.surroundings import Surroundings
+
+    sampler, settings, request = panda(), IkServerSettings(), SampleIKBatch.Request()
+    request.poses = [pose_message(pose) for pose in poses_of(sampler, rng, 10_000)]
+    request.n_samples, request.refine = 1, True
+    response = SampleIKBatch.Response()
+
+    def call(timeout: float) -> Any:
+        request.timeout, arrival = timeout, time.monotonic()
+        around = Surroundings(sampler.robot, arrival=arrival)
+        prepared = CALLS["~/sample_ik_batch"][1](request, response, around, settings)
+        prepared.solve(sampler, timeout - (time.monotonic() - arrival))
+        return response
+
+    return call
+
+
+CASES: dict[str, tuple[float, Prepare]] = {
+    "10 000 boxes": (0.5, lambda rng: among(boxes(rng, 10_000), panda())),
+    "10 000 boxes, enough time": (10.0, lambda rng: among(boxes(rng, 10_000), panda())),
+    "20 000 boxes, and itself": (0.5, lambda rng: among(boxes(rng, 20_000), panda(), self_collision=True)),
+    "20 000 boxes, 20 ms": (0.02, lambda rng: among(boxes(rng, 20_000), panda())),
+    "30 000 boxes, over the limit": (0.5, lambda rng: among(boxes(rng, 30_000), panda())),
+    "cloud of 200 000 points": (0.5, lambda rng: among((PointCloud(places(rng, 200_000), 0.005),), panda())),
+    "cloud of 200 000 points, enough time": (
+        20.0, lambda rng: among((PointCloud(places(rng, 200_000), 0.005),), panda()),
+    ),
+    "cloud of 2e6 points, over the limit": (
+        0.5, lambda rng: among((PointCloud(places(rng, 2_000_000), 0.005),), panda()),
+    ),
+    "cloud of 2e6 points, resolution 0.1": (
+        0.5, lambda rng: among((PointCloud(places(rng, 2_000_000), 0.005, resolution=0.1),), panda()),
+    ),
+    "mesh of 20 000 triangles around the arm": (0.5, lambda rng: among((bowl(20_000),), panda())),
+    "mesh of 190 000 triangles, its hull": (
+        0.5, lambda rng: among((Mesh(np.eye(4), bowl(190_000).vertices, bowl(190_000).faces, convex=True),), panda()),
+    ),
+    "400 meshes": (0.5, lambda rng: among(
+        tuple(Mesh(pose_from(place), bowl(20).vertices, bowl(20).faces) for place in 3.0 * places(rng, 400)), panda(),
+    )),
+    "links are meshes, first call": (0.02, mesh_robot),
+    "mesh file of 100 MB": (0.5, large_file),
+    "1000 balls, clearance, posture": (0.1, lambda rng: (lambda sampler: sampled(
+        sampler, 1000, posture={sampler.robot.joint_names[0]: 0.3},
+        constraints=Constraints(obstacles=[Sphere(p, 0.01) for p in places(rng, 1000)], clearance=0.02),
+    ))(panda())),
+    "separation 0.01, joints of two turns": (0.001, lambda rng: sampled(wide(), separation=0.01)),
+    "separation 0.01, joints of two turns, 1 s": (1.0, lambda rng: sampled(wide(), separation=0.01)),
+    "until 1e-7, joints of two turns": (
+        0.1, lambda rng: sampled(wide(), until=Completeness(missed_share=1e-7)),
+    ),
+    "n = 100 000": (0.001, lambda rng: sampled(panda(), 100_000)),
+    "n = 1 000 000, near-duplicates as well": (0.1, lambda rng: sampled(panda(), 1_000_000, distinct=False)),
+    "n = 1 000 000, six joints of ten turns": (
+        0.1, lambda rng: sampled(wide("ur10e", 5), 1_000_000, pose=Robot.load("ur10e").forward(np.full(6, 0.7))),
+    ),
+    "n = 100 000, any orientation": (0.5, lambda rng: sampled(panda(), 100_000, position_only=True)),
+    "n = 2000, any orientation, spread": (0.2, lambda rng: sampled(panda(), 2000, position_only=True, explore=1.0)),
+    "n = 20 000, posture, any orientation": (0.2, lambda rng: (lambda sampler: sampled(
+        sampler, 20_000, position_only=True, posture={sampler.robot.joint_names[1]: 0.3},
+    ))(panda())),
+    "n = 20 000, order manipulability": (
+        0.3, lambda rng: sampled(panda(), 20_000, position_only=True, order="manipulability"),
+    ),
+    "n = 1 000 000 draws, uniform": (0.1, lambda rng: sampled(panda(), 1_000_000, distribution="uniform")),
+    "n = 10 000 draws, any orientation": (
+        0.2, lambda rng: sampled(panda(), 10_000, position_only=True, distribution="uniform"),
+    ),
+    "batch of 100 000 poses": (0.1, lambda rng: batch(rng, 100_000, 1)),
+    "batch of 100 000 poses, checked": (
+        0.1, lambda rng: batch(rng, 100_000, 4, constraints=Constraints(self_collision=True)),
+    ),
+    "batch of 1000 poses, 20 000 boxes": (
+        0.1, lambda rng: batch(rng, 1000, 4, constraints=Constraints(obstacles=boxes(rng, 20_000))),
+    ),
+    "stream of 100 000 poses": (0.1, stream),
+    "service, 20 000 boxes": (0.5, lambda rng: service(rng, 20_000, 0)),
+    "service, 20 000 boxes, 10 ms": (0.01, lambda rng: service(rng, 20_000, 0)),
+    "service, 10 000 poses, 10 ms": (0.01, service_batch),
+    "service, 10 000 poses": (0.3, service_batch),
+    "service, cloud of 200 000 points": (0.3, lambda rng: service(rng, 0, 200_000)),
+    "service, cloud of 2e6 points, over the limit": (0.3, lambda rng: service(rng, 0, 2_000_000)),
+}  # fmt: skip
+
+
+def run_case(name: str, seed: int) -> dict[str, Any]:
+    """In a process of its own."""
+    timeout, prepare = CASES[name]
+    call = prepare(np.random.default_rng(seed))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    cpu, began = time.process_time(), time.perf_counter()
+    try:
+        outcome = told(call(timeout))
+    except Exception as error:
+        outcome = f"{type(error).__name__}: {error}".replace(f"{tempfile.gettempdir()}/", "")
+    wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    return {"wall": wall, "cpu": cpu, "peak": peak, "outcome": outcome}
+
+
+def told(answer: Any) -> str:
+    """Error code, and rows or poses that were answered."""
+    from eim_ros.ik import BatchSamples, ErrorCode
+
+    if isinstance(answer, list):
+        answer = BatchSamples.joined(answer)
+    if isinstance(answer, BatchSamples):
+        n_late = int((answer.error_codes == ErrorCode.TIMED_OUT).sum())
+        return f"{len(answer) - n_late} poses answered, {n_late} TIMED_OUT"
+    n = answer.n if hasattr(answer, "n") else int(np.count_nonzero(answer.valid))
+    return f"{ErrorCode(answer.error_code).name}, {n} rows"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", action="append", default=None, choices=list(CASES), metavar="NAME")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--random-seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, default=None)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    names = args.case or list(CASES)
+    if args.worker:
+        print(json.dumps(run_case(names[0], args.random_seed)))
+        return
+    lines: list[str] = []
+
+    def tell(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    tell(f"seed {args.random_seed}, the quickest of {args.repeats}; {processor()}; load {load_average()}")
+    tell(f"{versions(['pin', 'coal', 'numpy'])}; {MEMORY >> 20} MB of address space\n")
+    tell(f"{'':46}{'timeout s':>10}{'took s':>9}{'CPU s':>9}{'bound s':>9} within {'peak MB':>8}  outcome")
+    n_within = 0
+    for name in names:
+        runs = []
+        for _ in range(args.repeats):
+            command = [sys.executable, __file__, "--worker", "--case", name, "--random-seed", str(args.random_seed)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                tell(f"{name}: ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+                break
+            runs.append(json.loads(done.stdout.splitlines()[-1]))
+        if not runs:
+            continue
+        timeout = CASES[name][0]
+        best, bound = min(runs, key=lambda run: run["wall"]), (1.0 + SHARE) * timeout + REST
+        is_within = best["wall"] <= bound
+        n_within += is_within
+        tell(
+            f"{name:46}{timeout:10.3f}{best['wall']:9.3f}{best['cpu']:9.3f}{bound:9.3f} "
+            f"{'yes' if is_within else 'NO':>6} {best['peak']:8.0f}  {best['outcome'][:80]}"
+        )
+    tell(f"\n{n_within} of {len(names)} within their bounds")
+    if args.output is not None:
+        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

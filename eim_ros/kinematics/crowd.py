@@ -1,0 +1,205 @@
+"""Many obstacles that do not move: coal's tree of boxes about them, which takes the links of the robot one by one.
+
+Pinocchio prepares each pair of a link and an obstacle, with memory that grows as the square of their number. A tree is
+made in a few microseconds for each obstacle, and tells in about as many which of them are close to a link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.kinematics.body_shapes import body_poses
+from eim_ros.kinematics.containment import Surface
+from eim_ros.kinematics.deadlines import NEVER, check_time, is_past
+from eim_ros.kinematics.serial_arm import SerialArm
+from eim_ros.kinematics.solids import Solid
+
+__all__ = ["Crowd", "OwnShape"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnShape:
+    """A shape of the robot: its number, its body, its pose (4, 4) in the frame of that, and what is checked of it."""
+
+    number: int
+    body: int
+    pose: FloatArray
+    solid: Solid
+
+
+class _Query:
+    """A shape of the robot as coal moves it, in its outer and its exact form."""
+
+    def __init__(self, own: OwnShape) -> None:
+        from pinocchio import coal  # deferred: a slow import
+
+        self.own = own
+        self.outer = coal.CollisionObject(own.solid.outer)
+        is_more = own.solid.surface is not None
+        self.exact = coal.CollisionObject(own.solid.exact) if is_more else self.outer
+
+    @property
+    def surface(self) -> Surface | None:
+        return self.own.solid.surface
+
+
+class _Group:
+    """Obstacles that are checked with the same margin."""
+
+    def __init__(self, margin: float) -> None:
+        from pinocchio import coal
+
+        self.margin = margin
+        self.tree = coal.DynamicAABBTreeCollisionManager()
+        self.found = coal.CollisionCallBackDefault()
+        self.found.data.request.enable_contact = True  # see `Checker`
+        self.found.data.request.security_margin = margin
+
+    def touches(self, query: Any, transform: Any) -> bool:
+        """Whether some obstacle touches a shape of the robot."""
+        query.setTransform(transform)
+        query.computeAABB()
+        query.getAABB().expand(self.margin)
+        self.found.init()
+        self.tree.collide(query, self.found)
+        return bool(self.found.data.result.isCollision())
+
+
+class _InnerPoints:
+    """A point of each connected part of all obstacles, by which it is found which are inside of a surface."""
+
+    def __init__(self, obstacles: Sequence[tuple[int, FloatArray, Solid]]) -> None:
+        self._obstacles = obstacles
+        parts = [solid.witnesses[:, 0] @ pose[:3, :3].T + pose[:3, 3] for _, pose, solid in obstacles]
+        self._points = np.concatenate(parts)
+        self._owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+
+    def within(self, query: _Query, pose: FloatArray, only: int | None = None) -> bool:
+        """Whether an obstacle, or only that of a number, is inside of the surface of a shape and touches nothing."""
+        surface = query.surface
+        if surface is None:
+            return False
+        local = (self._points - pose[:3, 3]) @ pose[:3, :3]
+        near = self._owners[((local >= surface.lower) & (local <= surface.upper)).all(axis=1)]
+        for k in dict.fromkeys(near.tolist()):
+            if only is None or k == only:
+                _, at, solid = self._obstacles[k]
+                between = np.linalg.inv(pose) @ at
+                if surface.encloses(solid.witnesses @ between[:3, :3].T + between[:3, 3]):
+                    return True
+        return False
+
+
+class Crowd:
+    """Obstacles; not to be shared by threads.
+
+    Parameters
+    ----------
+    robot : SerialArm
+    own : sequence of OwnShape
+        What moves.
+    obstacles : sequence of (int, ndarray, Solid)
+        Number, pose (4, 4) in the base frame, and form of each: all solid, without a surface of their own.
+    clearance : float
+        What comes closer than this [m], collides.
+    deadline : float
+        A time of `perf_counter` [s].
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline is over before all are prepared.
+    """
+
+    def __init__(
+        self,
+        robot: SerialArm,
+        own: Sequence[OwnShape],
+        obstacles: Sequence[tuple[int, FloatArray, Solid]],
+        clearance: float,
+        deadline: float = NEVER,
+    ) -> None:
+        from pinocchio import coal
+
+        self._robot, self._obstacles, self._clearance = robot, obstacles, clearance
+        self._queries = [_Query(shape) for shape in own]
+        self._bodies = np.array([shape.body for shape in own], dtype=np.int64)
+        self._placements = np.array([shape.pose for shape in own]).reshape(-1, 4, 4)
+        self._objects: list[Any] = []  # the trees do not keep them
+        self._groups: dict[float, _Group] = {}
+        for _, pose, solid in obstacles:
+            check_time(deadline, "prepare the obstacles")
+            margin = clearance + solid.margin
+            if margin not in self._groups:
+                self._groups[margin] = _Group(margin)
+            each = coal.CollisionObject(solid.outer, coal.Transform3s(pose[:3, :3], pose[:3, 3]))
+            self._objects.append(each)
+            self._groups[margin].tree.registerObject(each)
+        for group in self._groups.values():
+            check_time(deadline, "prepare the obstacles")
+            group.tree.setup()
+        self._inner = _InnerPoints(obstacles) if any(query.surface is not None for query in self._queries) else None
+
+    def colliding(self, q: FloatArray, deadline: float = NEVER) -> tuple[BoolArray, int]:
+        """Whether a link collides with an obstacle, in each of the configurations (n, dof).
+
+        Also how many of the last ones, at most n - 1, there was no time to check until the deadline; these count as
+        colliding.
+        """
+        placed = body_poses(self._robot, q)[:, self._bodies] @ self._placements
+        found = np.ones(len(q), dtype=np.bool_)
+        for row, poses in enumerate(placed):
+            if row and is_past(deadline):
+                return found, len(q) - row
+            found[row] = any(map(self._touches, self._queries, poses))
+        return found, 0
+
+    def pairs(self, q: FloatArray) -> list[tuple[int, int]]:
+        """Numbers of shapes and obstacles that collide in one configuration (dof,)."""
+        from pinocchio import coal
+
+        found = []
+        request, result = coal.CollisionRequest(), coal.CollisionResult()
+        request.enable_contact = True
+        for query, pose in zip(self._queries, self._placed(q), strict=True):
+            transform, box = _transform(pose), query.outer
+            box.setTransform(transform)
+            box.computeAABB()
+            low, high = np.asarray(box.getAABB().min_), np.asarray(box.getAABB().max_)
+            boxes = np.array([(each.getAABB().min_, each.getAABB().max_) for each in self._objects])
+            margins = np.array([self._clearance + solid.margin for _, _, solid in self._obstacles])[:, None]
+            near = (boxes[:, 0] <= high + margins) & (boxes[:, 1] >= low - margins)
+            for k in np.flatnonzero(near.all(axis=1)).tolist():
+                number, at, solid = self._obstacles[k]
+                request.security_margin = float(margins[k, 0])
+                result.clear()
+                coal.collide(query.own.solid.exact, transform, solid.outer, _transform(at), request, result)
+                if result.isCollision() or (self._inner is not None and self._inner.within(query, pose, k)):
+                    found.append((query.own.number, number))
+        return found
+
+    def _placed(self, q: FloatArray) -> FloatArray:
+        return np.asarray(body_poses(self._robot, q[None])[0, self._bodies] @ self._placements)
+
+    def _touches(self, query: _Query, pose: FloatArray) -> bool:
+        transform = _transform(pose)
+        hit = [group for group in self._groups.values() if group.touches(query.outer, transform)]
+        if not hit or query.surface is None:
+            return bool(hit)
+        if any(group.touches(query.exact, transform) for group in hit):
+            return True
+        return self._inner is not None and self._inner.within(query, pose)
+
+
+def _transform(pose: FloatArray) -> Any:
+    from pinocchio import coal
+
+    return coal.Transform3s(pose[:3, :3], pose[:3, 3])

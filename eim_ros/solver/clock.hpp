@@ -1,0 +1,33 @@
+// The time until which a call may work.
+#pragma once
+
+#include <chrono>
+#include <limits>
+
+namespace eim {
+
+// [s] of the steady clock, which is Python's `perf_counter`.
+inline double steady_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline bool is_past(double deadline) {
+    return deadline != std::numeric_limits<double>::infinity() && steady_seconds() >= deadline;
+}
+
+// Looks at the clock at every n-th question only: that takes longer than a short step of work.
+class Watch {
+   public:
+    explicit Watch(double deadline, int every = 64) : deadline_(deadline), every_(every) {}
+    bool is_past() {
+        if (!is_past_ && ++n_asked_ % every_ == 0) is_past_ = eim::is_past(deadline_);
+        return is_past_;
+    }
+
+   private:
+    double deadline_;
+    int every_, n_asked_ = 0;
+    bool is_past_ = false;
+};
+
+}  // namespace eim

@@ -1,0 +1,299 @@
+"""Calls that have more to do than their timeout allows end in time, with what is verified, and claim nothing more.
+
+No test measures time. A deadline that is over, or a clock that goes on whenever somebody looks at it, takes its place.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eim_ros.errors import ConfigurationError, ConstraintError
+from eim_ros.ik import (
+    Completeness,
+    Constraints,
+    ErrorCode,
+    LinkPosition,
+    Sampler,
+    Samples,
+    finder,
+    sample_batch,
+    sampler,
+)
+from eim_ros.ik.batch import stream_batch
+from eim_ros.ik.finder import Finder
+from eim_ros.ik.goal import Goal
+from eim_ros.ik.link_constraints import AT_ONCE, LinkCheck
+from eim_ros.ik.ranking import UNORDERED, Ranking
+from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.selection import distinct_in_time, distinct_rows, farthest_rows
+from eim_ros.ik.traced_solutions import COARSELY, TracedSolutions
+from eim_ros.kinematics import Robot, Sphere, collision, pose_from
+from eim_ros.solver import SelfMotions
+
+POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
+MEMORY = 2 << 30  # [byte]
+
+
+def with_turns(name: str, turns: int) -> Robot:
+    """An arm with limits of as many turns to both sides of each joint."""
+    robot, limit = Robot.load(name), 2.0 * np.pi * turns - 1e-5
+    words = [
+        f'{word.partition("=")[0]}="{-limit if word.startswith("lower") else limit}"'
+        if word.startswith(("lower=", "upper="))
+        else word
+        for word in robot.urdf.replace("/>", " />").split(" ")
+    ]
+    return Robot.from_urdf(" ".join(words), robot.base_link, robot.tip_link)
+
+
+def assert_verified(robot: Robot, samples: Samples, pose: np.ndarray = POSE) -> None:
+    errors, valid = robot.verify(samples.positions, pose)
+    assert samples.valid.all() and valid.all()
+    assert (errors <= 1e-6).all()
+
+
+def test_shapes_that_are_not_ready_end_the_call_before_anything_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "Finder", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(collision, "check_time", refuse_obstacles)
+    constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
+    samples = Sampler.of("panda").sample(POSE, 10, 0, constraints=constraints)
+    assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 0
+    assert samples.message == "timed out: not ready"
+
+
+def refuse_obstacles(deadline: float, what: str, seconds: float = 0.0) -> None:
+    if "obstacles" in what and deadline != np.inf:
+        raise collision.OutOfTime("not ready")
+
+
+def test_scene_beyond_a_limit_is_refused_by_every_call() -> None:
+    arm, constraints = Sampler.of("panda"), Constraints(obstacles=[Sphere((2.0, 0.0, 0.0), 0.001)] * 20_001)
+    for call in (arm.sample, lambda *a, **k: sample_batch(arm, POSE[None], **k)):
+        with pytest.raises(ConstraintError, match="20001 obstacles, at most 20000 are allowed"):
+            call(POSE, constraints=constraints)
+
+
+def test_obstacles_are_prepared_by_the_first_call_or_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    obstacles = [Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(300)]
+    among = Sampler.of("panda").among(obstacles)
+    among.prepare()
+    monkeypatch.setattr(collision, "Crowd", lambda *_: pytest.fail("prepared again"))
+    assert among.sample(POSE, 10, 0).error_code == ErrorCode.SUCCESS
+    assert among.sample(POSE, 10, 0, constraints=Constraints(obstacles=[])).error_code == ErrorCode.SUCCESS
+
+
+def test_what_could_not_be_checked_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of a few rows in any case is all that is left once the deadline is over."""
+    robot = Robot.load("panda")
+    constraints = Constraints(self_collision=True)
+    constraints.check(robot)  # the shapes are ready
+    request = SampleRequest(POSE, 500, 0, constraints=constraints, explore=1.0)
+    goal = Goal.of(robot, request, 0.0)
+    finding = Finder(request, goal, Sampler.of(robot).conditioning.density(np.empty((1, 0))).conditional, 0.0,
+                     Ranking(UNORDERED), False, False).find()  # fmt: skip
+    assert goal.n_unchecked > 0 and 0 < len(finding.pool) < 100
+    assert not constraints.scene(robot).colliding(finding.pool.positions).any()  # type: ignore[union-attr]
+    assert finding.out_of_time
+
+
+def test_unchecked_rows_are_told_and_never_called_all_that_there_are() -> None:
+    arm, constraints = Sampler.of("panda"), Constraints(self_collision=True)
+    constraints.check(arm.robot)  # the shapes are ready
+    samples = arm.sample(POSE, 500, 0, timeout=0.0, explore=1.0, constraints=constraints)
+    assert samples.error_code == ErrorCode.TIMED_OUT
+    assert "more could not be checked in time" in samples.message
+    assert samples.completeness is None or not samples.completeness.is_whole
+
+
+def test_links_are_not_looked_at_after_the_deadline() -> None:
+    robot = Robot.load("panda")
+    check = LinkCheck(robot, [LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)])])
+    q = robot.sample_configurations(3 * AT_ONCE, np.random.default_rng(0))
+    assert check.satisfied(q).all() and check.n_unchecked == 0
+    assert check.satisfied(q, 0.0).sum() == AT_ONCE
+    assert check.n_unchecked == 2 * AT_ONCE and check.n_violating == 0
+
+
+def test_constraints_of_links_are_limited() -> None:
+    robot = Robot.load("panda")
+    one = LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)])
+    with pytest.raises(ConstraintError, match="101 constraints of links, at most 100"):
+        LinkCheck(robot, [one] * 101)
+    with pytest.raises(ConstraintError, match="1001 shapes, at most 1000"):
+        LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)] * 1001)
+
+
+def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
+    robot = with_turns("panda", 1)
+    samples = Sampler.of(robot).sample(POSE, random_seed=0, timeout=0.001, separation=0.01)
+    assert samples.error_code == ErrorCode.TIMED_OUT and samples.message.startswith("timed out: ")
+    assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_whole
+    assert_verified(robot, samples)
+
+
+def test_separation_that_takes_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eim_ros.ik.traced_solutions.MOST_SAMPLES", 100)
+    with pytest.raises(ConfigurationError, match=r"separation 0\.01 takes about \d+ configurations, at most 100"):
+        Sampler.of("panda").sample(POSE, random_seed=0, separation=0.01, timeout=60.0)
+
+
+def traced(robot: Robot, request: SampleRequest) -> TracedSolutions:
+    return TracedSolutions.of(Goal.of(robot, request), 0.5, None, np.inf)
+
+
+def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_families() -> None:
+    robot = Robot.load("iiwa14")
+    request = SampleRequest(robot.forward(np.full(7, 0.5)), 1_000_000, 0).fitted(robot, "pose")
+    found = traced(robot, request)
+    pool, in_time = found.even(request, 0.0)
+    assert not in_time and 0 < len(pool) <= COARSELY
+    owners = np.array([found.motions.nearest(robot.chain, q, 1)[0] for q in pool.positions])
+    assert np.abs(owners - pool.positions).max() < 1e-3  # each is on a family, and each family has some
+    assert len(pool) >= found.families.n_families
+    assert robot.chain.verify(found.goal.task, pool.positions)[1].all()
+    whole, in_time = found.even(request, np.inf)
+    assert in_time and len(whole) > len(pool)
+
+
+def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Counted:
+        def __init__(self, motions: SelfMotions) -> None:
+            self.motions = motions
+
+        def even(self, chain: object, n: int, *rest: object) -> object:
+            asked.append(n)
+            return self.motions.even(chain, n, *rest)  # type: ignore[arg-type]
+
+    robot = Robot.load("panda")
+    request = SampleRequest(POSE, 1_000_000, 0).fitted(robot, "pose")
+    found = traced(robot, request)
+    pool, in_time = replace(found, motions=Counted(found.motions)).even(request, np.inf)  # type: ignore[arg-type]
+    assert in_time and len(pool) > 500
+    assert max(asked) <= found.families.n_families + 8.0 * found.families.lengths.sum() / 0.01
+
+
+def test_families_that_were_not_found_to_the_end_do_not_count_as_whole() -> None:
+    robot = with_turns("panda", 1)
+    request = SampleRequest(POSE, 100, 0).fitted(robot, "pose")
+    found = TracedSolutions.of(Goal.of(robot, request), 0.5, Completeness(), 0.0)
+    assert not found.in_time and not found.families.is_whole
+    assert found.families.missed_share > 0.002 or not found.families.traced.all()
+
+
+def test_whole_turns_are_enumerated_until_the_deadline() -> None:
+    robot = with_turns("ur10e", 5)
+    pose = robot.forward(np.full(6, 0.7))
+    samples = Sampler.of(robot).sample(pose, 1_000_000, 0, timeout=0.0)
+    assert samples.error_code == ErrorCode.TIMED_OUT
+    assert 0 < len(samples) < 1_000_000 and samples.completeness is None
+    assert_verified(robot, samples, pose)
+
+
+def test_draws_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finder, "DRAWN_AT_ONCE", 100)
+    monkeypatch.setattr(finder, "with_grace", lambda deadline: deadline)
+    robot = Robot.load("ur5e")
+    samples = Sampler.of(robot).sample(robot.forward(np.full(6, 0.7)), 100_000, 0, timeout=0.0, distribution="uniform")
+    assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 100
+    assert samples.effective_size == pytest.approx(100.0)
+    assert np.isfinite(samples.log_prob).all()
+    assert_verified(robot, samples, robot.forward(np.full(6, 0.7)))
+
+
+def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
+    n, size = 1000, 300.0
+    at_once = n * size / (n + size)
+    part = 100 * size / (100 + size)
+    assert finder._worth_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
+    assert finder._worth_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
+    assert finder._worth_of_more(0.0, 100, n) == 0.0
+
+
+def test_raw_samples_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "RAW_AT_ONCE", 64)
+    samples = Sampler.load("iiwa14_pose").sample(POSE, 1000, 0, refine=False, distinct=False, timeout=0.0)
+    assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 64
+
+
+def test_comparison_of_rows_ends_at_the_deadline() -> None:
+    robot = Robot.load("panda")
+    rows = robot.sample_configurations(5000, np.random.default_rng(0))
+    everything, is_whole = distinct_in_time(robot, rows, 0.01, np.inf)
+    assert is_whole and np.array_equal(everything, distinct_rows(robot, rows, 0.01))
+    some, is_whole = distinct_in_time(robot, rows, 0.01, 0.0)
+    assert not is_whole and np.array_equal(some, everything[: len(some)]) and 0 < len(some) < 100
+
+
+def test_choice_of_far_rows_is_filled_up_at_the_deadline() -> None:
+    robot = Robot.load("panda")
+    rows = robot.sample_configurations(5000, np.random.default_rng(0))
+    chosen = farthest_rows(robot, rows, 500, 0.0)
+    assert len(chosen) == len(set(chosen.tolist())) == 500
+    assert not np.array_equal(chosen, farthest_rows(robot, rows, 500))
+
+
+@pytest.mark.parametrize("constraints", [None, Constraints(self_collision=True)])
+def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Constraints | None) -> None:
+    arm = Sampler.of("panda")
+    if constraints is not None:
+        constraints.check(arm.robot)  # the shapes are ready
+    poses = np.repeat(POSE[None], 50_000, axis=0)
+    for answers in (
+        sample_batch(arm, poses, 4, 0, timeout=0.0, constraints=constraints),
+        *stream_batch(arm, poses[:5000], 4, 0, timeout=0.0, constraints=constraints),
+    ):
+        assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.positions)
+        assert answers[-1].message == "timed out: no time was left to begin this pose"
+
+
+def test_batch_whose_shapes_are_not_ready_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collision, "check_time", refuse_obstacles)
+    constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
+    answers = sample_batch(Sampler.of("panda"), np.repeat(POSE[None], 3, axis=0), 4, 0, constraints=constraints)
+    assert [answer.message for answer in answers] == ["timed out: not ready"] * 3
+
+
+SCENES = {
+    "boxes": "[Box(pose_from(p), (0.01,) * 3) for p in rng.uniform(-2.0, 2.0, (20_000, 3)) + (2.6, 0.0, 0.0)]",
+    "cloud": "[PointCloud(rng.uniform(-2.0, 2.0, (200_000, 3)) + (2.6, 0.0, 0.0), 0.005)]",
+    "thinned": "[PointCloud(rng.uniform(-2.0, 2.0, (1_000_000, 3)) + (2.6, 0.0, 0.0), 0.005, resolution=0.1)]",
+}
+MAIN = """
+import resource, numpy as np
+from eim_ros.ik import Constraints, Sampler
+from eim_ros.kinematics import Box, PointCloud, pose_from
+rng, sampler = np.random.default_rng(0), Sampler.of("panda")
+pose, obstacles = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0)), {obstacles}
+for timeout in (0.01, 600.0):
+    samples = sampler.sample(pose, 10, 0, timeout=timeout, constraints=Constraints(obstacles=obstacles))
+    print(samples.error_code.name, len(samples))
+"""
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_large_scenes_fit_into_two_gigabytes(scene: str) -> None:
+    """The largest ones that are allowed; after a timeout that is too short, a longer one goes on with what is there."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN.format(obstacles=SCENES[scene])], preexec_fn=limit, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split("\n")[:2] == ["TIMED_OUT 0", "SUCCESS 10"]
+
+
+def test_nearest_of_families_that_were_not_all_found_is_no_success() -> None:
+    robot = with_turns("panda", 1)
+    samples = Sampler.of(robot).sample(POSE, 10, 0, timeout=0.0, near=np.full(7, 3.0))
+    assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) > 0
+    assert_verified(robot, samples)
