@@ -10,7 +10,7 @@ import platform
 from pathlib import Path
 
 from pybind11.setup_helpers import Pybind11Extension, build_ext
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 NAME = "eim_ros"
 SHARED = ("config", "urdf")
@@ -25,6 +25,7 @@ EXTRAS = {
     "experiments": ["distributed>=2025.5", "joblib>=1.3", "matplotlib>=3.6", "scikit-learn>=1.6", "torch>=2"],
 }
 
+PROCESSOR = f"{NAME}.numerics._processor"
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.distributions.native._quadratic_forms")
 HEADERS = Path(NAME, "numerics", "include")  # shared by them
 INSTRUCTION_SETS = {"baseline": []}
@@ -41,18 +42,23 @@ OPTIONS = [
 ]
 
 
-def compiled_modules() -> list[Pybind11Extension]:
-    """Each compiled module, once for each instruction set; `numerics/native.py` chooses among them.
+def compiled_modules() -> list[Extension]:
+    """Each compiled module, once for each instruction set; `numerics/native.py` chooses among them by the processor.
 
-    Its source is `binding.cpp` beside it. For this machine alone few sets are needed: `EIM_ROS_INSTRUCTION_SETS` names
-    them (scripts/instruction_sets.sh); a package for others has all.
+    Its source is `binding.cpp` in its folder. For this machine alone few sets are needed: `EIM_ROS_INSTRUCTION_SETS`
+    names them (scripts/instruction_sets.sh); a package for others has all.
     """
     sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
     wanted = os.environ.get("EIM_ROS_INSTRUCTION_SETS", " ".join(INSTRUCTION_SETS)).split()
     if unknown := set(wanted) - set(INSTRUCTION_SETS):
         known = ", ".join(INSTRUCTION_SETS)
         raise SystemExit(f"EIM_ROS_INSTRUCTION_SETS: unknown {', '.join(sorted(unknown))}; expected some of {known}")
-    extensions = []
+    extensions: list[Extension] = []
+    if wanted:
+        source = str(Path(NAME, "numerics", "processor.cpp"))
+        extensions.append(
+            Extension(PROCESSOR, [source], include_dirs=[str(HEADERS)], extra_compile_args=["-std=c++20", "-O2"])
+        )
     for module, instruction_set in itertools.product(COMPILED, wanted):
         options = INSTRUCTION_SETS[instruction_set]
         folder = Path(*module.split(".")[:-1])
@@ -79,7 +85,7 @@ class BuildExtensions(build_ext):
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()  # set here: an editable install forgets what setup() is told
 
-    def build_extension(self, ext: Pybind11Extension) -> None:
+    def build_extension(self, ext: Extension) -> None:
         alone = copy.copy(self)
         alone.build_temp = os.path.join(self.build_temp, ext.name)
         super(BuildExtensions, alone).build_extension(ext)
@@ -107,7 +113,7 @@ setup(
     # the folder of this file on the path, so that an editable install finds the interfaces in site-packages, too
     package_dir={"": "."},
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in COMPILED}},
+    package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in (PROCESSOR, *COMPILED)}},
     ext_modules=compiled_modules(),
     cmdclass={"build_ext": BuildExtensions},
     data_files=shared_files(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import os
 import platform
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from eim_ros.numerics._processor import runs_here
 from eim_ros.numerics.native import INSTRUCTION_SETS
 
 __all__ = ["instruction_sets", "isolate", "load_average", "processor", "running", "versions"]
@@ -56,12 +56,7 @@ def load_average() -> str:
 def instruction_sets() -> list[str]:
     """Those that the solver was built for and that this processor has, the plainest first."""
     folder = "eim_ros.solver._solver_"
-    baseline = importlib.import_module(f"{folder}baseline")
-    return [
-        name
-        for name in reversed(INSTRUCTION_SETS)
-        if importlib.util.find_spec(folder + name) and (name == "baseline" or baseline.runs_here(name))
-    ]
+    return [name for name in reversed(INSTRUCTION_SETS) if importlib.util.find_spec(folder + name) and runs_here(name)]
 
 
 @contextlib.contextmanager

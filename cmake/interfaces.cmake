@@ -44,10 +44,22 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   DEPENDENCIES builtin_interfaces geometry_msgs sensor_msgs shape_msgs std_msgs trajectory_msgs
 )
 
-# Generated sources share most of their headers: ten in one compiler run cost a fraction of ten runs.
-if(EIM_LEAN_INTERFACES)
-  foreach(library rosidl_typesupport_fastrtps_c rosidl_typesupport_introspection_c rosidl_typesupport_c rosidl_generator_py)
-    set_target_properties(${PROJECT_NAME}__${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+# Generated sources share most of their headers: ten in one compiler run cost a fraction of ten runs. Compiled one by one
+# are the descriptions of types, each of which defines the names of the types in it, and introspection in C++, where a type
+# has to come before those that contain it.
+option(EIM_UNITY_INTERFACES "Compile generated sources of interfaces ten at a time" ON)
+if(EIM_UNITY_INTERFACES)
+  foreach(library
+      rosidl_generator_c rosidl_generator_py rosidl_typesupport_c rosidl_typesupport_cpp
+      rosidl_typesupport_fastrtps_c rosidl_typesupport_fastrtps_cpp
+      rosidl_typesupport_introspection_c)
+    set(library ${PROJECT_NAME}__${library})
+    if(TARGET ${library})
+      set_target_properties(${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+      get_target_property(sources ${library} SOURCES)
+      list(FILTER sources INCLUDE REGEX "__description\\.c$")
+      set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
   endforeach()
 endif()
 

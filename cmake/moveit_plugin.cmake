@@ -1,13 +1,31 @@
-# `eim_ros/KinematicsPlugin` for MoveIt, where MoveIt is: the solver of eim_ros in the process of move_group.
+# `eim_ros/KinematicsPlugin` for MoveIt: the solver of eim_ros in the process of move_group. If anything that it needs is
+# missing, the package is built without it; -DCMAKE_DISABLE_FIND_PACKAGE_moveit_core=ON leaves it out, too.
 
-find_package(moveit_core QUIET)
-find_package(pluginlib QUIET)
-if(NOT moveit_core_FOUND OR NOT pluginlib_FOUND)
+# Single libraries: the target of all of them, moveit_core::moveit_core, came with MoveIt 2.15 only.
+set(plugin_libraries
+  moveit_core::moveit_kinematics_base moveit_core::moveit_robot_model moveit_core::moveit_robot_state
+  pluginlib::pluginlib rclcpp::rclcpp)
+set(missing "")
+foreach(dependency moveit_core moveit_msgs geometry_msgs pluginlib rclcpp)
+  find_package(${dependency} QUIET)
+  if(NOT ${dependency}_FOUND)
+    set(missing ${dependency})
+    break()
+  endif()
+endforeach()
+if(NOT missing)
+  foreach(library ${plugin_libraries})
+    if(NOT TARGET ${library})
+      list(APPEND missing ${library})
+    endif()
+  endforeach()
+endif()
+if(missing)
+  list(JOIN missing ", " missing)
+  message(STATUS "MoveIt plugin: skipped, ${missing} not found")
   return()
 endif()
-find_package(geometry_msgs REQUIRED)
-find_package(moveit_msgs REQUIRED)
-find_package(rclcpp REQUIRED)
+message(STATUS "MoveIt plugin: built for MoveIt ${moveit_core_VERSION}")
 
 add_library(eim_ros_kinematics_plugin SHARED moveit_plugin/kinematics_plugin.cpp)
 target_compile_features(eim_ros_kinematics_plugin PRIVATE cxx_std_20)
@@ -15,7 +33,7 @@ target_include_directories(eim_ros_kinematics_plugin PRIVATE ${CMAKE_CURRENT_SOU
   eim_ros/numerics/include eim_ros/solver)
 target_compile_options(eim_ros_kinematics_plugin PRIVATE
   -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi -Wno-ignored-attributes)
-target_link_libraries(eim_ros_kinematics_plugin PRIVATE moveit_core::moveit_core pluginlib::pluginlib
-  rclcpp::rclcpp ${geometry_msgs_TARGETS} ${moveit_msgs_TARGETS})
+target_link_libraries(eim_ros_kinematics_plugin PRIVATE ${plugin_libraries}
+  ${geometry_msgs_TARGETS} ${moveit_msgs_TARGETS})
 install(TARGETS eim_ros_kinematics_plugin LIBRARY DESTINATION lib)
 pluginlib_export_plugin_description_file(moveit_core moveit_plugin/plugin_description.xml)

@@ -1,5 +1,10 @@
-# The compiled modules: each has one source, compiled once for each instruction set; eim_ros/numerics/native.py takes the
-# best that the processor has. The same modules with the same flags as in setup.py.
+# The compiled modules: each has one source, compiled once for each instruction set in EIM_INSTRUCTION_SETS;
+# eim_ros/numerics/native.py takes the best that the processor has. The same modules with the same flags as in setup.py.
+
+include(cmake/instruction_sets.cmake)
+set(options_baseline "")
+set(options_avx2 -march=x86-64-v3)
+set(options_avx512 -march=x86-64-v4)
 
 set(PYBIND11_FINDPYTHON ON)
 set(Python_EXECUTABLE ${Python3_EXECUTABLE})
@@ -22,9 +27,13 @@ endfunction()
 foreach(module solver/_solver distributions/native/_quadratic_forms)
   get_filename_component(folder ${module} DIRECTORY)
   get_filename_component(name ${module} NAME)
-  eim_compiled_module(${folder} ${name}_baseline)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    eim_compiled_module(${folder} ${name}_avx2 -march=x86-64-v3)
-    eim_compiled_module(${folder} ${name}_avx512 -march=x86-64-v4)
-  endif()
+  foreach(instruction_set IN LISTS instruction_sets)
+    eim_compiled_module(${folder} ${name}_${instruction_set} ${options_${instruction_set}})
+  endforeach()
 endforeach()
+
+# which of them the processor has
+pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/numerics/processor.cpp)
+target_include_directories(_processor PRIVATE eim_ros/numerics/include)
+target_compile_features(_processor PRIVATE cxx_std_20)
+install(TARGETS _processor LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/numerics)

@@ -2,15 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <moveit/robot_model/joint_model_group.hpp>
-#include <moveit/robot_model/link_model.hpp>
-#include <moveit/robot_model/prismatic_joint_model.hpp>
-#include <moveit/robot_model/revolute_joint_model.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "arm_solver.hpp"
+#include "moveit_headers.hpp"
 
 namespace eim_moveit {
 

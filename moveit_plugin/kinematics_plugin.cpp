@@ -1,8 +1,6 @@
 #include "kinematics_plugin.hpp"
 
 #include <cmath>
-#include <moveit/robot_model/robot_model.hpp>
-#include <moveit/robot_state/robot_state.hpp>
 #include <pluginlib/class_list_macros.hpp>
 #include <stdexcept>
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <limits>
-#include <moveit/kinematics_base/kinematics_base.hpp>
 #include <string>
 #include <vector>
 
 #include "arm_of_group.hpp"
+#include "moveit_headers.hpp"
 
 namespace eim_moveit {
 

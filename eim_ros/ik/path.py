@@ -161,7 +161,10 @@ def sample_path(
     first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
     if not as_number(largest_step) > 0.0:
         raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
-    goal = Goal.of(sampler.robot, sampler.fitted(first))
+    try:
+        goal = Goal.of(sampler.robot, sampler.fitted(first), with_grace(began + first.timeout))
+    except OutOfTime as error:
+        return _not_begun(sampler.robot, len(wanted), f"timed out: {error}", began)
     search = PathSearch(
         sampler,
         goal,
@@ -260,6 +263,15 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
         code,
         message,
         time.perf_counter() - began,
+    )
+
+
+def _not_begun(robot: Robot, n_poses: int, message: str, began: float) -> JointPath:
+    """A path of which no pose was examined."""
+    nothing, none = np.full(n_poses, np.inf), np.zeros(n_poses, dtype=bool)
+    rows, elapsed = np.full((n_poses, robot.dof), np.nan), time.perf_counter() - began
+    return JointPath(
+        robot.joint_names, rows, nothing, nothing, none, none, 0.0, 0, math.inf, ErrorCode.TIMED_OUT, message, elapsed
     )
 
 

@@ -14,7 +14,6 @@ MOST_JOINTS: int
 NO_EXPERT: int  # `Found.experts` of what came from no expert
 SPACING: float  # of solutions found by continuation at least, as a share of the step
 
-def runs_here(instruction_set: str) -> bool: ...
 def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
     """Index of the first of transforms (n, 4, 4) that is not finite, orthonormal within a tolerance, right-handed,
     above a row 0 0 0 1; n if there is none.

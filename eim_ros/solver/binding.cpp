@@ -3,7 +3,6 @@
 #include "closed_form_binding.hpp"
 #include "farthest_rows.hpp"
 #include "gram.hpp"
-#include "instruction_set.hpp"
 #include "many_binding.hpp"
 #include "mixture_binding.hpp"
 #include "restarts.hpp"
@@ -266,7 +265,6 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     module.attr("MOST_JOINTS") = kMostJoints;
     module.attr("NO_EXPERT") = kNoExpert;
     module.attr("SPACING") = kSpacing;
-    module.def("runs_here", runs_here);
     module.def("first_not_rigid", first_not_rigid);
     module.def("distinct_rows", distinct_rows);
     module.def("farthest_rows", farthest_of);

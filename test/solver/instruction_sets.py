@@ -9,22 +9,23 @@ import sys
 
 import pytest
 
+from eim_ros.numerics._processor import runs_here
 from eim_ros.numerics.native import INSTRUCTION_SETS, VARIABLE
-from eim_ros.solver import _solver_baseline
 
 __all__ = ["every_instruction_set", "run_with"]
 
 
-def runs_here(instruction_set: str) -> bool:
+def can_be_tested(instruction_set: str) -> bool:
     is_built = importlib.util.find_spec(f"eim_ros.solver._solver_{instruction_set}") is not None
-    return is_built and _solver_baseline.runs_here(instruction_set)
+    return is_built and runs_here(instruction_set)
 
 
 every_instruction_set = pytest.mark.parametrize(
     "instruction_set",
     [
         pytest.param(
-            name, marks=pytest.mark.skipif(not runs_here(name), reason="this processor lacks it, or has a better one")
+            name,
+            marks=pytest.mark.skipif(not can_be_tested(name), reason="this processor lacks it, or has a better one"),
         )
         for name in INSTRUCTION_SETS
     ],

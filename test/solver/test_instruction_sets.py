@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,9 +13,8 @@ from solver.instruction_sets import every_instruction_set, run_with
 
 from eim_ros.cli.exit_codes import ExitCode
 from eim_ros.errors import NotBuiltError
-from eim_ros.numerics import native
+from eim_ros.numerics import _processor, native
 from eim_ros.numerics.native import load_native
-from eim_ros.solver import _solver_baseline
 
 ROBOTS = ["panda", "iiwa14", "ur5", "all_types", "followers", "planar10", "random5"]
 EXACT = 1e-12
@@ -90,7 +89,7 @@ def test_each_can_be_forced(instruction_set: str) -> None:
 
 def test_the_best_that_this_processor_has_is_built_and_loaded() -> None:
     program = "import eim_ros.solver as s; print(s.Chain.__module__)"
-    best = next(name for name in native.INSTRUCTION_SETS if _solver_baseline.runs_here(name))
+    best = next(name for name in native.INSTRUCTION_SETS if _processor.runs_here(name))
     process = run_with("", program)
     assert process.stdout.strip().endswith(f"_solver_{best}"), process.stderr
 
@@ -101,32 +100,84 @@ def test_an_unknown_instruction_set_is_refused_and_the_known_ones_named() -> Non
     assert "ImportError: EIM_ROS_INSTRUCTION_SET is 'avx1024', expected one of avx512, avx2, baseline" in process.stderr
 
 
-class Baseline(ModuleType):
-    """A baseline module on a processor with nothing else."""
-
-    @staticmethod
-    def runs_here(instruction_set: str) -> bool:
-        return instruction_set == "baseline"
+def processor_with(*instruction_sets: str) -> Callable[[str], bool]:
+    """What `runs_here` says on another processor."""
+    return lambda instruction_set: instruction_set in instruction_sets
 
 
-def test_one_that_the_processor_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Baseline("some._module_baseline")
-    monkeypatch.setitem(sys.modules, "some._module_baseline", module)
-    assert load_native("some._module") is module
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An importable package without modules, on a processor with AVX2 and no better instruction set."""
+    folder = tmp_path / "arms"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv(native.VARIABLE, raising=False)
+    monkeypatch.setattr(_processor, "runs_here", processor_with("avx2", "baseline"))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "arms"]:
+        monkeypatch.delitem(sys.modules, name)
+    return folder
+
+
+def build(package: Path, *instruction_sets: str) -> None:
+    """Modules for instruction sets; one that this processor lacks ends its process, as an illegal instruction does."""
+    for name in instruction_sets:
+        code = "" if native._processor()(name) else "import os, signal\nos.kill(os.getpid(), signal.SIGILL)"
+        (package / f"_module_{name}.py").write_text(code)
+
+
+def test_the_best_module_that_runs_here_is_loaded_and_no_other_touched(package: Path) -> None:
+    build(package, "avx512", "avx2", "baseline")
+    assert load_native("arms._module").__name__ == "arms._module_avx2"
+    assert "arms._module_baseline" not in sys.modules
+
+
+def test_the_one_module_of_this_machine_needs_no_baseline(package: Path) -> None:
+    """`colcon build` compiles no other."""
+    build(package, "avx2")
+    assert load_native("arms._module").__name__ == "arms._module_avx2"
+
+
+def test_modules_for_other_processors_are_refused_in_one_line_with_the_cure(package: Path) -> None:
+    build(package, "avx512")
+    with pytest.raises(NotBuiltError) as error:
+        load_native("arms._module")
+    message = str(error.value)
+    assert message.startswith("the compiled module arms._module was built for processors with avx512, which this one")
+    assert "build it on this machine" in message
+    assert "-DEIM_INSTRUCTION_SETS=all" in message
+    assert "\n" not in message
+    assert "arms._module_avx512" not in sys.modules
+
+
+def test_import_on_a_processor_without_what_was_compiled_ends_with_the_cure_in_one_line() -> None:
+    """The real modules: on a processor with none of them, nothing compiled is loaded."""
+    program = (
+        "import sys; from eim_ros.numerics import _processor; _processor.runs_here = lambda name: False; "
+        "from eim_ros.cli.main import main; sys.exit(main(['sample', '--robot', 'planar3', '--pose', '1', '0', '0']))"
+    )
+    process = run_with("", program)
+    assert process.returncode == ExitCode.NOT_INSTALLED
+    assert process.stderr.count("\n") == 1
+    assert "eim sample: the compiled module eim_ros.solver._solver was built for processors with" in process.stderr
+    assert "-DEIM_INSTRUCTION_SETS=all" in process.stderr
+
+
+def test_one_that_the_processor_lacks_is_refused(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(package, "avx512", "baseline")
     monkeypatch.setenv(native.VARIABLE, "avx512")
     with pytest.raises(ImportError, match="EIM_ROS_INSTRUCTION_SET is 'avx512', which this processor does not have"):
-        load_native("some._module")
+        load_native("arms._module")
 
 
-def test_one_that_was_not_built_is_refused_only_where_it_is_forced(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Baseline("json._module_baseline")
-    module.runs_here = lambda instruction_set: True  # type: ignore[method-assign]
-    monkeypatch.setitem(sys.modules, "json._module_baseline", module)
-    monkeypatch.delenv(native.VARIABLE, raising=False)
-    assert load_native("json._module") is module
+def test_one_that_was_not_built_is_refused_only_where_it_is_forced(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(package, "baseline")
+    assert load_native("arms._module").__name__ == "arms._module_baseline"
     monkeypatch.setenv(native.VARIABLE, "avx2")
-    with pytest.raises(ImportError, match=r"EIM_ROS_INSTRUCTION_SET is 'avx2', for which json\._module was not built"):
-        load_native("json._module")
+    with pytest.raises(ImportError, match=r"EIM_ROS_INSTRUCTION_SET is 'avx2', for which arms\._module was not built"):
+        load_native("arms._module")
 
 
 def test_a_missing_build_names_the_cure() -> None:
@@ -136,12 +187,11 @@ def test_a_missing_build_names_the_cure() -> None:
         load_native("json._missing")
 
 
-def test_one_of_older_sources_is_refused_with_what_it_lacks_and_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Baseline("some._module_baseline")
-    monkeypatch.setitem(sys.modules, "some._module_baseline", module)
-    assert load_native("some._module", ["runs_here"]) is module
+def test_one_of_older_sources_is_refused_with_what_it_lacks_and_the_cure(package: Path) -> None:
+    (package / "_module_avx2.py").write_text("windings = None")
+    assert load_native("arms._module", ["windings"]).__name__ == "arms._module_avx2"
     with pytest.raises(NotBuiltError, match=r"older than the Python.*lacks Chain, Task: build it anew.*`make setup`"):
-        load_native("some._module", ["Chain", "runs_here", "Task"])
+        load_native("arms._module", ["Chain", "windings", "Task"])
 
 
 def test_the_command_line_tells_of_one_of_older_sources_in_a_line() -> None:
@@ -158,6 +208,6 @@ def test_the_command_line_tells_of_one_of_older_sources_in_a_line() -> None:
 
 
 def test_what_an_unknown_processor_has_is_the_baseline() -> None:
-    assert _solver_baseline.runs_here("baseline")
-    assert not _solver_baseline.runs_here("avx1024")
-    assert not _solver_baseline.runs_here("")
+    assert _processor.runs_here("baseline")
+    assert not _processor.runs_here("avx1024")
+    assert not _processor.runs_here("")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import os
 import re
 import runpy
@@ -17,6 +16,7 @@ import pytest
 import setuptools
 from setuptools import Extension
 
+from eim_ros.numerics._processor import runs_here
 from eim_ros.numerics.native import INSTRUCTION_SETS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,6 @@ def built_here() -> dict[str, Extension]:
         runpy.run_path("setup.py")
     solvers = [module for module in captured["ext_modules"] if module.name.startswith("eim_ros.solver.")]
     modules = {module.name.rpartition("_")[2]: module for module in solvers}
-    runs_here = importlib.import_module("eim_ros.solver._solver_baseline").runs_here
     return {name: modules[name] for name in INSTRUCTION_SETS if name in modules and runs_here(name)}
 
 

@@ -118,7 +118,8 @@ def _fit(name: str, module: object) -> Finding:
     """Whether a module is built for the best instruction set that this processor has."""
     loaded = str(module.__name__).rpartition("_")[2]  # type: ignore[attr-defined]
     sets = importlib.import_module("eim_ros.numerics.native").INSTRUCTION_SETS
-    best = next(one for one in sets if one == "baseline" or module.runs_here(one))  # type: ignore[attr-defined]
+    runs_here = importlib.import_module("eim_ros.numerics._processor").runs_here
+    best = next(one for one in sets if runs_here(one))
     told = f"{name} for {loaded}; {platform.machine()} processor with {best}"
     forced = os.environ.get("EIM_ROS_INSTRUCTION_SET", "")
     if loaded == best or (best != "baseline" and platform.machine().lower() not in ("x86_64", "amd64")):

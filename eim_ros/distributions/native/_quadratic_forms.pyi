@@ -6,9 +6,6 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-def runs_here(instruction_set: str) -> bool:
-    """Whether this processor has it: avx512, avx2 or baseline."""
-
 class SelectedForms:
     """Log joints of linear experts, the fields of `QuadraticForms`, for a few components at each point.
 

@@ -1,7 +1,6 @@
 // Quadratic forms at few components per point as a Python module: arrays are checked here, once, and the interpreter's
 // lock is let go while it works. Arguments are never written to; what does not lie row by row is copied.
 #include "arrays.hpp"
-#include "instruction_set.hpp"
 #include "neighbourhood_search.hpp"
 #include "quadratic_forms.hpp"
 
@@ -119,7 +118,6 @@ py::tuple improve_states(const Forms& forms, const py::array& joint_, const py::
 }  // namespace
 
 PYBIND11_MODULE(EIM_MODULE, module) {
-    module.def("runs_here", runs_here);
     py::class_<Forms>(module, "SelectedForms", py::module_local())  // each instruction set has its own
         .def(py::init(&make_forms), py::arg("coefficients"), py::arg("narrow"), py::arg("residuals"), py::arg("linear"))
         .def("values", values, py::arg("joint"), py::arg("index"))

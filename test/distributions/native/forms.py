@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from eim_ros.numerics._processor import runs_here
 from eim_ros.numerics.native import INSTRUCTION_SETS
 
 MODULE = "eim_ros.distributions.native._quadratic_forms"
@@ -15,7 +16,7 @@ MODULE = "eim_ros.distributions.native._quadratic_forms"
 def compiled_for(instruction_set: str):
     """The module built for an instruction set; skips the test where the processor lacks it or has a better one."""
     is_built = importlib.util.find_spec(f"{MODULE}_{instruction_set}") is not None
-    if not (is_built and importlib.import_module(f"{MODULE}_baseline").runs_here(instruction_set)):
+    if not (is_built and runs_here(instruction_set)):
         pytest.skip(f"this processor has no {instruction_set}, or a better one")
     return importlib.import_module(f"{MODULE}_{instruction_set}")
 
