@@ -9,6 +9,7 @@ none along the families found.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from eim_ros.ik.goal import Goal
 from eim_ros.ik.path_search import PathSearch, Reach
 from eim_ros.ik.request import SampleRequest, checked_configuration
 from eim_ros.ik.sampler import Sampler, check_sampler
+from eim_ros.kinematics.deadlines import OutOfTime, with_grace
 from eim_ros.kinematics.pose import check_poses
+from eim_ros.kinematics.robot import Robot
 from eim_ros.numerics.arguments import as_number
 from eim_ros.numerics.keywords import check_keywords
 
