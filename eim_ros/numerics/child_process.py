@@ -53,7 +53,7 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def _become(parent: int, command: Sequence[str]) -> None:
+def _become(parent: int, command: list[str]) -> None:
     """Replace this process by the command."""
     end_with_parent(parent)
     for name in ("SIGINT", *_IGNORED_BY_PYTHON):
@@ -62,8 +62,8 @@ def _become(parent: int, command: Sequence[str]) -> None:
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        print(f"{command[0]} cannot be executed: {error.strerror}", file=sys.stderr)
-        os._exit(_NOT_FOUND)
+        sys.stderr.write(f"{command[0]} cannot be executed: {error.strerror}\n")
+        sys.exit(_NOT_FOUND)
 
 
 if __name__ == "__main__":

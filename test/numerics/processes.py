@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-PATIENCE = 60.0  # [s] on a machine that may be busy
+PATIENCE = 300.0  # [s] on a machine that may be busy
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
@@ -14,7 +14,7 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, f"no {what} within {PATIENCE} s"
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def children(parent: int, program: str = "") -> list[int]:
