@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,10 +22,7 @@ from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.reader import open_bag
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
-from eim_ros.kinematics.shipped import share_path
 from eim_ros.msg import RecorderStatus, ViaPoint
-from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
-from eim_ros.settings import read_yaml
 from eim_ros.srv import LabelRecording, StartRecording
 
 NODE = "/demo_recorder"
@@ -382,13 +378,3 @@ def test_killed_recorder_leaves_what_came_before_the_last_flush(
     assert label.data == "a"
     assert [message.position[0] for _, message in states] == list(range(len(states)))
     assert len(states) >= 500
-
-
-def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
-    values = read_yaml(share_path("config/demo_recorder.yaml"))["/**"]["ros__parameters"]
-    assert values == DemoRecorderSettings().to_mapping()
-
-
-@pytest.mark.parametrize("field", dataclasses.fields(DemoRecorderSettings), ids=lambda field: field.name)
-def test_settings_describe_themselves(field: dataclasses.Field[object]) -> None:
-    assert field.metadata["description"].endswith(".")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from eim_ros.ik.training.collect import context_kind_of, robot_of
 from eim_ros.kinematics import Robot, robot_path
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.msg import CollectorStatus
-from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
-from eim_ros.settings import read_yaml
 from eim_ros.srv import SaveData
 
 NODE = "/fk_collector"
@@ -185,15 +182,3 @@ def test_process_ends_with_a_reason_where_there_is_no_robot(
     assert server.wait() == 1
     assert reason in server.log
     assert "Traceback" not in server.log
-
-
-def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
-    values = read_yaml(share_path("config/fk_collector.yaml"))["/**"]["ros__parameters"]
-    assert values == FkCollectorSettings().to_mapping()
-    types = {name: type(value) for name, value in values.items()}  # ROS does not take 1 for 1.0
-    assert types == {name: type(value) for name, value in FkCollectorSettings().to_mapping().items()}
-
-
-@pytest.mark.parametrize("field", dataclasses.fields(FkCollectorSettings), ids=lambda field: field.name)
-def test_settings_describe_themselves(field: dataclasses.Field[object]) -> None:
-    assert field.metadata["description"].endswith(".")

@@ -8,17 +8,8 @@ from pathlib import Path
 import pytest
 
 from eim_ros.errors import ConfigurationError
-from eim_ros.kinematics.shipped import share_path
 from eim_ros.nodes.common.parameters import descriptor
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.settings import read_yaml
-
-
-def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
-    values = read_yaml(share_path("config/ik_server.yaml"))["/**"]["ros__parameters"]
-    assert values == IkServerSettings().to_mapping()
-    types = {name: type(value) for name, value in values.items()}  # ROS does not take 1 for 1.0
-    assert types == {name: type(value) for name, value in IkServerSettings().to_mapping().items()}
 
 
 def test_read_only_are_exactly_those_that_configure_uses() -> None:
@@ -31,14 +22,6 @@ def test_read_only_are_exactly_those_that_configure_uses() -> None:
         "max_samples",
         "transform_timeout",
     }
-
-
-@pytest.mark.parametrize("field", dataclasses.fields(IkServerSettings), ids=lambda field: field.name)
-def test_descriptor_has_a_description_and_admits_the_default(field: dataclasses.Field[object]) -> None:
-    result = descriptor(field)
-    assert result.description
-    for bounds in (*result.integer_range, *result.floating_point_range):
-        assert bounds.from_value <= field.default <= bounds.to_value
 
 
 def test_default_timeout_above_the_maximum_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator
 
@@ -19,12 +18,8 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import Marker
 
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.shipped import share_path
-from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.planar_simulator.messages import seconds, trajectory_message
-from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarArm
-from eim_ros.settings import Settings, read_yaml
 from eim_ros.srv import SetTask
 
 ARM = PlanarArm(n_links=3)
@@ -237,12 +232,3 @@ def test_bad_parameter_ends_the_start_with_a_reason(
     assert server.wait() == 1, server.log
     assert reason in server.log
     assert "Traceback" not in server.log
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("planar_simulator", PlanarSimulatorSettings), ("demonstrator", DemonstratorSettings)]
-)
-def test_parameter_file_holds_the_defaults(name: str, kind: type[Settings]) -> None:
-    values = read_yaml(share_path(f"config/{name}.yaml"))["/**"]["ros__parameters"]
-    assert kind.from_mapping(values) == kind()
-    assert set(values) == {field.name for field in dataclasses.fields(kind)}

@@ -274,11 +274,3 @@ def test_node_that_is_ended_or_killed_while_training_ends_the_training(
     wait_for_end(found)
     assert not list(tmp_path.iterdir())
     client.leave()
-
-
-def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
-    from eim_ros.kinematics.shipped import share_path
-    from eim_ros.nodes.trainer.settings import TrainerSettings
-    from eim_ros.settings import read_yaml
-
-    assert read_yaml(share_path("config/trainer.yaml"))["/**"]["ros__parameters"] == TrainerSettings().to_mapping()
