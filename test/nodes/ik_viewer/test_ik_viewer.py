@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,8 +21,6 @@ from eim_ros.kinematics import Robot, pose_from, share_path
 from eim_ros.nodes.common.interfaces import TFMessage
 from eim_ros.nodes.common.pose_messages import pose_message, transform_of
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
-from eim_ros.settings import read_yaml
 
 NODE = "/ik_viewer"
 ROBOT = Robot.load("panda")
@@ -212,11 +209,6 @@ def test_an_inactive_node_takes_no_target_and_shows_no_marker(
     listener.hear(is_refused, "that the node is inactive")
     assert client.change_state(server, "activate", NODE)
     assert len(marker_of(client, server).markers) == 1
-
-
-def test_shipped_parameters_are_the_defaults() -> None:
-    shipped = read_yaml(share_path("config/ik_viewer.yaml"))["/**"]["ros__parameters"]
-    assert shipped == dataclasses.asdict(IkViewerSettings())
 
 
 def test_the_configuration_of_rviz_listens_to_the_topics_of_the_node() -> None:
