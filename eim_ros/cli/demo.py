@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from eim_ros.cli.choices import config_class
 from eim_ros.cli.progress_bar import ProgressBar
-from eim_ros.cli.server_process import ServerProcess
+from eim_ros.cli.server_process import ServerProcess, ended_by_sigterm
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.waiting import Waiting
 from eim_ros.cli.whole_numbers import count, random_seed
@@ -141,7 +141,7 @@ def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple
     request.pose.pose = pose_message(pose)
     request.n_samples, request.random_seed = n, seed
     request.position_only, request.refine, request.distinct = True, True, True
-    with ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server:
+    with ended_by_sigterm(), ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server:
         try:
             with Waiting("ik_server", [server]) as waiting:
                 client = SampleIKClient(wait=math.inf, watch=waiting)

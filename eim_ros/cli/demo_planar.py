@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.selection import Selection
-from eim_ros.cli.server_process import ServerProcess
+from eim_ros.cli.server_process import ServerProcess, ended_by_sigterm
 from eim_ros.cli.threads import add_threads_flag, use_threads
 from eim_ros.cli.waiting import Waiting
 from eim_ros.cli.whole_numbers import count, random_seed
@@ -31,6 +31,7 @@ from eim_ros.errors import ServiceError
 from eim_ros.experiments.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
 from eim_ros.kinematics import Robot
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.numerics import Status
 from eim_ros.numerics.output_file import check_outputs
 from eim_ros.numerics.strict_json import to_json
 from eim_ros.planar import folded
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    with contextlib.ExitStack() as stack:
+    with ended_by_sigterm(), contextlib.ExitStack() as stack:
         nodes = _nodes(args, domain_id, folder)
         for node in nodes:
             stack.enter_context(node)
@@ -148,7 +149,10 @@ def _import(bag: Path, output: Path) -> DataSet:
 
 def _prior(motions: DataSet, output: Path, seed: int) -> MotionPrior:
     config = MotionEMConfig(n_components=1, n_iterations=20)
-    prior = MotionTraining(config, seed).run(motions).model
+    outcome = MotionTraining(config, seed).run(motions)
+    if outcome.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    prior = outcome.model
     prior.save(output)
     return prior
 

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from eim_ros.errors import ServiceError
+from eim_ros.numerics.child_process import tied
 
-__all__ = ["ServerProcess"]
+__all__ = ["ServerProcess", "ended_by_sigterm"]
 
 PATIENCE = 20.0  # [s] for a clean end, before it is killed
 
 
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise `SystemExit`, so that the nodes of a program are ended as by Ctrl-C.
+
+    By default the signal ends the program without a word to its nodes, which are then killed.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
 class ServerProcess:
-    """Context manager around a node started with parameters.
+    """Context manager around a node started with parameters; the node never outlives this process.
 
     Parameters
     ----------
@@ -43,12 +62,11 @@ class ServerProcess:
     def __enter__(self) -> ServerProcess:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                self._command,
+                tied(self._command),
                 env=self._environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_restore_interrupts,
+                start_new_session=True,  # Ctrl-C on the terminal is for this program, which then ends the node
             )
         return self
 
@@ -74,8 +92,3 @@ class ServerProcess:
             f"{self._node} {ended}: {' | '.join(last)} (all of it: {self._log}; to start it alone: "
             f"{shlex.join(self._command)})"
         )
-
-
-def _restore_interrupts() -> None:
-    """A shell's background job hands SIGINT on as ignored; the node is to be ended by it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,11 +5,13 @@ Each yields results as they come, in any order. The work is the same function ev
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from eim_ros.errors import ConfigurationError, ServiceError
+from eim_ros.numerics.child_process import end_with_parent
 
 __all__ = ["DaskWorkers", "JoblibWorkers", "ThisProcess", "Workers"]
 
@@ -36,7 +38,7 @@ class ThisProcess:
 
 @dataclass(frozen=True)
 class JoblibWorkers:
-    """So many processes of this machine."""
+    """So many processes of this machine; none of them outlives this one."""
 
     n_jobs: int
 
@@ -44,7 +46,15 @@ class JoblibWorkers:
         from joblib import Parallel, delayed  # of the extra `experiments`
 
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=self.n_jobs)
-        return iter(parallel(delayed(work)(task) for task in tasks))
+        parent = os.getpid()
+        return iter(parallel(delayed(_done)(parent, work, task) for task in tasks))
+
+
+def _done(parent: int, work: Callable[[TaskT], ResultT], task: TaskT) -> ResultT:
+    """Do the work in a process that joblib has started, unless that is this process."""
+    if os.getpid() != parent:
+        end_with_parent(parent)
+    return work(task)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 
-from cli.command import eim_process
+import pytest
+from cli.command import COMMAND, PATIENCE, eim_process
+from numerics.processes import children, wait_for, wait_for_end
 
 from eim_ros.data import load_data_set
 from eim_ros.motion import MotionPrior
@@ -28,3 +32,21 @@ def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     assert set(motions.description["labels"]) == {"demonstration"}
     assert MotionPrior.load(folder / "prior.safetensors").joint_names[0] == "joint_1"
     assert (folder / "planar.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_nodes_end_with_the_demonstration(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    folder = tmp_path / "planar"
+    shell = 'trap - INT; exec "$@"'  # a runner in the background hands SIGINT on as ignored
+    command = ["bash", "-c", shell, "bash", *COMMAND, "demo-planar", "--output", str(folder)]
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            wait_for(lambda: len(children(process.pid, "eim_ros.nodes")) == 3, "three nodes")
+            if code > 0:
+                wait_for((folder / "demonstrations" / "metadata.yaml").exists, "recording")
+            nodes = children(process.pid)
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == code, (tmp_path / "log").read_text()
+        finally:
+            process.kill()
+    wait_for_end(nodes)

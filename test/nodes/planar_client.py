@@ -9,7 +9,9 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped
 from nodes.client_node import ClientNode
 from nodes.server_process import ServerProcess
+from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
@@ -17,7 +19,7 @@ from visualization_msgs.msg import MarkerArray
 
 from eim_ros.msg import TaskStatus
 
-DEPTH = QoSProfile(depth=2000)
+DEPTH = QoSProfile(depth=20_000)  # 100 s of joint states, while this process waits for another to start
 
 
 class PlanarRobot:
@@ -32,9 +34,9 @@ class PlanarRobot:
         self.markers: list[MarkerArray] = []
         self.refusals: list[str] = []
         self._own = [
-            node.create_subscription(JointState, f"{namespace}/joint_states", self.states.append, DEPTH),
-            node.create_subscription(PoseStamped, f"{namespace}/tip_pose", self.tips.append, DEPTH),
-            node.create_subscription(TaskStatus, f"{simulator}/status", self.statuses.append, DEPTH),
+            _all_of(node, JointState, f"{namespace}/joint_states", self.states),
+            _all_of(node, PoseStamped, f"{namespace}/tip_pose", self.tips),
+            _all_of(node, TaskStatus, f"{simulator}/status", self.statuses),
             node.create_subscription(MarkerArray, f"{simulator}/markers", self.markers.append, 10),
             node.create_subscription(
                 String, f"{simulator}/refused", lambda message: self.refusals.append(message.data), 10
@@ -65,3 +67,15 @@ class PlanarRobot:
         self.statuses.clear()
         self.hear(lambda: any(wanted(message) for message in self.statuses), what)
         return next(message for message in self.statuses if wanted(message))
+
+
+def _all_of(node: Node, kind: type, topic: str, kept: list[Any]) -> Subscription:
+    """Keep every message; one callback takes all that wait, since 400 callbacks a second overload a busy core."""
+
+    def take(message: Any) -> None:
+        kept.append(message)
+        while (taken := subscription.handle.take_message(kind, False)) is not None:
+            kept.append(taken[0])
+
+    subscription = node.create_subscription(kind, topic, take, DEPTH)
+    return subscription

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,8 +33,19 @@ class Robot:
         message.header.stamp = self._client.node.get_clock().now().to_msg()
         self._publisher.publish(message)
 
+    def publish_while_stopped(self, server: ServerProcess, n_states: int) -> None:
+        """Publish joint states, 1e-4 apart, while the process of the server does not run."""
+        server.signal(signal.SIGSTOP)
+        for i in range(n_states):
+            self.publish([1e-4 * i] * len(self._names))
+        server.signal(signal.SIGCONT)
+
     def wait_for_listener(self, server: ServerProcess) -> None:
-        wait_until(lambda: self._publisher.get_subscription_count() > 0, "subscription", server, 30.0)
+        wait_until(lambda: self._publisher.get_subscription_count() > 0, "subscription", server)
+
+    def wait_for_no_listener(self, server: ServerProcess) -> None:
+        """Until a subscription that was ended is forgotten here, too: it would be taken for the next one."""
+        wait_until(lambda: self._publisher.get_subscription_count() == 0, "end of the subscription", server)
 
     def destroy(self) -> None:
         self._client.node.destroy_publisher(self._publisher)
@@ -59,6 +71,6 @@ def status(
         client.executor.spin_once(0.1)
         return bool(found)
 
-    wait_until(seen, what, server, timeout=30.0)
+    wait_until(seen, what, server)
     client.node.destroy_subscription(subscription)
     return found[0]

@@ -33,6 +33,10 @@ class LoggedProcess:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 

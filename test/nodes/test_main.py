@@ -11,6 +11,7 @@ import pytest
 from eim_ros.kinematics.shipped import share_path
 from eim_ros.nodes import __main__ as processes
 from eim_ros.nodes.common.middleware import PROFILES_VARIABLES, TRANSPORTS_VARIABLE
+from eim_ros.nodes.common.parameters import descriptor
 from eim_ros.settings import read_yaml
 
 
@@ -23,12 +24,12 @@ def test_every_entry_leads_to_a_node(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", processes.NODES)
-def test_parameter_file_lists_every_parameter_with_its_default(name: str) -> None:
+def test_shipped_parameter_file_lists_every_parameter_with_its_default(name: str) -> None:
     values = read_yaml(share_path(f"config/{name}.yaml"))["/**"]["ros__parameters"]
-    known = processes.NODES[name].settings().to_mapping()
-    assert values == known
-    types = {name: type(value) for name, value in values.items()}  # ROS does not take 1 for 1.0
-    assert types == {name: type(value) for name, value in known.items()}
+    defaults = processes.NODES[name].settings().to_mapping()
+    assert values == defaults
+    types = {key: type(value) for key, value in values.items()}  # ROS does not take 1 for 1.0
+    assert types == {key: type(value) for key, value in defaults.items()}
 
 
 def test_no_free_text_that_a_running_node_takes_can_be_a_path() -> None:
@@ -39,6 +40,15 @@ def test_no_free_text_that_a_running_node_takes_can_be_a_path() -> None:
         if "str" in str(field.type) and not field.metadata["choices"] and not field.metadata["read_only"]
     }
     assert free == {"demo_recorder.topics", "trainer.device"}
+
+
+@pytest.mark.parametrize("name", processes.NODES)
+def test_every_parameter_has_a_description_and_admits_its_default(name: str) -> None:
+    for field in dataclasses.fields(processes.NODES[name].settings):
+        described = descriptor(field)
+        assert field.metadata["description"].endswith("."), field.name
+        for bounds in (*described.integer_range, *described.floating_point_range):
+            assert bounds.from_value <= field.default <= bounds.to_value, field.name
 
 
 @pytest.mark.parametrize("words", [["/opt/lib/eim_ros/trainer", "-x"], ["/site-packages/nodes/__main__.py", "trainer"]])

@@ -13,6 +13,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from eim_ros.cli.health.finding import FAULT, GOOD, MISSING, Finding, one_line
+from eim_ros.numerics.child_process import tied
 
 __all__ = ["compiled_modules", "compiler", "packages", "python"]
 
@@ -90,7 +91,7 @@ def compiler() -> list[Finding]:
     )
     if path is None:
         return [Finding("compiler", MISSING, f"{name} is not there", cure)]
-    command = [path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
+    command = tied([path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"])
     try:
         result = subprocess.run(command, input=PROGRAM, capture_output=True, text=True, timeout=60.0, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from eim_ros.cli.health.finding import FAULT, GOOD, MISSING, Finding, one_line
+from eim_ros.numerics.child_process import tied
 
 __all__ = ["dds", "interfaces"]
 
@@ -58,7 +59,8 @@ def _run(*words: str) -> str:
         If it fails, with its last words.
     """
     try:
-        result = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        command = tied([sys.executable, *words])
+        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RuntimeError(one_line(error)) from error
     if result.returncode:

@@ -18,6 +18,8 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from std_msgs.msg import String
 
+from eim_ros.numerics.child_process import tied
+
 __all__ = ["check", "talk"]
 
 PATIENCE, PERIOD = 10.0, 0.05  # [s]
@@ -34,7 +36,7 @@ def check() -> dict[str, object]:
     executor.add_node(node)
     command = [sys.executable, "-m", __spec__.name if __spec__ else "eim_ros.nodes.common.dds_check", topic]
     began = time.monotonic()
-    with subprocess.Popen(command) as talker:
+    with subprocess.Popen(tied(command)) as talker:
         try:
             while not heard and time.monotonic() - began < PATIENCE and talker.poll() is None:
                 executor.spin_once(PERIOD)

@@ -18,7 +18,7 @@ from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, StartRecording
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.periodic_work import PeriodicWork
-from eim_ros.nodes.demo_recorder.raw_subscription import RawSubscription, topic_of
+from eim_ros.nodes.common.raw_subscription import RawSubscription, topic_of
 from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
 
 __all__ = ["DemoRecorder"]
@@ -104,6 +104,8 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
             response.message = self._recorder.stop()
         finally:
             self._unsubscribe()
+        if n_lost := sum(self._n_lost.values()):
+            response.message += f"; {n_lost} messages were lost"
         self.get_logger().info(f"wrote {self._recorder.path}: {response.message}")
 
     def _discard(self, request: Any, response: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
@@ -17,11 +17,12 @@ from eim_ros.errors import DataError
 from eim_ros.ik.model import UNIFORM_CONFIGURATIONS
 from eim_ros.ik.training.pairs import PairCollector
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.callbacks import answered, guarded
+from eim_ros.nodes.common.callbacks import answered
 from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
 from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
 from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.periodic_work import PeriodicWork
+from eim_ros.nodes.common.raw_subscription import RawSubscription, topic_of
 from eim_ros.nodes.common.robot_source import load_robot
 from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
 from eim_ros.numerics.output_file import check_outputs
@@ -29,9 +30,10 @@ from eim_ros.numerics.output_file import check_outputs
 __all__ = ["FkCollector"]
 
 _SAMPLING_PERIOD = 0.05  # [s]
-_SENSOR_QOS = QoSProfile(  # fits publishers of any reliability
-    history=HistoryPolicy.KEEP_LAST, depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT
-)
+_TAKE_PERIOD = 0.02  # [s] between two looks at the joint states that wait
+_DISCOVERY_PERIOD = 0.1  # [s] between two looks for a publisher
+_DEPTH = 5000  # joint states that may wait: 5 s of them at 1 kHz
+_MOST_AT_ONCE = 1000  # joint states, before services get their turn
 
 
 class FkCollector(ManagedNode[FkCollectorSettings]):
@@ -45,7 +47,9 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._is_saved = True
         self._source = ""
         self._rng = np.random.default_rng(0)
-        self._joint_states: Any = None
+        self._joint_states: RawSubscription | None = None
+        self._n_lost = 0  # by subscriptions that have ended
+        self._listening = PeriodicWork(self, {self._take: _TAKE_PERIOD, self._discover: _DISCOVERY_PERIOD})
         self._sampling = PeriodicWork(self, {self._sample: _SAMPLING_PERIOD})
         self._telling = PeriodicWork(self, {self._report: self.settings.status_period})
         self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
@@ -93,12 +97,19 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
             "robot": self._robot.name if self._robot is not None else "not loaded",
             "collecting": str(self._collecting).lower(),
             "pairs": str(len(self._pairs) if self._pairs is not None else 0),
+            "joint states lost": str(self.n_lost),
             "saved": str(self._is_saved).lower(),
         }
 
     def warning(self) -> str:
-        """Why nothing is collected."""
-        return self._problem_of_pairs() if self._collecting else ""
+        """Why nothing is collected, and what is lost."""
+        lost = f"{self.n_lost} joint states were lost" if self.n_lost else ""
+        return (self._problem_of_pairs() or lost) if self._collecting else ""
+
+    @property
+    def n_lost(self) -> int:
+        """Joint states that were published while this set was collected and never arrived."""
+        return self._n_lost + (self._joint_states.n_lost if self._joint_states is not None else 0)
 
     def _tell_unsaved(self) -> None:
         if self._pairs and not self._is_saved and len(self._pairs):
@@ -117,10 +128,10 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         if not goes_on:
             self._pairs = PairCollector(self._robot, settings.context, settings.n_wanted, settings.min_distance)
             self._rng = np.random.default_rng(settings.random_seed)
-            self._source = settings.source
+            self._source, self._n_lost = settings.source, 0
         if self._source == "joint_states":
-            take = guarded(self, self._take_state)
-            self._joint_states = self.create_subscription(JointState, "joint_states", take, _SENSOR_QOS)
+            self._discover()
+            self._listening.start()
         else:
             self._sampling.start()
         self._collecting, self._is_saved = True, False
@@ -130,10 +141,13 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
     def _stop(self, request: Any, response: Any) -> None:
         if not self._collecting:
             raise DataError("not collecting", None)
+        self._take()
         self._end()
         pairs = self._pairs
         assert pairs is not None
         response.message = f"{len(pairs)} pairs, {pairs.n_dropped} joint states left out"
+        if self.n_lost:
+            response.message += f", {self.n_lost} lost on their way"
         if not len(pairs) and not pairs.n_dropped and self._source == "joint_states":
             response.message += f"; nothing came on {self.resolve_topic_name('joint_states')}"
         elif pairs.problem:
@@ -160,11 +174,23 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
 
     # Collecting
 
-    def _take_state(self, message: JointState) -> None:
-        pairs = self._pairs
-        if not self._collecting or pairs is None:
+    def _discover(self) -> None:
+        """Subscribe to the joint states once somebody publishes them."""
+        if self._joint_states is None:
+            topic = topic_of(self, self.resolve_topic_name("joint_states"))
+            if topic is not None:
+                self._joint_states = RawSubscription(self, topic, _DEPTH)
+
+    def _take(self) -> None:
+        """Take the joint states that have come, up to the wanted number of pairs."""
+        pairs, joint_states = self._pairs, self._joint_states
+        if pairs is None or joint_states is None:
             return
-        pairs.add_state(message.name, message.position)
+        for _, _, data in joint_states.take(_MOST_AT_ONCE):
+            message = deserialize_message(data, JointState)
+            pairs.add_state(message.name, message.position)
+            if pairs.is_full:
+                break
         if pairs.is_full:
             self._end()
 
@@ -178,14 +204,16 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
 
     def _end(self) -> None:
         self._collecting = False
+        self._n_lost = self.n_lost
         joint_states, self._joint_states = self._joint_states, None
         if joint_states is not None:
-            self.destroy_subscription(joint_states)
+            joint_states.destroy()
+        self._listening.stop()
         self._sampling.stop()
 
     def _report(self) -> None:
         pairs = self._pairs
-        message = CollectorStatus(collecting=self._collecting, n_wanted=self.settings.n_wanted)
+        message = CollectorStatus(collecting=self._collecting, n_wanted=self.settings.n_wanted, n_lost=self.n_lost)
         if pairs is not None:
             message.n_samples, message.n_dropped = len(pairs), pairs.n_dropped
             message.n_wanted, message.message = pairs.n_wanted, self._problem_of_pairs()
@@ -199,4 +227,5 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
             return ""
         if self._collecting and self._source == "joint_states" and not len(pairs) and not pairs.n_dropped:
             return f"nothing came on {self.resolve_topic_name('joint_states')}"
-        return str(pairs.problem)
+        unheard = self._joint_states.unheard if self._joint_states is not None else ""
+        return unheard or str(pairs.problem)

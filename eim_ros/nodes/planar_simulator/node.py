@@ -76,7 +76,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._refused = self.create_publisher(String, "~/refused", 10)
         self._description = self.create_publisher(String, "robot_description", LATCHED_QOS)
         told = self.settings.publish_clock
-        self._clock_topic = self.create_publisher(ClockMessage, "/clock", 10) if told else None
+        self._clock_topic = self.create_publisher(ClockMessage, "/clock", _STATE_QOS) if told else None
         self.create_subscription(JointTrajectory, "joint_trajectory", self._receive, 10)
         self.create_service(Trigger, "~/reset", answered(self, self._reset))
         self.create_service(SetTask, "~/set_task", answered(self, self._set_task))

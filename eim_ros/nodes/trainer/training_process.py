@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from eim_ros.numerics.child_process import tied
+
 __all__ = ["Outcome", "Progress", "TrainingProcess", "training_command"]
 
 MOST_COMPLAINTS = 50  # lines of stderr that are kept
@@ -84,7 +86,7 @@ class TrainingProcess:
     Parameters
     ----------
     command : sequence of str
-        Of `training_command`.
+        Of `training_command`. The thread that starts it must not end before it does, see `tied`.
     output : str
         Path of the model that it is to write.
     """
@@ -95,8 +97,8 @@ class TrainingProcess:
         self._complaints: list[str] = []
         self._answer = ""
         self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # held open: it ends when this process does, however that happens
+            tied(command),
+            stdin=subprocess.PIPE,  # closed when this process ends, which `eim train` notices on every system
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

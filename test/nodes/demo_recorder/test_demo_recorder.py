@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ import yaml
 from geometry_msgs.msg import PoseStamped
 from nodes.client_node import ClientNode
 from nodes.recorder_client import Robot, status, trigger
-from nodes.server_process import ServerProcess
+from nodes.server_process import ServerProcess, wait_until
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosbags.highlevel import AnyReader
 
 from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.reader import open_bag
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
 from eim_ros.msg import RecorderStatus, ViaPoint
@@ -36,17 +36,23 @@ def recorder(start_server: Callable[..., ServerProcess], tmp_path_factory: pytes
 
 
 @pytest.fixture
-def robot(client: ClientNode) -> Iterator[Robot]:
+def robot(client: ClientNode, recorder: ServerProcess) -> Iterator[Robot]:
     made = Robot(client, "/joint_states", JOINTS)
+    made.wait_for_no_listener(recorder)
     yield made
     made.destroy()
 
 
 def start(
-    client: ClientNode, server: ServerProcess, path: Path | str, topics: tuple[str, ...] = (), label: str = ""
+    client: ClientNode,
+    server: ServerProcess,
+    path: Path | str,
+    topics: tuple[str, ...] = (),
+    label: str = "",
+    node: str = NODE,
 ) -> Any:
     request = StartRecording.Request(path=str(path), topics=list(topics), label=label)
-    return client.call(server, StartRecording, f"{NODE}/start", request)
+    return client.call(server, StartRecording, f"{node}/start", request)
 
 
 def stop(client: ClientNode, server: ServerProcess) -> Any:
@@ -66,8 +72,10 @@ def positions(folder: Path, topic: str = "/joint_states") -> list[float]:
     return [message.position[0] for name, message in recorded(folder) if name == topic]
 
 
-def status_of(client: ClientNode, server: ServerProcess, wanted: Callable[[Any], bool], what: str) -> RecorderStatus:
-    return status(client, server, RecorderStatus, f"{NODE}/status", wanted, what)
+def status_of(
+    client: ClientNode, server: ServerProcess, wanted: Callable[[Any], bool], what: str, node: str = NODE
+) -> RecorderStatus:
+    return status(client, server, RecorderStatus, f"{node}/status", wanted, what)
 
 
 def test_everything_that_was_published_is_in_the_bag_with_its_label(
@@ -79,7 +87,7 @@ def test_everything_that_was_published_is_in_the_bag_with_its_label(
     robot.wait_for_listener(recorder)
     for i in range(500):
         robot.publish([i, 0.0])
-        time.sleep(0.001)
+    status_of(client, recorder, lambda message: list(message.n_messages) == [500], "500 messages")
     label = client.call(recorder, LabelRecording, f"{NODE}/label", LabelRecording.Request(label="second"))
     assert label.success, label.message
     for i in range(500, 600):
@@ -102,6 +110,24 @@ def test_everything_that_was_published_is_in_the_bag_with_its_label(
     assert data_set.description["labels"] == ["first", "second"]
     assert data_set.sample.reshape(2, 2, 2)[:, :, 0].tolist() == [[0.0, 499.0], [500.0, 599.0]]
     assert [segment.n_messages for segment in report.segments] == [500, 100]
+
+
+@pytest.mark.parametrize("n_states", [1000, 3000])
+def test_busy_moment_loses_nothing_of_a_second_and_what_is_lost_later_is_counted(
+    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path, n_states: int
+) -> None:
+    """The publisher keeps the last 1000 joint states, a second of them at 1 kHz."""
+    assert start(client, recorder, tmp_path / "bag").success
+    robot.wait_for_listener(recorder)
+    robot.publish([0.0, 0.0])
+    status_of(client, recorder, lambda message: list(message.n_messages) == [1], "the first joint state")
+    robot.publish_while_stopped(recorder, n_states)
+    told = status_of(
+        client, recorder, lambda message: message.n_messages[0] + message.n_lost[0] == 1 + n_states, "all of them"
+    )
+    assert (told.n_lost[0] == 0) == (n_states <= 1000)
+    assert ("lost" in stop(client, recorder).message) == (told.n_lost[0] > 0)
+    assert len(positions(tmp_path / "bag")) == told.n_messages[0] > 1000
 
 
 def test_topics_of_any_type_and_reliability_are_recorded_as_they_are(
@@ -226,7 +252,12 @@ def test_later_publisher_with_a_weaker_quality_of_service_is_told(
     robot.wait_for_listener(recorder)
     robot.publish([1.0, 0.0])
     weaker = Robot(client, "/joint_states", JOINTS, reliable=False)
-    told = status_of(client, recorder, lambda message: "weaker" in message.message, "the weaker publisher")
+    told = status_of(
+        client,
+        recorder,
+        lambda message: "weaker" in message.message and list(message.n_messages) == [1],
+        "the weaker publisher",
+    )
     assert told.message.startswith("/joint_states: test_client_")
     assert stop(client, recorder).success
     assert positions(tmp_path / "bag") == [1.0]
@@ -312,38 +343,38 @@ def test_signal_ends_the_recorder_with_a_whole_bag(
     client: ClientNode, start_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     server = start_server("-r", "__node:=second", node="demo_recorder", min_free_space=0)
-    robot = Robot(client, "/joint_states", JOINTS)
-    request = StartRecording.Request(path=str(tmp_path / "bag"), topics=["/joint_states"], label="a")
-    assert client.call(server, StartRecording, "/second/start", request).success
+    robot = Robot(client, "/second/states", JOINTS)
+    assert start(client, server, tmp_path / "bag", ("/second/states",), "a", "/second").success
     robot.wait_for_listener(server)
     for i in range(20):
         robot.publish([i, 0.0])
-    time.sleep(0.1)
+    status_of(client, server, lambda message: list(message.n_messages) == [20], "20 messages", "/second")
     server.signal(signal.SIGTERM)
     assert server.wait() == 0, server.log
     robot.destroy()
-    assert positions(tmp_path / "bag") == list(range(20))
+    assert positions(tmp_path / "bag", "/second/states") == list(range(20))
 
 
-def test_killed_recorder_leaves_all_but_the_last_second(
+def test_killed_recorder_leaves_what_came_before_the_last_flush(
     client: ClientNode, start_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     server = start_server("-r", "__node:=third", node="demo_recorder", min_free_space=0)
-    robot = Robot(client, "/joint_states", JOINTS)
-    request = StartRecording.Request(path=str(tmp_path / "bag"), topics=["/joint_states"], label="a")
-    assert client.call(server, StartRecording, "/third/start", request).success
+    robot = Robot(client, "/third/states", JOINTS)
+    assert start(client, server, tmp_path / "bag", ("/third/states",), "a", "/third").success
     robot.wait_for_listener(server)
-    sent = []
-    end = time.monotonic() + 2.5
-    while time.monotonic() < end:
-        robot.publish([len(sent), 0.0])
-        sent.append(time.monotonic())
-        time.sleep(0.001)
-    killed = time.monotonic()
+    for i in range(500):
+        robot.publish([i, 0.0])
+
+    def found() -> list[tuple[str, Any]]:
+        with open_bag(tmp_path / "bag") as bag:  # reads what is cut off, as in the moment of a flush
+            return [(name, message) for name, _, message in bag.messages(bag.topics)]
+
+    wait_until(lambda: len(found()) == 1 + 500, "flush", server)
+    for i in range(500, 1000):
+        robot.publish([i, 0.0])
     server.kill()
     robot.destroy()
-    found = positions(tmp_path / "bag")
-    assert found == list(range(len(found)))
-    assert len(found) > 500
-    assert killed - sent[len(found) - 1] < 1.0
-    assert [message.data for name, message in recorded(tmp_path / "bag") if "segment" in name] == ["a"]
+    (_, label), *states = found()
+    assert label.data == "a"
+    assert [message.position[0] for _, message in states] == list(range(len(states)))
+    assert len(states) >= 500

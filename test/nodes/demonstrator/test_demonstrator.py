@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger
 
+from eim_ros.msg import TaskStatus
 from eim_ros.nodes.planar_simulator.messages import seconds
 from eim_ros.nodes.planar_simulator.settings import PlanarSettings
 
@@ -63,17 +64,22 @@ def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
     assert not again.success
     assert "already" in again.message
     robot.hear(lambda: shown and shown[-1] == 3, f"three motions; {demonstrator.log}", 120.0)
-    robot.hear(lambda: "done" in demonstrator.log, "the end")
-    ended = seconds(robot.statuses[-1].header.stamp)  # 200 joint states a second may be read later than the rest
-    robot.hear(lambda: seconds(robot.states[-1].header.stamp) >= ended, "joint states until then")
+    demonstrator.wait_for_log("3 of 3 motions succeeded")
     assert shown == [0, 1, 2, 3]
-    assert "3 of 3 motions succeeded" in demonstrator.log
+
+    def changes() -> list[TaskStatus]:
+        return [
+            after
+            for before, after in zip(robot.statuses, robot.statuses[1:], strict=False)
+            if before.moving != after.moving
+        ]
+
+    # topics are read one after the other: statuses may come later than the progress, joint states later than both
+    robot.hear(lambda: len(changes()) >= 6, "three begins and three ends")
+    last_end = seconds(changes()[5].header.stamp)
+    robot.hear(lambda: seconds(robot.states[-1].header.stamp) >= last_end, "joint states of all motions")
+    assert len(changes()) == 6
     assert not robot.refusals
-    begins = [
-        before.moving is False and after.moving
-        for before, after in zip(robot.statuses, robot.statuses[1:], strict=False)
-    ]
-    assert sum(begins) == 3
     ends = [
         before
         for before, after in zip(robot.states, robot.states[1:], strict=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,6 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     topic.wait_for_listener(collector)
     for q in shown[:20]:
         topic.publish([9.0, *q[::-1]])
-        time.sleep(0.002)
     for bad in ([9.0, 0.0, 0.0, 4.0], [9.0, np.nan, 0.0, 0.0], [9.0, *shown[19][::-1]]):
         topic.publish(bad)
     told = status_of(client, collector, lambda message: message.n_dropped == 3, "dropped joint states")
@@ -68,16 +66,16 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     assert "min_distance" in told.message
     stopped = trigger(client, collector, f"{NODE}/stop")
     assert stopped.success
-    assert stopped.message.startswith("20 pairs, 3 joint states left out")
+    assert stopped.message.startswith("20 pairs, 3 joint states left out;")
+    topic.wait_for_no_listener(collector)
     topic.publish([9.0, *shown[40][::-1]])  # not collected
 
     assert "going on after 20 pairs" in trigger(client, collector, f"{NODE}/start").message
     topic.wait_for_listener(collector)
     for q in shown[20:]:
         topic.publish([9.0, *q[::-1]])
-        time.sleep(0.002)
     full = status_of(client, collector, lambda message: not message.collecting, "the wanted number")
-    assert full.n_samples == 40
+    assert (full.n_samples, full.n_lost) == (40, 0)
     refused = trigger(client, collector, f"{NODE}/start")
     assert "wait to be saved" in refused.message
 
@@ -90,6 +88,32 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     assert context_kind_of(data_set) == "pose"
     assert np.allclose(data_set.context[:, :3], ROBOT.forward(shown[:40])[:, :3, 3], rtol=0, atol=1e-12)
     topic.destroy()
+
+
+@pytest.mark.parametrize("n_states", [1000, 3000])
+def test_busy_moment_loses_nothing_of_a_second_and_what_is_lost_later_is_counted(
+    client: ClientNode, start_server: Callable[..., ServerProcess], n_states: int
+) -> None:
+    """The publisher keeps the last 1000 joint states, a second of them at 1 kHz."""
+    node = f"/busy_{n_states}"
+    given = {"robot": "planar3", "status_period": 0.1, "min_distance": 0.0}
+    server = start_server("-r", f"__node:={node[1:]}", node="fk_collector", **given)
+    topic = RobotTopic(client, "/joint_states", ROBOT.joint_names)
+    topic.wait_for_no_listener(server)
+    assert trigger(client, server, f"{node}/start").success
+    topic.wait_for_listener(server)
+    topic.publish([0.0] * ROBOT.dof)
+    status_of(client, server, lambda message: message.n_samples == 1, "the first joint state", node)
+    topic.publish_while_stopped(server, n_states)
+    told = status_of(
+        client, server, lambda message: message.n_samples + message.n_lost == 1 + n_states, "all of them", node
+    )
+    assert (told.n_lost == 0) == (n_states <= 1000)
+    assert told.n_samples > 1000
+    stopped = trigger(client, server, f"{node}/stop").message
+    assert ("lost" in stopped) == (told.n_lost > 0)
+    topic.destroy()
+    assert server.stop() == 0, server.log
 
 
 def test_stop_tells_that_nothing_came(client: ClientNode, collector: ServerProcess) -> None:

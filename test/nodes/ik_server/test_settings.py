@@ -24,14 +24,6 @@ def test_read_only_are_exactly_those_that_configure_uses() -> None:
     }
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(IkServerSettings), ids=lambda field: field.name)
-def test_descriptor_has_a_description_and_admits_the_default(field: dataclasses.Field[object]) -> None:
-    result = descriptor(field)
-    assert result.description
-    for bounds in (*result.integer_range, *result.floating_point_range):
-        assert bounds.from_value <= field.default <= bounds.to_value
-
-
 def test_default_timeout_above_the_maximum_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="default_timeout"):
         IkServerSettings(default_timeout=2.0, max_timeout=1.0)

@@ -18,11 +18,8 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from eim_ros.kinematics.shipped import share_path
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
 from eim_ros.msg import ViaPoint
-from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
-from eim_ros.settings import read_yaml
 from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
 
 NODE = "/motion_prior_server"
@@ -300,8 +297,3 @@ def test_bad_model_ends_the_process_with_its_cause(start_server: Callable[..., S
     server = start_server(node="motion_prior_server", model=model)  # one of inverse kinematics
     assert server.wait() == 1
     assert "expected a 'motion_prior'" in server.log
-
-
-def test_shipped_parameter_file_lists_every_parameter_with_its_default() -> None:
-    values = read_yaml(share_path("config/motion_prior_server.yaml"))["/**"]["ros__parameters"]
-    assert values == MotionPriorServerSettings().to_mapping()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import rclpy
 from action_msgs.msg import GoalStatus
 from motion.demonstrated import two_ways
 from nodes.server_process import PATIENCE, ServerProcess
+from numerics.processes import children, wait_for_end
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 
@@ -31,12 +33,12 @@ LONG_START = ("experts=2", "reference-starts=100000")
 class TrainClient:
     """A node of its own, which may leave at any time."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, server: ServerProcess, space: str = "") -> None:
         self._server = server
         self.node = rclpy.create_node(f"train_client_{next(NUMBERS)}")
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
-        self._client = ActionClient(self.node, Train, "/trainer/train")
+        self._client = ActionClient(self.node, Train, f"{space}/trainer/train")
         self.feedback: list[tuple[float, Train.Feedback]] = []
         self._running: list[Any] = []
         end = time.monotonic() + PATIENCE
@@ -251,22 +253,24 @@ def test_output_that_cannot_or_must_not_be_written_is_told_before_a_training_beg
     assert Path(motions).read_bytes() == before
 
 
-def test_node_that_is_ended_while_training_ends_the_training(
-    start_server: Callable[..., ServerProcess], motions: str, tmp_path: Path, ros_environment: None
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGKILL, -9)])
+def test_node_that_is_ended_or_killed_while_training_ends_the_training(
+    start_server: Callable[..., ServerProcess],
+    motions: str,
+    tmp_path: Path,
+    ros_environment: None,
+    number: signal.Signals,
+    code: int,
 ) -> None:
-    server = start_server("-r", "__node:=trainer", "-r", "__ns:=/second", node="trainer", folder=tmp_path)
-    client = rclpy.create_node("second_client")
-    executor = SingleThreadedExecutor()
-    executor.add_node(client)
-    action = ActionClient(client, Train, "/second/trainer/train")
-    assert action.wait_for_server(PATIENCE), server.log
-    goal = Train.Goal(task="motion", algorithm="em", data=motions, settings=[*ENDLESS])
-    sent = action.send_goal_async(goal)
-    executor.spin_until_future_complete(sent, PATIENCE)
-    assert sent.result().accepted
-    time.sleep(1.0)
-    assert server.stop() == 0, server.log
+    space = f"/ended_by_{number.name}"
+    server = start_server("-r", "__node:=trainer", "-r", f"__ns:={space}", node="trainer", folder=tmp_path)
+    client = TrainClient(server, space)
+    assert client.send(data=motions, settings=[*ENDLESS]).accepted
+    client.wait_for_phase("fitting")
+    found = children(server.pid, "train")
+    assert len(found) == 1
+    server.signal(number)
+    assert server.wait() == code, server.log
+    wait_for_end(found)
     assert not list(tmp_path.iterdir())
-    executor.shutdown()
-    action.destroy()
-    client.destroy_node()
+    client.leave()

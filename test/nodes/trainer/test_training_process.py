@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from motion.demonstrated import two_ways
+from numerics.processes import PATIENCE, wait_for
 
 from eim_ros.data import save_data_set
 from eim_ros.motion import MotionPrior
 from eim_ros.nodes.trainer.training_process import Progress, TrainingProcess, training_command
-
-PATIENCE = 120.0  # [s]
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +65,7 @@ def test_ended_training_leaves_neither_model_nor_remains_but_what_others_left(mo
     others = tmp_path / ".m1.safetensors.0123"
     others.touch()
     process = start(motions, path, ("experts=2", "n-starts=1000", "iterations=1000000", "tolerance=0"))
-    end = time.monotonic() + PATIENCE
-    while process.progress.phase != "fitting":
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_for(lambda: process.progress.phase == "fitting", "fit")
     (tmp_path / f".{path.name}.0123456789abcdef").write_bytes(b"half a model")  # as a write that is cut short
     assert not process.wait(0.0)
     process.end()
@@ -80,10 +75,11 @@ def test_ended_training_leaves_neither_model_nor_remains_but_what_others_left(mo
 
 def test_end_works_on_a_process_that_ignores_signals(tmp_path: Path) -> None:
     script = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(60)"
+        "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('{\"iteration\": 1}', file=sys.stderr, flush=True); time.sleep(600)"
     )
     process = TrainingProcess([sys.executable, "-c", script], str(tmp_path / "m"))
-    time.sleep(0.5)
+    wait_for(lambda: process.progress.iteration == 1, "sign that signals are ignored")
     process.end()
     assert process.wait(0.0)
 

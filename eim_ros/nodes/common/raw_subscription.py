@@ -1,7 +1,8 @@
 """Serialized messages of a topic of any type, taken when asked and not one by one by the executor.
 
 An executor of rclpy needs some 0.2 ms for each message, which is much at 1 kHz. Here messages wait in the middleware's
-queue, with their times of arrival, until `take` empties it.
+queue, with their times of arrival, until `take` empties it. The subscription is reliable if all publishers are:
+joint states published 1000 at a time were lost by the hundred otherwise. What is lost is counted.
 """
 
 from __future__ import annotations
