@@ -1,21 +1,17 @@
-"""Serialized messages of a topic of any type, taken when asked and not one by one by the executor.
+"""Serialised messages of a topic of any type, with their times of arrival and a count of those that were lost.
 
-An executor of rclpy needs some 0.2 ms for each message, which is much at 1 kHz. Here messages wait in the middleware's
-queue, with their times of arrival, until `take` empties it. The subscription is reliable if all publishers are:
-joint states published 1000 at a time were lost by the hundred otherwise. What is lost is counted.
+The subscription is reliable if all publishers are: of joint states published 1000 at a time, hundreds were lost
+otherwise. Messages wait in the queue of the middleware until `take` empties it, see `drained_subscription`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.duration import Duration
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
@@ -29,15 +25,9 @@ from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, Qo
 
 from eim_ros.bags.metadata import Topic
 from eim_ros.errors import ConfigurationError
+from eim_ros.nodes.common.drained_subscription import DrainedSubscription
 
 __all__ = ["RawSubscription", "topic_of"]
-
-
-class _NeverExecuted(ReentrantCallbackGroup):
-    """Of subscriptions: the executor does not wait for them."""
-
-    def can_execute(self, entity: Any) -> bool:
-        return False
 
 
 def topic_of(node: Node, name: str) -> Topic | None:
@@ -75,28 +65,13 @@ class RawSubscription:
         self.n_lost = 0
         self._profile = _requested(topic.qos, depth)
         self._newest: dict[bytes, int] = {}  # number of the last message, by publisher
-        self._subscription = node.create_subscription(
-            _message_class(topic.type),
-            topic.name,
-            _unused,
-            self._profile,
-            callback_group=_NeverExecuted(),
-            raw=True,
-            # waiting for events would wake the executor for each message, too
-            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
-        )
+        self._subscription = DrainedSubscription(node, _message_class(topic.type), topic.name, self._profile)
 
     def take(self, most: int) -> Iterator[tuple[int, int, bytes]]:
         """Times of arrival and of publication [ns] and content of the messages that wait, at most so many."""
-        subscription = self._subscription
-        with subscription.handle:
-            for _ in range(most):
-                taken = subscription.handle.take_message(subscription.msg_type, True)
-                if taken is None:
-                    return
-                data, info = taken
-                self._count_lost(info)
-                yield info["received_timestamp"] or time.time_ns(), info["source_timestamp"] or 0, data
+        for data, info in self._subscription.take_with_info(most):
+            self._count_lost(info)
+            yield info["received_timestamp"] or time.time_ns(), info["source_timestamp"] or 0, data
 
     @property
     def unheard(self) -> str:
@@ -113,8 +88,7 @@ class RawSubscription:
 
     def destroy(self) -> None:
         """End the subscription."""
-        with contextlib.suppress(Exception):  # the context is being shut down
-            self._node.destroy_subscription(self._subscription)
+        self._subscription.destroy()
 
     def _count_lost(self, info: Any) -> None:
         """Publishers number their messages: what is left out was lost."""
@@ -125,10 +99,6 @@ class RawSubscription:
         if before is not None and number > before + 1:
             self.n_lost += number - before - 1
         self._newest[publisher] = number
-
-
-def _unused(message: bytes) -> None:
-    """Callback of a subscription that is never executed."""
 
 
 def _message_class(name: str) -> Any:

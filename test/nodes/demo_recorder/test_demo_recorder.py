@@ -308,7 +308,9 @@ def test_recorder_that_cannot_record_at_start_ends_the_start_with_a_reason(
     start_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    server = start_server(node="demo_recorder", folder=tmp_path / "file", record_at_start=True, min_free_space=0)
+    server = start_server(
+        "-r", "__ns:=/refused", node="demo_recorder", folder=tmp_path / "file", record_at_start=True, min_free_space=0
+    )
     assert server.wait() == 1, server.log
     assert "cannot make the folder" in server.log
 
