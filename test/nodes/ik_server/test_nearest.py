@@ -422,7 +422,7 @@ def no_quaternion() -> OrientationConstraint:
         (within("l4", np.zeros(3), 1.0, "map"), None, "FRAME_TRANSFORM_FAILURE", "position_constraints: that of link"),
         (within("l4", np.zeros(3), -1.0), None, "INVALID_GOAL_CONSTRAINTS", "size of a sphere"),
         (PositionConstraint(link_name="l4"), None, "INVALID_GOAL_CONSTRAINTS", "has no shape"),
-        (None, turned("l4", np.eye(3), (1.0, -1.0, 1.0)), "INVALID_GOAL_CONSTRAINTS", "numbers of at least 0"),
+        (None, turned("l4", np.eye(3), (1.0, -1.0, 1.0)), "INVALID_GOAL_CONSTRAINTS", "must be from 0 to inf"),
         (None, turned("l4", np.eye(3), (1.0, 1.0, 1.0), "map"), "FRAME_TRANSFORM_FAILURE", "orientation_constraints: "),
         (None, no_quaternion(), "INVALID_GOAL_CONSTRAINTS", "quaternion is zero"),
         (within("flange", np.zeros(3), 0.01), None, "NO_IK_SOLUTION", "have a link where it must not be"),

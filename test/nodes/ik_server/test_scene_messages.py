@@ -256,7 +256,7 @@ def test_scene_beyond_a_limit_is_refused_before_it_is_read(what: str, monkeypatc
     for module in (constraint_messages, scene_messages):
         monkeypatch.setattr(module, "transform_of", lambda *_: pytest.fail("something was read"))
     with pytest.raises(ConstraintError, match=message):
-        constraints_of(request, LIMITED)
+        constraints_of(request, LIMITED, DataDirectory())
 
 
 def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
     request = SampleIK.Request()
     request.scene.mesh_files, request.scene.mesh_file_poses = [str(tmp_path / "box.stl")], [pose_message(np.eye(4))]
     with pytest.raises(MeshError, match="at most 0.0 MB are read .*parameter max_mesh_bytes"):
-        constraints_of(request, LIMITED)
+        constraints_of(request, LIMITED, DataDirectory(tmp_path))
 
 
 @pytest.mark.parametrize("request_of", [lambda: with_boxes(1000), lambda: with_points(5000), lambda: with_triangles(5)])
@@ -274,7 +274,7 @@ def test_scene_that_cannot_be_read_in_time_is_timed_out(
 ) -> None:
     monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
     with pytest.raises(RequestError, match="timed out: no time was left to") as error:
-        constraints_for(request_of(), ROBOT, time.perf_counter() - 1.0)
+        constraints_for(request_of(), ROBOT, DataDirectory(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 
 
