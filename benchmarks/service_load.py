@@ -2,7 +2,7 @@
 
     python benchmarks/service_load.py [PART ...] [--output benchmarks/results/service_load.txt]
 
-Each part starts real nodes and real clients, every client in a process of its own.
+Each part starts real nodes and real clients, each client in a separate process.
 
 impatient    a good client (n = 1, SERVICE_QOS, 20 ms between an answer and the next request), first alone, then next to
              two clients that send 120 requests per second and discard each after 5 ms
@@ -159,7 +159,7 @@ def serve_plain() -> None:
 
 
 class Client:
-    """A client in a process of its own."""
+    """A client in a separate process."""
 
     def __init__(self, kind: str, seconds: float, seed: int, service: str = "ours") -> None:
         self.kind = kind

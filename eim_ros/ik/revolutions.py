@@ -29,7 +29,7 @@ MORE_THAN_A_TURN = TURN + 1e-9  # [rad]
 PENALTY = 1e4  # [rad^2]: of a jump; more than any sum of allowed steps
 TOWARDS_MIDDLE = 1e-6  # weight of the distance of the first row from the middle of the limits: decides between equals
 MOST_STATES = 200_000  # of one pose, which take about 20 MB
-BLOCK = 256  # rows compared at once with those of the next pose
+BLOCK = 256  # rows compared with the next pose at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class Revolutions:
 
     @classmethod
     def of(cls, robot: Robot, bounds: FloatArray) -> Revolutions:
-        """Of a robot and the bounds (3, dof) of a request, see `JointLimits.bounds`."""
+        """Derive them from a robot and the bounds (3, dof) of a request, see `JointLimits.bounds`."""
         lower, upper, unlimited = bounds[0], bounds[1], bounds[2] > 0.0
         links = robot.links[:-1]
         turns = np.ones(robot.dof, dtype=np.bool_)  # whether a whole turn leads back to the same pose
@@ -100,7 +100,7 @@ class Revolutions:
         return self.unlimited | self.repeating
 
     def bounds(self, bounds: FloatArray) -> FloatArray:
-        """Bounds (3, dof) with which the solver takes all these joints as continuous."""
+        """Bounds (3, dof) that make all these joints continuous for the solver."""
         circles = np.array([[-math.pi], [math.pi], [1.0]])
         return np.where(self.repeating, circles, bounds)
 

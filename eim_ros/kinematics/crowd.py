@@ -1,7 +1,7 @@
-"""Many obstacles that do not move: coal's tree of boxes about them, which takes the links of the robot one by one.
+"""Collision checks with many static obstacles by coal's tree of bounding boxes, one link of the robot at a time.
 
-Pinocchio prepares each pair of a link and an obstacle, with memory that grows as the square of their number. A tree is
-made in a few microseconds for each obstacle, and tells in about as many which of them are close to a link.
+Pinocchio prepares every pair of a link and an obstacle, and its memory grows with the square of their number. Building
+the tree takes a few microseconds per obstacle, and so does finding the obstacles close to a link.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class OwnShape:
-    """A shape of the robot: its number, its body, its pose (4, 4) in the frame of that, and what is checked of it."""
+    """A shape of the robot: its number, its body, its pose (4, 4) in the body's frame, and its forms."""
 
     number: int
     body: int
@@ -74,7 +74,7 @@ class _Group:
 
 
 class _InnerPoints:
-    """A point of each connected part of all obstacles, by which it is found which are inside of a surface."""
+    """One point of each connected part of all obstacles; it decides whether a part lies inside a surface."""
 
     def __init__(self, obstacles: Sequence[tuple[int, FloatArray, Solid]]) -> None:
         self._obstacles = obstacles
@@ -83,7 +83,7 @@ class _InnerPoints:
         self._owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
     def within(self, query: _Query, pose: FloatArray, only: int | None = None) -> bool:
-        """Whether an obstacle, or only that of a number, is inside of the surface of a shape and touches nothing."""
+        """Whether any obstacle (or only the one numbered `only`) lies inside the surface of a shape."""
         surface = query.surface
         if surface is None:
             return False
@@ -105,9 +105,9 @@ class Crowd:
     ----------
     robot : SerialArm
     own : sequence of OwnShape
-        What moves.
+        Shapes of the robot.
     obstacles : sequence of (int, ndarray, Solid)
-        Number, pose (4, 4) in the base frame, and form of each: all solid, without a surface of their own.
+        Number, pose (4, 4) in the base frame, and form of each; all are solid.
     clearance : float
         What comes closer than this [m], collides.
     deadline : float

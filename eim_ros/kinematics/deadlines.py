@@ -65,6 +65,6 @@ class Effort:
         return DOUBT * self._seconds * size * math.log2(size + 2.0)
 
     def took(self, size: float, seconds: float) -> None:
-        """Take in how long work of a size took; small pieces of work tell nothing."""
+        """Update the estimate with the duration of finished work; work below 1 ms is too short to measure."""
         if seconds > 1e-3:
             self._seconds = 0.5 * (self._seconds + seconds / (size * math.log2(size + 2.0)))

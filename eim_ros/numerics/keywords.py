@@ -1,7 +1,7 @@
-"""Keywords of public calls: a wrong one is refused with the one that was meant.
+"""Checks of keywords in public calls: the error for a wrong keyword names the intended one.
 
-What other libraries call a thing is listed here once, with what it is called by ours; misspellings are recognised by
-their letters. The error is a `TypeError` too, as Python raises for a wrong keyword.
+A table lists names that other libraries use, with ours; difflib recognises misspellings. The error is also a
+`TypeError`, which Python raises for a wrong keyword.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str
     given : mapping
         Keywords, by `**`.
     known : mapping
-        Those that there are.
+        Allowed keywords.
     call : str
         What was called.
     named : iterable of str
-        Parameters that the call has besides.
+        Other parameters of the call.
     """
     if given.keys() <= known.keys():
         return

@@ -1,8 +1,8 @@
 """The rule for every path that comes over ROS: it leads into the data directory of the node, or it is refused.
 
-DDS tells nobody who asks. So the person who starts a node chooses one directory, by the read-only parameter
-`data_directory`, and requests read and write there alone: relative paths, and absolute ones inside it. What the person
-gives at the start (parameters, launch arguments) is not restricted. docs/security.md lists every path.
+DDS does not say who sends a request. So the user who starts a node chooses one directory with the read-only parameter
+`data_directory`, and requests read and write only there, by relative paths or absolute ones inside it. Parameters and
+launch arguments given at the start are not restricted. docs/security.md lists every path.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class DataDirectory:
         return path
 
     def _parts(self, name: str, root: Path) -> tuple[str, ...]:
-        """Of a path below the directory; `ValueError` if it leaves it, whatever links there are."""
+        """Parts of a path relative to the directory; `ValueError` if the path leaves it, regardless of links."""
         if name.startswith("~") or not name.isprintable():  # line breaks would forge lines of the log
             raise ValueError
         path, depth = PurePath(name), 0

@@ -1,22 +1,19 @@
-"""Settings of Fast DDS without which clients of a busy host miss a node's services, or answers of them.
+"""Settings of Fast DDS without which clients of a busy computer can miss a node's services, or answers.
 
-Types. Fast DDS 3 (Kilted) asks the process of each endpoint that it discovers for the description of its type, and
-takes the endpoint for discovered when that has come. Where many processes start at a time, what is asked or answered
-gets lost, and is not sent again: of clients that started 20 at a time, one of 10 to 30 saw the node but never its
-service, however long it waited. Nodes of ROS 2 know their types and need no descriptions; who gives none is asked for
-none. Earlier versions of Fast DDS did not ask.
+Types. Fast DDS 3 (Kilted) requests the type description of each endpoint that it discovers, and ignores the endpoint
+until the description arrives. If many processes start at the same time, requests or replies get lost and are not
+repeated: a client then sees the node, but never its service. ROS 2 nodes know their types, so the profile disables the
+exchange.
 
-Heartbeats. An answer that was lost on its way is sent again when the client, told of it by a heartbeat, misses it. By
-default that may take 3 s, in which other answers fill the ten places that an ordinary client has: 28 of 765 answers
-were lost so. Here a heartbeat follows after 50 ms, and only while an answer is not confirmed.
+Heartbeats. A client requests a lost answer again when a heartbeat shows that it is missing. By default that takes up to
+3 s, in which newer answers can fill the queue of a client with the default depth of 10. The profile sends heartbeats
+after 50 ms, and only while an answer is unconfirmed.
 
-Transport. The thread of Fast DDS's timers acknowledges messages. When a process says meanwhile that it has gone, the
-thread that hears it waits for the timers, with the lock in its hand that the next timer needs: a deadlock (its issue
-6502), after which nothing is heard any more. The longer sending takes the likelier it is. By UDP that is one system
-call; by shared memory ports of processes are opened, checked and removed, and servers met it within minutes where 20
-clients came and went at a time. So ours talk by UDP. Messages, large ones too, take as long (`service_latency.txt`); a
-larger buffer of the sockets keeps large ones that are not sent again, as far as the system allows (net.core.rmem_max).
-The recorder, which takes those of others, stays with shared memory. Where it happens all the same: `lockup`.
+Transport. With shared memory, Fast DDS 3.2.3 can deadlock while processes come and go (its issue 6502). So nodes use
+UDP with larger socket buffers, as far as the system allows them (net.core.rmem_max). The recorder receives messages of
+other nodes, and keeps shared memory.
+
+`benchmarks/service_load.py one_shot` compares a server with and without the profile.
 """
 
 from __future__ import annotations
@@ -35,9 +32,9 @@ TYPE_PROPAGATION = "fastdds.type_propagation"
 
 
 def use_own_profiles(environment: MutableMapping[str, str] = os.environ, *, shared_memory: bool = False) -> None:
-    """Have participants of this process that are made from now on use `PROFILES`, unless the user has profiles.
+    """Make new participants of this process use `PROFILES`, unless the user has set a profile.
 
-    By UDP alone without `shared_memory`, unless the user has chosen transports.
+    They use UDP only unless `shared_memory` is true, or the user has chosen transports.
     """
     if any(environment.get(name) for name in PROFILES_VARIABLES):
         return

@@ -1,4 +1,4 @@
-"""The service `~/load_model`: another model is loaded on a thread of its own, while the present one serves."""
+"""The service `~/load_model`: a separate thread loads another model while the present one serves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_WAITING = 3  # models that may wait for being loaded
 
 
 class ModelExchange:
-    """Takes wishes for other models, and serves them one after the other.
+    """Loads the requested models one after the other.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ModelExchange:
 
     def _receive(self, exchange: Exchange) -> None:
         """On the executor's thread."""
-        if not self._pool.offer(exchange):
+        if self._pool.offer(exchange) is None:
             exchange.response.message = "other models are being loaded: try again later"
             send(exchange, self._node)
 

@@ -67,7 +67,7 @@ class NameWatch:
     def check(self) -> None:
         """Raise `ServiceError` if another node with this name is active. A new node waits until it can know.
 
-        Of two nodes that start at the same time, the one with the smaller identifier may become active.
+        If two nodes start at the same time, the one with the smaller identifier may become active.
         """
         self.announce("starting")
         while not (conflict := self.conflict()) and time.monotonic() < self._known_at():

@@ -62,8 +62,8 @@ def create_deferred_service(node: Node, service_type: Any, name: str, receive: C
 def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
     """Call `receive` with each request of a service, on the executor's thread, instead of its handler.
 
-    `receive` must not raise. Whoever gets the exchange fills the response and sends it. Several threads may send at the
-    same time, as those of rclcpp do.
+    `receive` must not raise. It fills and sends the response, or passes the exchange to code that does. Several threads
+    may send at the same time, as in rclcpp.
     """
     send_response = service.send_response
 
@@ -87,7 +87,7 @@ class RequestPool(Generic[Job]):
     """A bounded pool of worker threads in which long requests do not delay short ones.
 
     Requests are sorted by their time budgets into lanes. Each lane serves its requests in the order of their arrival
-    and has threads of its own, which are started when they are first needed. Lanes share the processor as the operating
+    with separate threads, which are started when they are first needed. Lanes share the processor as the operating
     system decides, where those of long budgets have a lower priority. So a request with a short budget runs at once,
     even if every core computes long ones.
 

@@ -69,7 +69,7 @@ class Transitions:
     def _receive(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
         """On the executor's thread: queue the wish; refused, as nothing has changed, where too many wait."""
         refuse = partial(send, exchange, self._node)  # as it is: without success
-        if not self._pool.offer(_Job(partial(self._change, change, exchange), refuse)):
+        if self._pool.offer(_Job(partial(self._change, change, exchange), refuse)) is None:
             refuse()
 
     def _change(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
