@@ -7,6 +7,8 @@ another is under way; whatever is wrong with it is told by its result. Trainings
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 import secrets
 import threading
 import time
@@ -24,6 +26,7 @@ from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.reasons import reason_of
 from eim_ros.nodes.trainer.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
+from eim_ros.numerics.atomic_file import temporary_beside
 from eim_ros.numerics.output_file import check_outputs
 
 __all__ = ["Trainer"]
@@ -128,37 +131,45 @@ class Trainer(ManagedNode[TrainerSettings]):
             data=str(data),
             algorithm=goal.algorithm or "eim",
             robot=str(robot or ""),
-            output=str(output),
+            output=str(draft := temporary_beside(output)),
             settings=goal.settings,
             random_seed=goal.random_seed if goal.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED),
             threads=self.settings.threads,
             device=self.settings.device,
         )
         self.get_logger().info(f"training on {data}, to {output}")
-        process = TrainingProcess(command, str(output))
-        told = -1.0
-        while not process.wait(_PATIENCE):
-            self._phase = process.progress.phase
-            if goal_handle.is_cancel_requested or self._giving_up.is_set():
-                process.end()
-                if self._giving_up.is_set():
-                    goal_handle.abort()
-                    return _result(Outcome(False, "the node was ended"))
-                goal_handle.canceled()
-                return _result(Outcome(False, f"canceled while {process.progress.phase}"))
-            elapsed = time.monotonic() - began
-            if told < 0.0 or elapsed - told >= self.settings.feedback_period:
-                told = elapsed
-                goal_handle.publish_feedback(_feedback(process.progress, elapsed))
-        outcome = process.outcome()
-        goal_handle.publish_feedback(_feedback(process.progress, time.monotonic() - began))
-        if goal_handle.is_cancel_requested and not outcome.success:
+        try:
+            outcome = self._watched(TrainingProcess(command, str(draft)), goal_handle, began)
+            if outcome.model:
+                files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)  # clients may have written there
+                os.replace(draft, output)
+                outcome = dataclasses.replace(outcome, model=str(output))
+        finally:
+            draft.unlink(missing_ok=True)
+        if goal_handle.is_cancel_requested and not outcome.success and not self._giving_up.is_set():
             goal_handle.canceled()
         elif outcome.success:
             goal_handle.succeed()
         else:
             goal_handle.abort()
         return _result(outcome)
+
+    def _watched(self, process: TrainingProcess, goal_handle: ServerGoalHandle, began: float) -> Outcome:
+        """Publish feedback until the training has ended; end it if the goal is cancelled or the node ends."""
+        told = -1.0
+        while not process.wait(_PATIENCE):
+            self._phase = process.progress.phase
+            if goal_handle.is_cancel_requested or self._giving_up.is_set():
+                process.end()
+                is_ending = self._giving_up.is_set()
+                return Outcome(False, "the node was ended" if is_ending else f"canceled while {process.progress.phase}")
+            elapsed = time.monotonic() - began
+            if told < 0.0 or elapsed - told >= self.settings.feedback_period:
+                told = elapsed
+                goal_handle.publish_feedback(_feedback(process.progress, elapsed))
+        outcome = process.outcome()
+        goal_handle.publish_feedback(_feedback(process.progress, time.monotonic() - began))
+        return outcome
 
     def _robot_file(self, robot: str) -> Path | None:
         """The URDF of a robot by name or path; None without a robot."""

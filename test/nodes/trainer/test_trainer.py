@@ -253,6 +253,21 @@ def test_output_that_cannot_or_must_not_be_written_is_told_before_a_training_beg
     assert Path(motions).read_bytes() == before
 
 
+def test_file_that_appears_at_the_output_during_a_training_is_kept(
+    trainer: TrainClient, motions: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "model.safetensors"
+    goal = trainer.send(data=motions, settings=[*EM, "iterations=50", "tolerance=0"], output=str(output))
+    trainer.wait_for_phase("reading")
+    output.write_text("of another client", encoding="utf-8")
+    status, result = trainer.result(goal)
+    assert (status, result.success) == (GoalStatus.STATUS_ABORTED, False)
+    assert "exists" in result.message
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
+        (output.name, "of another client")
+    ]
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGKILL, -9)])
 def test_node_that_is_ended_or_killed_while_training_ends_the_training(
     start_server: Callable[..., ServerProcess],
