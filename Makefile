@@ -2,7 +2,7 @@
 # make view   all solutions of an arm in the browser (make view ROBOT=arm.urdf), with the least setup that this needs
 # make demo-planar  a planar robot that reaches a line: demonstrate, record, train, sample, execute
 # make test   lint and tests
-# make report docs/report from the committed result tables of eim experiment
+# make report docs/report from the committed result tables of python -m experiments
 # make docs   the documentation as a site, build/site/index.html
 # make bench  benchmarks (make bench BENCH=refinement)
 # make fuzz   malformed calls, then damaged files for every parser (make fuzz FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
@@ -18,7 +18,7 @@ BIN := .venv/bin
 PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
 FUZZ_SECONDS ?= 30
 FUZZ_CALLS ?= 10000
-BENCHMARKS = $(if $(BENCH),benchmarks/$(BENCH).py,$(sort $(wildcard benchmarks/[!_]*.py)))
+BENCHMARKS = $(or $(BENCH),$(sort $(notdir $(basename $(wildcard benchmarks/[!_]*.py)))))
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -47,7 +47,7 @@ test: lint
 	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 report: setup
-	$(BIN)/eim report $(ARGS)
+	$(BIN)/python -m experiments report $(ARGS)
 
 docs: setup
 	$(BIN)/mkdocs build --strict --quiet
@@ -55,7 +55,7 @@ docs: setup
 
 bench:
 	@scripts/setup.sh bench
-	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 # the calls first: they need no atheris, which has wheels for Linux on x86-64 alone
 fuzz: setup

@@ -25,9 +25,9 @@ EXTRAS = {
     "experiments": ["distributed>=2025.5", "joblib>=1.3", "matplotlib>=3.6", "scikit-learn>=1.6", "torch>=2"],
 }
 
-PROCESSOR = f"{NAME}.numerics._processor"
-COMPILED = (f"{NAME}.solver._solver", f"{NAME}.distributions.native._quadratic_forms")
-HEADERS = Path(NAME, "numerics", "include")  # shared by them
+PROCESSOR = f"{NAME}.core._processor"
+COMPILED = (f"{NAME}.solver._solver", f"{NAME}.learning.models.native._quadratic_forms")
+HEADERS = Path(NAME, "core", "include")  # shared by them
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
@@ -43,7 +43,7 @@ OPTIONS = [
 
 
 def compiled_modules() -> list[Extension]:
-    """Each compiled module, once for each instruction set; `numerics/native.py` chooses among them by the processor.
+    """Each compiled module, once for each instruction set; `core/native.py` chooses among them by the processor.
 
     Its source is `binding.cpp` in its folder. For this machine alone few sets are needed: `EIM_ROS_INSTRUCTION_SETS`
     names them (scripts/instruction_sets.sh); a package for others has all.
@@ -55,7 +55,7 @@ def compiled_modules() -> list[Extension]:
         raise SystemExit(f"EIM_ROS_INSTRUCTION_SETS: unknown {', '.join(sorted(unknown))}; expected some of {known}")
     extensions: list[Extension] = []
     if wanted:
-        source = str(Path(NAME, "numerics", "processor.cpp"))
+        source = str(Path(NAME, "core", "processor.cpp"))
         extensions.append(
             Extension(PROCESSOR, [source], include_dirs=[str(HEADERS)], extra_compile_args=["-std=c++20", "-O2"])
         )

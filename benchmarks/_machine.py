@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from eim_ros.numerics._processor import runs_here
-from eim_ros.numerics.native import INSTRUCTION_SETS
+from eim_ros.core._processor import runs_here
+from eim_ros.core.native import INSTRUCTION_SETS
 
 __all__ = ["instruction_sets", "isolate", "load_average", "processor", "running", "versions"]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from _peers_case import Case, Solver, Unsupported
-from _peers_closed_form import (
+
+from benchmarks._peers_case import Case, Solver, Unsupported
+from benchmarks._peers_closed_form import (
     eaik,
     eaik_solutions,
     eaik_solver,
@@ -18,10 +19,10 @@ from _peers_closed_form import (
     frankik_solutions,
     self_motion_charts,
     ssik,
-    ssik_artifact,
-)  # fmt: skip
-from _peers_iterative import kdl, mink, optik, pinocchio_loop, roboticstoolbox, trac_ik
-from _peers_ours import default_call, learned_sampler, uniform_seeds
+    ssik_artifact,  # fmt: skip
+)
+from benchmarks._peers_iterative import kdl, mink, optik, pinocchio_loop, roboticstoolbox, trac_ik
+from benchmarks._peers_ours import default_call, learned_sampler, uniform_seeds
 
 __all__ = [
     "OURS", "PEERS", "Case", "Solver", "Unsupported", "eaik_solutions", "eaik_solver", "frankik_solutions",

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
-from _peers_case import Case, Solver, Unsupported, loaded
 
+from benchmarks._peers_case import Case, Solver, Unsupported, loaded
 from eim_ros.kinematics import Robot
 
 __all__ = [

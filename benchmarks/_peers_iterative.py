@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from _peers_case import Case, Solver, Unsupported, loaded
 
+from benchmarks._peers_case import Case, Solver, Unsupported, loaded
 from eim_ros.kinematics import Robot, quaternion_from_matrix
 
 __all__ = ["kdl", "mink", "optik", "pinocchio_loop", "roboticstoolbox", "trac_ik"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from _peers_case import Case, Solver, Unsupported
 
+from benchmarks._peers_case import Case, Solver, Unsupported
 from eim_ros.ik import Sampler
 
 __all__ = ["default_call", "learned_sampler", "uniform_seeds"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from _peers import OURS, PEERS
-from _peers_report import Many, Singles
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from eim_ros.numerics import write_atomically
-from eim_ros.viz.palette import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
+from benchmarks._peers import OURS, PEERS
+from benchmarks._peers_report import Many, Singles
+from eim_ros.core.files import write_atomically
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 
 __all__ = ["draw"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from _peers import PEERS
 
-from eim_ros.numerics import write_atomically
+from benchmarks._peers import PEERS
+from eim_ros.core.files import write_atomically
 
 __all__ = ["Many", "Singles", "many_table", "readme_tables", "singles_table", "write_readme"]
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture
+from eim_ros.learning.models import GaussianMixture
 
 __all__ = ["Arm", "Branches", "Curve", "Mixture", "Ring", "Target"]
 

@@ -1,7 +1,7 @@
 """Components added where the demand is and deleted when useless, beside a fixed number of them.
 
-    python benchmarks/adaptive_components.py [--seeds 3] [--output benchmarks/results/adaptive_components.txt]
-    python benchmarks/adaptive_components.py --target samples [--output benchmarks/results/adaptive_components_eim.txt]
+    python -m benchmarks.adaptive_components [--seeds 3] [--output benchmarks/results/adaptive_components.txt]
+    python -m benchmarks.adaptive_components --target samples [--output benchmarks/results/adaptive_components_eim.txt]
 
 Mixtures: ten components, whose means are uniform in [-50, 50]^d and covariances A'A + I (GMMVI's GMM targets; A has
 entries of deviation .1 d), known by their density alone. The start is one component as wide as the means are spread,
@@ -31,13 +31,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from _machine import processor, versions
 
-from eim_ros.data import DataSet
-from eim_ros.distributions import GaussianMixture
+from benchmarks._machine import processor, versions
+from eim_ros.core.data_set import DataSet
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
-from eim_ros.inference import EIM, EM, EMConfig, KnownDensityEIM, KnownDensityEIMConfig, TruncatedEMConfig
 from eim_ros.kinematics import Robot
+from eim_ros.learning import EMConfig, KnownDensityEIMConfig
+from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning.em import EM, TruncatedEMConfig
+from eim_ros.learning.models import GaussianMixture
 
 N_MODES = 10
 WIDTH = 30.0  # standard deviation of the start: as wide as the means are spread

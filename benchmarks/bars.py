@@ -1,6 +1,6 @@
 """The bars test: how often truncated EM of binary sparse coding and of noisy-OR finds all bars, and at what cost.
 
-    python benchmarks/bars.py [--seed 0] [--n-seeds 10] [--starts 3] [--output benchmarks/results/bars.txt]
+    python -m benchmarks.bars [--seed 0] [--n-seeds 10] [--starts 3] [--output benchmarks/results/bars.txt]
 
 1000 images of 5 x 5 pixels with 10 bars, 2 of them on average; as many causes as bars, default settings: 30 states per
 image of 1024, 30 suggestions per image and iteration. For each seed (of data, starts and search) the first start alone,
@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _machine import processor
 
-from eim_ros.distributions import BinarySparseCoding, NoisyOr
-from eim_ros.experiments.bars import additive_bars, n_bars_found, noisy_or_bars
-from eim_ros.inference import MultipleCauseEM
+from benchmarks._machine import processor
+from eim_ros.learning import MultipleCauseEM
+from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
+from experiments.bars import additive_bars, n_bars_found, noisy_or_bars
 
 N_IMAGES, SIZE = 1000, 5
 MODELS = {

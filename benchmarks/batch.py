@@ -2,7 +2,7 @@
 poses, capability maps by pose.
 
 CPU times, minima of several runs in turns, in one process; `wall` compares threads, and means something on an idle
-machine alone. `python benchmarks/batch.py [--quick] [--part batches|paths|maps] [--output FILE]`.
+machine alone. `python -m benchmarks.batch [--quick] [--part batches|paths|maps] [--output FILE]`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import load_average, processor
 
+from benchmarks._machine import load_average, processor
+from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import CapabilityGrid, ErrorCode, Sampler, sample_batch, sample_path, stream_batch
-from eim_ros.ik.capability_survey import PartWork
+from eim_ros.ik.capability import PartWork
 from eim_ros.kinematics import Robot
-from eim_ros.numerics.cores import usable_cores
 
 UNLIMITED = 1e6  # [s]
 

@@ -1,6 +1,6 @@
 """Collision checks: of capsules, of the same shapes as meshes and as their hulls, and what a scene adds, on one thread.
 
-    python benchmarks/collision.py [--robot panda] [--rows 2000] [--output benchmarks/results/collision.txt]
+    python -m benchmarks.collision [--robot panda] [--rows 2000] [--output benchmarks/results/collision.txt]
 
 The robot's capsules are triangulated (TRIANGLES each, written as STL) and read back as the meshes of a URDF, so that
 the same robot is checked in three ways. Times are CPU times per configuration, of uniform random ones, minima of
@@ -22,12 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from _machine import load_average, processor, versions
 
+from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Constraints, Sampler
 from eim_ros.kinematics import Box, Capsule, CollisionOptions, Mesh, Obstacle, PointCloud, Robot, pose_from
 from eim_ros.kinematics.collision import CollisionModel
-from eim_ros.kinematics.link_shapes import link_shapes
+from eim_ros.kinematics.links import link_shapes
 
 RINGS, SECTORS = 17, 32  # of a capsule
 TRIANGLES = 2 * SECTORS * RINGS

@@ -1,6 +1,6 @@
 """Whether what is said to be whole is, what it costs, and what it is worth: beside the rivals inside the house.
 
-    python benchmarks/completeness.py [--poses 200] [--seed 0] [--certified] [--output FILE]
+    python -m benchmarks.completeness [--poses 200] [--seed 0] [--certified] [--output FILE]
 
 Poses are forward kinematics of uniform random configurations within the limits; one thread; time of a call the shortest
 of 3. The truth of a pose: 20000 uniform seeds within the limits refined by `Robot.refine`, which know nothing of
@@ -36,14 +36,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _machine import load_average, processor
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from benchmarks._machine import load_average, processor
 from eim_ros.ik import Completeness, FoundFamilies, Sampler, SampleRequest, Samples
-from eim_ros.ik.goal import Goal
-from eim_ros.ik.traced_solutions import TracedSolutions
+from eim_ros.ik.problem import Goal
+from eim_ros.ik.strategies.manifold import TracedSolutions
 from eim_ros.kinematics import Robot
 
 ARMS = ("panda", "iiwa14")

@@ -1,6 +1,6 @@
 """Whether every configuration that is called valid is valid, judged from outside: counts those that are not.
 
-    python benchmarks/correctness.py [--poses 100000] [--instruction-sets baseline avx2 avx512] [--output FILE]
+    python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2 avx512] [--output FILE]
 
 Poses are forward kinematics of uniform random configurations. For each, 10 configurations are asked for by the default
 call, of `Sampler.of`, or for every other pose of a shipped model where there is one. Those that are called valid have
@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
-from _machine import instruction_sets, load_average, processor, versions
 
+from benchmarks._machine import instruction_sets, load_average, processor, versions
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, share_path
 

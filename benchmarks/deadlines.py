@@ -1,6 +1,6 @@
 """Calls that have more to do than their timeout allows: how long each takes, how it ends, and its peak memory.
 
-    python benchmarks/deadlines.py [--repeats 3] [--case NAME ...] [--output benchmarks/results/deadlines.txt]
+    python -m benchmarks.deadlines [--repeats 3] [--case NAME ...] [--output benchmarks/results/deadlines.txt]
 
 Each case is the first call of its kind in a process of its own, with MEMORY of address space, so that shapes are
 prepared within the call. A call is within its bound if it takes at most 1.1 timeouts and 50 ms. The quickest of the
@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import load_average, processor, versions
 
-from eim_ros.ik import Completeness, Constraints, Sampler, sample_batch
-from eim_ros.ik.batch import stream_batch
+from benchmarks._machine import load_average, processor, versions
+from eim_ros.ik import Completeness, Constraints, Sampler, sample_batch, stream_batch
 from eim_ros.kinematics import Box, CollisionOptions, Mesh, Obstacle, PointCloud, Robot, Sphere, pose_from
+
+ITSELF = [sys.executable, "-m", "benchmarks.deadlines"]
 
 MEMORY = 2 << 30  # [byte] of address space
 SHARE, REST = 0.1, 0.05  # of the timeout, [s]: what a call may take beyond it
@@ -131,11 +132,10 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
     from shape_msgs.msg import SolidPrimitive
 
     from eim_ros.nodes.common.interfaces import SampleIK
-    from eim_ros.nodes.common.point_cloud_messages import point_cloud_message
-    from eim_ros.nodes.common.pose_messages import pose_message
-    from eim_ros.nodes.ik_server.calls import CALLS
+    from eim_ros.nodes.common.messages import point_cloud_message, pose_message
+    from eim_ros.nodes.ik_server.handlers import CALLS
+    from eim_ros.nodes.ik_server.requests import Surroundings
     from eim_ros.nodes.ik_server.settings import IkServerSettings
-    from eim_ros.nodes.ik_server.surroundings import Surroundings
 
     sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()
     request.pose.pose = pose_message(POSE)
@@ -161,10 +161,10 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
 def service_batch(rng: np.random.Generator) -> Call:
     """The same, of 10 000 poses."""
     from eim_ros.nodes.common.interfaces import SampleIKBatch
-    from eim_ros.nodes.common.pose_messages import pose_message
-    from eim_ros.nodes.ik_server.calls import CALLS
+    from eim_ros.nodes.common.messages import pose_message
+    from eim_ros.nodes.ik_server.handlers import CALLS
+    from eim_ros.nodes.ik_server.requests import Surroundings
     from eim_ros.nodes.ik_server.settings import IkServerSettings
-    from eim_ros.nodes.ik_server.surroundings import Surroundings
 
     sampler, settings, request = panda(), IkServerSettings(), SampleIKBatch.Request()
     request.poses = [pose_message(pose) for pose in poses_of(sampler, rng, 10_000)]
@@ -302,7 +302,16 @@ def main() -> None:
     for name in names:
         runs = []
         for _ in range(args.repeats):
-            command = [sys.executable, __file__, "--worker", "--case", name, "--random-seed", str(args.random_seed)]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.deadlines",
+                "--worker",
+                "--case",
+                name,
+                "--random-seed",
+                str(args.random_seed),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 tell(f"{name}: ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")

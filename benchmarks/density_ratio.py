@@ -1,6 +1,6 @@
 """KL(model || target) and CPU time of EIM by estimator of the density ratio, beside EM.
 
-    python benchmarks/density_ratio.py [--problems "mixture (10, 10)"] [--estimators plug-in] [--seeds 5]
+    python -m benchmarks.density_ratio [--problems "mixture (10, 10)"] [--estimators plug-in] [--seeds 5]
         [--network-seeds 1] [--iterations 200] [--output benchmarks/results/density_ratio.txt]
 
 One thread, 10000 training points, KL by 10000 samples of the model. Problems: random mixtures (means uniform in
@@ -30,12 +30,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from _targets import Arm, Branches, Curve, Mixture, Ring, Target
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.experiments import random_mixture
-from eim_ros.inference import EIM, EM, EIMConfig, EMConfig, FeatureInputs, FitResult
+from benchmarks._targets import Arm, Branches, Curve, Mixture, Ring, Target
+from eim_ros.learning import EIMConfig, EMConfig, FitResult
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from eim_ros.learning.ratio import FeatureInputs
+from experiments import random_mixture
 
 N_POINTS = N_SAMPLES = 10_000
 THESIS = {

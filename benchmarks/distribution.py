@@ -1,6 +1,6 @@
 """Whether draws from distributions on the set of solutions have these distributions.
 
-    python benchmarks/distribution.py [--poses 1000] [--seed 0] [--output FILE]
+    python -m benchmarks.distribution [--poses 1000] [--seed 0] [--output FILE]
 
 Poses are forward kinematics of uniform random configurations within the limits.
 
@@ -25,12 +25,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _machine import load_average, processor, versions
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
+from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Sampler
-from eim_ros.ik.self_motions import families, family_labels
+from eim_ros.ik.components import families, family_labels
 from eim_ros.kinematics import Robot
 
 N_DRAWN, N_OF_MODEL, N_REFERENCE = 200, 2000, 100_000

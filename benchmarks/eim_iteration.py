@@ -1,6 +1,6 @@
 """CPU time of an iteration of conditional EIM for up to K = 1000 linear experts, dx = 7, dy = 3, N = 10000.
 
-    python benchmarks/eim_iteration.py [--output benchmarks/results/eim_iteration.txt]
+    python -m benchmarks.eim_iteration [--output benchmarks/results/eim_iteration.txt]
 
 One thread. First the component update alone, everything that happens to the experts once the density ratio is trained:
 contexts are resampled for each expert, samples drawn, the gradient of the ratio taken (a network of 2 x 128), the
@@ -28,24 +28,19 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.ik import collect
-from eim_ros.inference import (
-    EIMConfig,
-    NetworkRatio,
-    RatioConfig,
-    StandardisedInputs,
-    TruncatedEM,
-    TruncatedEMConfig,
-)
-from eim_ros.inference.eim.component_history import ComponentHistory
-from eim_ros.inference.eim.expert_contexts import draw_contexts
-from eim_ros.inference.eim.iteration import EIMIteration, EIMState
-from eim_ros.inference.eim.m_step import update_experts, update_gating
-from eim_ros.inference.ratio.choice import density_ratio
-from eim_ros.inference.training_data import Pairs, checked_data
 from eim_ros.kinematics import Robot, share_path
-from eim_ros.projections import QuadraticSurrogate, fit_to_gradients, project_experts
+from eim_ros.learning import EIMConfig, Pairs, RatioConfig
+from eim_ros.learning.adaptation import ComponentHistory
+from eim_ros.learning.eim.iteration import EIMIteration, EIMState
+from eim_ros.learning.eim.m_step import update_experts, update_gating
+from eim_ros.learning.em import TruncatedEM, TruncatedEMConfig
+from eim_ros.learning.learner import checked_data
+from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.learning.models.mixture_of_experts import draw_contexts
+from eim_ros.learning.projections import QuadraticSurrogate, fit_to_gradients, project_experts
+from eim_ros.learning.ratio import NetworkRatio, StandardisedInputs
+from eim_ros.learning.ratio.choice import density_ratio
 
 DX, DY, N_CONTEXTS, N_SAMPLES = 7, 3, 10000, 100
 KL_BOUND, ENTROPY_LOSS_BOUND = 0.02, 0.05

@@ -1,6 +1,6 @@
 """EM for many components: CPU time, objective and joint evaluations of ours, of truncated EM and of scikit-learn.
 
-    python benchmarks/em_steps.py [--seed 0] [--skip-large] [--output benchmarks/results/em_steps.txt]
+    python -m benchmarks.em_steps [--seed 0] [--skip-large] [--output benchmarks/results/em_steps.txt]
 
 One thread, N = 20000 points of D = 10 of a random mixture (means uniform in [-1, 1]^D, covariances A'A + I/50), full
 covariances, K = 50, 200, 1000 components in the data and in the model. All begin with the same start (points as means,
@@ -29,13 +29,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _machine import processor
 from sklearn.mixture import GaussianMixture as SklearnMixture
 from torch import Tensor
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.experiments.random_mixtures import random_mixture
-from eim_ros.inference import EM, EMConfig, FitResult, TruncatedEM, TruncatedEMConfig
+from benchmarks._machine import processor
+from eim_ros.learning import EMConfig, FitResult
+from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from experiments import random_mixture
+
+ITSELF = [sys.executable, "-m", "benchmarks.em_steps"]
 
 N_POINTS, N_DIMS, N_ITERATIONS = 20000, 10, 10
 N_STATES, N_NEIGHBOURS = 5, 16
@@ -65,7 +68,7 @@ def main() -> None:
     for n_components in (50, 200, 1000):
         lines += _compare(n_components, args.seed)
     if not args.skip_large:
-        command = [sys.executable, __file__, "--only-large", "--seed", str(args.seed)]
+        command = [*ITSELF, "--only-large", "--seed", str(args.seed)]
         lines += ["", subprocess.run(command, check=True, capture_output=True, text=True).stdout.rstrip()]
     text = "\n".join(lines) + "\n"
     print(text, end="")

@@ -1,6 +1,6 @@
 """Inverse kinematics of our solvers and of their peers: one solution of a pose, and many, in one run on one thread.
 
-    python benchmarks/ik_peers.py [--poses 300] [--models panda=FILE iiwa14=FILE]
+    python -m benchmarks.ik_peers [--poses 300] [--models panda=FILE iiwa14=FILE]
         [--output benchmarks/results/ik_peers.txt] [--picture docs/ik_peers.png] [--readme docs/peers.md]
 
 Poses are forward kinematics of uniform random configurations, so each is reachable; no solver knows the configuration.
@@ -34,8 +34,9 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import torch
-from _machine import processor, versions
-from _peers import (
+
+from benchmarks._machine import processor, versions
+from benchmarks._peers import (
     OURS,
     PEERS,
     Case,
@@ -44,17 +45,16 @@ from _peers import (
     eaik_solutions,
     frankik_solutions,
     self_motion_charts,
-    ssik_artifact,
-)  # fmt: skip
-from _peers_picture import draw
-from _peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
-
+    ssik_artifact,  # fmt: skip
+)
+from benchmarks._peers_picture import draw
+from benchmarks._peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
+from eim_ros.core.files import write_atomically
 from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Training, collect
-from eim_ros.ik.training.metrics import exact_solutions
-from eim_ros.inference import TruncatedEMConfig
+from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
-from eim_ros.kinematics.planar import planar_urdf
-from eim_ros.numerics import write_atomically
+from eim_ros.learning.em import TruncatedEMConfig
+from eim_ros.planar.arm import planar_urdf
 
 ROBOTS = ("panda", "iiwa14", "ur5", "planar10", "planar20")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]

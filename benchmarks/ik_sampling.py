@@ -1,6 +1,6 @@
 """What the learned sampler is worth: our proposals against uniform seeds, with the same refiner, in one run.
 
-    python benchmarks/ik_sampling.py [--models FILE|NAME ...] [--poses 10000] [--output FILE]
+    python -m benchmarks.ik_sampling [--models FILE|NAME ...] [--poses 10000] [--output FILE]
 
 Full poses, forward kinematics of uniform random configurations, with other seeds than training; one thread, CPU time,
 of each call the shortest of several, all ways in turn. "6" and "3" are the refiner's patience: its default, and what
@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from _machine import load_average, processor
 
+from benchmarks._machine import load_average, processor
 from eim_ros.ik import ErrorCode, IKModel, Sampler
-from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.evaluation import exact_solutions
+from eim_ros.ik.prior import Proposal
 from eim_ros.ik.request import SampleOptions
-from eim_ros.ik.training.metrics import exact_solutions
 from eim_ros.kinematics import Robot, context_from_pose
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """KL(model || target) of inference with a known density on random mixtures, from k-means on 10000 samples.
 
-    python benchmarks/known_density.py [--seeds 5] [--output benchmarks/results/known_density.txt]
+    python -m benchmarks.known_density [--seeds 5] [--output benchmarks/results/known_density.txt]
 
 One thread. The KL is the mean of -log r with r = target/model over 10000 samples of the model. Where r is near 1 at all
 of them it is the mean of r - 1 - log r, unbiased too, but with a noise that vanishes with the KL, so that small values
@@ -17,9 +17,11 @@ from pathlib import Path
 
 import torch
 
-from eim_ros.distributions import GaussianMixture
-from eim_ros.experiments import random_mixture
-from eim_ros.inference import EM, EMConfig, KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.learning import EMConfig, KnownDensityEIMConfig
+from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import GaussianMixture
+from experiments import random_mixture
 
 N_SAMPLES = 10_000
 NEAR = 0.01  # a component that is missing shows in log r everywhere, by more than this

@@ -1,6 +1,6 @@
 """Joint paths of straight lines against a brute-force graph.
 
-    python benchmarks/lines.py [--lines 100] [--poses 40] [--seed 0] [--output FILE]
+    python -m benchmarks.lines [--lines 100] [--poses 40] [--seed 0] [--output FILE]
 
 Half of the lines are of a Panda, half of an iiwa 14: from the pose of a random configuration within the limits on, of
 random direction, .1 to .5 m long, the hand turned as it is. No joint may step farther than .1 rad from one pose to the
@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _machine import load_average, processor, versions
 from scipy.spatial import cKDTree
 
+from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import ErrorCode, JointPath, Sampler, sample_path
 from eim_ros.kinematics import Robot
 

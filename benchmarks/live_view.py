@@ -1,6 +1,6 @@
 """How often `eim view` redraws all solutions while its target moves: what the page sends, what the browser shows.
 
-    python benchmarks/live_view.py [--output benchmarks/results/live_view.txt]
+    python -m benchmarks.live_view [--output benchmarks/results/live_view.txt]
 
 The target goes around a circle of 5 cm about its first place at 100 steps per second, twice as fast as a screen; each
 redraw solves anew, finds the families, and sends poses and colours of all ghosts. The same is done without a browser,
@@ -20,14 +20,15 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _machine import load_average, processor, versions
+
+from benchmarks._machine import load_average, processor, versions
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 
-from viewer.chromium import Browser, chromium_path
+from view.chromium import Browser, chromium_path
 
 from eim_ros.ik import Sampler
-from eim_ros.viewer.page import Page
+from eim_ros.view.page import Page
 
 ROBOTS = ("panda", "iiwa14", "gen3", "xarm7", "sawyer", "fetch", "ur5e")
 RADIUS, STEPS = 0.05, 100.0  # [m], [1/s]

@@ -1,6 +1,6 @@
 """Exchange of the model of `ik_server` under load: answers lost, and latency during the exchange beside that without.
 
-    python benchmarks/model_swap.py [--output benchmarks/results/model_swap.txt]
+    python -m benchmarks.model_swap [--output benchmarks/results/model_swap.txt]
 
 Two processes: the real node with the shipped model, and this client, which sends 100 requests per second (10 refined
 positions of the iiwa each) and now and then asks for another model: the shipped mixture with its experts in reverse
@@ -20,7 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from _machine import isolate, processor, running
+
+from benchmarks._machine import isolate, processor, running
 
 RATE = 100.0  # [1/s]
 PAUSE = 2.0  # [s] between two exchanges
@@ -31,9 +32,9 @@ LONGEST_WAIT = 30.0  # [s] for the last answers
 
 def save_reversed(path: Path) -> None:
     """The shipped model, its experts in another order: equally good, told apart by its answers to a seed."""
-    from eim_ros.distributions import LinearExperts, MixtureOfExperts, SoftmaxGating
     from eim_ros.ik import IKModel
-    from eim_ros.ik.model import DEFAULT_MODEL
+    from eim_ros.ik.prior import DEFAULT_MODEL
+    from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 
     model = IKModel.load(DEFAULT_MODEL)
     gating, experts = model.mixture.gating, model.mixture.experts
@@ -49,11 +50,10 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
     """Send requests and exchange models; returns the report."""
     import rclpy
 
-    from eim_ros.ik.model import DEFAULT_MODEL
+    from eim_ros.ik.prior import DEFAULT_MODEL
     from eim_ros.kinematics import Robot
-    from eim_ros.nodes.common.activation import wait_until_active
+    from eim_ros.nodes import SERVICE_QOS, wait_until_active
     from eim_ros.nodes.common.interfaces import LoadModel, SampleIK
-    from eim_ros.nodes.common.qos import SERVICE_QOS
 
     other = folder / "reversed.safetensors"
     save_reversed(other)

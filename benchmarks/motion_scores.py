@@ -1,6 +1,6 @@
 """Scores of motion priors: held-out demonstrations against perturbed ones, by the area under the ROC curve.
 
-    python benchmarks/motion_scores.py [--output benchmarks/results/motion_scores.txt]
+    python -m benchmarks.motion_scores [--output benchmarks/results/motion_scores.txt]
 
 Demonstrations: a planar arm of ten joints unfolds until its tip is on a line, around a disc that it may leave on
 either side. Final configurations come from the expert (`eim_ros.planar`), the way there is a random smooth one, and
@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eim_ros.data import DataSet
+from eim_ros.core.data_set import DataSet
 from eim_ros.motion import Demonstrations, MotionEIMConfig, MotionEMConfig, MotionPrior, MotionTraining
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, line_task, passing_side
 

@@ -1,6 +1,6 @@
 """Ground truth of the planar robots by importance sampling: log normaliser, entropy, shares of the goals.
 
-    python benchmarks/planar_truth.py [--draws 2000000] [--seed 5]
+    python -m benchmarks.planar_truth [--draws 2000000] [--seed 5]
 
 PlanarRobot-4 is compared with an independent estimate: log Z = -10.6145 +- .0015. By symmetry its goals at (0, 7) and
 (0, -7) have the same mass.
@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from eim_ros.targets import planar_robot, planar_truth
+from experiments.targets import planar_robot, planar_truth
 
 KNOWN, KNOWN_ERROR = -10.6145, 0.0015
 

@@ -1,6 +1,6 @@
 """Recording of joint states at 1 kHz by `demo_recorder`: messages lost, what a kill leaves, share of a core.
 
-    python benchmarks/recording.py [--output benchmarks/results/recording.txt] [--seconds 60] [--kills 20] [--seed 0]
+    python -m benchmarks.recording [--output benchmarks/results/recording.txt] [--seconds 60] [--kills 20] [--seed 0]
 
 Two processes: the real node, and this one, which publishes numbered joint states of seven joints (positions,
 velocities, efforts). First one recording is stopped in the usual way and its numbers are compared with those sent. Then
@@ -24,7 +24,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from _machine import isolate, processor
+
+from benchmarks._machine import isolate, processor
 
 RATE = 1000  # [Hz]
 JOINTS = [f"joint_a{i + 1}" for i in range(7)]

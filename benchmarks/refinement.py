@@ -1,6 +1,6 @@
 """Inverse kinematics from nothing: CPU time per solved pose of our refiner and of its peers, in one run on one thread.
 
-    python benchmarks/refinement.py [--poses 2000] [--output benchmarks/results/refinement.txt]
+    python -m benchmarks.refinement [--poses 2000] [--output benchmarks/results/refinement.txt]
 
 Poses are forward kinematics of uniform random configurations, so each is reachable; no solver knows the configuration.
 A pose counts as solved when the configuration returned is within limits and within both tolerances by forward
@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
-from _machine import versions
-from _peers import Case, Solver, pinocchio_loop, roboticstoolbox, trac_ik, uniform_seeds
 
+from benchmarks._machine import versions
+from benchmarks._peers import Case, Solver, pinocchio_loop, roboticstoolbox, trac_ik, uniform_seeds
 from eim_ros.kinematics import Robot, share_path
 
 ROBOTS = ("panda", "iiwa14")

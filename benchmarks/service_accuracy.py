@@ -1,6 +1,6 @@
 """1000 random reachable positions of iiwa 14 and Panda through the running service: share solved, wrong "valid" claims.
 
-    python benchmarks/service_accuracy.py [--output benchmarks/results/service_accuracy.txt]
+    python -m benchmarks.service_accuracy [--output benchmarks/results/service_accuracy.txt]
 
 For each robot the real node `ik_server` is started with its shipped model in a process of its own, and asked over
 DDS, with random request sizes, refined positions and, in the second half of the runs, full poses. Each configuration
@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 
-from eim_ros.cli.server_process import ServerProcess
-from eim_ros.cli.waiting import Waiting
+from eim_ros.cli.processes import ServerProcess, Waiting
 from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
 
 TOLERANCE = 1e-6  # [m] and [rad], the service's default
@@ -53,8 +52,8 @@ def main() -> None:
 
 
 def _measure(name: str, position_only: bool, n_poses: int, seed: int, domain_id: int) -> str:
+    from eim_ros.nodes import SampleIKClient, joint_positions
     from eim_ros.nodes.common.interfaces import SampleIK
-    from eim_ros.nodes.ik_server.client import SampleIKClient, joint_positions
 
     robot = Robot.load(name)
     oracle = _Oracle(robot)

@@ -1,6 +1,6 @@
 """Round trip of `sample_ik` for n = 1, 100, 1000, next to an empty service in the same run.
 
-    python benchmarks/service_latency.py [--output benchmarks/results/service_latency.txt]
+    python -m benchmarks.service_latency [--output benchmarks/results/service_latency.txt]
 
 Three processes: `ik_server` as it is by default, a server made by rclpy alone, and this client. The plain server
 answers without work, once with a type that is almost empty (lifecycle_msgs/GetState) and once with SampleIK, so the
@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import isolate, processor, running
+
+from benchmarks._machine import isolate, processor, running
+
+ITSELF = [sys.executable, "-m", "benchmarks.service_latency"]
 
 ROUNDS = 300
 WARM_UP = 30
@@ -130,7 +133,7 @@ def main() -> None:
     isolate()
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"  # as by default
     server = [sys.executable, "-m", "eim_ros.nodes", "ik_server"]
-    with running(server), running([sys.executable, __file__, "--serve-plain"]):
+    with running(server), running([*ITSELF, "--serve-plain"]):
         table = report(*measure(args.seed, args.rounds), args.seed)
     print(table, end="")
     if args.output:

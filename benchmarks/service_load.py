@@ -1,6 +1,6 @@
 """The services of `ik_server` under load: who waits for whom, and which answers are lost.
 
-    python benchmarks/service_load.py [PART ...] [--output benchmarks/results/service_load.txt]
+    python -m benchmarks.service_load [PART ...] [--output benchmarks/results/service_load.txt]
 
 Each part starts real nodes and real clients, each client in a separate process.
 
@@ -34,7 +34,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import isolate, load_average, processor, running
+
+from benchmarks._machine import isolate, load_average, processor, running
+
+ITSELF = [sys.executable, "-m", "benchmarks.service_load"]
 
 READY_WITHIN = 120.0  # [s]
 LOST = 40.0  # [s] after which an answer is counted as lost
@@ -164,7 +167,7 @@ class Client:
     def __init__(self, kind: str, seconds: float, seed: int, service: str = "ours") -> None:
         self.kind = kind
         words = ["--client", kind, "--seconds", str(seconds), "--seed", str(seed), "--service", SERVICES[service]]
-        self._process = subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen([*ITSELF, *words], stdout=subprocess.PIPE, text=True)
 
     def result(self) -> tuple[list[int | None], np.ndarray]:
         """Error codes, None for a lost answer, and times [s]."""
@@ -254,7 +257,7 @@ def long(seed: int) -> Iterator[str]:
 
 
 def default_qos(seed: int, seconds: float = 20.0) -> Iterator[str]:
-    with server(), running([sys.executable, __file__, "--serve-plain"]):
+    with server(), running([*ITSELF, "--serve-plain"]):
         for service in SERVICES:
             clients = [Client("default", seconds, seed + index, service) for index in range(8)]
             codes = [code for client in clients for code in client.result()[0]]
@@ -271,7 +274,7 @@ def one_shot(seed: int, seconds: float = 90.0) -> Iterator[str]:
             ("plain service", "plain", {}),
         ):
             os.environ.update(variables)
-            with server() if service == "ours" else running([sys.executable, __file__, "--serve-plain"]):
+            with server() if service == "ours" else running([*ITSELF, "--serve-plain"]):
                 for variable in variables:
                     del os.environ[variable]
                 ends = crowd_of_one_shots(seed, seconds, service)
@@ -286,7 +289,16 @@ def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int
     def work(first: int) -> None:
         number = first
         while time.monotonic() < end:
-            command = [sys.executable, __file__, "--once", "--seed", str(seed + number), "--service", SERVICES[service]]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.service_load",
+                "--once",
+                "--seed",
+                str(seed + number),
+                "--service",
+                SERVICES[service],
+            ]
             said = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
             with lock:
                 ends[json.loads(said) if said else "failed"] += 1
@@ -302,10 +314,10 @@ def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int
 
 def topics(seed: int, seconds: float = 20.0) -> Iterator[str]:
     del seed  # nothing is random here
-    with running([sys.executable, __file__, "--publish"]):
+    with running([*ITSELF, "--publish"]):
         with server("-p", "joint_states_topic:=/joint_states") as pid:
             yield f"our server             {busy_share(pid, seconds):.1%} of a core"
-        with running([sys.executable, __file__, "--subscribe"]) as process:
+        with running([*ITSELF, "--subscribe"]) as process:
             time.sleep(5.0)
             yield f"ordinary subscription  {busy_share(process.pid, seconds):.1%} of a core"
 

@@ -1,6 +1,6 @@
 """Arms of six joints: all solutions of a pose, what they cost, and whether any is missing, beside EAIK and ssik.
 
-    python benchmarks/six_joints.py [--poses 100000] [--judged 100] [--output benchmarks/results/six_joints.txt]
+    python -m benchmarks.six_joints [--poses 100000] [--judged 100] [--output benchmarks/results/six_joints.txt]
 
 Arms: three UR, a Puma and two industrial arms by their published lengths, and random ones of each kind that has a
 closed form (test/kinematics/six_joint_arms.py). Poses are forward kinematics of uniform random configurations.
@@ -31,12 +31,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _machine import processor, versions
-from _peers import Case, eaik_solver, ssik_artifact
 
+from benchmarks._machine import processor, versions
+from benchmarks._peers import Case, eaik_solver, ssik_artifact
+from eim_ros.core.files import write_atomically
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
-from eim_ros.numerics import write_atomically
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from kinematics.six_joint_arms import KINDS, URDFS, random_arm

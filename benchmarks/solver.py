@@ -1,6 +1,6 @@
 """The solver in C++ against the numba kernels that it replaced, in one run: CPU time on one thread.
 
-    python benchmarks/solver.py [--old FOLDER] [--rounds 20] [--output benchmarks/results/solver.txt]
+    python -m benchmarks.solver [--old FOLDER] [--rounds 20] [--output benchmarks/results/solver.txt]
 
 The old side is the last commit with numba, from a checkout of it, or from the repository's own history (into build/).
 Each side is a process of its own, the new one for each instruction set; they take turns at each item, and of each block
@@ -8,7 +8,7 @@ of calls the shortest time of all rounds counts. URDFs, models, seeds, poses and
 numba compiles for this very processor: two minutes at first, not measured; its cache stays in the checkout. As for one
 without AVX-512:
 
-    NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma python benchmarks/solver.py --instruction-sets avx2
+    NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma python -m benchmarks.solver --instruction-sets avx2
 
 Items are of full poses, reachable: forward kinematics of uniform random configurations. A trace needs a redundant arm,
 sampling and densities a shipped model; UR5 has neither.
@@ -43,9 +43,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import instruction_sets, load_average, processor, versions
 
 import eim_ros
+from benchmarks._machine import instruction_sets, load_average, processor, versions
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 

@@ -1,6 +1,6 @@
 """Arms with more than one free direction: how well a number of solutions covers all of them, beside uniform seeds.
 
-    python benchmarks/surfaces.py [--poses 20] [--output benchmarks/results/surfaces.txt]
+    python -m benchmarks.surfaces [--poses 20] [--output benchmarks/results/surfaces.txt]
 
 Eight joints (an iiwa 14 on a turning joint), two sliding joints below an iiwa 14, and positions of the iiwa 14. All
 solutions of a pose: 100000 uniform seeds refined. Covered is the share of them within .3 and .6 rad (or m) of an
@@ -22,9 +22,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _machine import load_average, processor, versions
 from scipy.spatial import cKDTree
 
+from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, share_path
 

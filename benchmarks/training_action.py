@@ -1,6 +1,6 @@
 """The action of `trainer`: how long a cancel takes in each phase, and the longest time without feedback.
 
-    python benchmarks/training_action.py [--output benchmarks/results/training_action.txt]
+    python -m benchmarks.training_action [--output benchmarks/results/training_action.txt]
 
 Two processes: the real node, and this client. A cancel is timed from its sending to the result. The data are random
 smooth motions; how good the models are does not matter here.
@@ -18,7 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from _machine import isolate, running
+
+from benchmarks._machine import isolate, running
 
 SERVER_READY_WITHIN = 60.0  # [s]
 LONGEST_WAIT = 120.0  # [s]
@@ -34,7 +35,7 @@ PHASES = {
 
 def save_motions(path: Path, seed: int) -> None:
     """2000 motions of seven joints."""
-    from eim_ros.data import DataSet, save_data_set
+    from eim_ros.core.data_set import DataSet, save_data_set
 
     rng, n = np.random.default_rng(seed), 2000
     phase = np.linspace(0.0, 1.0, N_POINTS)

@@ -1,6 +1,6 @@
 """Variational inference: CPU time beside PyPI's gmmvi at equal evaluations, and what long runs reach.
 
-    python benchmarks/variational.py [--peer PYTHON] [--seeds 3] [--skip-quality] [--targets gmm20 ...] [--output FILE]
+    python -m benchmarks.variational [--peer PYTHON] [--seeds 3] [--skip-quality] [--targets gmm20 ...] [--output FILE]
 
 One thread. Speed: SAMTRON; both begin at the same start with the settings that were published, on the same target, and
 stop at the same number of evaluations of it; the first three iterations, in which TensorFlow traces its graphs, count
@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from _machine import load_average, processor, versions
 
-from eim_ros.distributions import GaussianMixture
-from eim_ros.experiments.gmmvi_problems import PROBLEMS
-from eim_ros.inference.variational import GMMVI, GMMVIConfig
-from eim_ros.targets import kinematic_start
-from eim_ros.targets.scores import MixtureScores, mixture_scores
+from benchmarks._machine import load_average, processor, versions
+from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
+from eim_ros.learning.models import GaussianMixture
+from experiments.gmmvi import PROBLEMS
+from experiments.targets import kinematic_start
+from experiments.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3

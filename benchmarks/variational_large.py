@@ -1,6 +1,6 @@
 """Variational inference in many dimensions: time, memory and -ELBO of short runs beside the paper's long ones.
 
-    python benchmarks/variational_large.py [--seed 0] [--urdf talos_reduced.urdf] [--targets gmm100 ...] [--output FILE]
+    python -m benchmarks.variational_large [--seed 0] [--urdf talos_reduced.urdf] [--targets gmm100 ...] [--output FILE]
 
 One thread, a process for each target, whose greatest memory is told, with what Python and torch take themselves. The
 paper's figures are of its SAMTRON, on its own data, after half an hour (gmm100) or a day (the others) on five to eight
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _machine import load_average, processor, versions
 
-from eim_ros.experiments.gmmvi_problems import FILE_PROBLEMS, PROBLEMS
-from eim_ros.inference.variational import GMMVI
-from eim_ros.targets.scores import mixture_scores
+from benchmarks._machine import load_average, processor, versions
+from eim_ros.learning.gmmvi import GMMVI
+from experiments.gmmvi import FILE_PROBLEMS, PROBLEMS
+from experiments.targets.scores import mixture_scores
 
 SPLIT = {"split_every": 100, "delete_after": 20}
 

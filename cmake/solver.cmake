@@ -1,5 +1,5 @@
 # The compiled modules: each has one source, compiled once for each instruction set in EIM_INSTRUCTION_SETS;
-# eim_ros/numerics/native.py takes the best that the processor has. The same modules with the same flags as in setup.py.
+# eim_ros/core/native.py takes the best that the processor has. The same modules with the same flags as in setup.py.
 
 include(cmake/instruction_sets.cmake)
 set(options_baseline "")
@@ -16,7 +16,7 @@ find_package(pybind11 REQUIRED CONFIG HINTS "${pybind11_hint}")
 # eim_compiled_module(FOLDER NAME FLAG...) : the module NAME of binding.cpp in a folder of the package
 function(eim_compiled_module folder name)
   pybind11_add_module(${name} MODULE NO_EXTRAS eim_ros/${folder}/binding.cpp)
-  target_include_directories(${name} PRIVATE eim_ros/numerics/include)
+  target_include_directories(${name} PRIVATE eim_ros/core/include)
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_definitions(${name} PRIVATE EIM_MODULE=${name})
   target_compile_options(${name} PRIVATE
@@ -24,7 +24,7 @@ function(eim_compiled_module folder name)
   install(TARGETS ${name} LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/${folder})
 endfunction()
 
-foreach(module solver/_solver distributions/native/_quadratic_forms)
+foreach(module solver/_solver learning/models/native/_quadratic_forms)
   get_filename_component(folder ${module} DIRECTORY)
   get_filename_component(name ${module} NAME)
   foreach(instruction_set IN LISTS instruction_sets)
@@ -33,7 +33,7 @@ foreach(module solver/_solver distributions/native/_quadratic_forms)
 endforeach()
 
 # which of them the processor has
-pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/numerics/processor.cpp)
-target_include_directories(_processor PRIVATE eim_ros/numerics/include)
+pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/core/processor.cpp)
+target_include_directories(_processor PRIVATE eim_ros/core/include)
 target_compile_features(_processor PRIVATE cxx_std_20)
-install(TARGETS _processor LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/numerics)
+install(TARGETS _processor LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/core)

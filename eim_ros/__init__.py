@@ -1,5 +1,7 @@
 """Find many of the ways an arm can reach a pose, learn from samples which are preferred, and serve them."""
 
+from __future__ import annotations
+
 from pkgutil import extend_path
 
 # The generated msg, srv and action lie in site-packages also where this folder does not (editable install).

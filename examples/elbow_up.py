@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from eim_ros.ik import IKModel, Sampler, sample_batch
-from eim_ros.inference import EM
 from eim_ros.kinematics import Robot, context_from_pose, pose_from
+from eim_ros.learning.em import EM
 
 UP_SHARE, OUT = 0.75, -1.2  # [rad]: the elbow's angle about the line from shoulder to wrist, 0 is up
 HOME = np.array([0.0, -0.3, 0.0, -2.0, 0.0, 1.8, 0.8])

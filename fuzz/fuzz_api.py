@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from malformed_values import damaged, malformed, varied
 
-from eim_ros.errors import EimError
+from eim_ros.core.errors import EimError
 from eim_ros.ik import (
     CapabilityGrid,
     CapabilityMap,
@@ -43,8 +43,8 @@ from eim_ros.ik import (
     sample_path,
     stream_batch,
 )
-from eim_ros.ik.capability_survey import survey
-from eim_ros.ik.self_motions import families
+from eim_ros.ik.capability import survey
+from eim_ros.ik.components import families
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -62,7 +62,7 @@ from eim_ros.kinematics import (
     share_path,
 )
 from eim_ros.kinematics.collision import collisions
-from eim_ros.kinematics.tool import tool_from, with_tool
+from eim_ros.kinematics.robot import tool_from, with_tool
 
 __all__ = ["Outcome", "Tally", "calls", "run", "tally"]
 

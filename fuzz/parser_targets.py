@@ -17,15 +17,15 @@ import numpy as np
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.reader import open_bag, recover_bag
 from eim_ros.bags.selection import Selection
-from eim_ros.data import DataSet, load_data_set, save_data_set
-from eim_ros.errors import EimError
+from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.core.errors import EimError
+from eim_ros.core.files import BLANK, sealed
+from eim_ros.core.settings import read_yaml
 from eim_ros.ik import CapabilityGrid, CapabilityMap, IKModel
-from eim_ros.inference import EMConfig
 from eim_ros.kinematics import CollisionOptions, Robot
 from eim_ros.kinematics.collision import collision_model
-from eim_ros.kinematics.planning_groups import srdf_groups
-from eim_ros.numerics.checksum import BLANK, sealed
-from eim_ros.settings import read_yaml
+from eim_ros.kinematics.srdf import srdf_groups
+from eim_ros.learning import EMConfig
 
 __all__ = ["TARGETS", "Target", "parsed"]
 
@@ -96,7 +96,7 @@ def _with_right_digest(content: bytes) -> bytes:
 def _model(folder: Path) -> list[bytes]:
     import torch
 
-    from eim_ros.distributions import MixtureOfExperts
+    from eim_ros.learning.models import MixtureOfExperts
 
     def zeros(*shape: int) -> torch.Tensor:
         return torch.zeros(*shape, dtype=torch.float64)
@@ -128,7 +128,7 @@ def _map(folder: Path) -> list[bytes]:
 def _bag(folder: Path, suffix: str) -> list[bytes]:
     from rosbags.rosbag2 import StoragePlugin, Writer
 
-    from eim_ros.bags.message_definitions import standard_types
+    from eim_ros.bags.writer import standard_types
 
     types, kind = standard_types(), "sensor_msgs/msg/JointState"
     storage = StoragePlugin.MCAP if suffix == ".mcap" else StoragePlugin.SQLITE3
@@ -144,8 +144,7 @@ def _bag(folder: Path, suffix: str) -> list[bytes]:
 
 
 def _own_bag(folder: Path) -> list[bytes]:
-    from eim_ros.bags.metadata import Topic
-    from eim_ros.bags.writer import BagWriter
+    from eim_ros.bags.writer import BagWriter, Topic
 
     writer = BagWriter(folder / "own")
     channel = writer.add_topic(Topic("/note", "std_msgs/msg/String"))

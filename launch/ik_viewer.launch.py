@@ -9,8 +9,8 @@ Arguments that are left empty do not override the parameter file.
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launching.description import description
-from eim_ros.nodes.launching.launched_node import LaunchedNode
+from eim_ros.nodes.launch_description import description
+from eim_ros.nodes.launching import LaunchedNode
 
 TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link")}
 

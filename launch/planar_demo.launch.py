@@ -10,8 +10,8 @@ from typing import Any
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launching.description import description
-from eim_ros.nodes.launching.launched_node import Given, LaunchedNode, switch
+from eim_ros.nodes.launch_description import description
+from eim_ros.nodes.launching import Given, LaunchedNode, switch
 
 
 def simulator(given: Given) -> dict[str, Any]:

@@ -7,8 +7,8 @@ Arguments that are left empty do not override the parameter file, which may have
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launching.description import description
-from eim_ros.nodes.launching.launched_node import LaunchedNode, switch
+from eim_ros.nodes.launch_description import description
+from eim_ros.nodes.launching import LaunchedNode, switch
 
 NODES = (
     LaunchedNode("demo_recorder", {name: name for name in ("folder", "data_directory")}, name_argument="recorder_name"),

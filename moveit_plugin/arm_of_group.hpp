@@ -1,4 +1,4 @@
-// From a planning group of MoveIt to the chain that the solver works on: see eim_ros/kinematics/chain.py.
+// From a planning group of MoveIt to the chain that the solver works on: see eim_ros/kinematics/urdf.py.
 #pragma once
 
 #include <memory>

@@ -33,7 +33,7 @@ struct Joint {
 
 class ArmSolver {
    public:
-    // rows (n_links + 1, 16): the chain as eim_ros/kinematics/chain.py describes it
+    // rows (n_links + 1, 16): the chain as eim_ros/kinematics/urdf.py describes it
     ArmSolver(const std::vector<double>& rows, std::vector<Joint> joints)
         : chain_(rows.data(), static_cast<int>(rows.size() / 16), static_cast<int>(joints.size())),
           joints_(std::move(joints)) {}

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from parser_targets import TARGETS, parsed
 
-from eim_ros.data import DataSet, load_data_set, save_data_set
-from eim_ros.distributions import MixtureOfExperts, load_model
-from eim_ros.errors import DataError, EimError, ModelFileError
+from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.core.errors import DataError, EimError, ModelFileError
 from eim_ros.ik import IKModel
 from eim_ros.kinematics import Robot
+from eim_ros.learning.models import MixtureOfExperts, load_model
 
 number = st.floats(-1e6, 1e6)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eim_ros.cli.exit_codes import EXPLAINED
-from eim_ros.cli.main import VERBS, main, parser_of
+from eim_ros.cli.main import EXPLAINED, VERBS, main, parser_of
 from eim_ros.kinematics import robot_path
 from eim_ros.nodes.__main__ import NODES
-from eim_ros.nodes.common.command_line import ros_arguments
+from eim_ros.nodes.common.process import ros_arguments
+from experiments.__main__ import _parsed as experiments_parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
@@ -48,7 +48,7 @@ COMMANDS = [
     for _, language, text in blocks(page)
     if not language
     for line in text.replace("\\\n", " ").splitlines()
-    if re.match(r"(eim|make|pip|ros2|source|rosdep|colcon|rviz2) ", line)
+    if re.match(r"(eim|make|pip|python -m experiments|ros2|source|rosdep|colcon|rviz2) ", line)
 ]
 
 
@@ -113,6 +113,12 @@ def fault(line: str) -> str:
         except SystemExit as leaving:
             return "" if not leaving.code else "its flags"
         return ""
+    if rest[:2] == ["-m", "experiments"]:
+        try:
+            experiments_parsed(rest[2:])
+        except SystemExit as leaving:
+            return "" if not leaving.code else "its flags"
+        return ""
     if program == "make":
         return "" if f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8") else "its target"
     if program == "pip":
@@ -140,7 +146,7 @@ def wrong_launch(words: list[str]) -> str:
     path = ROOT / "launch" / file
     if package != "eim_ros" or not path.exists():
         return "its file"
-    sources = [path, *(ROOT / "eim_ros/nodes/launching").glob("*.py")]
+    sources = [path, *(ROOT / "eim_ros/nodes").glob("launch*.py")]
     text = "".join(source.read_text(encoding="utf-8") for source in sources)
     names = [word.partition(":=")[0] for word in rest]
     return ", ".join(name for name in names if not re.search(rf'"{name}"|\b{name}=\(', text))

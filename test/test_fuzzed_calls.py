@@ -10,10 +10,10 @@ import fuzz_api
 import numpy as np
 import pytest
 
-from eim_ros.errors import ConfigurationError, EimError, PoseError
+from eim_ros.core.errors import ConfigurationError, EimError, PoseError
 from eim_ros.ik import CapabilityGrid, Sampler, sample_batch
 from eim_ros.kinematics import Box, Robot, Sphere, quaternion_from_matrix
-from eim_ros.kinematics.pose import check_poses
+from eim_ros.kinematics.poses import check_poses
 
 ROBOT = Robot.load("planar3")
 SAMPLER = Sampler.of(ROBOT)

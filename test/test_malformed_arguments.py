@@ -11,9 +11,9 @@ import pytest
 import torch
 from ik.arms import arm_of, broad_model, reachable_pose
 
-from eim_ros.data import DataSet, load_data_set, save_data_set
-from eim_ros.distributions import Gaussian, GaussianMixture, NoisyOr, PoissonFamily, load_model
-from eim_ros.errors import EimError
+from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.core.errors import EimError
+from eim_ros.core.parallel import use_torch_threads
 from eim_ros.ik import (
     Constraints,
     IKModel,
@@ -26,8 +26,6 @@ from eim_ros.ik import (
     sample_path,
     stream_batch,
 )
-from eim_ros.inference import EM, Checkpoint, EMConfig, ExponentialEM, KnownDensityEIM, TruncatedEM
-from eim_ros.inference.variational import GMMVI, GMMVIConfig
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -39,9 +37,15 @@ from eim_ros.kinematics import (
     pose_from_context,
     quaternion_from_matrix,
 )
-from eim_ros.kinematics.planar import planar_urdf
+from eim_ros.learning import Checkpoint, EMConfig, ExponentialEM
+from eim_ros.learning.discrete.causes import NoisyOr
+from eim_ros.learning.discrete.families import PoissonFamily
+from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.em import EM, TruncatedEM
+from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
+from eim_ros.learning.models import Gaussian, GaussianMixture, load_model
 from eim_ros.motion import Basis, MotionEMConfig, MotionPrior, MotionTraining, ViaPoint
-from eim_ros.numerics.threads import use_torch_threads
+from eim_ros.planar.arm import planar_urdf
 
 NONSENSE = {
     "None": None,

@@ -1,21 +1,208 @@
-"""What a bag tells about motions: joint positions, vectors of other topics, labels, each with its times."""
+"""What a bag tells about motions: joint positions, vectors of other topics, labels, each with its times.
+
+What is read of a recording: joint positions, vectors of other topics, labels, each with its times.
+
+Motions from trajectory messages: each is one, with times of its own, whenever it came.
+
+Between its points a trajectory is taken to be straight in the joints, as controllers take one without velocities.
+
+Recorded joints as a table: CSV with a line of names, or NumPy's .npz, with the times and, if wanted, labels.
+
+CSV: a column `time` [s], a column of each joint under its name, and perhaps a column `label`. NPZ: `time` (n,) [s],
+`positions` (n, n_joints), `joint_names` (n_joints,), and perhaps `label` (n,).
+
+Times of headers when the publisher's clock was set in a recording: those of arrival make them one clock's.
+
+The difference of stamp and arrival is the delay of a message and the offset of two clocks. Delays vary, and those of
+messages that had to wait return to what they were; a step of a clock stays. So where the difference changes at once,
+and its medians before and after differ by as much, a clock was set.
+"""
 
 from __future__ import annotations
 
+import csv
+import zipfile
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.bags.reader import Bag
-from eim_ros.bags.series import BagContent, GrowingSeries, Series
-from eim_ros.bags.trajectories import TRAJECTORY, Timeline, trajectory_rows
-from eim_ros.data.joint_matching import OTHER_JOINTS, JointMatcher
-from eim_ros.errors import DataError
+from eim_ros.core.data_set import OTHER_JOINTS, JointMatcher, interpolated
+from eim_ros.core.errors import DataError
+from eim_ros.core.files import ARCHIVE_ERRORS
 
-__all__ = ["read_content"]
+IntArray = npt.NDArray[np.int64]
+
+SMALLEST = 10_000_000  # [ns] of a step; less is in order after some messages
+WINDOW = 1_000_000_000  # [ns] on each side: messages seldom have to wait for half as long
+FEWEST = 10  # messages on each side from which there is a median
+ALIKE = 0.3  # of a step, by which the change at once and that of the medians may differ
+
+
+def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[int]]:
+    """Stamps as if no clock had been set after the first message, and the steps that were taken out; all in [ns].
+
+    Parameters
+    ----------
+    stamp, arrival : (n,)
+        Of messages in the order of arrival.
+    """
+    offset = stamp - arrival
+    mended, steps = stamp.copy(), list[int]()
+    for row in np.flatnonzero(np.abs(np.diff(offset)) > SMALLEST) + 1:
+        first, last = np.searchsorted(arrival, (arrival[row] - WINDOW, arrival[row] + WINDOW))
+        before, after = offset[first:row], offset[row:last]
+        if min(len(before), len(after)) < FEWEST:
+            continue
+        step = int(np.median(after) - np.median(before))
+        if abs(step) > SMALLEST and abs(int(offset[row] - offset[row - 1]) - step) <= ALIKE * abs(step):
+            mended[row:] -= step
+            offset[row:] -= step
+            steps.append(step)
+    return mended, steps
+
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Vectors over time.
+
+    Attributes
+    ----------
+    arrival : (n,) int64
+        When each message arrived, ascending [ns].
+    stamp : (n,) int64
+        What its header says [ns]; that of the arrival where it has none.
+    values : (n, n_dims)
+    frame : str
+        Frame of the first message.
+    is_pose : bool
+        Whether the values are position and quaternion.
+    clock_steps : tuple of int
+        By how much the clock of the headers was set [ns]; the stamps are those of the clock before.
+    """
+
+    arrival: IntArray
+    stamp: IntArray
+    values: FloatArray
+    frame: str = ""
+    is_pose: bool = False
+    clock_steps: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def part(self, chosen: Any) -> Series:
+        """Some of its rows."""
+        return replace(self, arrival=self.arrival[chosen], stamp=self.stamp[chosen], values=self.values[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class BagContent:
+    """Content of one bag.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+    joints : Series
+        Positions [rad] or [m] of these joints.
+    vectors : dict
+        Series of other topics; poses have 7 columns (position [m], quaternion xyzw), points 3.
+    labels : list of (int, str)
+        When each segment begins [ns], and its label; empty in a bag without labels.
+    dropped : Counter
+        Messages left out, by reason.
+    """
+
+    joint_names: tuple[str, ...]
+    joints: Series
+    vectors: dict[str, Series]
+    labels: list[tuple[int, str]]
+    dropped: Counter[str]
+
+
+@dataclass
+class GrowingSeries:
+    """A series that grows."""
+
+    arrival: list[int] = field(default_factory=list)
+    stamp: list[int] = field(default_factory=list)
+    values: list[FloatArray] = field(default_factory=list)
+    frame: str = ""
+
+    def add(self, arrival: int, header: Any, values: FloatArray) -> None:
+        if not self.values and header is not None:
+            self.frame = header.frame_id
+        stamp = arrival if header is None else header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
+        self.arrival.append(arrival)
+        self.stamp.append(stamp)
+        self.values.append(values)
+
+    def series(self, n_dims: int, is_pose: bool = False) -> Series:
+        values = np.array(self.values, dtype=np.float64).reshape(len(self.values), n_dims)
+        stamp, arrival = np.array(self.stamp, dtype=np.int64), np.array(self.arrival, dtype=np.int64)
+        mended, steps = mended_stamps(stamp if stamp.any() else arrival, arrival)
+        return Series(arrival, mended, values, self.frame, is_pose, tuple(steps))
+
+
+TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+PERIOD = 0.01  # [s] of the rows that are made of a trajectory
+APART = 1_000_000_000  # [ns] by which trajectories that were sent over each other are set apart
+
+Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+
+
+def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, str]:
+    """Times from its start (n,) [ns] and positions (n, n_joints) of a trajectory, or why it is none."""
+    times, positions = [], []
+    for point in message.points:
+        values, problem = matcher.match(message.joint_names, point.positions)
+        if values is None:
+            return None, problem
+        times.append(point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec)
+        positions.append(values)
+    if len(times) < 2:
+        return None, "of less than 2 points"
+    if (np.diff(times) <= 0.0).any():
+        return None, "whose points are not in the order of their times"
+    moments = np.unique(np.concatenate([np.arange(times[0], times[-1], PERIOD), times]))
+    moments = moments[np.diff(moments, prepend=-1.0) > 1e-6]
+    rows = interpolated(np.array(times), np.array(positions), moments, "linear")
+    return (np.round(1e9 * moments).astype(np.int64), rows), ""
+
+
+class Timeline:
+    """Trajectories one after the other, each where it came or, if the one before lasts longer, soon after that."""
+
+    def __init__(self) -> None:
+        self.times: list[npt.NDArray[np.int64]] = []
+        self.values: list[npt.NDArray[np.float64]] = []
+        self.arrivals: list[int] = []
+        self.begins: list[int] = []
+
+    def add(self, arrival: int, rows: Rows) -> None:
+        """One that came [ns] then."""
+        begin = max(arrival, int(self.times[-1][-1]) + APART if self.times else arrival)
+        self.arrivals.append(arrival)
+        self.begins.append(begin)
+        self.times.append(begin + rows[0] - rows[0][0])
+        self.values.append(rows[1])
+
+    def labels(self, told: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Begin of each, and the label that was told last when it came."""
+        known = sorted(told)
+        moments = [moment for moment, _ in known]
+        rows = np.searchsorted(moments, self.arrivals, side="right") - 1
+        names = [known[row][1] if row >= 0 else "" for row in rows]
+        return list(zip(self.begins, names, strict=True))
+
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -26,8 +213,6 @@ VECTOR_TYPES = (POSE, POINT, NUMBERS)
 LABEL_SUFFIX = "/segment"
 NOT_FINITE = "not finite"
 QUATERNION_TOLERANCE = 1e-3
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def read_content(
@@ -217,3 +402,89 @@ def _label_topic(bag: Bag, name: str | None) -> str | None:
             f"{bag.path} has labels on several topics, {', '.join(found)}: choose one (--label-topic)", found
         )
     return found[0] if found else None
+
+
+TABLE_SUFFIXES = (".csv", ".npz")
+TIME, LABEL = "time", "label"
+LARGEST_TIME = 9e9  # [s]: of nanoseconds since 1970 numbers are beyond it
+
+Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], list[str]]
+"""Times (n,), positions (n, n_joints), names of the joints, label of each row or none."""
+
+
+def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
+    """The content of a table as that of a bag without other topics.
+
+    Raises
+    ------
+    DataError
+        With the column, line or joint that is missing or wrong.
+    """
+    try:
+        times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)
+    except (OSError, csv.Error, *ARCHIVE_ERRORS) as error:
+        raise DataError(f"{path} cannot be read: {error}", str(path)) from error
+    if missing := [name for name in joint_names or () if name not in names]:
+        raise DataError(f"{path} lacks joint {missing[0]}; it has {', '.join(names)}", missing)
+    if not len(times):
+        raise DataError(f"{path} has no rows", str(path))
+    wanted = list(joint_names or names)
+    positions = positions[:, [names.index(name) for name in wanted]]
+    usable = np.isfinite(times) & np.isfinite(positions).all(axis=1)
+    if np.abs(times[usable]).max(initial=0.0) > LARGEST_TIME:
+        raise DataError(f"{path}: times must be in seconds, got {times[usable].max():g}", float(times[usable].max()))
+    clock = np.round(1e9 * times[usable]).astype(np.int64)
+    if (np.diff(clock) < 0).any():
+        row = int(np.flatnonzero(np.diff(clock) < 0)[0]) + 1
+        raise DataError(f"{path}: time goes backwards after {clock[row - 1] * 1e-9:.3f} s", row)
+    if not len(clock):
+        raise DataError(f"{path} has no row of finite numbers", str(path))
+    kept = [label for label, is_usable in zip(labels, usable, strict=True) if is_usable] if labels else []
+    told = [(int(clock[i]), kept[i]) for i in range(len(kept)) if i == 0 or kept[i] != kept[i - 1]]
+    dropped = Counter({"rows not finite": int(np.sum(~usable))} if not usable.all() else {})
+    return BagContent(tuple(wanted), Series(clock, clock, positions[usable]), {}, told, dropped)
+
+
+def _csv(path: Path) -> Columns:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        header = [name.strip() for name in next(lines, [])]
+        if TIME not in header:
+            raise ValueError(f"its first line must name the columns, one of them {TIME!r}, got {','.join(header)!r}")
+        if len(set(header)) < len(header):
+            raise ValueError("two columns have one name")
+        names = [name for name in header if name not in (TIME, LABEL)]
+        numbers = [header.index(name) for name in (TIME, *names)]
+        rows, labels = [], []
+        for line in lines:
+            if not line:
+                continue
+            if len(line) != len(header):
+                raise ValueError(f"line {lines.line_num} has {len(line)} columns, the first one {len(header)}")
+            try:
+                rows.append([float(line[index]) for index in numbers])
+            except ValueError as error:
+                raise ValueError(f"line {lines.line_num}: {error}") from error
+            if LABEL in header:
+                labels.append(line[header.index(LABEL)].strip())
+    if not names:
+        raise ValueError(f"it has no column of a joint beside {', '.join(header)}")
+    table = np.array(rows, dtype=np.float64).reshape(-1, len(numbers))
+    return table[:, 0], table[:, 1:], names, labels
+
+
+def _npz(path: Path) -> Columns:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no archive of NumPy")
+    with np.load(path, allow_pickle=False) as archive:
+        if missing := [name for name in (TIME, "positions", "joint_names") if name not in archive.files]:
+            held = ", ".join(archive.files) or "nothing"
+            more = "; a data set needs no import" if {"sample", "description"} <= set(archive.files) else ""
+            raise ValueError(f"it lacks {', '.join(missing)}; it holds {held}{more}")
+        times, positions = (np.asarray(archive[name], dtype=np.float64) for name in (TIME, "positions"))
+        names = [str(name) for name in np.atleast_1d(archive["joint_names"])]
+        labels = [str(label) for label in archive[LABEL]] if LABEL in archive.files else []
+    if times.ndim != 1 or positions.shape != (len(times), len(names)) or (labels and len(labels) != len(times)):
+        shapes: Any = times.shape, positions.shape, len(names), len(labels)
+        raise ValueError(f"time (n,), positions (n, n_joints), joint_names and label do not fit each other: {shapes}")
+    return times, positions, names, labels

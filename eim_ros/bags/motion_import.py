@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.import_report import BagReport
+from eim_ros.bags.content import BagContent, Series
 from eim_ros.bags.segmentation import Segment
 from eim_ros.bags.selection import (
     LIMIT_TOLERANCE,
+    BagReport,
     Selection,
     nothing_left,
     read_bag,
@@ -21,11 +22,7 @@ from eim_ros.bags.selection import (
     unwrapped,
     wanted_names,
 )
-from eim_ros.bags.series import BagContent, Series
-from eim_ros.data.data_set import DataSet
-from eim_ros.data.resampling import interpolated
-
-__all__ = ["START_CONTEXT", "MotionForm", "import_motions"]
+from eim_ros.core.data_set import DataSet, interpolated
 
 START_CONTEXT = "start"
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.import_report import BagReport
+from eim_ros.bags.content import BagContent, Series
 from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment
 from eim_ros.bags.selection import (
     LIMIT_TOLERANCE,
+    BagReport,
     Selection,
     nothing_left,
     read_bag,
@@ -22,12 +23,9 @@ from eim_ros.bags.selection import (
     unwrapped,
     wanted_names,
 )
-from eim_ros.bags.series import BagContent, Series
-from eim_ros.data.resampling import interpolated, interpolated_poses
-from eim_ros.errors import DataError
+from eim_ros.core.data_set import interpolated, interpolated_poses
+from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
-
-__all__ = ["PairForm", "import_pairs"]
 
 FloatArray = npt.NDArray[np.float64]
 

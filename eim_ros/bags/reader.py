@@ -18,13 +18,10 @@ from typing import Any
 from rosbags.interfaces import Connection
 from rosbags.rosbag2 import Reader
 
-from eim_ros.bags.mcap_recovery import is_whole, recover
-from eim_ros.bags.message_definitions import definition, standard_types
-from eim_ros.bags.metadata import METADATA_FILE, DataFile, Topic, bag_metadata
-from eim_ros.errors import DataError, EimError
-from eim_ros.numerics.atomic_file import write_atomically
-
-__all__ = ["DECODED_TYPES", "Bag", "open_bag", "recover_bag"]
+from eim_ros.bags.mcap_file import is_whole, recover
+from eim_ros.bags.writer import METADATA_FILE, DataFile, Topic, bag_metadata, definition, standard_types
+from eim_ros.core.errors import DataError, EimError
+from eim_ros.core.files import write_atomically
 
 DECODED_TYPES = (
     "sensor_msgs/msg/JointState",

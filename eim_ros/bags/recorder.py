@@ -7,11 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from eim_ros.bags.metadata import Topic
-from eim_ros.bags.writer import FLUSH_PERIOD, BagWriter
-from eim_ros.errors import DataError, EimError
-
-__all__ = ["Recorder", "free_space"]
+from eim_ros.bags.writer import FLUSH_PERIOD, BagWriter, Topic
+from eim_ros.core.errors import DataError, EimError
 
 DISK_CHECK_PERIOD = 0.5  # [s]
 

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.series import BagContent, Series
-
-__all__ = ["Cuts", "Piece", "Segment", "segments_of"]
+from eim_ros.bags.content import BagContent, Series
 
 SECOND = 1e9  # [ns]
 STAYS = 0.5  # share of a sudden change by which the joint is away after it

@@ -1,22 +1,182 @@
 """Bags of recorded messages: a folder with an MCAP file and metadata.yaml, as rosbag2 makes them (profile ros2).
 
 The bag on disk is whole after every flush, and a flush is at most `flush_period` behind what was written.
+
+The file metadata.yaml beside a bag's data: rosbag2's list of files, topics, counts and times, version 9.
+
+Definitions of message types, as bags carry them: those of ROS 2 from rosbags, others as they are installed.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from eim_ros.bags.mcap_writer import McapWriter
-from eim_ros.bags.message_definitions import definition, standard_types
-from eim_ros.bags.metadata import METADATA_FILE, DataFile, Topic, bag_metadata, qos_text
-from eim_ros.errors import DataError
+import yaml
+from rosbags.interfaces import Qos
+from rosbags.rosbag2.metadata import dump_qos_v9
+from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
+from rosbags.typesys.store import Typestore
 
-__all__ = ["LABEL_TOPIC", "BagWriter"]
+from eim_ros.bags.mcap_file import McapWriter
+from eim_ros.core.errors import DataError
+
+METADATA_FILE = "metadata.yaml"
+VERSION = 9
+_Dumper: type[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is recorded.
+
+    Attributes
+    ----------
+    name, type : str
+        Such as "/joint_states" and "sensor_msgs/msg/JointState".
+    type_hash : str
+        RIHS01 of the type; may be empty.
+    qos : tuple of Qos
+        What its publishers offered.
+    """
+
+    name: str
+    type: str
+    type_hash: str = ""
+    qos: tuple[Qos, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a bag: its name, the times of its first and last message [ns], and how many there are."""
+
+    name: str
+    first: int
+    last: int
+    n_messages: int
+
+
+def qos_text(topic: Topic) -> str:
+    """Offered quality of service, as in the metadata of an MCAP channel."""
+    return _yaml(dump_qos_v9(list(topic.qos))) if topic.qos else ""
+
+
+def bag_metadata(files: Sequence[DataFile], topics: Sequence[Topic], counts: Sequence[int]) -> tuple[str, str]:
+    """Content of metadata.yaml, and of the record "rosbag2" inside the MCAP file.
+
+    Parameters
+    ----------
+    files : sequence of DataFile
+        At least one.
+    topics, counts
+        Topics, and messages of each in all files.
+    """
+    filled = [file for file in files if file.n_messages] or list(files)
+    first, last = min(file.first for file in filled), max(file.last for file in filled)
+    content = {
+        "version": VERSION,
+        "storage_identifier": "mcap",
+        **_times(first, last, sum(counts)),
+        "topics_with_message_count": [
+            {
+                "topic_metadata": {
+                    "name": topic.name,
+                    "type": topic.type,
+                    "serialization_format": "cdr",
+                    "offered_qos_profiles": dump_qos_v9(list(topic.qos)),
+                    "type_description_hash": topic.type_hash,
+                },
+                "message_count": count,
+            }
+            for topic, count in zip(topics, counts, strict=True)
+        ],
+        "compression_format": "",
+        "compression_mode": "",
+        "relative_file_paths": [file.name for file in files],
+        "files": [{"path": file.name, **_times(file.first, file.last, file.n_messages)} for file in files],
+        "custom_data": None,
+        "ros_distro": os.environ.get("ROS_DISTRO", "unknown"),
+    }
+    return _yaml({"rosbag2_bagfile_information": content}), _yaml(content)
+
+
+def _times(first: int, last: int, n_messages: int) -> dict[str, Any]:
+    return {
+        "starting_time": {"nanoseconds_since_epoch": first},
+        "duration": {"nanoseconds": last - first},
+        "message_count": n_messages,
+    }
+
+
+def _yaml(content: object) -> str:
+    return str(yaml.dump(content, Dumper=_Dumper, sort_keys=False, default_flow_style=False))
+
+
+@functools.cache
+def standard_types() -> Typestore:
+    """The types of ROS 2 Kilted, which also writes and reads their messages."""
+    return get_typestore(Stores.ROS2_KILTED)
+
+
+@functools.cache
+def definition(name: str) -> tuple[str, str]:
+    """Definition of a type with all it consists of (schema ros2msg), and its hash (RIHS01).
+
+    Parameters
+    ----------
+    name : str
+        Such as "sensor_msgs/msg/JointState".
+
+    Raises
+    ------
+    DataError
+        When the type is neither one of ROS 2 nor installed below the share folder of a prefix in AMENT_PREFIX_PATH or
+        of this Python.
+    """
+    types = standard_types()
+    try:
+        _register(name, types)
+        return types.generate_msgdef(name, ros_version=2)[0], types.hash_rihs01(name)
+    except (TypesysError, KeyError, ValueError, OSError) as error:
+        raise DataError(f"no definition of the message type {name}: {error}", name) from error
+
+
+def _register(name: str, types: Typestore) -> None:
+    """Add a type, and those of its fields, unless they are known."""
+    if name in types.fielddefs:
+        return
+    found = get_types_from_msg(_installed(name).read_text(encoding="utf-8"), name)
+    for _, fields in found.values():
+        for _, description in fields:
+            for part in _names(description):
+                _register(part, types)
+    types.register(found)
+
+
+def _names(description: object) -> list[str]:
+    """Names of message types in the description of a field: rosbags nests pairs of a kind and a name or a pair."""
+    if not isinstance(description, tuple):
+        return []
+    if len(description) == 2 and isinstance(description[1], str):
+        return [description[1]] if "/" in description[1] else []
+    return [name for part in description for name in _names(part)]
+
+
+def _installed(name: str) -> Path:
+    package, _, kind = name.partition("/")
+    for prefix in (*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix):
+        path = Path(prefix) / "share" / package / f"{kind}.msg"
+        if prefix and path.is_file():
+            return path
+    raise KeyError(f"share/{package}/{kind}.msg is not installed")
+
 
 LABEL_TOPIC = "/demo_recorder/segment"
 LABEL_TYPE = "std_msgs/msg/String"

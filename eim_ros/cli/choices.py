@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
-from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
-from eim_ros.inference.recorded_fit import FitConfig
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.em import TruncatedEMConfig
+from eim_ros.learning.recorded_fit import FitConfig
 from eim_ros.motion import MotionEIMConfig, MotionEMConfig
-
-__all__ = [
-    "ALGORITHMS",
-    "CONFIGS",
-    "TASKS",
-    "config_class",
-    "motion_config_class",
-]
 
 TASKS = ("ik", "motion")
 ALGORITHMS = ("eim", "em", "truncated-em", "known-density")

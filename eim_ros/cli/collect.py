@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from eim_ros.cli.progress_bar import ProgressBar
-from eim_ros.cli.robot_flags import add_robot_flags, robot_file, robot_from
-from eim_ros.cli.whole_numbers import count, count_or_none, random_seed
-from eim_ros.data import save_data_set
-from eim_ros.ik.training.collect import collect
+from eim_ros.cli.options import add_robot_flags, robot_file, robot_from
+from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.request_options import count, count_or_none, random_seed
+from eim_ros.core.data_set import save_data_set
+from eim_ros.core.files import check_outputs, to_json
+from eim_ros.ik import collect
 from eim_ros.kinematics import CONTEXT_KINDS
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

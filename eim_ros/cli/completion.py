@@ -15,10 +15,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from eim_ros.cli.main import EXTRAS, VERBS, parser_of
+from eim_ros.core.files import to_json
 from eim_ros.kinematics import SHIPPED_ROBOTS
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["Place", "add_parser", "places", "run"]
 
 SHELLS = ("bash", "zsh", "fish")
 

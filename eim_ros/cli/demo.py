@@ -18,21 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.cli.choices import config_class
-from eim_ros.cli.progress_bar import ProgressBar
-from eim_ros.cli.server_process import ServerProcess, ended_by_sigterm
-from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.waiting import Waiting
-from eim_ros.cli.whole_numbers import count, random_seed
-from eim_ros.data import DataSet, save_data_set
-from eim_ros.errors import ServiceError
+from eim_ros.cli.options import add_threads_flag, use_threads
+from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm
+from eim_ros.cli.progress import ProgressBar
+from eim_ros.cli.request_options import count, random_seed
+from eim_ros.core.data_set import DataSet, save_data_set
+from eim_ros.core.errors import ServiceError
+from eim_ros.core.files import check_outputs, to_json
 from eim_ros.ik import IKModel, Samples, Training, collect, evaluate
-from eim_ros.ik.selection import distinct_rows
+from eim_ros.ik.order import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose, robot_path
-from eim_ros.numerics import Status
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
+from eim_ros.learning.run import Status
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -94,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     summary = _summary(robot, answer, latency)
     _print_summary(summary, pose)
 
-    from eim_ros.viz.arm_picture import draw_solutions  # here: matplotlib takes a second to import
+    from eim_ros.view import draw_solutions  # here: matplotlib takes a second to import
 
     picture = folder / "ik_samples.png"
     if all_:
@@ -129,9 +125,9 @@ def _train(
 
 def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple[dict[str, Any], list[float], Samples]:
     """The running service's answer for a position, round-trip times [s] of it, and all solutions of the pose."""
+    from eim_ros.nodes import SampleIKClient, samples_of
     from eim_ros.nodes.common.interfaces import SampleIK  # here: `eim --help` must not need ROS
-    from eim_ros.nodes.common.pose_messages import pose_message
-    from eim_ros.nodes.ik_server.client import SampleIKClient, samples_of
+    from eim_ros.nodes.common.messages import pose_message
 
     domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)

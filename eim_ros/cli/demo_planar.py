@@ -22,22 +22,18 @@ from tqdm import tqdm
 
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.selection import Selection
-from eim_ros.cli.server_process import ServerProcess, ended_by_sigterm
-from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.waiting import Waiting
-from eim_ros.cli.whole_numbers import count, random_seed
-from eim_ros.data import DataSet, save_data_set
-from eim_ros.errors import ServiceError
-from eim_ros.experiments.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
+from eim_ros.cli.options import add_threads_flag, use_threads
+from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm
+from eim_ros.cli.request_options import count, random_seed
+from eim_ros.core.data_set import DataSet, save_data_set
+from eim_ros.core.errors import ServiceError
+from eim_ros.core.files import check_outputs, to_json
 from eim_ros.kinematics import Robot
+from eim_ros.learning.run import Status
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
-from eim_ros.numerics import Status
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
 from eim_ros.planar import folded
+from eim_ros.planar.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
 from eim_ros.planar.motions import Motion, reaching_motion
-
-__all__ = ["add_parser", "run"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -107,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     _print(table)
     print(f"5. Score of the motions: {_scores(prior, motions, args.random_seed)}")
 
-    from eim_ros.viz.planar_demo_picture import draw_planar_demo  # here: matplotlib takes a second to import
+    from eim_ros.view.planar import draw_planar_demo  # here: matplotlib takes a second to import
 
     picture = folder / "planar.png"
     draw_planar_demo(result, samples, table, picture)

@@ -8,10 +8,7 @@ from __future__ import annotations
 import argparse
 
 from eim_ros.cli.sample import add_sample_flags, exit_code, sampled, wanted_pose
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
+from eim_ros.core.files import check_outputs, to_json
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,8 +23,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    from eim_ros.viz.arm_picture import draw_solutions  # here: matplotlib takes a second to import
-    from eim_ros.viz.figure_file import check_picture_name
+    from eim_ros.view import draw_solutions  # here: matplotlib takes a second to import
+    from eim_ros.view.figure_file import check_picture_name
 
     check_picture_name(args.output)
     check_outputs({"--output": args.output}, {"--model": args.model, "--robot": args.robot})

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from eim_ros.cli.whole_numbers import random_seed
-from eim_ros.data import load_data_set
-from eim_ros.ik.model import IKModel
-from eim_ros.ik.training.evaluate import evaluate
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
+from eim_ros.cli.request_options import random_seed
+from eim_ros.core.data_set import load_data_set
+from eim_ros.core.files import to_json
+from eim_ros.ik import IKModel, evaluate
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

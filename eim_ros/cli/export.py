@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eim_ros.cli.whole_numbers import count
-from eim_ros.data import load_data_set
-from eim_ros.motion.lerobot_export import export_to_lerobot
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
+from eim_ros.cli.request_options import count
+from eim_ros.core.data_set import load_data_set
+from eim_ros.core.files import check_outputs, to_json
+from eim_ros.motion.lerobot import export_to_lerobot
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

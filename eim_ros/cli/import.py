@@ -10,23 +10,18 @@ import argparse
 import math
 from typing import Any
 
-from eim_ros.bags.import_report import BagReport, lines
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.pair_import import PairForm, import_pairs
 from eim_ros.bags.segmentation import Cuts
-from eim_ros.bags.selection import Selection
-from eim_ros.cli.robot_flags import add_robot_flags, given_robot, robot_file
-from eim_ros.cli.whole_numbers import count
-from eim_ros.data import DataSet, save_data_set
-from eim_ros.data.resampling import METHODS
-from eim_ros.errors import ConfigurationError
-from eim_ros.ik.model import describe_robot
-from eim_ros.ik.training.pairs import pair_data_set
+from eim_ros.bags.selection import BagReport, Selection, lines
+from eim_ros.cli.options import add_robot_flags, given_robot, robot_file
+from eim_ros.cli.request_options import count
+from eim_ros.core.data_set import METHODS, DataSet, save_data_set
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import check_outputs, to_json
+from eim_ros.ik.data import pair_data_set
+from eim_ros.ik.prior import describe_robot
 from eim_ros.kinematics import CONTEXT_KINDS
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
 
 TASKS = {"motion": "motions", "ik": "pairs"}
 

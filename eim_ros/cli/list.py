@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from eim_ros.ik.model import SHIPPED_MODELS, IKModel
+from eim_ros.core.files import to_json
+from eim_ros.ik import IKModel
+from eim_ros.ik.prior import SHIPPED_MODELS
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
 
 KINDS = ("robots", "models")
 

@@ -14,13 +14,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from eim_ros.cli.robot_flags import add_robot_flags, robot_file, robot_from
-from eim_ros.cli.whole_numbers import count, random_seed
-from eim_ros.errors import ConfigurationError
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
+from eim_ros.cli.options import add_robot_flags, robot_file, robot_from
+from eim_ros.cli.request_options import count, random_seed
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import check_outputs, to_json
 
 BOX = ("XMIN", "YMIN", "ZMIN", "XMAX", "YMAX", "ZMAX")
 
@@ -47,11 +44,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
-    from eim_ros.ik.capability_grid import CapabilityGrid
-    from eim_ros.ik.capability_survey import survey
+    from eim_ros.ik import CapabilityGrid
+    from eim_ros.ik.capability import survey
 
     if args.picture:
-        from eim_ros.viz.figure_file import check_picture_name
+        from eim_ros.view.figure_file import check_picture_name
 
         check_picture_name(args.picture)
     robot, workers, output = robot_from(args), _workers(args), Path(args.output)
@@ -65,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         grid = CapabilityGrid.around(robot, args.spacing, **asked)
     if args.picture:
-        from eim_ros.viz.capability_picture import draw_capability  # what is missing shows before the work
+        from eim_ros.view.capability import draw_capability  # what is missing shows before the work
     began = time.perf_counter()
     with tqdm(desc="map", file=sys.stderr, disable=args.quiet, unit=" poses", unit_scale=True, total=0) as bar:
 
@@ -94,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _workers(args: argparse.Namespace) -> Any:
-    from eim_ros.numerics.workers import DaskWorkers, JoblibWorkers
+    from eim_ros.core.parallel import DaskWorkers, JoblibWorkers
 
     if args.scheduler is not None:
         if args.jobs is not None:

@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.whole_numbers import count, random_seed_or_fresh
-from eim_ros.data import DataSet, load_data_set, save_data_set
-from eim_ros.errors import ConfigurationError, DataError, JointStateError
+from eim_ros.cli.options import add_threads_flag, use_threads
+from eim_ros.cli.request_options import count, random_seed_or_fresh
+from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.core.errors import ConfigurationError, DataError, JointStateError
+from eim_ros.core.files import check_outputs, to_json
 from eim_ros.motion import Demonstrations, MotionDistribution, MotionPrior, MotionSamples, ViaPoint
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
 
 LARGEST_SEED = 2**31
 

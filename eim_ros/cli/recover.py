@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 
 from eim_ros.bags.reader import recover_bag
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "run"]
+from eim_ros.core.files import to_json
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

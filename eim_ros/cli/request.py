@@ -12,15 +12,22 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
-from eim_ros.cli.exit_codes import code_of
-from eim_ros.cli.query_flags import add_query_flags, add_tool_flag, check_pose_length, wants_position_only
-from eim_ros.errors import ConfigurationError, EimError, PoseError
+from eim_ros.cli.main import code_of
+from eim_ros.cli.request_options import (
+    add_constraint_flags,
+    add_query_flags,
+    add_tool_flag,
+    check_pose_length,
+    constraints_from,
+    order_from,
+    posture_from,
+    wants_position_only,
+)
+from eim_ros.core.errors import ConfigurationError, EimError, PoseError
 
 if TYPE_CHECKING:
-    from eim_ros.nodes.ik_server.client import SampleIKClient
+    from eim_ros.nodes import SampleIKClient
 
-__all__ = ["add_parser", "run"]
 
 _PATIENCE = 5.0  # [s] beyond the server's own timeout, for a queue in front of it
 
@@ -57,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     try:
         _check(args)
-        from eim_ros.cli.configurations import print_configurations  # here: `eim --help` must not need numpy or ROS
+        from eim_ros.cli.options import print_configurations  # here: `eim --help` must not need numpy or ROS
+        from eim_ros.core.files import to_json
         from eim_ros.ik import ErrorCode
-        from eim_ros.nodes.ik_server.client import SampleIKClient, samples_of
-        from eim_ros.numerics.strict_json import to_json
+        from eim_ros.nodes import SampleIKClient, samples_of
 
         with SampleIKClient(args.service, args.wait) as client:
             samples = samples_of(client.sample(_request(args, client), _longest_wait(args)))
@@ -118,8 +125,8 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
     request.n_samples = args.samples
     request.tip_link = args.tip
     if args.tool is not None:
-        from eim_ros.kinematics.tool import tool_from  # here as above
-        from eim_ros.nodes.common.pose_messages import pose_message
+        from eim_ros.kinematics.robot import tool_from  # here as above
+        from eim_ros.nodes.common.messages import pose_message
 
         request.tool = pose_message(tool_from(args.tool))
     request.random_seed = args.random_seed
@@ -146,7 +153,7 @@ def _request(args: argparse.Namespace, client: SampleIKClient) -> Any:
         request.posture_weights = list(posture.weights.values())
     constraints = constraints_from(args)
     if constraints is not None:
-        from eim_ros.nodes.ik_server.constraint_messages import fill_constraints  # here: it takes seconds to import
+        from eim_ros.nodes.ik_server.constraints import fill_constraints  # here: it takes seconds to import
 
         fill_constraints(request, constraints)
     return request

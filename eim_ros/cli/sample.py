@@ -11,18 +11,23 @@ import sys
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.cli.configurations import print_configurations
-from eim_ros.cli.constraint_flags import add_constraint_flags, constraints_from, order_from, posture_from
-from eim_ros.cli.query_flags import add_query_flags, add_tool_flag, check_pose_length, wants_position_only
-from eim_ros.cli.robot_flags import add_robot_flags, given_robot
-from eim_ros.cli.whole_numbers import random_seed_or_fresh
-from eim_ros.errors import ConfigurationError, JointStateError
+from eim_ros.cli.options import add_robot_flags, given_robot, print_configurations
+from eim_ros.cli.request_options import (
+    add_constraint_flags,
+    add_query_flags,
+    add_tool_flag,
+    check_pose_length,
+    constraints_from,
+    order_from,
+    posture_from,
+    random_seed_or_fresh,
+    wants_position_only,
+)
+from eim_ros.core.errors import ConfigurationError, JointStateError
+from eim_ros.core.files import to_json
 from eim_ros.ik import Completeness, ErrorCode, Sampler, Samples
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.tool import tool_from
-from eim_ros.numerics.strict_json import to_json
-
-__all__ = ["add_parser", "add_sample_flags", "exit_code", "run", "sampled", "sampler_from", "wanted_pose"]
+from eim_ros.kinematics.robot import tool_from
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -13,29 +13,29 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from eim_ros.cli.assignments import assigned, named, split_assignments
 from eim_ros.cli.choices import ALGORITHMS, CONFIGS, TASKS, config_class, motion_config_class
-from eim_ros.cli.progress import JsonProgress
-from eim_ros.cli.progress_bar import ProgressBar
-from eim_ros.cli.robot_flags import add_robot_flags, given_robot, robot_file
-from eim_ros.cli.settings_flags import add_settings_flags, given_settings
-from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.cli.whole_numbers import count, random_seed
-from eim_ros.data import DataSet, load_data_set
-from eim_ros.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
-from eim_ros.ik import IKModel
-from eim_ros.ik.model import model_path
-from eim_ros.ik.training.train import Training, TrainingRun
-from eim_ros.inference.learner_arguments import checked_device
-from eim_ros.inference.recorded_fit import FitConfig
+from eim_ros.cli.options import (
+    add_robot_flags,
+    add_settings_flags,
+    add_threads_flag,
+    given_robot,
+    given_settings,
+    robot_file,
+    use_threads,
+)
+from eim_ros.cli.progress import JsonProgress, ProgressBar
+from eim_ros.cli.request_options import count, random_seed
+from eim_ros.core.data_set import DataSet, load_data_set
+from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
+from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.settings import assigned, field_types, named, read_yaml, split_assignments
+from eim_ros.ik import IKModel, Training, TrainingRun
+from eim_ros.ik.prior import model_path
 from eim_ros.kinematics import Robot
+from eim_ros.learning.learner import checked_device
+from eim_ros.learning.recorded_fit import FitConfig
+from eim_ros.learning.run import Status
 from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
-from eim_ros.numerics import Status
-from eim_ros.numerics.output_file import check_outputs
-from eim_ros.numerics.strict_json import to_json
-from eim_ros.settings import field_types, read_yaml
-
-__all__ = ["add_parser", "run"]
 
 ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
 BASIC = (

@@ -1,6 +1,6 @@
 """`eim view`: a page in the browser: drag the target, and see all solutions of an arm, or what a model makes of it.
 
-With --prior motions of a motion prior, too; with --line-reaching the planar robot of that experiment and its postures.
+With --prior, a second tab shows motions of a motion prior.
 
 Exit code 0 when ended by Ctrl-C, else as `eim --help` says.
 """
@@ -16,21 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.cli.query_flags import add_tool_flag, check_pose_length
-from eim_ros.cli.robot_flags import add_robot_flags, robot_file
+from eim_ros.cli.options import add_robot_flags, robot_file
+from eim_ros.cli.request_options import add_tool_flag, check_pose_length, count, port, random_seed
 from eim_ros.cli.sample import sampler_from
-from eim_ros.cli.whole_numbers import count, port, random_seed
-from eim_ros.errors import ConfigurationError
-from eim_ros.ik import Sampler
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import to_json
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.numerics.strict_json import to_json
 
 if TYPE_CHECKING:
-    from eim_ros.viewer.line_postures import LineStudy
-    from eim_ros.viewer.motions import MotionStudy
-    from eim_ros.viewer.page import Page
-
-__all__ = ["add_parser", "run"]
+    from eim_ros.view.motion_tab import MotionStudy
+    from eim_ros.view.page import Page
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -44,11 +39,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_tool_flag(parser)
     add("--prior", metavar="FILE", help="motion prior of eim train --task motion, of --robot: a tab of its motions")
     add("--data", metavar="FILE", help="demonstrations of the prior, shown beside what it draws")
-    add(
-        "--line-reaching",
-        metavar="FOLDER",
-        help="results of eim experiment line-reaching, in place of --robot: a tab of postures on its line",
-    )
     add(
         "--pose",
         nargs="+",
@@ -65,14 +55,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="FOLDER",
         help="where the meshes' packages are; repeatable",
     )
+    add("--random-seed", "--seed", type=random_seed, default=0, help="of the solutions (default %(default)s)")
+    add_page_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def add_page_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say where a page is served, and whether a browser is opened."""
+    add = parser.add_argument
     add(
         "--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines, too (default %(default)s)"
     )
     add("--port", type=port, default=8080, help="0: any that is free (default %(default)s)")
-    add("--random-seed", "--seed", type=random_seed, default=0, help="of the solutions (default %(default)s)")
-    add("--json", action="store_true", help="tell the address as one JSON object")
-    add("--no-browser", action="store_true", help="tell the address, and open no browser")
-    parser.set_defaults(run=run)
+    add("--json", action="store_true", help="print the address as one JSON object")
+    add("--no-browser", action="store_true", help="print the address, and open no browser")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,7 +77,11 @@ def run(args: argparse.Namespace) -> int:
     if args.pose is not None:
         check_pose_length(args)
     pose = None if args.pose is None else pose_from(args.pose[:3], args.pose[3:] or None)
-    page = _page(args, pose)
+    return serve(_page(args, pose), args)
+
+
+def serve(page: Page, args: argparse.Namespace) -> int:
+    """Print the address of a page, open it in a browser, and wait for Ctrl-C; returns the exit code."""
     try:
         told = {"url": page.url, "robot": page.robot.name}
         print(to_json(told) if args.json else f"{page.robot.name}: {page.url} (Ctrl-C ends it)", flush=True)
@@ -100,18 +100,13 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if args.data is not None and args.prior is None:
         raise ConfigurationError("--data are demonstrations of --prior: give it too", args.data)
-    others = {"--robot": args.robot, "--model": args.model, "--prior": args.prior, "--tool": args.tool}
-    if args.line_reaching is not None and (beside := [flag for flag, value in others.items() if value]):
-        raise ConfigurationError(f"--line-reaching has a robot of its own: leave out {', '.join(beside)}", beside)
 
 
 def _page(args: argparse.Namespace, pose: npt.NDArray[np.float64] | None) -> Page:
     """The page with its tabs; what has to be told of the robot is told before viser is missed."""
-    line, motions = _line(args), None
-    sampler = Sampler.of(line.robot) if line is not None else sampler_from(args)
-    if args.prior is not None:
-        motions = _motions(args, sampler.robot)
-    from eim_ros.viewer.page import Page
+    sampler = sampler_from(args)
+    motions = None if args.prior is None else _motions(args, sampler.robot)
+    from eim_ros.view.page import Page
 
     page = Page(
         sampler,
@@ -123,31 +118,19 @@ def _page(args: argparse.Namespace, pose: npt.NDArray[np.float64] | None) -> Pag
         host=args.host,
         port=args.port,
         random_seed=args.random_seed,
-        extra_tab="Line" if line is not None else "Motions" if motions is not None else None,
+        extra_tab=None if motions is None else "Motions",
     )
-    if line is not None:
-        from eim_ros.viewer.line_tab import LineTab
-
-        LineTab(page, line)
     if motions is not None:
-        from eim_ros.viewer.motion_tab import MotionTab
+        from eim_ros.view.motion_tab import MotionTab
 
         MotionTab(page, motions, args.random_seed)
     return page
 
 
-def _line(args: argparse.Namespace) -> LineStudy | None:
-    if args.line_reaching is None:
-        return None
-    from eim_ros.viewer.line_postures import LineStudy  # here, as those below: torch takes a second to import
-
-    return LineStudy.load(args.line_reaching)
-
-
 def _motions(args: argparse.Namespace, robot: Robot) -> MotionStudy:
-    from eim_ros.data import load_data_set
-    from eim_ros.motion import Demonstrations, MotionPrior
-    from eim_ros.viewer.motions import MotionStudy
+    from eim_ros.core.data_set import load_data_set
+    from eim_ros.motion import Demonstrations, MotionPrior  # imported here: torch takes a second
+    from eim_ros.view.motion_tab import MotionStudy
 
     shown = None if args.data is None else Demonstrations.from_data_set(load_data_set(args.data))
     return MotionStudy(robot, MotionPrior.load(args.prior), shown)

@@ -1,35 +1,38 @@
 """Inverse kinematics as sampling: models of the ways an arm can reach a pose, and the sampler that serves them.
 
-What serves a model is imported at once; what learns one needs torch, and is imported when it is first used.
+Names that serve a model are imported at once. Names that train one need torch, and are imported on first use.
 """
 
 from typing import TYPE_CHECKING
 
-from eim_ros.deferred import deferred_names
+from eim_ros.core.lazy import deferred_names
 from eim_ros.ik.batch import sample_batch, stream_batch
-from eim_ros.ik.batch_samples import BatchSamples
-from eim_ros.ik.capability_grid import CapabilityGrid
-from eim_ros.ik.capability_map import Capability, CapabilityMap
+from eim_ros.ik.candidates import ErrorCode
+from eim_ros.ik.capability import Capability, CapabilityGrid, CapabilityMap
 from eim_ros.ik.completeness import Completeness, FoundFamilies
-from eim_ros.ik.constraints import Constraints
-from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.link_constraints import LinkOrientation, LinkPosition
-from eim_ros.ik.model import IKModel
-from eim_ros.ik.path import JointPath, sample_path
-from eim_ros.ik.posture import Posture
+from eim_ros.ik.constraints import Constraints, LinkOrientation, LinkPosition
+from eim_ros.ik.order import Posture
+from eim_ros.ik.paths import JointPath, sample_path
+from eim_ros.ik.prior import IKModel
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.sampler import Sampler
-from eim_ros.ik.samples import NO_EXPERT, Samples
+from eim_ros.ik.solutions import BatchSamples, Samples
+from eim_ros.solver import NO_EXPERT
 
 if TYPE_CHECKING:
-    from eim_ros.ik.training.collect import collect
-    from eim_ros.ik.training.evaluate import evaluate
-    from eim_ros.ik.training.inputs import KinematicEIMConfig, KinematicInputs, SmoothingConfig
-    from eim_ros.ik.training.target import KinematicTarget, KnownKinematicsConfig
-    from eim_ros.ik.training.train import Training, TrainingRun
+    from eim_ros.ik.data import collect
+    from eim_ros.ik.evaluation import evaluate
+    from eim_ros.ik.training import (
+        KinematicEIMConfig,
+        KinematicInputs,
+        KinematicTarget,
+        KnownKinematicsConfig,
+        SmoothingConfig,
+        Training,
+        TrainingRun,
+    )
 
 __all__ = [
-    "NO_EXPERT",
     "BatchSamples",
     "Capability",
     "CapabilityGrid",
@@ -46,6 +49,7 @@ __all__ = [
     "KnownKinematicsConfig",
     "LinkOrientation",
     "LinkPosition",
+    "NO_EXPERT",
     "Posture",
     "SampleRequest",
     "Sampler",
@@ -63,14 +67,14 @@ __all__ = [
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
-        "KinematicEIMConfig": "training.inputs",
-        "KinematicInputs": "training.inputs",
-        "KinematicTarget": "training.target",
-        "KnownKinematicsConfig": "training.target",
-        "SmoothingConfig": "training.inputs",
-        "Training": "training.train",
-        "TrainingRun": "training.train",
-        "collect": "training.collect",
-        "evaluate": "training.evaluate",
+        "KinematicEIMConfig": "training",
+        "KinematicInputs": "training",
+        "KinematicTarget": "training",
+        "KnownKinematicsConfig": "training",
+        "SmoothingConfig": "training",
+        "Training": "training",
+        "TrainingRun": "training",
+        "collect": "data",
+        "evaluate": "evaluation",
     },
 )

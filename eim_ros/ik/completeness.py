@@ -12,11 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError
-from eim_ros.numerics.arguments import as_number
-from eim_ros.numerics.keywords import names_wrong_keywords
-
-__all__ = ["Completeness", "FoundFamilies"]
+from eim_ros.core.checks import as_number, names_wrong_keywords
+from eim_ros.core.errors import ConfigurationError
 
 
 @names_wrong_keywords

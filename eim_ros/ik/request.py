@@ -10,27 +10,13 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, JointStateError, PoseError
+from eim_ros.core.checks import LARGEST, as_number, as_numbers, checked_flag, is_number, names_wrong_keywords
+from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
-from eim_ros.ik.posture import Posture
-from eim_ros.ik.ranking import Order, check_order
-from eim_ros.kinematics import Robot
-from eim_ros.kinematics.arguments import is_number
-from eim_ros.kinematics.pose import check_pose, pose_from
-from eim_ros.kinematics.pose_forms import is_position
-from eim_ros.numerics.arguments import LARGEST, as_number, as_numbers, checked_flag
-from eim_ros.numerics.keywords import names_wrong_keywords
-
-__all__ = [
-    "DISTRIBUTIONS",
-    "Distribution",
-    "MOST_SAMPLES",
-    "SampleOptions",
-    "SampleRequest",
-    "check_numbers",
-    "checked_configuration",
-]
+from eim_ros.ik.order import Order, Posture, check_order
+from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics.poses import check_pose, is_position
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -119,7 +105,7 @@ class SampleRequest:
         In place of an even spread: random draws from the set of all solutions, uniform by length, area or volume, with
         the density of the model there, or with exp(-cost / temperature), of the cost of `posture` or one that a
         callable gives of configurations (n, dof) as (n,), infinite where there are to be none; see
-        `eim_ros.ik.distribution`. `Samples.log_prob` is the logarithm of that density, normalised on the set,
+        `eim_ros.ik.strategies.densities`. `Samples.log_prob` is the logarithm of that density, normalised on the set,
         and `Samples.effective_size` as many independent draws as these are worth.
     temperature : float
         Of a distribution by a cost, in units of the cost.

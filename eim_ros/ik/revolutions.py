@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.chain import MULTIPLIER, PRISMATIC, SOURCE
-
-__all__ = ["Revolutions", "Unrolled"]
+from eim_ros.kinematics.urdf import MULTIPLIER, PRISMATIC, SOURCE
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

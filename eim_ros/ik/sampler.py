@@ -19,34 +19,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, RobotError
-from eim_ros.ik.conditioning import Conditioning
+from eim_ros.core.checks import check_keywords, expect
+from eim_ros.core.deadlines import OutOfTime, is_past, with_grace
+from eim_ros.core.errors import ConfigurationError, RobotError
+from eim_ros.ik.candidates import ErrorCode, Pool
 from eim_ros.ik.constraints import Constraints
-from eim_ros.ik.error_codes import ErrorCode
-from eim_ros.ik.finder import Finder
-from eim_ros.ik.goal import Goal
-from eim_ros.ik.model import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel
-from eim_ros.ik.outcome import Finding, outcome_of
-from eim_ros.ik.pool import Pool
-from eim_ros.ik.proposal import ConditionalMixture, Proposal
-from eim_ros.ik.ranking import UNORDERED, Ranking
+from eim_ros.ik.order import UNORDERED, Ranking, distinct_in_time
+from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, ConditionalMixture, Conditioning, IKModel, Proposal
+from eim_ros.ik.problem import Finding, Goal, outcome_of
 from eim_ros.ik.request import SampleOptions, SampleRequest
-from eim_ros.ik.samples import Samples
-from eim_ros.ik.search import DISTINCT_TOLERANCE
-from eim_ros.ik.selection import distinct_in_time
+from eim_ros.ik.solutions import Samples
+from eim_ros.ik.strategies import Finder
+from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
-from eim_ros.kinematics.deadlines import OutOfTime, is_past, with_grace
 from eim_ros.kinematics.obstacles import checked_obstacles
-from eim_ros.kinematics.pose import check_pose
-from eim_ros.kinematics.tool import with_tool
-from eim_ros.numerics.arguments import expect
-from eim_ros.numerics.keywords import check_keywords
+from eim_ros.kinematics.poses import check_pose
+from eim_ros.kinematics.robot import with_tool
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Sampler", "check_sampler", "not_begun"]
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from eim_ros.kinematics.collision_options import CollisionOptions
-from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
-from eim_ros.kinematics.pose import (
+from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere
+from eim_ros.kinematics.poses import (
     CONTEXT_KINDS,
     context_from_pose,
     pose_from,
     pose_from_context,
     quaternion_from_matrix,
 )
-from eim_ros.kinematics.robot import Refinement, Robot
-from eim_ros.kinematics.shapes import Box, Capsule, Cylinder, Shape, Sphere
-from eim_ros.kinematics.shipped import SHIPPED_ROBOTS, robot_path, share_path
+from eim_ros.kinematics.robot import SHIPPED_ROBOTS, Refinement, Robot, robot_path, share_path
 
 __all__ = [
     "CONTEXT_KINDS",

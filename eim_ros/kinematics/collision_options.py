@@ -9,12 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eim_ros.errors import ConstraintError, RobotError
-from eim_ros.kinematics.arguments import whole_number
+from eim_ros.core.checks import names_wrong_keywords, whole_number
+from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
-from eim_ros.numerics.keywords import names_wrong_keywords
-
-__all__ = ["CollisionOptions", "SceneSize", "check_balls", "disabled_pairs"]
 
 MESHES = ("exact", "hulls", "none")
 THINNED = 10  # times as many points as balls may be left by a resolution

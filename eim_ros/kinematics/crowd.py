@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.kinematics.body_shapes import body_poses
-from eim_ros.kinematics.containment import Surface
-from eim_ros.kinematics.deadlines import NEVER, check_time, is_past
-from eim_ros.kinematics.serial_arm import SerialArm
-from eim_ros.kinematics.solids import Solid
-
-__all__ = ["Crowd", "OwnShape"]
+from eim_ros.core.deadlines import NEVER, check_time, is_past
+from eim_ros.kinematics.links import body_poses
+from eim_ros.kinematics.robot import SerialArm
+from eim_ros.kinematics.solids import Solid, Surface
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import EimError, PoseError
-from eim_ros.kinematics.link_tree import listed
-from eim_ros.kinematics.pose import pose_from
-
-__all__ = ["FrameBuffer", "FrameError", "StampedTransform"]
+from eim_ros.core.errors import EimError, PoseError
+from eim_ros.kinematics.poses import pose_from
+from eim_ros.kinematics.urdf import listed
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -3,22 +3,221 @@
 Visuals, inertias, transmissions and simulator tags are dropped. Of collision meshes the names of the files are kept,
 and the files read when collisions are asked for, so any user's file loads without them.
 Serial chains are cut out of the tree in `link_tree.py`; placements and axes are computed by pinocchio in `chain.py`.
+
+Links and joints of a URDF as a tree, and the serial chain from base to tip that is cut out of it.
+
+A serial chain as arrays, the form the compiled solver works on. Numbers come from pinocchio's reading of the URDF.
+
+Every joint turns about, or slides along, the z axis of its own frame: with A_i a rotation that takes z to the joint's
+axis, the pose of the tip is
+
+    T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i,
+
+where Z is a rotation about, or a translation along, z, and P_i = A_{i-1}^T (placement of joint i) A_i are constant.
+Row i of `links` (m + 1, 16) holds the rotation of P_i row by row (9), its translation [m] (3), whether joint i slides
+(0 or 1), the index of the independent joint it follows (its own, mostly), multiplier and offset; the last row only P_m.
+
+A robot description with macros, expanded by ROS's own xacro where that is installed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import json
 import math
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element
 
-from eim_ros.errors import RobotError
-from eim_ros.kinematics.link_tree import Mimic, UrdfJoint, UrdfTree, listed
-from eim_ros.kinematics.xacro_file import expanded_xacro
-from eim_ros.numerics.arguments import checked_path
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["MOST_LINKS", "SHAPES", "parse_urdf", "read_urdf_source", "urdf_folder"]
+from eim_ros.core.checks import checked_path
+from eim_ros.core.errors import RobotError, did_you_mean
+
+MOVING_TYPES = ("revolute", "continuous", "prismatic")
+MOST_MOVABLE = 64  # joints of a chain, followers included
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another: value = multiplier * source value + offset."""
+
+    joint: str
+    multiplier: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class UrdfJoint:
+    """One joint element; `lower` and `upper` are in [rad] or [m], infinite where the type has no limits."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    origin_xyz: tuple[float, ...]
+    origin_rpy: tuple[float, ...]
+    axis: tuple[float, ...]
+    lower: float
+    upper: float
+    mimic: Mimic | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the joint has a value of its own or follows one."""
+        return self.kind in MOVING_TYPES
+
+
+@dataclass(frozen=True)
+class UrdfTree:
+    """Links and joints of a URDF, and its text without anything that is not kinematics or a collision shape."""
+
+    name: str
+    links: tuple[str, ...]
+    joints: tuple[UrdfJoint, ...]
+    text: str
+
+    def root(self) -> str:
+        """The only link without a parent."""
+        children = {joint.child for joint in self.joints}
+        roots = [link for link in self.links if link not in children]
+        if len(roots) != 1:
+            described = f"it has {len(roots)}: {listed(roots)}" if roots else "its joints form a loop"
+            raise RobotError(f"a URDF must have one root link, {described}", roots)
+        return roots[0]
+
+    def leaf(self) -> str:
+        """The only link without a child."""
+        parents = {joint.parent for joint in self.joints}
+        leaves = [link for link in self.links if link not in parents]
+        if len(leaves) != 1:
+            raise RobotError(
+                f"robot {self.name!r} branches, so its tip link must be named; its leaves are {listed(leaves)}", leaves
+            )
+        return leaves[0]
+
+    def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
+        """Joints from base to tip, in order.
+
+        Parameters
+        ----------
+        base : str, optional
+            First link; default the root.
+        tip : str, optional
+            Last link; default the only leaf.
+
+        Returns
+        -------
+        base, tip : str
+            The links used.
+        joints : tuple of UrdfJoint
+            All joints between them, the fixed ones included.
+        """
+        base = self.root() if base is None else base
+        tip = self.leaf() if tip is None else tip
+        for role, link in (("base", base), ("tip", tip)):
+            if not isinstance(link, str) or link not in self.links:
+                known = listed(self.links) + did_you_mean(str(link), self.links)
+                raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
+        if base == tip:
+            raise RobotError(f"base and tip are the same link {base!r}: there is no joint between them", base)
+        joints = self._path_up(tip, base)
+        _check_chain(joints, base, tip)
+        return base, tip, joints
+
+    def _path_up(self, tip: str, base: str) -> tuple[UrdfJoint, ...]:
+        to_parent = {joint.child: joint for joint in self.joints}
+        path: list[UrdfJoint] = []
+        link = tip
+        while link != base:
+            joint = to_parent.get(link)
+            if joint is None:
+                if base in _subtree(self.joints, tip):
+                    hint = f"the chain runs from {tip!r} to {base!r}: exchange them"
+                else:
+                    hint = "they are on different branches"
+                raise RobotError(
+                    f"no serial chain from {base!r} to {tip!r}: {base!r} is no ancestor of {tip!r}; {hint}", (base, tip)
+                )
+            if len(path) > len(self.joints):
+                raise RobotError(f"the joints above link {tip!r} form a loop", tip)
+            path.append(joint)
+            link = joint.parent
+        return tuple(reversed(path))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message, the first dozen of them."""
+    names = list(names)
+    shown = ", ".join(repr(name) for name in names[:12])
+    return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown
+
+
+def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
+    """Number of joints, their types and axes, and followed joints of one chain."""
+    if (n_movable := sum(joint.moves for joint in joints)) > MOST_MOVABLE:
+        raise RobotError(
+            f"the chain from {base!r} to {tip!r} has {n_movable} movable joints, at most {MOST_MOVABLE} are supported: "
+            "choose a base or a tip link that is nearer to the other",
+            n_movable,
+        )
+    sources = {joint.name for joint in joints if joint.moves and joint.mimic is None}
+    for joint in joints:
+        if joint.kind not in (*MOVING_TYPES, "fixed"):
+            raise RobotError(
+                f"joint {joint.name!r} between {base!r} and {tip!r} is of type {joint.kind!r}; supported are "
+                f"{', '.join(MOVING_TYPES)} and fixed",
+                joint.name,
+            )
+        if joint.moves and math.hypot(*joint.axis) < 1e-9:
+            raise RobotError(f"joint {joint.name!r} has the zero vector as its axis", joint.axis)
+        if joint.moves and joint.mimic is not None and joint.mimic.joint not in sources:
+            raise RobotError(
+                f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is no independent joint of the chain from "
+                f"{base!r} to {tip!r}",
+                joint.mimic.joint,
+            )
+    if not sources:
+        raise RobotError(f"no movable joint between {base!r} and {tip!r}", (base, tip))
+
+
+def _subtree(joints: tuple[UrdfJoint, ...], link: str) -> set[str]:
+    found = {link}
+    while grown := {joint.child for joint in joints if joint.parent in found} - found:
+        found |= grown
+    return found
+
+
+def expanded_xacro(path: Path) -> str:
+    """The URDF of a xacro file, with the defaults of its arguments.
+
+    Raises
+    ------
+    RobotError
+        Where xacro is not installed, or cannot expand the file.
+    """
+    by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
+    try:
+        xacro = importlib.import_module("xacro")
+    except ImportError as error:
+        raise RobotError(
+            f"{path} is a xacro file: install xacro (it comes with ROS, or pip install xacro), or expand it: {by_hand}",
+            str(path),
+        ) from error
+    try:
+        return str(xacro.process_file(str(path)).toxml())
+    except (Exception, SystemExit) as error:  # of many kinds: the XML parser's, evaluated Python's
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise RobotError(
+            f"xacro cannot expand {path}: {told}; where it needs arguments: {by_hand}", str(path)
+        ) from error
+
 
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
 MOST_LINKS = (
@@ -173,3 +372,139 @@ def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES)
     if depth > 0:
         copy.extend(_copy(child, kept, depth - 1) for child in element if child.tag in kept)
     return copy
+
+
+FloatArray = npt.NDArray[np.float64]
+
+TRANSLATION = slice(9, 12)
+PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`
+
+
+@dataclass(frozen=True, eq=False)
+class ChainModel:
+    """A chain and what is known of its independent joints."""
+
+    links: FloatArray
+    joint_names: tuple[str, ...]
+    lower: FloatArray
+    upper: FloatArray
+    continuous: npt.NDArray[np.bool_]
+    fingerprint: str
+
+
+def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
+    """Arrays of the chain made of these joints (fixed ones are merged into their neighbours).
+
+    A continuous joint gets the limits -pi, pi and is marked continuous, unless a follower makes the chain's pose change
+    over a full turn (a sliding follower, or one with a fractional multiplier): then it counts as bounded by them.
+    """
+    rotations, translations, axes = _placements(joints)
+    moving = [joint for joint in joints if joint.moves]
+    independent = [joint for joint in moving if joint.mimic is None]
+    index = {joint.name: i for i, joint in enumerate(independent)}
+    source = np.array([index[joint.mimic.joint if joint.mimic else joint.name] for joint in moving], dtype=np.int64)
+    multiplier = np.array([joint.mimic.multiplier if joint.mimic else 1.0 for joint in moving])
+    offset = np.array([joint.mimic.offset if joint.mimic else 0.0 for joint in moving])
+    prismatic = np.array([joint.kind == "prismatic" for joint in moving])
+    lower, upper, continuous = _limits(moving, independent, index)
+
+    names = tuple(joint.name for joint in independent)
+    arrays = (rotations, translations, axes, prismatic, source, multiplier, offset, lower, upper, continuous)
+    described = json.dumps([list(names), *(_rounded(array) for array in arrays)])
+    fingerprint = hashlib.sha256(described.encode()).hexdigest()
+
+    for i, axis in enumerate(axes):
+        turn = _rotation_from_z(axis)
+        rotations[i] = rotations[i] @ turn
+        rotations[i + 1] = turn.T @ rotations[i + 1]
+        translations[i + 1] = turn.T @ translations[i + 1]
+    links = np.zeros((len(moving) + 1, 16))
+    links[:, :9] = rotations.reshape(-1, 9)
+    links[:, TRANSLATION] = translations
+    for column, values in ((PRISMATIC, prismatic), (SOURCE, source), (MULTIPLIER, multiplier), (OFFSET, offset)):
+        links[:-1, column] = values
+    for array in (links, lower, upper, continuous):
+        array.flags.writeable = False
+    return ChainModel(links, names, lower, upper, continuous, fingerprint)
+
+
+def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Pinocchio's placements (m + 1, 3, 3) and (m + 1, 3), the tip's last, and unit axes (m, 3)."""
+    import pinocchio  # deferred: a slow import
+
+    try:
+        model = pinocchio.buildModelFromXML(_neutral_urdf(joints))
+    except (ValueError, RuntimeError) as error:
+        cause = " ".join(str(error).split())
+        raise RobotError(f"pinocchio cannot load the chain: {cause}", [joint.name for joint in joints]) from error
+    tip = model.frames[model.getFrameId(f"link_{len(joints)}", pinocchio.FrameType.BODY)]
+    placements = [model.jointPlacements[i] for i in range(1, model.njoints)] + [tip.placement]
+    axes = []
+    for joint in list(model.joints)[1:]:
+        data = joint.createData()
+        joint.calc(data, pinocchio.neutral(model))
+        subspace = np.asarray(data.S, dtype=np.float64).reshape(6)
+        axes.append(subspace[:3] + subspace[3:])
+    rotations = np.array([placement.rotation for placement in placements])
+    translations = np.array([placement.translation for placement in placements])
+    return rotations, translations, np.array(axes)
+
+
+def _neutral_urdf(joints: tuple[UrdfJoint, ...]) -> str:
+    """The bare chain under neutral names: no name of the user's can clash, and pinocchio has nothing to warn of."""
+    lines = ['<robot name="chain">', '<link name="link_0"/>']
+    for i, joint in enumerate(joints):
+        xyz, rpy, axis = (
+            " ".join(repr(value) for value in values) for values in (joint.origin_xyz, joint.origin_rpy, joint.axis)
+        )
+        lines += [
+            f'<link name="link_{i + 1}"/>',
+            f'<joint name="joint_{i}" type="{joint.kind}">',
+            f'<parent link="link_{i}"/><child link="link_{i + 1}"/>',
+            f'<origin xyz="{xyz}" rpy="{rpy}"/><axis xyz="{axis}"/>',
+            f'<limit lower="{joint.lower!r}" upper="{joint.upper!r}" effort="1" velocity="1"/>'
+            if joint.kind in ("revolute", "prismatic")
+            else "",
+            "</joint>",
+        ]
+    return "\n".join([*lines, "</robot>"])
+
+
+def _limits(
+    moving: list[UrdfJoint], independent: list[UrdfJoint], index: dict[str, int]
+) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+    """Limits of the independent joints, narrowed so that their followers keep theirs too."""
+    continuous = np.array([joint.kind == "continuous" for joint in independent])
+    lower = np.array([-math.pi if joint.kind == "continuous" else joint.lower for joint in independent])
+    upper = np.array([math.pi if joint.kind == "continuous" else joint.upper for joint in independent])
+    for joint in moving:
+        if joint.mimic is None:
+            continue
+        i = index[joint.mimic.joint]
+        if joint.kind == "prismatic" or joint.mimic.multiplier != round(joint.mimic.multiplier):
+            continuous[i] = False
+        if joint.kind == "continuous" or joint.mimic.multiplier == 0.0:
+            continue
+        ends = sorted((limit - joint.mimic.offset) / joint.mimic.multiplier for limit in (joint.lower, joint.upper))
+        if ends[0] > lower[i] or ends[1] < upper[i]:
+            continuous[i] = False
+        lower[i], upper[i] = max(lower[i], ends[0]), min(upper[i], ends[1])
+        if lower[i] > upper[i]:
+            raise RobotError(
+                f"the limits of joint {joint.mimic.joint!r} and of its follower {joint.name!r} exclude each other", ends
+            )
+    return lower, upper, continuous
+
+
+def _rotation_from_z(axis: FloatArray) -> FloatArray:
+    """A rotation whose third column is the axis; a permutation with signs when the axis is a coordinate axis."""
+    first: FloatArray = np.zeros(3)
+    first[(int(np.argmax(np.abs(axis))) + 1) % 3] = 1.0
+    first = first - axis * (axis @ first)
+    first = first / np.linalg.norm(first)
+    return np.column_stack([first, np.cross(axis, first), axis])
+
+
+def _rounded(array: npt.NDArray[Any]) -> Any:
+    """Nested lists rounded to 1e-9, so that the last bit of a platform's sine does not make another robot; no -0."""
+    return (np.round(np.asarray(array, dtype=np.float64), 9) + 0.0).tolist()

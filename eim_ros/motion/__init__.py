@@ -1,13 +1,13 @@
 """Motion priors: distributions of demonstrated motions, conditioned on contexts and via points."""
 
-from eim_ros.motion.basis import Basis
+from __future__ import annotations
+
 from eim_ros.motion.blend import ProductTarget, WeighedConfigurations, weigh
 from eim_ros.motion.demonstrations import Demonstrations
-from eim_ros.motion.distribution import MotionDistribution, MotionSamples
+from eim_ros.motion.distribution import MotionDistribution, MotionSamples, ViaPoint
 from eim_ros.motion.prior import MotionPrior, MotionScores
-from eim_ros.motion.representation import Representation
+from eim_ros.motion.representation import Basis, Representation
 from eim_ros.motion.training import MotionEIMConfig, MotionEMConfig, MotionTraining, MotionTrainingRun
-from eim_ros.motion.via_point import ViaPoint
 
 __all__ = [
     "Basis",

@@ -1,7 +1,7 @@
 """A motion prior beside inverse kinematics: which of the configurations that reach a pose belong to the motion.
 
 Two ways. As a factor: `ProductTarget` adds log densities, so that inference with a known density
-(`eim_ros.inference.KnownDensityEIM`) fits a mixture to prior times task. As a ranking: `weigh` gives configurations
+(`eim_ros.learning.eim.KnownDensityEIM`) fits a mixture to prior times task. As a ranking: `weigh` gives configurations
 that another sampler found, such as `eim_ros.ik.Sampler`, their densities under the prior's marginal at a phase.
 """
 
@@ -16,11 +16,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eim_ros.distributions import MixtureOfExperts
-from eim_ros.errors import DataError, DistributionError, JointStateError
+from eim_ros.core.errors import DataError, DistributionError, JointStateError
+from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.motion.distribution import MotionDistribution
-
-__all__ = ["ProductTarget", "WeighedConfigurations", "weigh"]
 
 FloatArray = npt.NDArray[np.float64]
 

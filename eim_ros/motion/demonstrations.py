@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.data import DataSet
-from eim_ros.errors import DataError
-from eim_ros.numerics.arguments import expect
-
-__all__ = ["Demonstrations"]
+from eim_ros.core.checks import expect
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 

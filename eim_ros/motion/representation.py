@@ -1,7 +1,24 @@
-"""Motions as vectors: the weights of all joints stacked, joint by joint, w = [w_1 ... w_J] (ProMP).
+"""Basis functions of the phase, by which a motion of any duration becomes a vector of weights.
+
+A joint moves along y(s) = sum_b w_b f_b(s), with the phase s from 0 at the start to 1 at the end of the motion.
+
+    gaussian     f_b(s) = g_b(s) / sum_c g_c(s),  g_b(s) = exp(-(s - c_b)^2 / 2 h^2)   (ProMP: Paraschos et al. 2013)
+    via-points   f_b: the natural cubic spline that is 1 at phase s_b and 0 at all other s_c; w_b is the position there
+
+Both sum to one everywhere, so that a joint which rests has equal weights.
+
+Motions as vectors: the weights of all joints stacked, joint by joint, w = [w_1 ... w_J] (ProMP).
 
 Positions at a phase s are linear in them, y(s) = A(s) w with A(s) = diag(f(s)', ..., f(s)'). The weights of a motion
 follow by ridge regression on a grid of phases.
+
+Probabilistic principal components: few whitened coordinates for many weights (Tipping and Bishop 1999).
+
+    w = m + V [S z; sigma e],   z ~ a mixture,   e ~ N(0, I)
+
+V are the principal axes of the demonstrated weights, S the standard deviations along the first of them, sigma^2 the
+mean variance along the others. The density of w is proper in all directions: a motion that leaves the plane of the
+demonstrations is unlikely, however likely its projection is.
 """
 
 from __future__ import annotations
@@ -9,16 +26,78 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from scipy.interpolate import CubicSpline
+from torch import Tensor
 
-from eim_ros.errors import DataError
-from eim_ros.motion.basis import Basis
-
-__all__ = ["Representation"]
+from eim_ros.core.checks import checked_whole, is_number
+from eim_ros.core.errors import ConfigurationError, DataError
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from eim_ros.learning.models.gaussian import LOG_TWO_PI, triangular_factor
 
 FloatArray = npt.NDArray[np.float64]
+
+BASES = ("gaussian", "via-points")
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Basis functions.
+
+    Attributes
+    ----------
+    kind : str
+        "gaussian" or "via-points".
+    n_functions : int
+        At least 1.
+    width : float
+        Standard deviation h of the Gaussians, in units of the distance between their centres.
+    """
+
+    kind: str = "gaussian"
+    n_functions: int = 10
+    width: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or self.kind not in BASES:
+            raise ConfigurationError(f"a basis is one of {', '.join(BASES)}, got {self.kind!r}", self.kind)
+        checked_whole(self.n_functions, 1, "the number of functions of a basis")
+        if not (is_number(self.width) and 0.0 < self.width < np.inf):
+            raise ConfigurationError(f"the width of basis functions must be positive, got {self.width}", self.width)
+
+    def __call__(self, phase: npt.ArrayLike) -> FloatArray:
+        """Values (n, n_functions) at phases (n,) in [0, 1]."""
+        phases = np.asarray(phase, dtype=np.float64)
+        if self.n_functions == 1:
+            return np.ones((len(phases), 1))
+        return self._gaussians(phases) if self.kind == "gaussian" else self._splines(phases)
+
+    @property
+    def centers(self) -> FloatArray:
+        """Phases of the functions (n_functions,); Gaussians have one centre beyond each end, where they are enough."""
+        n = self.n_functions
+        if self.kind == "gaussian" and n > 3:
+            return np.asarray((np.arange(n) - 1.0) / (n - 3.0), dtype=np.float64)
+        return np.linspace(0.0, 1.0, n)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """JSON-compatible; `Basis(**mapping)` is its inverse."""
+        return {"kind": self.kind, "n_functions": self.n_functions, "width": self.width}
+
+    def _gaussians(self, phases: FloatArray) -> FloatArray:
+        centers = self.centers
+        deviation = self.width * (centers[1] - centers[0])
+        exponent = -0.5 * ((phases[:, None] - centers) / deviation) ** 2
+        value = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+        return np.asarray(value / value.sum(axis=1, keepdims=True))
+
+    def _splines(self, phases: FloatArray) -> FloatArray:
+        spline = CubicSpline(self.centers, np.eye(self.n_functions), bc_type="natural")
+        return np.asarray(spline(phases), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -97,3 +176,78 @@ class Representation:
         penalty = np.sqrt(self.ridge * self.n_points) * np.eye(n)
         wanted = np.concatenate([np.eye(self.n_points), np.zeros((n, self.n_points))])
         return np.asarray(np.linalg.lstsq(np.concatenate([design, penalty]), wanted, rcond=None)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class LatentSpace:
+    """Coordinates of the weights.
+
+    Attributes
+    ----------
+    center : Tensor (n_weights,)
+        m.
+    axes : Tensor (n_weights, n_weights)
+        V, orthonormal columns.
+    scales : Tensor (n_weights,)
+        S, then sigma for each of the other axes.
+    n_latent : int
+        Length of z.
+    """
+
+    center: Tensor
+    axes: Tensor
+    scales: Tensor
+    n_latent: int
+
+    @classmethod
+    def from_weights(cls, weights: Tensor, share: float, most: int, floor: float) -> LatentSpace:
+        """Coordinates for weights (n, n_weights).
+
+        Parameters
+        ----------
+        weights : Tensor (n, n_weights)
+        share : float
+            Share of the variance that z is to explain.
+        most : int
+            Largest length of z.
+        floor : float
+            Least standard deviation along any axis [rad or m].
+        """
+        center = weights.mean(0)
+        triangle = torch.linalg.qr(weights - center, mode="r").R  # of as many rows as weights at most
+        _, singular, rows = torch.linalg.svd(triangle, full_matrices=True)
+        variances = weights.new_zeros(weights.shape[1])
+        variances[: len(singular)] = singular.square() / len(weights)
+        explained = variances.cumsum(0) / variances.sum().clamp_min(torch.finfo(variances.dtype).tiny)
+        enough = int((explained < share).sum()) + 1
+        n_latent = max(1, min(enough, most, len(variances)))
+        rest = variances[n_latent:]
+        if len(rest):  # few motions tell little of each axis: shrunk to the mean as if it had been seen n_weights times
+            n, n_weights = weights.shape
+            rest = (n * rest + n_weights * rest.mean()) / (n + n_weights)
+        squares = torch.cat([variances[:n_latent], rest])
+        return cls(center, rows.mT.contiguous(), squares.sqrt().clamp_min(floor), n_latent)
+
+    def coordinates(self, weights: Tensor) -> Tensor:
+        """[z, e] (n, n_weights) of weights (n, n_weights)."""
+        return (weights - self.center) @ self.axes / self.scales
+
+    def log_prob(self, mixture: MixtureOfExperts, context: Tensor, weights: Tensor) -> Tensor:
+        """Log density (n,) [nat] of weights (n, n_weights), z being distributed as the mixture given contexts."""
+        coordinates = self.coordinates(weights)
+        latent, rest = coordinates[:, : self.n_latent], coordinates[:, self.n_latent :]
+        of_rest = -0.5 * (rest.square().sum(-1) + rest.shape[1] * LOG_TWO_PI)
+        return mixture.log_prob(context, latent) + of_rest - self.scales.log().sum()
+
+    def lifted(self, mixture: GaussianMixture) -> GaussianMixture:
+        """The mixture of the weights, where z has the given one (no batch)."""
+        n, n_weights = self.n_latent, len(self.center)
+        scaled = self.axes * self.scales
+        rows = scaled.expand(mixture.n_components, n_weights, n_weights).clone()
+        rows[:, :, :n] = scaled[:, :n] @ mixture.scale_trils
+        means = self.center + mixture.means @ scaled[:, :n].mT
+        return GaussianMixture(mixture.log_weights, means, triangular_factor(rows))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name."""
+        return {"center": self.center, "axes": self.axes, "scales": self.scales}

@@ -1,4 +1,17 @@
-"""From demonstrated motions to a motion prior, by EM or EIM over the latent coordinates of their weights."""
+"""From demonstrated motions to a motion prior, by EM or EIM over the latent coordinates of their weights.
+
+Density of demonstrated motions for the ratio of EIM, and EIM's start: mixtures fitted by EM from starts of ways.
+
+EIM gets as good as its estimate of the data's density. Fits from k-means in whitened coordinates miss ways, see
+`start`, whatever their size; so the estimate is made here, of as many components as held-out motions can bear, and
+given to EIM as known.
+
+Start of EM that keeps different ways apart: clusters of what the context does not explain, in joint space.
+
+In whitened coordinates two ways around an obstacle are no further apart than two goals, and k-means takes goals for
+ways. With their linear dependence on the context taken off, and in the units of the joints, what differs most between
+weights are ways.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +24,169 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eim_ros.data import DataSet
-from eim_ros.distributions import MixtureOfExperts
-from eim_ros.errors import DataError
-from eim_ros.inference import EIMConfig, EMConfig, FitResult, StandardisedInputs
-from eim_ros.inference.learner_arguments import checked_device
-from eim_ros.inference.recorded_fit import Callback, RecordedFit, algorithm_of
-from eim_ros.motion.basis import BASES, Basis
-from eim_ros.motion.calibration import Calibration
+from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import DataError
+from eim_ros.core.parallel import torch_threads
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning import EIMConfig, EMConfig, FitResult, RatioConfig
+from eim_ros.learning.eim.eim import closest_start
+from eim_ros.learning.em import EM
+from eim_ros.learning.learner import checked_device
+from eim_ros.learning.models import MixtureOfExperts
+from eim_ros.learning.ratio import StandardisedInputs
+from eim_ros.learning.recorded_fit import Callback, RecordedFit, algorithm_of
+from eim_ros.learning.run import Status
+from eim_ros.learning.starts import k_means, mixture_of_clusters
 from eim_ros.motion.demonstrations import Demonstrations
-from eim_ros.motion.latent_space import LatentSpace
-from eim_ros.motion.prior import MotionPrior
-from eim_ros.motion.reference import ReferenceInputs, fit_reference
-from eim_ros.motion.representation import Representation
-from eim_ros.motion.start import start_of_ways
-from eim_ros.numerics import Status
-from eim_ros.numerics.arguments import checked_whole, expect
-from eim_ros.numerics.threads import torch_threads
-from eim_ros.settings import Settings, option
+from eim_ros.motion.prior import Calibration, MotionPrior
+from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representation
 
-__all__ = ["MotionConfig", "MotionEIMConfig", "MotionEMConfig", "MotionTraining", "MotionTrainingRun"]
+N_CLUSTERINGS = 5  # k-means from so many seeds, of which the tightest is taken
+
+
+def start_of_ways(
+    context: Tensor,
+    weights: Tensor,
+    coordinates: Tensor,
+    n_components: int,
+    covariance_floor: float,
+    generator: torch.Generator,
+) -> MixtureOfExperts:
+    """Experts and gating of clusters.
+
+    Parameters
+    ----------
+    context : Tensor (n, n_context)
+    weights : Tensor (n, n_weights)
+        Weights of motions, as many as components at least.
+    coordinates : Tensor (n, n_latent)
+        What the experts are to model.
+    n_components : int
+    covariance_floor : float
+        Least variance, relative to the data's.
+    generator : torch.Generator
+    """
+    inputs = torch.cat([context, torch.ones_like(weights[:, :1])], -1)
+    unexplained = weights - inputs @ torch.linalg.lstsq(inputs, weights, driver="gelsd").solution
+    labels = [k_means(unexplained, n_components, generator) for _ in range(N_CLUSTERINGS)]
+    best = min(labels, key=lambda each: _scatter(unexplained, each, n_components))
+    return mixture_of_clusters(context, coordinates, best, n_components, covariance_floor)
+
+
+def _scatter(points: Tensor, labels: Tensor, n_clusters: int) -> float:
+    """Sum of squared distances to the clusters' means."""
+    sums = points.new_zeros(n_clusters, points.shape[1]).index_add_(0, labels, points)
+    means = sums / torch.bincount(labels, minlength=n_clusters).clamp_min(1).unsqueeze(-1)
+    return float((points - means[labels]).square().sum())
+
+
+PATIENCE = 2  # sizes in a row without a gain, after which no larger ones are tried
+FLOOR = 1e-6  # least variance of a component, relative to the data's
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What EIM is given.
+
+    Attributes
+    ----------
+    density : MixtureOfExperts
+        Estimate of the density of the coordinates given the context.
+    start : MixtureOfExperts
+        Of the size of the model.
+    """
+
+    density: MixtureOfExperts
+    start: MixtureOfExperts
+
+
+@dataclass(frozen=True)
+class ReferenceInputs:
+    """Inputs of a density ratio that know a density; satisfies `eim_ros.learning.ratio.RatioInputs`."""
+
+    standardised: StandardisedInputs
+    density: MixtureOfExperts
+
+    @property
+    def n_inputs(self) -> int:
+        return self.standardised.n_inputs
+
+    def smoothing(self, iteration: int) -> Tensor | None:
+        return None
+
+    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
+        return self.density.log_prob(context, sample)
+
+    def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        return self.standardised(context, sample, iteration)
+
+
+def fit_reference(
+    config: RatioConfig,
+    n_components: int,
+    context: Tensor,
+    weights: Tensor,
+    coordinates: Tensor,
+    generator: torch.Generator,
+) -> Reference:
+    """Reference density and start.
+
+    Parameters
+    ----------
+    config : RatioConfig
+        Its settings of the reference density.
+    n_components : int
+        Of the model.
+    context : Tensor (n, n_context)
+    weights : Tensor (n, n_weights)
+        In whose units ways are told apart.
+    coordinates : Tensor (n, n_latent)
+        What the model is to be of.
+    generator : torch.Generator
+    """
+    order = torch.randperm(len(weights), generator=generator, device=generator.device)
+    context, weights, coordinates = (part[order] for part in (context, weights, coordinates))
+    n = config.n_training(len(weights))
+    held_out = config.held_out(len(weights))
+    fits: dict[int, tuple[float, MixtureOfExperts]] = {}
+    best, misses = n_components, 0
+    for size in _sizes(config, n_components, n):
+        candidates = []
+        for _ in range(config.reference_starts):
+            start = start_of_ways(context[:n], weights[:n], coordinates[:n], size, FLOOR, generator)
+            candidates.append(_refined(start, context[:n], coordinates[:n], config.reference_iterations))
+        judged = [(_likelihood(model, context[held_out], coordinates[held_out]), model) for model in candidates]
+        fits[size] = max(judged, key=lambda pair: pair[0])
+        if size == n_components or fits[size][0] > fits[best][0]:
+            best, misses = size, 0
+        else:
+            misses += 1
+            if misses == PATIENCE:
+                break
+    density, fitted = (_refined(fits[size][1], context, coordinates, config.reference_iterations)
+                       for size in (best, n_components))  # fmt: skip
+    return Reference(density, closest_start(fitted, density, context, generator))
+
+
+def _sizes(config: RatioConfig, n_components: int, n_samples: int) -> list[int]:
+    """Numbers of components, that of the model first; two motions for each at least."""
+    most = max(n_components, min(n_samples // 2, config.reference_limit + n_components))
+    larger = {min(most, round(factor * n_components)) for factor in config.reference_factors if factor > 1.0}
+    return [n_components, *sorted(larger - {n_components})]
+
+
+def _refined(start: MixtureOfExperts, context: Tensor, coordinates: Tensor, n_iterations: int) -> MixtureOfExperts:
+    settings = EMConfig(n_components=start.n_components, n_iterations=n_iterations, covariance_floor=FLOOR)
+    result = EM(settings).fit((context, coordinates), start)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result.mixture_of_experts
+
+
+def _likelihood(model: MixtureOfExperts, context: Tensor, coordinates: Tensor) -> float:
+    return float(model.log_prob(context, coordinates).mean())
+
 
 UNKNOWN_DURATION = 1.0  # [s], where the data set tells none
 

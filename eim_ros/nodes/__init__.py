@@ -6,24 +6,30 @@ queue of requests) can be used where there is none.
 
 from typing import TYPE_CHECKING
 
-from eim_ros.deferred import deferred_names
+from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
-    from eim_ros.nodes.common.activation import wait_until_active
+    from eim_ros.nodes.common.client import RetryingClient, wait_until_active
     from eim_ros.nodes.common.qos import SERVICE_QOS
-    from eim_ros.nodes.common.retrying_client import RetryingClient
     from eim_ros.nodes.ik_server.client import SampleIKClient, joint_positions, samples_of
 
-__all__ = ["SERVICE_QOS", "RetryingClient", "SampleIKClient", "joint_positions", "samples_of", "wait_until_active"]
+__all__ = [
+    "RetryingClient",
+    "SERVICE_QOS",
+    "SampleIKClient",
+    "joint_positions",
+    "samples_of",
+    "wait_until_active",
+]
 
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
+        "RetryingClient": "common.client",
         "SERVICE_QOS": "common.qos",
-        "RetryingClient": "common.retrying_client",
         "SampleIKClient": "ik_server.client",
         "joint_positions": "ik_server.client",
         "samples_of": "ik_server.client",
-        "wait_until_active": "common.activation",
+        "wait_until_active": "common.client",
     },
 )

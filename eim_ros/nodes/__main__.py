@@ -17,13 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from eim_ros.errors import ConfigurationError, did_you_mean
-from eim_ros.nodes.common.command_line import help_text, ros_arguments, wants_help
-from eim_ros.nodes.common.middleware import use_own_profiles
-from eim_ros.nodes.common.process import Startable, run_node
-from eim_ros.settings import Settings
-
-__all__ = ["NODES", "Entry", "main"]
+from eim_ros.core.errors import ConfigurationError, did_you_mean
+from eim_ros.core.settings import Settings
+from eim_ros.nodes.common.process import Startable, help_text, ros_arguments, run_node, use_own_profiles, wants_help
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """Planar arm that reaches a line or a point around discs: tasks, an expert, its motions, and a simulator."""
 
+from __future__ import annotations
+
 from eim_ros.planar.arm import PlanarArm, elbow_side, passing_side
 from eim_ros.planar.expert import Expert, ExpertConfig
+from eim_ros.planar.motions import Trajectory, TrajectoryError, checked_trajectory
 from eim_ros.planar.simulator import Outcome, PlanarSimulator, folded
 from eim_ros.planar.task import PlanarTask, line_task, point_task
-from eim_ros.planar.trajectory import Trajectory, TrajectoryError, checked_trajectory
 
 __all__ = [
     "Expert",

@@ -1,20 +1,28 @@
 """Planar arm: links in the x-y plane, each joint about z, stretched along x at q = 0.
 
 The tip of an arm of n links of length l is l sum_i (cos, sin)(q_1 + ... + q_i); names, frames and limits are those of
-`eim_ros.kinematics.planar.planar_urdf`.
+`eim_ros.planar.arm.planar_urdf`.
+
+URDF of a planar arm: n links of one length in the x-y plane, each joint about z.
+
+`python -m eim_ros.planar.arm 5 > planar5.urdf` writes one.
+
+Driving the arm by the velocity of its tip: damped least squares (Wampler 1986), within the joint limits.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eim_ros.settings import Settings, option
-
-__all__ = ["PlanarArm", "elbow_side", "passing_side", "wrapped"]
+from eim_ros.core.errors import DataError, RobotError
+from eim_ros.core.settings import Settings, option
 
 
 @dataclass(frozen=True)
@@ -89,3 +97,111 @@ def passing_side(points: Tensor, center: Tensor) -> Tensor:
     cross = before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]
     turned = torch.atan2(cross, (before * after).sum(-1)).sum(-1)  # as seen from the disc
     return torch.where(turned < 0.0, 1, -1)
+
+
+RADIUS = 0.05
+
+
+def planar_urdf(n_links: int, link_length: float = 1.0) -> str:
+    """URDF text of an arm with as many revolute joints as links, limits -pi..pi.
+
+    The base link is `base_link`, the tip `tip_link`; stretched along x at q = 0. Each link carries one capsule of
+    radius 0.05 m: a cylinder and two spheres.
+
+    Parameters
+    ----------
+    n_links : int
+        At least 1.
+    link_length : float
+        [m], longer than 0.
+    """
+    if isinstance(n_links, bool) or n_links < 1 or not link_length > 0.0:
+        raise RobotError(f"a planar arm needs n_links >= 1 and link_length > 0, got {n_links}, {link_length}", n_links)
+    lines = [
+        '<?xml version="1.0"?>',
+        f"<!-- {n_links} links of {link_length:g} m, written by: python -m eim_ros.planar.arm {n_links} -->",
+        f'<robot name="planar{n_links}">',
+        '  <link name="base_link"/>',
+    ]
+    for i in range(1, n_links + 1):
+        start = 0.0 if i == 1 else link_length
+        parent = "base_link" if i == 1 else f"link_{i - 1}"
+        lines += [*_capsule_link(f"link_{i}", link_length), *_joint(f"joint_{i}", parent, f"link_{i}", start)]
+    lines += [
+        '  <link name="tip_link"/>',
+        '  <joint name="tip_joint" type="fixed">',
+        f'    <parent link="link_{n_links}"/>',
+        '    <child link="tip_link"/>',
+        f'    <origin xyz="{link_length:g} 0 0" rpy="0 0 0"/>',
+        "  </joint>",
+        "</robot>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _capsule_link(name: str, length: float) -> list[str]:
+    shapes = [
+        ("cylinder", f"{length / 2:g} 0 0", f'<cylinder radius="{RADIUS:g}" length="{length:g}"/>'),
+        ("start", "0 0 0", f'<sphere radius="{RADIUS:g}"/>'),
+        ("end", f"{length:g} 0 0", f'<sphere radius="{RADIUS:g}"/>'),
+    ]
+    collisions = [
+        f'    <collision name="{name}_capsule_{part}"><origin xyz="{xyz}" rpy="0 1.5707963267948966 0"/>'
+        f"<geometry>{geometry}</geometry></collision>"
+        for part, xyz, geometry in shapes
+    ]
+    return [f'  <link name="{name}">', *collisions, "  </link>"]
+
+
+def _joint(name: str, parent: str, child: str, x: float) -> list[str]:
+    return [
+        f'  <joint name="{name}" type="revolute">',
+        f'    <parent link="{parent}"/>',
+        f'    <child link="{child}"/>',
+        f'    <origin xyz="{x:g} 0 0" rpy="0 0 0"/>',
+        '    <axis xyz="0 0 1"/>',
+        '    <limit lower="-3.141592653589793" upper="3.141592653589793" effort="100" velocity="3.14"/>',
+        "  </joint>",
+    ]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(planar_urdf(int(sys.argv[1])))
+
+
+Array = npt.NDArray[np.float64]
+
+DAMPING = 0.1  # [m]
+
+
+def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0) -> Array:
+    """Joint velocities (n_links,) [rad/s] that move the tip as wished, as nearly and as gently as possible.
+
+    Parameters
+    ----------
+    arm : PlanarArm
+    q : (n_links,)
+        [rad].
+    linear : (2,)
+        Velocity of the tip, x and y [m/s].
+    angular : float
+        Its rotation [rad/s]; 0: it may turn as it likes.
+    """
+    if not (np.isfinite(linear).all() and np.isfinite(angular)):
+        raise DataError("a wished velocity must be finite", [*linear, angular])
+    points = arm.points(torch.from_numpy(q)).numpy()
+    lever = points[-1] - points[:-1]
+    jacobian, wish = np.stack([-lever[:, 1], lever[:, 0]]), np.asarray(linear, dtype=np.float64)
+    if angular != 0.0:
+        jacobian, wish = np.vstack([jacobian, np.ones(arm.n_links)]), np.append(wish, angular)
+    damped = jacobian @ jacobian.T + DAMPING**2 * np.eye(len(jacobian))
+    return np.asarray(jacobian.T @ np.linalg.solve(damped, wish))
+
+
+def target_after(arm: PlanarArm, q: Array, velocity: Array, duration: float) -> Array:
+    """Configuration (n_links,) after a time [s] at this velocity, slowed down to the arm's limits as a whole."""
+    if velocity.shape != (arm.n_links,) or not np.isfinite(velocity).all():
+        raise DataError(f"wished joint velocities must be {arm.n_links} finite numbers", velocity.tolist())
+    fastest = float(np.abs(velocity).max())
+    slowed = velocity * min(1.0, 0.99 * arm.velocity_limit / fastest) if fastest > 0.0 else velocity
+    return np.asarray(np.clip(q + duration * slowed, -arm.joint_limit, arm.joint_limit))

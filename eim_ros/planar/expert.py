@@ -6,23 +6,292 @@
 
 It has a mode for each way around the obstacles, for each side of the elbow and so on. An annealed population, `Chains`,
 finds all of them in their proportions; each draw is a chain of its own.
+
+An annealed population of Metropolis chains that draws from an expert's posterior (Del Moral, Doucet, Jasra 2006).
+
+Draws from the prior, the likelihood raised to a power that grows from 0 to 1, resampling, and Metropolis moves between
+the modes and within them: along the prior, mirrored, with the tip where it is, back to the goal's line.
+
+Metropolis moves of an arm that hold its tip, or take it along: two joints close the loop again.
+
+All joints but two are redrawn by a step that leaves the prior unchanged, the tip is moved a little, and the two joints
+i < j follow in closed form (two circles; one of the two elbows by chance). As (q_i, q_j) -> tip has the determinant
+J = |p_j - p_i| |p_n - p_j| |sin gamma|, the proposal has the density J(q') and the move is accepted with probability
+
+    min(1, f(q') prior(q_i', q_j' | others') J(q) / (f(q) prior(q_i, q_j | others) J(q')))
+
+(Dodd, Boone, Theodorou, Molecular Physics 78, 1993, for polymers). So the likelihood f of a tip that must be at its
+goal within a hundredth of a link's length is no obstacle to large changes of the posture. A line asks for one
+coordinate only: there the first joint alone follows, by J = the derivative of that coordinate.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from eim_ros.errors import ConfigurationError
-from eim_ros.planar.arm import PlanarArm
-from eim_ros.planar.chains import Chains
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.settings import Settings, option
+from eim_ros.planar.arm import PlanarArm, wrapped
 from eim_ros.planar.task import PlanarTask
-from eim_ros.settings import Settings, option
 
-__all__ = ["Expert", "ExpertConfig"]
+
+def prior_step(q: Tensor, scale_tril: Tensor, size: Tensor, generator: torch.Generator) -> Tensor:
+    """Step that is reversible under N(0, scale_tril scale_tril').
+
+    Parameters
+    ----------
+    q : Tensor (n, n_links)
+        [rad].
+    scale_tril : Tensor (n_links, n_links)
+        Cholesky factor of the prior's covariance [rad].
+    size : Tensor (n,)
+        From 0, no step, to 1, a fresh draw.
+    generator : torch.Generator
+    """
+    size = size.unsqueeze(-1)
+    noise = torch.randn(q.shape, generator=generator, dtype=q.dtype) @ scale_tril.mT
+    return (1.0 - size.square()).sqrt() * q + size * noise
+
+
+def pair_log_prior(q: Tensor, precision: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Log density [nat] of two joints given the others under N(0, precision^-1), up to a constant, (n,)."""
+    rows = torch.arange(len(q))
+    pull = q @ precision  # A (pair - its conditional mean), with A the pair's block of the precision
+    u, v = pull[rows, first], pull[rows, second]
+    a, b, c = precision[first, first], precision[first, second], precision[second, second]
+    return -0.5 * (c * u.square() - 2.0 * b * u * v + a * v.square()) / (a * c - b.square())
+
+
+def closed_loop(
+    arm: PlanarArm, q: Tensor, first: Tensor, second: Tensor, tip: Tensor, elbow: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Configurations whose tip is where it shall be, by two joints of each.
+
+    Parameters
+    ----------
+    arm : PlanarArm
+    q : Tensor (n, n_links)
+        What is in the two joints is not used.
+    first, second : Tensor (n,) of int64
+        The joints, first < second.
+    tip : Tensor (n, 2)
+        [m].
+    elbow : Tensor (n,)
+        1 or -1: which of the two solutions.
+
+    Returns
+    -------
+    q : Tensor (n, n_links)
+        In [-pi, pi) at the two joints; not a number where the tip is out of reach.
+    determinant : Tensor (n,)
+        Of the tip's derivative by the two joints [m^2], absolute.
+    """
+    rows = torch.arange(len(q))
+    q = q.clone()
+    q[rows, first] = 0.0
+    q[rows, second] = 0.0
+    points = arm.points(q)
+    begin, hinge = points[rows, first], points[rows, second]
+    upper, lower, way = hinge - begin, points[:, -1] - hinge, tip - begin
+    lengths = upper.norm(dim=-1) * lower.norm(dim=-1)
+    cosine = (way.square().sum(-1) - upper.square().sum(-1) - lower.square().sum(-1)) / (2.0 * lengths)
+    bend = elbow * torch.arccos(cosine)
+    q[rows, second] = wrapped(bend - _angle(lower) + _angle(upper))
+    ends = arm.points(q)[:, -1] - begin
+    q[rows, first] = wrapped(_angle(way) - _angle(ends))
+    return q, lengths * bend.sin().abs()
+
+
+def determinant(points: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """That of `closed_loop` for a present configuration with these points (n, n_links + 1, 2), (n,) [m^2]."""
+    rows = torch.arange(len(points))
+    begin, hinge = points[rows, first], points[rows, second]
+    upper, lower = hinge - begin, points[:, -1] - hinge
+    return (upper[:, 0] * lower[:, 1] - upper[:, 1] * lower[:, 0]).abs()
+
+
+def turned_to(arm: PlanarArm, q: Tensor, normal: Tensor, height: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+    """Configurations whose tip has a given coordinate along a direction, by their first joint.
+
+    Parameters
+    ----------
+    arm : PlanarArm
+    q : Tensor (n, n_links)
+        What is in the first joint is not used.
+    normal : Tensor (2,)
+        Unit vector.
+    height : Tensor (n,)
+        Wanted coordinate of the tip, normal' tip [m].
+    branch : Tensor (n,)
+        1 or -1: which of the two solutions.
+
+    Returns
+    -------
+    q : Tensor (n, n_links)
+        In [-pi, pi) at the first joint; not a number where the coordinate is out of reach.
+    derivative : Tensor (n,)
+        Of the coordinate by the first joint [m], absolute.
+    """
+    q = q.clone()
+    q[:, 0] = 0.0
+    tip = arm.tip(q)
+    radius = tip.square().sum(-1).sqrt()
+    angle = branch * torch.arccos(height / radius)
+    q[:, 0] = wrapped(_angle(normal) + angle - _angle(tip))
+    return q, radius * angle.sin().abs()
+
+
+def _angle(vector: Tensor) -> Tensor:
+    return torch.atan2(vector[..., 1], vector[..., 0])
+
+
+class Chains:
+    """A population of configurations (n, n_links) at one temperature.
+
+    Attributes
+    ----------
+    q : Tensor (n, n_links)
+        [rad].
+    points : Tensor
+        Of `q`.
+    log_likelihood : Tensor (n,)
+        [nat].
+    power : float
+        Of the likelihood, from 0 to 1.
+    """
+
+    def __init__(self, expert: Expert, n_chains: int, generator: torch.Generator) -> None:
+        self.expert, self.arm, self.generator = expert, expert.arm, generator
+        self.q = self._from_prior(n_chains)
+        self.points = self.arm.points(self.q)
+        self.log_likelihood = expert.log_likelihood_of(self.points)
+        self.power = 0.0
+
+    def cool(self) -> None:
+        """Raise the power until the weights are worth half the chains, and resample by them."""
+        low, high = 0.0, 1.0 - self.power
+        if self._effective(high) < 0.5:
+            while high - low > 1e-3 * high:
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if self._effective(middle) >= 0.5 else (low, middle)
+            step = high
+            self.power += step
+        else:
+            step, self.power = high, 1.0
+        weights = torch.softmax(step * self.log_likelihood, 0)
+        start = torch.rand(1, generator=self.generator, dtype=weights.dtype)
+        ticks = (torch.arange(len(weights)) + start) / len(weights)
+        index = torch.searchsorted(weights.cumsum(0), ticks).clamp_max(len(weights) - 1)
+        self.q, self.points, self.log_likelihood = self.q[index], self.points[index], self.log_likelihood[index]
+
+    def move(self) -> None:
+        """One move of each kind."""
+        self._move_by_prior()
+        self._mirror()
+        if self.arm.n_links > 1:
+            self._move_with_tip()
+        if self.expert.task.is_line:
+            self._move_along_line()
+
+    def _move_by_prior(self) -> None:
+        proposed = self._prior_step()
+        self._accept(proposed, torch.zeros(len(proposed), dtype=proposed.dtype))
+
+    def _mirror(self) -> None:
+        """Reflect the arm in the x axis, or in the line from its base to its tip: elsewhere moves rarely change sides.
+
+        Both are their own inverses and keep volumes. Half the chains stay: in a symmetric task all would change.
+        """
+        tip = self.points[:, -1]
+        turn = 2.0 * torch.atan2(tip[:, 1], tip[:, 0]) * (self._uniform() < 0.5)
+        proposed = -self.q
+        proposed[:, 0] = wrapped(proposed[:, 0] + turn)
+        first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.expert.config.first_deviation
+        stays = torch.where(self._uniform() < 0.5, 0.0, -torch.inf).to(self.q)
+        self._accept(proposed, 0.5 * (first[0].square() - first[1].square()) + stays)
+
+    def _move_with_tip(self) -> None:
+        n, links = self.q.shape
+        second = 1 + torch.randint(links - 1, (n,), generator=self.generator)
+        first = (self._uniform() * second).long().clamp_max(links - 2)
+        first = torch.where(self._uniform() < 0.5, 0, first)  # the first joint is free to follow
+        elbow = self._sign()
+        proposed, after = closed_loop(self.arm, self._prior_step(), first, second, self._moved_tip(), elbow)
+        before = determinant(self.points, first, second)
+        precision = self.expert.precision
+        old, new = (pair_log_prior(q, precision, first, second) for q in (self.q, proposed))
+        self._accept(proposed, new - old + before.log() - after.log())
+
+    def _move_along_line(self) -> None:
+        """The first joint turns the arm back to the line, or as near to it as it was."""
+        task = self.expert.task
+        direction = (task.end - task.start) / task.length
+        normal = torch.stack([direction[1], -direction[0]])
+        tip = self.points[:, -1]
+        size = self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
+        height = tip @ normal + size * torch.randn(len(tip), generator=self.generator, dtype=tip.dtype)
+        proposed, after = turned_to(self.arm, self._prior_step(), normal, height, self._sign())
+        before = (tip @ direction).abs()  # that is how fast the coordinate changes as the arm turns
+        first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.expert.config.first_deviation
+        self._accept(proposed, 0.5 * (first[0].square() - first[1].square()) + before.log() - after.log())
+
+    def _accept(self, proposed: Tensor, log_factor: Tensor) -> None:
+        """Metropolis; the factor is that of all but the likelihood."""
+        allowed = torch.isfinite(proposed).all(-1) & self.arm.within_limits(proposed)
+        proposed = torch.where(allowed.unsqueeze(-1), proposed, self.q)
+        points = self.arm.points(proposed)
+        log_likelihood = self.expert.log_likelihood_of(points)
+        log_ratio = log_factor + self.power * (log_likelihood - self.log_likelihood)
+        taken = allowed & (self._uniform().log() < log_ratio)
+        self.q = torch.where(taken.unsqueeze(-1), proposed, self.q)
+        self.points = torch.where(taken[:, None, None], points, self.points)
+        self.log_likelihood = torch.where(taken, log_likelihood, self.log_likelihood)
+
+    def _moved_tip(self) -> Tensor:
+        """Near the present one: in all directions, and along the goal's line."""
+        task = self.expert.task
+        tip = self.points[:, -1]
+        size = self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
+        noise = torch.randn(tip.shape, generator=self.generator, dtype=tip.dtype)
+        tip = tip + size.unsqueeze(-1) * noise
+        if not task.is_line:
+            return tip
+        slide = self._log_uniform(0.01, 1.0) * (2.0 * self._uniform() - 1.0)
+        return tip + slide.unsqueeze(-1) * (task.end - task.start)
+
+    def _prior_step(self) -> Tensor:
+        return prior_step(self.q, self.expert.scale_tril, self._log_uniform(0.01, 1.0), self.generator)
+
+    def _sign(self) -> Tensor:
+        return torch.where(self._uniform() < 0.5, 1.0, -1.0).to(self.q)
+
+    def _log_uniform(self, low: float, high: float) -> Tensor:
+        """(n,), all scales equally likely: what fits depends on temperature and posture."""
+        return low * (math.log(high / low) * self._uniform()).exp()
+
+    def _uniform(self) -> Tensor:
+        return torch.rand(len(self.q), generator=self.generator, dtype=torch.float64)
+
+    def _effective(self, step: float) -> float:
+        """Effective share of the chains once the power is raised by a step."""
+        weights = torch.softmax(step * self.log_likelihood, 0)
+        return 1.0 / float(weights.square().sum() * len(weights))
+
+    def _from_prior(self, n_chains: int) -> Tensor:
+        """Draws within the joint limits, by rejection."""
+        q = torch.full((n_chains, self.arm.n_links), torch.inf, dtype=torch.float64)
+        bad = torch.ones(n_chains, dtype=torch.bool)
+        while bool(bad.any()):
+            fresh = torch.randn(q.shape, generator=self.generator, dtype=q.dtype) @ self.expert.scale_tril.mT
+            q = torch.where(bad.unsqueeze(-1), fresh, q)
+            bad = ~self.arm.within_limits(q)
+        return q
+
 
 POPULATION = 2000  # least number of chains: fewer lose modes
 UNLIKELY = -50.0  # [nat] log likelihood of draws that are ten deviations off: the task cannot be done

@@ -2,6 +2,10 @@
 
 First order: in each tick every joint moves to where the trajectory is at the end of the tick, as far as its velocity
 limit allows. Tick n is at n/rate whatever the clock of the computer does, so nothing drifts.
+
+Demonstrations as a data set: motions of the expert, executed in the simulator, successful ones kept.
+
+The description is that of `eim import --task motion`, so that motion priors are learnt from either.
 """
 
 from __future__ import annotations
@@ -12,13 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.planar.arm import PlanarArm
+from eim_ros.planar.expert import Expert
+from eim_ros.planar.motions import Motion, MotionConfig, Trajectory, TrajectoryError, checked_trajectory, draw_motions
 from eim_ros.planar.task import PlanarTask
-from eim_ros.planar.trajectory import Trajectory, TrajectoryError, checked_trajectory
-
-__all__ = ["Outcome", "PlanarSimulator", "folded"]
 
 Array = npt.NDArray[np.float64]
 
@@ -186,3 +191,52 @@ class PlanarSimulator:
         self._outcome = Outcome(
             distance, reached, clearance, collision, reached and not self._collided, self._trajectory is not None
         )
+
+
+def execute(simulator: PlanarSimulator, motion: Motion) -> Outcome:
+    """Outcome of a motion from the simulator's start; `TrajectoryError` if it cannot be executed."""
+    simulator.reset()
+    simulator.execute(simulator.arm.joint_names, motion.times.tolist(), motion.positions.tolist())
+    while simulator.outcome.moving:
+        simulator.step()
+    return simulator.outcome
+
+
+def demonstrate(
+    expert: Expert,
+    start: Tensor,
+    n_motions: int,
+    generator: torch.Generator,
+    config: MotionConfig | None = None,
+) -> DataSet:
+    """Data set of motions from a start that do the expert's task, as the simulator confirms.
+
+    Parameters
+    ----------
+    expert, start, n_motions, generator, config
+        As of `draw_motions`.
+    """
+    motions = draw_motions(expert, start, n_motions, generator, config)
+    simulator = PlanarSimulator(expert.arm, expert.task, start=start.numpy())
+    done = [motion for motion in motions if execute(simulator, motion).success]
+    return motion_data_set(expert.arm, done, {"source": "planar expert", "planar_task": expert.task.to_mapping()})
+
+
+def motion_data_set(arm: PlanarArm, motions: Sequence[Motion], about: dict[str, object]) -> DataSet:
+    """Motions of equally many points as a data set: a row each, point after point, without contexts."""
+    if not motions:
+        raise DataError("there is no motion to make a data set of", 0)
+    n_points = len(motions[0].times)
+    description = {
+        "task": "motion",
+        "joint_names": list(arm.joint_names),
+        "n_points": n_points,
+        "durations": [float(motion.times[-1]) for motion in motions],
+        "context_names": [],
+        "labels": ["expert"] * len(motions),
+        "lower": [-arm.joint_limit] * arm.n_links,
+        "upper": [arm.joint_limit] * arm.n_links,
+        **about,
+    }
+    sample = np.stack([motion.positions.ravel() for motion in motions])
+    return DataSet(np.zeros((len(motions), 0)), sample, description)

@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eim_ros.errors import ConfigurationError
-
-__all__ = ["PlanarTask", "line_task", "point_task"]
+from eim_ros.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eim_ros.numerics.native import load_native
+from eim_ros.core.native import load_native
 
 __all__ = [
     "MOST_JOINTS",

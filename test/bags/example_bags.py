@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from eim_ros.bags.message_definitions import standard_types
-from eim_ros.bags.metadata import Topic
-from eim_ros.bags.writer import BagWriter
+from eim_ros.bags.writer import BagWriter, Topic, standard_types
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"

@@ -9,11 +9,11 @@ import pytest
 from bags.disturbed_bags import judged
 from bags.example_bags import joint_state, label, write_own
 
-from eim_ros.bags.clock_steps import mended_stamps
+from eim_ros.bags.content import mended_stamps
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
-from eim_ros.errors import DataError
+from eim_ros.core.errors import DataError
 
 
 @pytest.mark.parametrize("use_arrival", [False, True])

@@ -10,10 +10,9 @@ from bags.example_bags import Item, data_file, joint_state, label, write_own, wr
 from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 from rosbags.rosbag2.enums import CompressionFormat, CompressionMode
 
-from eim_ros.bags.mcap_recovery import is_whole, recover
-from eim_ros.bags.mcap_writer import McapWriter
+from eim_ros.bags.mcap_file import McapWriter, is_whole, recover
 from eim_ros.bags.reader import recover_bag
-from eim_ros.errors import DataError
+from eim_ros.core.errors import DataError
 
 ITEMS: list[Item] = [
     label(0.0, "a"),
@@ -128,7 +127,7 @@ def test_kill_within_a_write_loses_nothing_that_was_flushed_before(
 
     write(range(200, 320))
     with monkeypatch.context() as patch:
-        patch.setattr("eim_ros.bags.mcap_writer.os.pwrite", note)
+        patch.setattr("eim_ros.bags.mcap_file.os.pwrite", note)
         writer.flush()
     writer.abandon()
     assert len(writes) >= 2

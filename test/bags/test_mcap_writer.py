@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from rosbags.rosbag2 import Reader
 
-from eim_ros.bags.mcap_recovery import is_whole
-from eim_ros.bags.mcap_writer import McapWriter
+from eim_ros.bags.mcap_file import McapWriter, is_whole
 
 
 def text_channel(writer: McapWriter, topic: str = "/text") -> int:
@@ -68,7 +67,7 @@ def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
 
 FULL_DISK = """
 import pathlib, resource, sys
-from eim_ros.bags.mcap_writer import McapWriter
+from eim_ros.bags.mcap_file import McapWriter
 path = pathlib.Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 writer = McapWriter(path)
@@ -97,7 +96,7 @@ def test_file_is_as_after_the_last_flush_when_there_is_no_room_for_another(tmp_p
 
 KILLED = """
 import pathlib, sys, time
-from eim_ros.bags.metadata import Topic
+from eim_ros.bags.writer import Topic
 from eim_ros.bags.writer import BagWriter
 writer = BagWriter(pathlib.Path(sys.argv[1]))
 channel = writer.add_topic(Topic("/text", "std_msgs/msg/String"))

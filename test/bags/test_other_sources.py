@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from bags.example_bags import SECOND, START, TYPES, Item, header, joint_state, label, write_own
 
+from eim_ros.bags.content import TRAJECTORY
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.pair_import import PairForm, import_pairs
 from eim_ros.bags.selection import Selection
-from eim_ros.bags.trajectories import TRAJECTORY
-from eim_ros.errors import DataError
+from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
 
 NAMES = ("j1", "j2")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from bags.example_bags import JOINT_STATE, START, joint_state, serialized
 
-from eim_ros.bags.metadata import Topic
 from eim_ros.bags.reader import open_bag
 from eim_ros.bags.recorder import Recorder
-from eim_ros.errors import DataError
+from eim_ros.bags.writer import Topic
+from eim_ros.core.errors import DataError
 
 DATA = serialized(joint_state(0.0, ["j"], [0.0]))
 
@@ -79,8 +79,8 @@ def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
 
 FULL_DISK = """
 import pathlib, resource, sys
-from eim_ros.bags.metadata import Topic
-from eim_ros.bags.message_definitions import standard_types
+from eim_ros.bags.writer import Topic
+from eim_ros.bags.writer import standard_types
 from eim_ros.bags.recorder import Recorder
 types = standard_types()
 TEXT = "std_msgs/msg/String"

@@ -10,11 +10,10 @@ from bags.example_bags import ITEMS_OF_A_ROBOT, JOINT_STATE, START, TYPES, data_
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-from eim_ros.bags.mcap_records import MAGIC, Opcode, read_records, read_text, read_text_map
-from eim_ros.bags.metadata import Topic
+from eim_ros.bags.mcap_file import MAGIC, Opcode, read_records, read_text, read_text_map
 from eim_ros.bags.reader import open_bag
-from eim_ros.bags.writer import BagWriter
-from eim_ros.errors import DataError
+from eim_ros.bags.writer import BagWriter, Topic
+from eim_ros.core.errors import DataError
 
 FOREVER = QosTime(9223372036, 854775807)
 QOS = Qos(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eim_ros.cli.exit_codes import ExitCode
-from eim_ros.cli.main import main
+from eim_ros.cli.main import ExitCode, main
 
 __all__ = ["COMMAND", "Command", "Outcome", "eim_process"]
 
@@ -50,15 +50,16 @@ class Outcome:
 
 
 class Command:
-    """Runs `eim` in this process."""
+    """Runs a command line, by default `eim`, in this process."""
 
-    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capture: pytest.CaptureFixture[str], run: Callable[[list[str]], int] = main) -> None:
         self._capture = capture
+        self._run = run
 
     def __call__(self, *words: object) -> Outcome:
         self._capture.readouterr()
         try:
-            code = main([str(word) for word in words])
+            code = self._run([str(word) for word in words])
         except SystemExit as exit_:  # argparse
             code = int(exit_.code or 0)
         captured = self._capture.readouterr()

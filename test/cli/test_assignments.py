@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from eim_ros.cli.assignments import assigned, named, split_assignments
-from eim_ros.errors import ConfigurationError
-from eim_ros.inference import EIMConfig
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.settings import assigned, named, split_assignments
+from eim_ros.learning import EIMConfig
 
 ALIASES = {"n_components": "--experts"}
 

@@ -9,8 +9,8 @@ import pytest
 from cli.command import Command, eim_process
 from kinematics.descriptions import ALL_TYPES, random_urdf
 
-from eim_ros.cli.exit_codes import ExitCode
-from eim_ros.data import load_data_set
+from eim_ros.cli.main import ExitCode
+from eim_ros.core.data_set import load_data_set
 from eim_ros.kinematics import Robot
 
 

@@ -19,7 +19,6 @@ CASES = [
     ("eim motion sa", "sample"),
     ("eim motion sample --v", "--via"),
     ("eim train --algorithm k", "known-density"),
-    ("eim experiment ob", "obstacle"),
 ]
 ASK = {
     "bash": 'COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMPREPLY=(); _eim; echo "${COMPREPLY[*]}"',

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from eim_ros.cli.exit_codes import ExitCode
+from eim_ros.cli.main import ExitCode
 
 PATIENCE = 300.0  # [s] on a machine that may be busy
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from cli.command import COMMAND, PATIENCE, eim_process
-from numerics.processes import children, wait_for, wait_for_end
+from core.processes import children, wait_for, wait_for_end
 
-from eim_ros.data import load_data_set
+from eim_ros.core.data_set import load_data_set
 from eim_ros.motion import MotionPrior
 
 

@@ -7,7 +7,7 @@ from cli.command import Command, eim_process
 from nodes.domains import own_domain
 
 from eim_ros.cli import doctor
-from eim_ros.cli.health.finding import FAULT, Finding
+from eim_ros.cli.doctor import FAULT, Finding
 
 
 def test_a_machine_that_runs_the_tests_is_well(monkeypatch: pytest.MonkeyPatch) -> None:

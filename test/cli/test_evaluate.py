@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.command import Command
 
-from eim_ros.data import load_data_set, save_data_set
+from eim_ros.core.data_set import load_data_set, save_data_set
 
 FIELDS = {
     "rmse_position", "median_position", "share_in_limits", "entropy_marginal", "entropy_conditional", "mean_log_prob",

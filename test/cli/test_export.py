@@ -9,7 +9,7 @@ import pytest
 from cli.command import Command
 from motion.demonstrated import two_ways
 
-from eim_ros.data import save_data_set
+from eim_ros.core.data_set import save_data_set
 
 
 @pytest.fixture

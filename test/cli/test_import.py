@@ -10,8 +10,8 @@ from bags.example_bags import Item, data_file, joint_state, label, write_own, wr
 from cli.command import Command, eim_process
 from rosbags.rosbag2 import Reader
 
-from eim_ros.data import load_data_set
-from eim_ros.ik.training.collect import context_kind_of, robot_of
+from eim_ros.core.data_set import load_data_set
+from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 
 ROBOT = Robot.load("planar3")

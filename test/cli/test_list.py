@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli.command import Command
 
-from eim_ros.ik.model import SHIPPED_MODELS
+from eim_ros.ik.prior import SHIPPED_MODELS
 from eim_ros.kinematics import SHIPPED_ROBOTS
 
 

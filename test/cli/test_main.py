@@ -11,9 +11,16 @@ import pytest
 from cli.command import Command, eim_process
 
 import eim_ros
-from eim_ros.cli.exit_codes import EXPLAINED, ExitCode
-from eim_ros.cli.main import VERBS
-from eim_ros.errors import ConstraintError, DataError, EimError, ModelFileError, PoseError, RobotError, ServiceError
+from eim_ros.cli.main import EXPLAINED, VERBS, ExitCode
+from eim_ros.core.errors import (
+    ConstraintError,
+    DataError,
+    EimError,
+    ModelFileError,
+    PoseError,
+    RobotError,
+    ServiceError,
+)
 from eim_ros.kinematics import Robot
 
 every_verb = pytest.mark.parametrize("verb", VERBS)
@@ -61,7 +68,7 @@ def test_model_is_sampled_where_no_more_is_installed_than_serving_needs() -> Non
     [
         ("torch", "learning", "train --data d.npz --output m"),
         ("rosbags", "bags", "recover bag"),
-        ("matplotlib", "viz", "experiment obstacle --output o.png"),
+        ("matplotlib", "viz", "draw --robot panda --pose 0.4 0 0.5 --output o.png"),
     ],
 )
 def test_package_that_is_not_installed_is_named_in_one_line(package: str, extra: str, words: str) -> None:
@@ -77,7 +84,7 @@ def test_help_lists_every_verb(eim: Command) -> None:
     assert all(verb in outcome.out for verb in VERBS)
 
 
-WITHOUT_CHANCE = ("completion", "doctor", "export", "import", "list", "recover", "report")
+WITHOUT_CHANCE = ("completion", "doctor", "export", "import", "list", "recover")
 
 
 @every_verb

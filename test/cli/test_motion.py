@@ -9,7 +9,7 @@ import pytest
 from cli.command import Command
 from motion.demonstrated import JOINTS, N_POINTS, two_ways
 
-from eim_ros.data import load_data_set, save_data_set
+from eim_ros.core.data_set import load_data_set, save_data_set
 from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
 
 

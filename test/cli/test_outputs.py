@@ -9,7 +9,7 @@ import pytest
 from bags.example_bags import ITEMS_OF_A_ROBOT, data_file, write_own
 from cli.command import Command
 
-from eim_ros.ik.model import model_path
+from eim_ros.ik.prior import model_path
 from eim_ros.kinematics import robot_path
 
 NO_FILES = Path("/proc/here")
@@ -72,11 +72,6 @@ def test_shipped_files_are_inputs_by_their_names(eim: Command, data: Path) -> No
     eim(*words).refused("would overwrite what --initial")
     eim("collect", "--robot", "planar3", "--output", shipped[1]).refused("would overwrite what --robot")
     assert [path.read_bytes() for path in shipped] == before
-
-
-def test_output_and_checkpoint_in_one_place_are_refused(eim: Command, tmp_path: Path) -> None:
-    words = ("vi", "--target", "funnel", "--output", tmp_path / "model", "--checkpoint", tmp_path / "model")
-    eim(*words).refused("--output and --checkpoint are the same file")
 
 
 @pytest.mark.skipif(not NO_FILES.parent.exists(), reason="a folder in which not even root may make files")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from eim_ros.cli.progress_bar import ProgressBar
-from eim_ros.numerics.work import tell
+from eim_ros.cli.progress import ProgressBar
+from eim_ros.core.parallel import tell
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import torch
 from cli.command import Command, eim_process
 from kinematics.robots import robot_and_oracle
 
-from eim_ros.ik.model import IKModel
+from eim_ros.ik import IKModel
 from eim_ros.kinematics import share_path
 
 FIELDS = {
@@ -271,7 +271,7 @@ def test_data_set_is_no_model(eim: Command, data: Path) -> None:
 
 
 def test_checkpoint_is_no_model(eim: Command, tmp_path: Path, model: Path) -> None:
-    from eim_ros.numerics import write_tensor_file
+    from eim_ros.core.files import write_tensor_file
 
     write_tensor_file(tmp_path / "c", IKModel.load(model).mixture.tensors(), {}, kind="checkpoint", schema=1)
     eim("sample", "--model", tmp_path / "c", *POSE).refused("holds a 'checkpoint', expected a 'mixture_of_experts'")

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import pytest
 
 from eim_ros.cli.choices import ALGORITHMS, config_class
-from eim_ros.cli.settings_flags import add_settings_flags, given_settings
-from eim_ros.errors import ConfigurationError
+from eim_ros.cli.options import add_settings_flags, given_settings
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.settings import Settings, option
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
-from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
-from eim_ros.settings import Settings, option
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.em import TruncatedEMConfig
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import contextvars
 import pytest
 import torch
 
-from eim_ros.cli.threads import add_threads_flag, use_threads
-from eim_ros.errors import ConfigurationError
+from eim_ros.cli.options import add_threads_flag, use_threads
+from eim_ros.core.errors import ConfigurationError
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import torch
 from cli.command import Command
 from cli.conftest import FAST, FAST_EIM, N_SAMPLES
 
-from eim_ros.data import DataSet, load_data_set, save_data_set
+from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.ik import IKModel, KinematicEIMConfig, KnownKinematicsConfig
-from eim_ros.inference import EIMConfig, EMConfig
-from eim_ros.inference.em.iteration import EMIteration
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.em.em import EMIteration
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_old_model_survives_a_refused_training(eim: Command, tmp_path: Path, pla
 
 
 def test_damaged_checkpoint_and_that_of_another_run_are_one_line(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    from eim_ros.numerics import write_tensor_file
+    from eim_ros.core.files import write_tensor_file
 
     checkpoint = tmp_path / "m.checkpoint"
     words = (*planar, "--output", tmp_path / "m", "--resume", *FAST_EIM)

@@ -11,7 +11,7 @@ from cli.command import COMMAND, PATIENCE, Command, eim_process
 from cli.conftest import FAST, FAST_EIM
 from motion.demonstrated import JOINTS, two_ways
 
-from eim_ros.data import DataSet, save_data_set
+from eim_ros.core.data_set import DataSet, save_data_set
 from eim_ros.ik import IKModel
 from eim_ros.motion import MotionPrior
 

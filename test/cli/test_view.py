@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli.command import COMMAND, PATIENCE, Command
 
-from eim_ros.cli.exit_codes import ExitCode
+from eim_ros.cli.main import ExitCode
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,6 @@ from eim_ros.cli.exit_codes import ExitCode
         (["--robot", "panda", "--port", "70000"], ["--port", "65535"]),
         (["--robot", "panda", "-n", "1000"], ["1 to 200"]),
         (["--robot", "panda", "--data", "motions.npz"], ["--data", "--prior"]),
-        (["--robot", "panda", "--line-reaching", "results"], ["--line-reaching", "leave out --robot"]),
-        (["--line-reaching", "nowhere"], ["no results", "eim experiment line-reaching --output nowhere"]),
         (["--robot", "panda", "--prior", "nowhere.safetensors"], ["nowhere.safetensors"]),
         (["--robot", "panda", "--host", "192.0.2.1"], ["cannot serve on 192.0.2.1:8080", "--port"]),
     ],
@@ -35,7 +33,7 @@ def test_what_cannot_be_is_refused_in_one_line(words: list[str], reasons: list[s
 
 
 def test_without_viser_the_cure_is_told(eim: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("eim_ros.viewer")]:
+    for name in [name for name in sys.modules if name.startswith("eim_ros.view")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "viser", None)
     outcome = eim("view", "--robot", "planar3", "--no-browser")
@@ -55,7 +53,7 @@ class Absent:
 sys.meta_path.insert(0, Absent)
 import eim_ros.cli.view
 from eim_ros.ik import Sampler
-from eim_ros.viewer.page import Page
+from eim_ros.view.page import Page
 
 page = Page(Sampler.of("panda"), n=5, port=0)
 while not page.n_drawn:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eim_ros.cli.server_process import ServerProcess
-from eim_ros.cli.waiting import Waiting
-from eim_ros.errors import ServiceError
+from eim_ros.cli.processes import ServerProcess, Waiting
+from eim_ros.core.errors import ServiceError
 
 PATIENCE = 90.0  # [s] for a process on a busy machine
 

@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from eim_ros.cli.whole_numbers import count, random_seed, random_seed_or_fresh
+from eim_ros.cli.request_options import count, random_seed, random_seed_or_fresh
 
 
 def test_numbers_within_their_bounds_are_taken() -> None:

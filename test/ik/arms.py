@@ -9,9 +9,9 @@ import torch
 from kinematics.descriptions import ALL_TYPES, FOLLOWERS, chain_urdf, joint
 from kinematics.oracle import Oracle
 
-from eim_ros.distributions import MixtureOfExperts
 from eim_ros.ik import IKModel, Sampler, Samples
 from eim_ros.kinematics import CONTEXT_KINDS, SHIPPED_ROBOTS, Robot, share_path
+from eim_ros.learning.models import MixtureOfExperts
 
 __all__ = [
     "ARMS",

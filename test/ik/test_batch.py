@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from ik.arms import arm_and_oracle, arm_of, assert_no_solution, sampler_of
 
-from eim_ros.errors import ConfigurationError, PoseError
-from eim_ros.ik import NO_EXPERT, Constraints, ErrorCode, Sampler, Samples, sample_batch, stream_batch
-from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.side_by_side import SideBySide
+from eim_ros.core.errors import ConfigurationError, PoseError
+from eim_ros.ik import Constraints, ErrorCode, Sampler, SampleRequest, Samples, sample_batch, stream_batch
+from eim_ros.ik.batch import SideBySide
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.collision import collision_model
+from eim_ros.solver import NO_EXPERT
 
 ENOUGH = 60.0  # [s]
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.errors import ConfigurationError, DataError, PoseError, RobotError
+from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
+from eim_ros.core.parallel import JoblibWorkers
 from eim_ros.ik import CapabilityGrid, CapabilityMap
-from eim_ros.ik import capability_survey as module
-from eim_ros.ik.capability_survey import survey
+from eim_ros.ik import capability as module
+from eim_ros.ik.capability import survey
 from eim_ros.kinematics import Robot
-from eim_ros.numerics.workers import JoblibWorkers
 
 BOX = CapabilityGrid((0.2, -0.3, 0.1), (0.8, 0.3, 0.7), 0.3, n_approaches=6, n_rolls=2, n_seeds=64)
 FIGURES = ("n_solutions", "n_families", "length", "manipulability")

@@ -10,7 +10,7 @@ import pytest
 from kinematics.descriptions import chain_urdf, joint
 from scipy.spatial import cKDTree
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Samples
 from eim_ros.kinematics import Robot, pose_from
 

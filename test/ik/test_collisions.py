@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of, assert_no_solution, reachable_pose, sampler_of
 
-from eim_ros.errors import ConstraintError
+from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.kinematics import Sphere, pose_from
 from eim_ros.kinematics.collision import collision_model

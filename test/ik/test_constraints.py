@@ -7,7 +7,7 @@ import pytest
 from ik.arms import arm_and_oracle, arm_of, assert_no_solution, broad_model, reachable_pose, sampler_of
 from kinematics.descriptions import chain_urdf, joint
 
-from eim_ros.errors import ConstraintError
+from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.kinematics import Robot
 

@@ -13,26 +13,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eim_ros.errors import ConfigurationError, ConstraintError
+from eim_ros.core.errors import ConfigurationError, ConstraintError
 from eim_ros.ik import (
     Completeness,
     Constraints,
     ErrorCode,
     LinkPosition,
     Sampler,
+    SampleRequest,
     Samples,
-    finder,
     sample_batch,
     sampler,
+    strategies,
+    stream_batch,
 )
-from eim_ros.ik.batch import stream_batch
-from eim_ros.ik.finder import Finder
-from eim_ros.ik.goal import Goal
-from eim_ros.ik.link_constraints import AT_ONCE, LinkCheck
-from eim_ros.ik.ranking import UNORDERED, Ranking
-from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.selection import distinct_in_time, distinct_rows, farthest_rows
-from eim_ros.ik.traced_solutions import COARSELY, TracedSolutions
+from eim_ros.ik.constraints import AT_ONCE, LinkCheck
+from eim_ros.ik.order import UNORDERED, Ranking, distinct_in_time, distinct_rows, farthest_rows
+from eim_ros.ik.problem import Goal
+from eim_ros.ik.strategies import Finder
+from eim_ros.ik.strategies.manifold import COARSELY, TracedSolutions
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
 from eim_ros.solver import SelfMotions
 
@@ -138,7 +137,7 @@ def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
 
 
 def test_separation_that_takes_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eim_ros.ik.traced_solutions.MOST_SAMPLES", 100)
+    monkeypatch.setattr("eim_ros.ik.strategies.manifold.MOST_SAMPLES", 100)
     with pytest.raises(ConfigurationError, match=r"separation 0\.01 takes about \d+ configurations, at most 100"):
         Sampler.of("panda").sample(POSE, random_seed=0, separation=0.01, timeout=60.0)
 
@@ -198,8 +197,8 @@ def test_whole_turns_are_enumerated_until_the_deadline() -> None:
 
 
 def test_draws_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finder, "DRAWN_AT_ONCE", 100)
-    monkeypatch.setattr(finder, "with_grace", lambda deadline: deadline)
+    monkeypatch.setattr(strategies, "DRAWN_AT_ONCE", 100)
+    monkeypatch.setattr(strategies, "with_grace", lambda deadline: deadline)
     robot = Robot.load("ur5e")
     samples = Sampler.of(robot).sample(robot.forward(np.full(6, 0.7)), 100_000, 0, timeout=0.0, distribution="uniform")
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 100
@@ -212,9 +211,9 @@ def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
     n, size = 1000, 300.0
     at_once = n * size / (n + size)
     part = 100 * size / (100 + size)
-    assert finder._worth_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
-    assert finder._worth_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
-    assert finder._worth_of_more(0.0, 100, n) == 0.0
+    assert strategies._worth_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
+    assert strategies._worth_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
+    assert strategies._worth_of_more(0.0, 100, n) == 0.0
 
 
 def test_raw_samples_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:

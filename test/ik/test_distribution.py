@@ -9,9 +9,9 @@ from kinematics.robots import robot_and_oracle
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
-from eim_ros.ik.self_motions import families, family_labels
+from eim_ros.ik.components import families, family_labels
 from eim_ros.kinematics import Robot, Sphere
 
 
@@ -67,8 +67,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
 
 
 def goal_of(sampler: Sampler, pose: np.ndarray):
-    from eim_ros.ik.goal import Goal
-    from eim_ros.ik.request import SampleRequest
+    from eim_ros.ik import SampleRequest
+    from eim_ros.ik.problem import Goal
 
     return Goal.of(sampler.robot, sampler.fitted(SampleRequest(pose, 1)))
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from kinematics.robots import robot_and_oracle
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
-from eim_ros.ik.samples import NO_EXPERT
-from eim_ros.ik.search import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
-from eim_ros.ik.training.metrics import exact_solutions
+from eim_ros.ik.evaluation import exact_solutions
+from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
+from eim_ros.solver import NO_EXPERT
 
 MODELS = ("panda_pose", "iiwa14_pose")
 

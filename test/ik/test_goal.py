@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from ik.arms import arm_and_oracle, arm_of, reachable_pose
 
-from eim_ros.ik.goal import Goal
-from eim_ros.ik.pool import Pool
+from eim_ros.ik.candidates import Pool
+from eim_ros.ik.problem import Goal
 
 FIRST = np.zeros(1, dtype=np.uint32)
 

@@ -7,12 +7,12 @@ import pytest
 from ik.arms import arm_and_oracle, arm_of, assert_no_solution, sampler_of
 from scipy.spatial.transform import Rotation
 
-from eim_ros.errors import ConstraintError
+from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition
-from eim_ros.ik.link_constraints import LinkCheck
+from eim_ros.ik.constraints import LinkCheck
 from eim_ros.kinematics import Box, Capsule, Cylinder, Sphere, pose_from
-from eim_ros.kinematics.pose import rotation_vectors
-from eim_ros.kinematics.shapes import inside
+from eim_ros.kinematics.obstacles import inside
+from eim_ros.kinematics.poses import rotation_vectors
 
 ELBOW = "panda_link4"
 ENOUGH = 60.0  # [s]

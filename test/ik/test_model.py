@@ -9,11 +9,11 @@ import pytest
 import torch
 from ik.arms import ARMS, arm_of, broad_model
 
-from eim_ros.distributions import save_mixture_of_experts
-from eim_ros.errors import ModelFileError
+from eim_ros.core.errors import ModelFileError
 from eim_ros.ik import IKModel
-from eim_ros.ik.model import describe_robot, robot_from_description
+from eim_ros.ik.prior import describe_robot, robot_from_description
 from eim_ros.kinematics import Robot
+from eim_ros.learning.models import save_mixture_of_experts
 
 
 @pytest.mark.parametrize("kind", ["position", "pose"])

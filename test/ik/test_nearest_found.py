@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from eim_ros.ik import Constraints, Sampler
-from eim_ros.ik.selection import distance_to
+from eim_ros.ik.order import distance_to
 from eim_ros.kinematics import Sphere
-from eim_ros.kinematics.attachments import link_poses
+from eim_ros.kinematics.links import link_poses
 
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("fetch", {}),  # eight joints

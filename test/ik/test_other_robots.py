@@ -9,11 +9,11 @@ import pytest
 from ik.arms import ARMS, arm_of, broad_model, reachable_pose
 from kinematics.described import mounted, prefixed, with_limits
 
-from eim_ros.errors import ModelFileError
+from eim_ros.core.errors import ModelFileError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.agreement import agreement
-from eim_ros.kinematics.tool import with_tool
+from eim_ros.kinematics.matching import agreement
+from eim_ros.kinematics.robot import with_tool
 
 TOOL = pose_from([0.0, 0.0, 0.1])
 ENOUGH = 60.0  # [s]: no test depends on the speed of the machine

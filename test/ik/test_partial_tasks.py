@@ -7,7 +7,7 @@ import pytest
 from ik.arms import arm_and_oracle, arm_of, reachable_pose, sampler_of
 from kinematics.free_flyer import difference
 
-from eim_ros.errors import ConstraintError
+from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode
 
 ENOUGH = 60.0  # [s]

@@ -10,12 +10,11 @@ from ik.arms import arm_of, sampler_of
 from kinematics.six_joint_arms import URDFS
 from scipy.spatial import cKDTree
 
-from eim_ros.errors import ConfigurationError, JointStateError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Samples, sample_path
-from eim_ros.ik.goal import Goal
-from eim_ros.ik.path_search import PathSearch
-from eim_ros.ik.pool import Pool
-from eim_ros.ik.request import SampleRequest
+from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
+from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, SampleRequest, Samples, sample_path
+from eim_ros.ik.candidates import Pool
+from eim_ros.ik.paths import PathSearch
+from eim_ros.ik.problem import Goal
 from eim_ros.kinematics import Robot, Sphere
 from eim_ros.solver import path_reach
 

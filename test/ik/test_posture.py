@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from ik.arms import arm_and_oracle, arm_of, reachable_pose, sampler_of
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, Posture
-from eim_ros.ik.goal import Goal
+from eim_ros.ik.problem import Goal
 from eim_ros.kinematics import Sphere
 
 ENOUGH = 60.0  # [s]
@@ -80,7 +80,7 @@ def test_the_clock_is_looked_at_after_a_few(monkeypatch: pytest.MonkeyPatch) -> 
     pool = goal.refined(seeds, np.arange(200, dtype=np.uint32)).chosen()
     assert len(pool) > 20
     clock = iter([0.0, 2.0])
-    monkeypatch.setattr("eim_ros.ik.goal.time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("eim_ros.ik.problem.time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
     moved, is_cut_short = goal.descended(pool, posture, deadline=1.0)
     assert is_cut_short
     assert 0 < (moved.positions != pool.positions).any(axis=1).sum() <= 16

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from distributions.random_models import random_mixture_of_experts, random_neural_mixture_of_experts
+from learning.models.random_models import random_mixture_of_experts, random_neural_mixture_of_experts
 from scipy import stats
 
-from eim_ros.distributions import LinearParameters, MixtureOfExperts
-from eim_ros.ik.proposal import Proposal
+from eim_ros.ik.prior import Proposal
+from eim_ros.learning.models import LinearParameters, MixtureOfExperts
 from eim_ros.solver import Experts
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Posture
-from eim_ros.ik.ranking import ORDERS, Ranking, limit_margin
+from eim_ros.ik.order import ORDERS, Ranking, limit_margin
 
 
 def configurations(name: str = "panda", n: int = 50) -> np.ndarray:

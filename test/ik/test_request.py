@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
-from eim_ros.errors import ConfigurationError, PoseError
-from eim_ros.ik import Posture
-from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
+from eim_ros.core.errors import ConfigurationError, PoseError
+from eim_ros.ik import Posture, SampleRequest
+from eim_ros.ik.request import MOST_SAMPLES
 
 ENOUGH = 60.0  # [s]
 

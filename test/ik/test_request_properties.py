@@ -12,7 +12,7 @@ from ik.arms import arm_and_oracle, sampler_of
 from kinematics.descriptions import chain_urdf, joint
 from kinematics.oracle import Oracle
 
-from eim_ros.errors import EimError
+from eim_ros.core.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode, Posture, Sampler, sample_batch, sample_path
 from eim_ros.kinematics import Robot
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from ik.arms import ARMS, arm_and_oracle, arm_of, broad_model, constant_mixture, reachable_pose, sampler_of
 
-from eim_ros.errors import ModelFileError
-from eim_ros.ik import NO_EXPERT, ErrorCode, IKModel, Sampler, Samples
+from eim_ros.core.errors import ModelFileError
+from eim_ros.ik import ErrorCode, IKModel, Sampler, Samples
 from eim_ros.kinematics import Robot, context_from_pose
+from eim_ros.solver import NO_EXPERT
 
 ENOUGH = 60.0  # [s] no test of an answer is to depend on the machine's speed
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
-from eim_ros.errors import ConfigurationError, EimError, JointStateError, PoseError
+from eim_ros.core.errors import ConfigurationError, EimError, JointStateError, PoseError
 
 
 def spoiled(row: int, column: int, value: float) -> np.ndarray:

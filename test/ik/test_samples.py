@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
-from eim_ros.ik import NO_EXPERT, ErrorCode, Sampler
+from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.solver import NO_EXPERT
 
 SERVICE = Path(__file__).resolve().parents[2] / "srv" / "SampleIK.srv"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik.selection import distance_to, distinct_rows, farthest_rows, is_within
+from eim_ros.ik.order import distance_to, distinct_rows, farthest_rows, is_within
 from eim_ros.kinematics import Robot
 
 

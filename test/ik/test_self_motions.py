@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.ik import Sampler
-from eim_ros.ik.selection import nearest
-from eim_ros.ik.self_motions import SPACING, Family, families
+from eim_ros.ik.components import SPACING, Family, families
+from eim_ros.ik.order import nearest
 from eim_ros.kinematics import Robot, share_path
-from eim_ros.kinematics.body_shapes import body_poses
+from eim_ros.kinematics.links import body_poses
 
 ELBOW = 4  # of the iiwa's bodies
 LONGEST = 1.02 * SPACING  # from one place on a curve to the next: the length of a curve is that of cubics next to it

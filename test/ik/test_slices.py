@@ -10,7 +10,7 @@ from ik.arms import arm_of, constant_mixture, iiwa_on_a_turning_joint
 from kinematics.descriptions import chain_urdf, joint
 from scipy.stats import ks_2samp, kstest
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.kinematics import Robot, Sphere
 

@@ -11,10 +11,10 @@ from ik.arms import iiwa_on_a_turning_joint
 from kinematics.robots import resized, robot_and_oracle
 from scipy.spatial import cKDTree
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
-from eim_ros.ik.search import DISTINCT_TOLERANCE
-from eim_ros.ik.selection import distance_to, nearest
+from eim_ros.ik.order import distance_to, nearest
+from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import Box, Robot, pose_from
 
 ARMS = ("panda", "iiwa14")

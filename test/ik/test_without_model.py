@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from ik.arms import ARMS, arm_and_oracle, arm_of, reachable_pose
 
-from eim_ros.errors import ConfigurationError
-from eim_ros.ik import NO_EXPERT, ErrorCode, Sampler, sample_batch, sample_path
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik import ErrorCode, Sampler, sample_batch, sample_path
 from eim_ros.kinematics import Robot
+from eim_ros.solver import NO_EXPERT
 
 ENOUGH = 60.0  # [s]
 

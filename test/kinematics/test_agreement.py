@@ -7,10 +7,10 @@ import pytest
 from ik.arms import ARMS, arm_of
 from kinematics.described import mounted
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.agreement import LENGTH_TOLERANCE, agreement
-from eim_ros.kinematics.tool import with_tool
+from eim_ros.kinematics.matching import LENGTH_TOLERANCE, agreement
+from eim_ros.kinematics.robot import with_tool
 
 SECOND = '<origin xyz="0 0 0.1"/><axis xyz="0 1 0"/>'
 TURN = (0.1, -0.5, 0.3, 0.8062257748298549)  # of unit length

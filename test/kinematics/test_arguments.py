@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kinematics.descriptions import chain_urdf, joint
 
-from eim_ros.errors import EimError, PoseError, RobotError
+from eim_ros.core.errors import EimError, PoseError, RobotError
 from eim_ros.kinematics import Robot
 
 Call = Callable[..., Any]

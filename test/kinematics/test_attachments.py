@@ -7,9 +7,9 @@ import pytest
 from kinematics.descriptions import joint
 from kinematics.oracle import Oracle
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.attachments import fixed_links, following_joints, link_poses
+from eim_ros.kinematics.links import fixed_links, following_joints, link_poses
 
 HINGE = '<axis xyz="0 1 0"/><limit lower="-2" upper="2" effort="1" velocity="1"/>'
 LINKS = ("world", "base", "upper", "camera", "fore", "flange", "tool", "left_finger", "right_finger")

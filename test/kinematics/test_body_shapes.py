@@ -5,9 +5,8 @@ import pytest
 from kinematics.robots import every_robot, robot_and_oracle
 
 from eim_ros.kinematics import Capsule, Robot
-from eim_ros.kinematics.body_shapes import body_poses, body_shapes, tip_poses
-from eim_ros.kinematics.chain import PRISMATIC
-from eim_ros.kinematics.link_shapes import link_shapes
+from eim_ros.kinematics.links import body_poses, body_shapes, link_shapes, tip_poses
+from eim_ros.kinematics.urdf import PRISMATIC
 
 ROUNDING = 1e-12  # of sums and products of a few dozen numbers of size 1
 

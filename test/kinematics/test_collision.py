@@ -7,10 +7,10 @@ import pinocchio
 import pytest
 from kinematics.descriptions import chain_urdf, joint
 
-from eim_ros.errors import ConstraintError, EimError, PoseError, RobotError
+from eim_ros.core.errors import ConstraintError, EimError, PoseError, RobotError
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere, pose_from, share_path
 from eim_ros.kinematics.collision import CollisionModel, collision_model
-from eim_ros.kinematics.link_shapes import link_shapes
+from eim_ros.kinematics.links import link_shapes
 
 TURN = '<axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>'
 SLIDE = '<axis xyz="1 0 0"/><limit lower="-2" upper="2" effort="1" velocity="1"/>'

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from eim_ros.errors import RobotError
-from eim_ros.ik.training.metrics import exact_solutions
+from eim_ros.core.errors import RobotError
+from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import Robot, share_path
 
 RAIL = """<robot name="rail_arm"><link name="rail"/>{links}<link name="tip_link"/>

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eim_ros.errors import ConstraintError, MeshError
+from eim_ros.core import deadlines
+from eim_ros.core.deadlines import NEVER, OutOfTime
+from eim_ros.core.errors import ConstraintError, MeshError
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -22,15 +24,12 @@ from eim_ros.kinematics import (
     Robot,
     Sphere,
     collision,
-    deadlines,
     pose_from,
     solids,
 )
 from eim_ros.kinematics import obstacles as obstacles_module
-from eim_ros.kinematics.collision import CollisionModel, collision_model
-from eim_ros.kinematics.collision_scene import AT_ONCE, AT_ONCE_LATE
-from eim_ros.kinematics.deadlines import NEVER, OutOfTime
-from eim_ros.kinematics.mesh_files import MeshLimits, read_mesh
+from eim_ros.kinematics.collision import AT_ONCE, AT_ONCE_LATE, CollisionModel, collision_model
+from eim_ros.kinematics.meshes import MeshLimits, read_mesh
 from eim_ros.kinematics.obstacles import HALF_DIAGONAL
 from eim_ros.kinematics.solids import forms_of
 

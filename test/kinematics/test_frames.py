@@ -9,7 +9,7 @@ import pytest
 
 from eim_ros.kinematics import pose_from, quaternion_from_matrix
 from eim_ros.kinematics.frames import MOST_TRANSFORMS, SECOND, FrameBuffer, FrameError, StampedTransform
-from eim_ros.kinematics.pose import rotations_from
+from eim_ros.kinematics.poses import rotations_from
 
 NOW = 1_790_000_000 * SECOND + 123_456_789  # a time of today, which float64 seconds cannot hold
 

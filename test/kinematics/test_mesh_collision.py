@@ -12,10 +12,10 @@ from kinematics.descriptions import joint
 from kinematics.solids_by_formula import box_distance, box_mesh, random_poses, sphere_mesh, write_stl
 from kinematics.test_collision import SLIDE, TURN, robot_of, shape
 
-from eim_ros.errors import ConstraintError, RobotError
+from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.kinematics import Box, Capsule, CollisionOptions, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
 from eim_ros.kinematics.collision import CollisionModel, collision_model, collisions
-from eim_ros.kinematics.containment import parts, winding_numbers
+from eim_ros.kinematics.solids import parts, winding_numbers
 
 SIZE = (0.3, 0.4, 0.5)
 STILL = '<axis xyz="1 0 0"/><limit lower="-5" upper="5" effort="1" velocity="1"/>'

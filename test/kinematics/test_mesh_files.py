@@ -9,10 +9,10 @@ import pytest
 from kinematics.solids_by_formula import box_mesh, write_stl
 from kinematics.test_collision import SLIDE, shape
 
-from eim_ros.errors import ConstraintError, EimError, MeshError, RobotError
+from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.kinematics import CollisionOptions, Mesh, Robot, Sphere
 from eim_ros.kinematics.collision import CollisionModel, collision_model
-from eim_ros.kinematics.mesh_files import find_mesh, read_mesh
+from eim_ros.kinematics.meshes import find_mesh, read_mesh
 
 CUBE = box_mesh((2.0, 2.0, 2.0))
 OBJ = "".join(f"v {x} {y} {z}\n" for x, y, z in CUBE[0]) + "".join(f"f {a} {b} {c}\n" for a, b, c in CUBE[1] + 1)

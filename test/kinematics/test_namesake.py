@@ -8,9 +8,9 @@ import pytest
 from ik.arms import ARMS, arm_of
 from kinematics.described import prefixed
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.namesake import namesake
+from eim_ros.kinematics.matching import namesake
 
 PANDA = arm_of("panda")
 

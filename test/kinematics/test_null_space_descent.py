@@ -7,7 +7,7 @@ import pytest
 from kinematics.robots import robot_and_oracle
 from scipy.optimize import nnls
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot, share_path
 
 # The kernel stops at 3e-5, measured with a slightly damped projection.

@@ -6,9 +6,9 @@ import pytest
 from ik.arms import arm_of
 from kinematics.test_attachments import BRANCHED
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.planning_groups import listed_groups, srdf_groups
+from eim_ros.kinematics.srdf import listed_groups, srdf_groups
 
 SRDF = """<?xml version="1.0"?>
 <robot name="branched">

@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from eim_ros.errors import PoseError
+from eim_ros.core.errors import PoseError
 from eim_ros.kinematics import (
     CONTEXT_KINDS,
     Robot,
@@ -15,7 +15,7 @@ from eim_ros.kinematics import (
     pose_from_context,
     quaternion_from_matrix,
 )
-from eim_ros.kinematics.pose import check_pose
+from eim_ros.kinematics.poses import check_pose
 
 
 def random_quaternions(n: int) -> np.ndarray:

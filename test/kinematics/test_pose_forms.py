@@ -10,10 +10,10 @@ import pinocchio as pin
 import pytest
 from scipy.spatial.transform import Rotation
 
-from eim_ros.errors import PoseError
+from eim_ros.core.errors import PoseError
 from eim_ros.ik import Sampler, SampleRequest, sample_batch
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.pose import check_pose, check_poses
+from eim_ros.kinematics.poses import check_pose, check_poses
 
 POSITION, QUATERNION = [0.4, 0.1, 0.5], [0.6, 0.0, 0.8, 0.0]
 POSE = pose_from(POSITION, QUATERNION)

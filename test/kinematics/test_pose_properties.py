@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from malformed_values import damaged, malformed
 from scipy.spatial.transform import Rotation
 
-from eim_ros.errors import EimError, PoseError
+from eim_ros.core.errors import EimError, PoseError
 from eim_ros.kinematics import context_from_pose, pose_from, pose_from_context, quaternion_from_matrix
-from eim_ros.kinematics.pose import check_pose, check_poses
+from eim_ros.kinematics.poses import check_pose, check_poses
 
 ROUNDING = 1e-12  # a few operations on numbers of at most 10
 number = st.floats(-10.0, 10.0, allow_subnormal=False)

@@ -7,7 +7,7 @@ import pytest
 from kinematics.descriptions import chain_urdf, joint
 from kinematics.robots import every_robot, resized, robot_and_oracle
 
-from eim_ros.errors import PoseError, RobotError
+from eim_ros.core.errors import PoseError, RobotError
 from eim_ros.kinematics import Refinement, Robot
 
 ROUNDING = 1e-9  # by which pinocchio's errors may differ from ours

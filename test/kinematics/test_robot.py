@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kinematics.robots import every_robot, robot_and_oracle
 
-from eim_ros.errors import PoseError, RobotError
+from eim_ros.core.errors import PoseError, RobotError
 from eim_ros.kinematics import Robot
 
 EXACT = 1e-12  # a chain of 10 joints and 10 m loses about 20 units in the last place

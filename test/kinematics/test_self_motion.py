@@ -7,8 +7,8 @@ import pytest
 from kinematics.robots import robot_and_oracle
 from scipy.spatial.distance import cdist
 
-from eim_ros.errors import PoseError, RobotError
-from eim_ros.ik.training.metrics import exact_solutions
+from eim_ros.core.errors import PoseError, RobotError
+from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import Robot, share_path
 
 REDUNDANT = ("panda", "iiwa14")

@@ -9,7 +9,7 @@ from kinematics.free_flyer import difference
 from kinematics.robots import every_robot, robot_and_oracle
 from kinematics.side_by_side import assert_alike, one_by_one_and_side_by_side
 
-from eim_ros.errors import ConstraintError
+from eim_ros.core.errors import ConstraintError
 from eim_ros.kinematics import Robot
 
 FREE = np.inf

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from ik.arms import ARMS, arm_of
 
-from eim_ros.errors import PoseError
-from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.collision_options import CollisionOptions
-from eim_ros.kinematics.pose import rotations_from
-from eim_ros.kinematics.tool import tool_from, with_tool
+from eim_ros.core.errors import PoseError
+from eim_ros.kinematics import CollisionOptions, Robot, pose_from
+from eim_ros.kinematics.poses import rotations_from
+from eim_ros.kinematics.robot import tool_from, with_tool
 
 
 @pytest.mark.parametrize("name", [*ARMS, "panda"])

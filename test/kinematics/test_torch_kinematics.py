@@ -7,8 +7,8 @@ import pytest
 import torch
 from kinematics.robots import every_robot, robot_and_oracle
 
+from eim_ros.ik.training import forward_context
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
-from eim_ros.kinematics.torch_kinematics import forward_context
 
 every_kind = pytest.mark.parametrize("kind", CONTEXT_KINDS)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from kinematics.humanoids import JOINTS, TIPS, humanoid_urdf
 
-from eim_ros.errors import RobotError
-from eim_ros.kinematics.tree_urdf import read_tree
+from eim_ros.core.errors import RobotError
+from experiments.targets.tree import read_tree
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kinematics.descriptions import ALL_TYPES, FOLLOWERS, LIMIT, chain_urdf, joint, random_urdf
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot, share_path
 
 HINGE = '<axis xyz="0 0 1"/>' + LIMIT

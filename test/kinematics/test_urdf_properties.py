@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kinematics.descriptions import ALL_TYPES, FOLLOWERS, chain_urdf, joint
 from kinematics.oracle import Oracle
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot
 
 ROUNDING = 1e-9  # of sines, products and sums over ten joints of at most 2 m

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eim_ros.data import DataSet
+from eim_ros.core.data_set import DataSet
 
 JOINTS = ("shoulder", "elbow", "wrist")
 N_POINTS = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.motion import Basis
 
 PHASES = np.linspace(0.0, 1.0, 101)

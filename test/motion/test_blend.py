@@ -7,9 +7,10 @@ import pytest
 import torch
 from motion.demonstrated import JOINTS
 
-from eim_ros.distributions import Gaussian
-from eim_ros.errors import DataError, DistributionError, JointStateError
-from eim_ros.inference import KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.core.errors import DataError, DistributionError, JointStateError
+from eim_ros.learning import KnownDensityEIMConfig
+from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.models import Gaussian
 from eim_ros.motion import MotionPrior, ProductTarget, ViaPoint, weigh
 
 

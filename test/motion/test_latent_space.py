@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eim_ros.distributions import GaussianMixture, MixtureOfExperts
-from eim_ros.motion.latent_space import LatentSpace
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from eim_ros.motion.representation import LatentSpace
 
 N_WEIGHTS = 6
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from motion.demonstrated import JOINTS, positions_of, two_ways
 
-from eim_ros.data import DataSet
-from eim_ros.errors import ConfigurationError, DataError
-from eim_ros.motion.lerobot_export import export_to_lerobot
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import ConfigurationError, DataError
+from eim_ros.motion.lerobot import export_to_lerobot
 
 needs_lerobot = pytest.mark.skipif(importlib.util.find_spec("lerobot") is None, reason="LeRobot is not installed")
 

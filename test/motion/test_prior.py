@@ -10,7 +10,7 @@ import pytest
 import torch
 from motion.demonstrated import JOINTS, N_POINTS, positions_of, two_ways
 
-from eim_ros.errors import DataError, EimError, JointStateError, ModelFileError
+from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
 from eim_ros.motion import MotionPrior, ViaPoint
 
 
@@ -168,7 +168,7 @@ def test_file_gives_the_same_prior_back(either: MotionPrior, tmp_path: Path) -> 
     ],
 )
 def test_file_whose_parts_do_not_fit_is_refused(prior: MotionPrior, tmp_path: Path, name: str, value: object) -> None:
-    from eim_ros.numerics.tensor_file import read_tensor_file, write_tensor_file
+    from eim_ros.core.files import read_tensor_file, write_tensor_file
 
     path = tmp_path / "prior"
     prior.save(path)
@@ -186,7 +186,7 @@ def test_truncated_file_and_that_of_another_kind_are_refused(prior: MotionPrior,
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ModelFileError, match="truncated"):
         MotionPrior.load(path)
-    from eim_ros.distributions import save_model
+    from eim_ros.learning.models import save_model
 
     save_model(path, prior.mixture)
     with pytest.raises(ModelFileError, match="'mixture_of_experts', expected a 'motion_prior'"):

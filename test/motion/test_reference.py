@@ -6,9 +6,8 @@ import torch
 from motion.demonstrated import two_ways
 
 from eim_ros.motion import Basis, Demonstrations, MotionEIMConfig, Representation
-from eim_ros.motion.latent_space import LatentSpace
-from eim_ros.motion.reference import Reference, ReferenceInputs, fit_reference
-from eim_ros.motion.start import start_of_ways
+from eim_ros.motion.representation import LatentSpace
+from eim_ros.motion.training import Reference, ReferenceInputs, fit_reference, start_of_ways
 
 CONFIG = MotionEIMConfig(reference_factors=(1.0, 2.0), reference_starts=1, reference_iterations=20)
 
@@ -55,8 +54,8 @@ def test_same_generator_gives_the_same_reference() -> None:
 
 
 def test_inputs_know_the_density_and_its_gradient() -> None:
-    from eim_ros.inference import StandardisedInputs
-    from eim_ros.inference.ratio.plug_in_ratio import InputsFactor
+    from eim_ros.learning.ratio import StandardisedInputs
+    from eim_ros.learning.ratio.plug_in import InputsFactor
 
     found = reference()
     context, _, sample, _ = coordinates(20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eim_ros.errors import DataError
+from eim_ros.core.errors import DataError
 from eim_ros.motion import Basis, Representation
 
 RNG = np.random.default_rng(0)

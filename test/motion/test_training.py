@@ -12,10 +12,10 @@ import torch
 from motion.conftest import FAST_EIM
 from motion.demonstrated import two_ways
 
-from eim_ros.data import DataSet
-from eim_ros.errors import DataError
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import DataError
+from eim_ros.learning.run import Status
 from eim_ros.motion import Demonstrations, MotionEIMConfig, MotionEMConfig, MotionTraining
-from eim_ros.numerics import Status
 
 EM = MotionEMConfig(n_components=2, n_starts=1)
 

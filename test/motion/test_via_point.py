@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from eim_ros.distributions import GaussianMixture
-from eim_ros.errors import DataError, EimError, JointStateError
+from eim_ros.core.errors import DataError, EimError, JointStateError
+from eim_ros.learning.models import GaussianMixture
 from eim_ros.motion import Basis, Representation, ViaPoint
-from eim_ros.motion.via_point import condition_on
+from eim_ros.motion.distribution import condition_on
 
 REPRESENTATION = Representation(Basis("gaussian", 5), ("a", "b"), 20)
 

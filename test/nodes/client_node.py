@@ -10,7 +10,7 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.executors import SingleThreadedExecutor
 
-from eim_ros.nodes.common.qos import SERVICE_QOS
+from eim_ros.nodes import SERVICE_QOS
 from eim_ros.srv import SampleIK
 
 NODE = "/ik_server"

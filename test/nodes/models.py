@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eim_ros.distributions import MixtureOfExperts
 from eim_ros.ik import IKModel
 from eim_ros.kinematics import CONTEXT_KINDS, Robot
+from eim_ros.learning.models import MixtureOfExperts
 
 N_EXPERTS = 8
 SPREAD = 0.3  # standard deviation of each joint as a share of half its range

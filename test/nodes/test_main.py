@@ -8,11 +8,11 @@ import os
 
 import pytest
 
-from eim_ros.kinematics.shipped import share_path
+from eim_ros.core.settings import read_yaml
+from eim_ros.kinematics import share_path
 from eim_ros.nodes import __main__ as processes
-from eim_ros.nodes.common.middleware import PROFILES_VARIABLES, TRANSPORTS_VARIABLE
 from eim_ros.nodes.common.parameters import descriptor
-from eim_ros.settings import read_yaml
+from eim_ros.nodes.common.process import PROFILES_VARIABLES, TRANSPORTS_VARIABLE
 
 
 @pytest.mark.parametrize("name", processes.NODES)

@@ -23,9 +23,9 @@ from rclpy.parameter import Parameter as PythonParameter
 from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.action import Train
-from eim_ros.data import load_data_set
+from eim_ros.core.data_set import load_data_set
 from eim_ros.ik import ErrorCode
-from eim_ros.kinematics.shipped import share_path
+from eim_ros.kinematics import share_path
 from eim_ros.msg import CollectorStatus
 from eim_ros.srv import LoadModel, SaveData, StartRecording
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.kinematics import Robot
 from eim_ros.planar import PlanarArm, elbow_side, passing_side
 

@@ -3,7 +3,7 @@
 import torch
 
 from eim_ros.planar import PlanarArm
-from eim_ros.planar.crankshaft import closed_loop, determinant, pair_log_prior, prior_step, turned_to
+from eim_ros.planar.expert import closed_loop, determinant, pair_log_prior, prior_step, turned_to
 
 ARM = PlanarArm(n_links=5)
 

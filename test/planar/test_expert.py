@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, elbow_side, line_task, passing_side, point_task
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.planar import Expert, PlanarArm, PlanarSimulator, folded, line_task, passing_side, point_task
-from eim_ros.planar.demonstrations import demonstrate, execute
 from eim_ros.planar.motions import MotionConfig, draw_motions, plan
+from eim_ros.planar.simulator import demonstrate, execute
 
 ARM = PlanarArm(n_links=4)
 TASK = line_task((2.8, -1.5), (2.8, 1.5), (1.9, 0.0, 0.3))

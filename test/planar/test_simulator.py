@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from eim_ros.errors import ConfigurationError
-from eim_ros.planar import PlanarArm, PlanarSimulator, folded, line_task, point_task
-from eim_ros.planar.trajectory import TrajectoryError
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.planar import PlanarArm, PlanarSimulator, TrajectoryError, folded, line_task, point_task
 
 ARM = PlanarArm(n_links=3)
 LINE = line_task((2.0, -1.0), (2.0, 1.0))

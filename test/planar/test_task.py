@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.planar import PlanarArm, line_task, point_task
 
 LINE = line_task((7.0, -5.0), (7.0, 5.0))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from eim_ros.errors import DataError
+from eim_ros.core.errors import DataError
 from eim_ros.planar import PlanarArm
-from eim_ros.planar.teleoperation import joint_velocity, target_after
+from eim_ros.planar.arm import joint_velocity, target_after
 
 ARM = PlanarArm()
 BENT = np.array([0.4, -0.5, 0.3, 0.3, -0.6, 0.2, 0.4, -0.3, 0.5, -0.2])

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eim_ros.planar import PlanarArm
-from eim_ros.planar.trajectory import TrajectoryError, checked_trajectory
+from eim_ros.planar import PlanarArm, TrajectoryError, checked_trajectory
 
 ARM = PlanarArm(n_links=2, velocity_limit=2.0)
 NAMES = ("joint_1", "joint_2")

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from eim_ros.numerics._processor import runs_here
-from eim_ros.numerics.native import INSTRUCTION_SETS, VARIABLE
+from eim_ros.core._processor import runs_here
+from eim_ros.core.native import INSTRUCTION_SETS, VARIABLE
 
 __all__ = ["every_instruction_set", "run_with"]
 

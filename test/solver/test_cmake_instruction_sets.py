@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import setuptools
 
-from eim_ros.numerics._processor import runs_here
-from eim_ros.numerics.native import INSTRUCTION_SETS
+from eim_ros.core._processor import runs_here
+from eim_ros.core.native import INSTRUCTION_SETS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = f"""

@@ -11,10 +11,10 @@ import pytest
 from kinematics.robots import robot_and_oracle
 from solver.instruction_sets import every_instruction_set, run_with
 
-from eim_ros.cli.exit_codes import ExitCode
-from eim_ros.errors import NotBuiltError
-from eim_ros.numerics import _processor, native
-from eim_ros.numerics.native import load_native
+from eim_ros.cli.main import ExitCode
+from eim_ros.core import _processor, native
+from eim_ros.core.errors import NotBuiltError
+from eim_ros.core.native import load_native
 
 ROBOTS = ["panda", "iiwa14", "ur5", "all_types", "followers", "planar10", "random5"]
 EXACT = 1e-12
@@ -153,7 +153,7 @@ def test_modules_for_other_processors_are_refused_in_one_line_with_the_cure(pack
 def test_import_on_a_processor_without_what_was_compiled_ends_with_the_cure_in_one_line() -> None:
     """The real modules: on a processor with none of them, nothing compiled is loaded."""
     program = (
-        "import sys; from eim_ros.numerics import _processor; _processor.runs_here = lambda name: False; "
+        "import sys; from eim_ros.core import _processor; _processor.runs_here = lambda name: False; "
         "from eim_ros.cli.main import main; sys.exit(main(['sample', '--robot', 'planar3', '--pose', '1', '0', '0']))"
     )
     process = run_with("", program)
@@ -197,7 +197,7 @@ def test_one_of_older_sources_is_refused_with_what_it_lacks_and_the_cure(package
 def test_the_command_line_tells_of_one_of_older_sources_in_a_line() -> None:
     """A solver whose Python names more than was compiled."""
     program = (
-        "import sys, eim_ros.numerics.native as native; best = native._best; "
+        "import sys, eim_ros.core.native as native; best = native._best; "
         "native._best = lambda name: type(best(name))('eim_ros.solver._solver_avx2'); "
         "from eim_ros.cli.main import main; sys.exit(main(['sample', '--robot', 'planar3', '--pose', '1', '0', '0']))"
     )

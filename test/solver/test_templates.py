@@ -16,8 +16,8 @@ import pytest
 import setuptools
 from setuptools import Extension
 
-from eim_ros.numerics._processor import runs_here
-from eim_ros.numerics.native import INSTRUCTION_SETS
+from eim_ros.core._processor import runs_here
+from eim_ros.core.native import INSTRUCTION_SETS
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = ROOT / "test/solver/checks"

@@ -8,20 +8,14 @@ launch arguments given at the start are not restricted. docs/security.md lists e
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import os
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
-from eim_ros.errors import PathError
-from eim_ros.nodes.common.managed_settings import ManagedSettings
-from eim_ros.numerics.file_format import described_file
-from eim_ros.settings import option
-
-__all__ = ["DataDirectory", "DataDirectorySettings"]
+from eim_ros.core.errors import PathError
+from eim_ros.core.files import described_file
 
 # O_NONBLOCK: to open a pipe would wait for its other end
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -102,7 +96,7 @@ class DataDirectory:
         ----------
         path : Path
         kinds : collection of str
-            As `eim_ros.numerics.file_format.described_file` names them.
+            As `eim_ros.core.files.described_file` names them.
         overwrite : bool
 
         Raises
@@ -136,25 +130,6 @@ class DataDirectory:
             if depth < 0:
                 raise ValueError
         return path.parts
-
-
-@dataclasses.dataclass(frozen=True)
-class DataDirectorySettings(ManagedSettings):
-    """Parameters of nodes that remote callers give paths."""
-
-    data_directory: str = option(
-        "",
-        "Directory that every path of a request must lead into, and that relative ones count from; empty: eim_ros in "
-        "$ROS_HOME, or in ~/.ros.",
-    )
-    max_file_size: int = option(
-        500_000_000, "Size of the largest file that a request may have opened.", unit="byte", minimum=1
-    )
-
-    @functools.cached_property
-    def data(self) -> DataDirectory:
-        """Where the paths of requests lead."""
-        return DataDirectory(self.data_directory, self.max_file_size)
 
 
 @contextlib.contextmanager

@@ -18,9 +18,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from std_msgs.msg import String
 
-from eim_ros.numerics.child_process import tied
-
-__all__ = ["check", "talk"]
+from eim_ros.core.child_process import tied
 
 PATIENCE, PERIOD = 10.0, 0.05  # [s]
 

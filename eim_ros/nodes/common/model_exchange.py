@@ -8,10 +8,7 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from eim_ros.nodes.common.interfaces import LoadModel
-from eim_ros.nodes.common.reasons import reason_of
-from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, send
-
-__all__ = ["ModelExchange"]
+from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, reason_of, send
 
 _MOST_WAITING = 3  # models that may wait for being loaded
 

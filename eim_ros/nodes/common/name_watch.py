@@ -15,11 +15,9 @@ from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import String
 
-from eim_ros.errors import ServiceError
-from eim_ros.nodes.common.drained_subscription import DrainedSubscription
+from eim_ros.core.errors import ServiceError
 from eim_ros.nodes.common.qos import LATCHED_QOS
-
-__all__ = ["NameWatch"]
+from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
 _DISCOVERY = 0.5  # [s] that the middleware usually needs to match a new node with those that are there
 _SILENCE = 3.0  # [s] without a message after which another node counts as dead; three periods

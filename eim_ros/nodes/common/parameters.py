@@ -1,6 +1,8 @@
 """ROS parameters derived from a `Settings` dataclass: name, type, default, bounds, description and read-only flag.
 
 Values that break a bound, unknown names and read-only changes are refused with a reason, at start and at run time.
+
+Parameters that every node has.
 """
 
 from __future__ import annotations
@@ -15,10 +17,8 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from eim_ros.errors import ConfigurationError, did_you_mean
-from eim_ros.settings import Settings
-
-__all__ = ["NodeSettings", "descriptor"]
+from eim_ros.core.errors import ConfigurationError, did_you_mean
+from eim_ros.core.settings import Settings
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 

@@ -1,44 +1,19 @@
-"""Where the robot of a node comes from: a name or a file, URDF text, or the topic `robot_description`."""
+"""Where the robot of a node comes from: a name or a file, URDF text, or the topic `robot_description`.
+
+The robot's URDF text from the latched topic `robot_description`, for a thread that waits for it.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import threading
 
-from eim_ros.errors import ConfigurationError
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.kinematics import Robot
-from eim_ros.settings import Settings, option
-
-__all__ = ["RobotSettings", "check_description", "load_robot"]
-
-
-@dataclasses.dataclass(frozen=True)
-class RobotSettings(Settings):
-    """Parameters that name a robot, at most one way, and the links between which it is meant."""
-
-    robot: str = option(
-        "",
-        "Robot as a shipped name or the path of a URDF file; empty: robot_description, else that of the model.",
-    )
-    robot_description: str = option("", "Robot as URDF text; empty: the parameter robot, else that of the model.")
-    use_robot_description_topic: bool = option(
-        False, "Take the robot from the transient-local topic robot_description when the node is configured."
-    )
-    robot_description_timeout: float = option(
-        10.0, "Longest wait for the topic robot_description.", unit="s", minimum=0.0, maximum=3600.0
-    )
-    base_link: str = option("", "Link in whose frame poses are given; empty: that of the model, else the root.")
-    tip_link: str = option("", "Link that is to reach a pose; empty: that of the model, else the only leaf.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        sources = {
-            "robot": bool(self.robot),
-            "robot_description": bool(self.robot_description),
-            "use_robot_description_topic": self.use_robot_description_topic,
-        }
-        given = [name for name, is_given in sources.items() if is_given]
-        if len(given) > 1:
-            raise ConfigurationError(f"give the robot once, not by {' and '.join(given)}", given)
+from eim_ros.nodes.common.qos import LATCHED_QOS
+from eim_ros.nodes.common.settings import RobotSettings
 
 
 def load_robot(settings: RobotSettings, description: str) -> Robot:
@@ -71,3 +46,55 @@ def check_description(description: str) -> None:
     """`ConfigurationError` for what is there and no URDF text, and would be taken for the name of a file."""
     if description and not description.lstrip().startswith("<"):
         raise ConfigurationError("robot_description is no URDF text", description)
+
+
+class DescriptionTopic:
+    """Subscribes for the life of the node; the executor's thread keeps the latest text, another thread waits for one.
+
+    rclpy's `wait_for_message` would not do: where the executor spins at the same time, either of the two may take the
+    message, and a latched one comes once.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._latest = ""
+        self._closed = False
+        self._changed = threading.Condition()
+        self.name = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
+
+    def wait(self, timeout: float) -> str:
+        """The latest text, once there is one.
+
+        Raises
+        ------
+        ConfigurationError
+            When none has come after `timeout` [s], or after `close`.
+        """
+        self._node.get_logger().info(f"waiting for {self.name}")
+        with self._changed:
+            self._changed.wait_for(lambda: self._latest or self._closed, timeout)
+            if not self._latest:
+                raise ConfigurationError(f"no URDF came on {self.name} within {timeout} s")
+            return self._latest
+
+    def close(self) -> None:
+        """Let nobody wait any longer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _take(self, message: String) -> None:
+        with self._changed:
+            self._latest = str(message.data)
+            self._changed.notify_all()
+
+
+def urdf_text(settings: RobotSettings, topic: DescriptionTopic | None) -> str:
+    """Of the parameter robot_description, or of the topic where there is one; empty where neither gives any.
+
+    Raises
+    ------
+    ConfigurationError
+        As `DescriptionTopic.wait`.
+    """
+    return settings.robot_description if topic is None else topic.wait(settings.robot_description_timeout)

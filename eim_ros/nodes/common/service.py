@@ -5,6 +5,8 @@
 
 rclpy sends whatever a handler returns as soon as it returns, and has no supported way to answer later. `defer` replaces
 the method `send_response` of one service object: this is the only place where the package overrides rclpy.
+
+What a node says of an error, in one line.
 """
 
 from __future__ import annotations
@@ -24,10 +26,15 @@ from typing import Any, Generic, TypeVar
 from rclpy.node import Node
 from rclpy.service import Service
 
+from eim_ros.core.errors import EimError
 from eim_ros.nodes.common.qos import SERVICE_QOS
-from eim_ros.nodes.common.reasons import reason_of
 
-__all__ = ["Exchange", "RequestPool", "create_deferred_service", "defer", "send"]
+
+def reason_of(error: Exception) -> str:
+    """Message of an error that names its own cause and cure, else with its type, as one that nobody has foreseen."""
+    is_known = isinstance(error, EimError) and str(error)
+    return " ".join((str(error) if is_known else f"internal error: {type(error).__name__}: {error}").split())
+
 
 _LANE_FACTOR = 4.0  # budgets of one lane differ by at most this factor
 _PATIENT, _NICENESS = 8.0, 10  # requests with longer budgets [s] run with this priority, so that others wake at once

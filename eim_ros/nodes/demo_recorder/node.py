@@ -13,15 +13,12 @@ from typing import Any
 from std_srvs.srv import Trigger
 
 from eim_ros.bags.recorder import Recorder, free_space
-from eim_ros.errors import DataError, EimError
-from eim_ros.nodes.common.callbacks import answered, guarded
+from eim_ros.core.errors import DataError, EimError
 from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, StartRecording
-from eim_ros.nodes.common.managed_node import ManagedNode
-from eim_ros.nodes.common.periodic_work import PeriodicWork
-from eim_ros.nodes.common.raw_subscription import RawSubscription, topic_of
+from eim_ros.nodes.common.node import ManagedNode, answered, guarded
+from eim_ros.nodes.common.process import PeriodicWork
+from eim_ros.nodes.common.subscriptions import RawSubscription, topic_of
 from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
-
-__all__ = ["DemoRecorder"]
 
 _TAKE_PERIOD = 0.02  # [s]
 _DISCOVERY_PERIOD = 0.1  # [s]

@@ -18,14 +18,12 @@ from std_msgs.msg import String, UInt32
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from eim_ros.errors import ServiceError
-from eim_ros.nodes.common.activation import Watch
+from eim_ros.core.errors import ServiceError
+from eim_ros.nodes.common.client import Watch
 from eim_ros.nodes.common.interfaces import SetTask, StartRecording, TaskStatus
 from eim_ros.nodes.common.qos import LATCHED_QOS, SERVICE_QOS
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
 from eim_ros.planar import PlanarTask
-
-__all__ = ["PlanarClient"]
 
 _PERIOD = 0.02  # [s] between two looks
 

@@ -17,20 +17,17 @@ from std_msgs.msg import String, UInt32
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from eim_ros.errors import ServiceError
-from eim_ros.nodes.common.callbacks import answered
+from eim_ros.core.errors import ServiceError
 from eim_ros.nodes.common.interfaces import LabelRecording, SetTask, TaskStatus
-from eim_ros.nodes.common.managed_node import ManagedNode
-from eim_ros.nodes.common.periodic_work import PeriodicWork
+from eim_ros.nodes.common.node import ManagedNode, answered
+from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.common.reasons import reason_of
-from eim_ros.nodes.demonstrator.person import Person
+from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
+from eim_ros.nodes.demonstrator.teleoperator import Person
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
 from eim_ros.planar import Expert
 from eim_ros.planar.motions import Motion, MotionConfig, draw_motions
-
-__all__ = ["Demonstrator"]
 
 _PERIOD = 0.02  # [s] between two looks at what is to be done next
 _WAITING_PERIOD = 0.25  # [s] the same while a service of another node is not there

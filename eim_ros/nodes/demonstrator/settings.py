@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.core.settings import option
+from eim_ros.nodes.common.settings import ManagedSettings
 from eim_ros.nodes.planar_simulator.settings import PlanarSettings
-from eim_ros.settings import option
-
-__all__ = ["DemonstratorSettings"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,22 +12,18 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from eim_ros.data import save_data_set
-from eim_ros.errors import DataError
-from eim_ros.ik.model import UNIFORM_CONFIGURATIONS
-from eim_ros.ik.training.pairs import PairCollector
+from eim_ros.core.data_set import save_data_set
+from eim_ros.core.errors import DataError
+from eim_ros.core.files import check_outputs
+from eim_ros.ik.data import PairCollector
+from eim_ros.ik.prior import UNIFORM_CONFIGURATIONS
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.callbacks import answered
-from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
 from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
-from eim_ros.nodes.common.managed_node import ManagedNode
-from eim_ros.nodes.common.periodic_work import PeriodicWork
-from eim_ros.nodes.common.raw_subscription import RawSubscription, topic_of
-from eim_ros.nodes.common.robot_source import load_robot
+from eim_ros.nodes.common.node import ManagedNode, answered
+from eim_ros.nodes.common.process import PeriodicWork
+from eim_ros.nodes.common.robot_source import DescriptionTopic, load_robot, urdf_text
+from eim_ros.nodes.common.subscriptions import RawSubscription, topic_of
 from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
-from eim_ros.numerics.output_file import check_outputs
-
-__all__ = ["FkCollector"]
 
 _SAMPLING_PERIOD = 0.05  # [s]
 _TAKE_PERIOD = 0.02  # [s] between two looks at the joint states that wait

@@ -23,13 +23,11 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 
-from eim_ros.errors import ServiceError
+from eim_ros.core.errors import ServiceError
 from eim_ros.ik import ErrorCode, FoundFamilies, Samples
-from eim_ros.nodes.common.activation import Watch, ignore, wait_until_active
+from eim_ros.nodes.common.client import Watch, ignore, wait_until_active
 from eim_ros.nodes.common.interfaces import SampleIK
 from eim_ros.nodes.common.qos import SERVICE_QOS
-
-__all__ = ["SampleIKClient", "joint_positions", "samples_of"]
 
 _PATIENCE = 0.05  # [s] between two looks for a service
 _ANSWERED_WITHIN = 10.0  # [s]

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from eim_ros.ik import ErrorCode, Samples
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik import ErrorCode, SampleRequest, Samples
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.attachments import following_joints
-from eim_ros.nodes.common.flat_arrays import float64_bytes, uint32_bytes
+from eim_ros.kinematics.links import following_joints
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch
-
-__all__ = ["fill", "fill_batch", "fill_nearest", "put_code"]
+from eim_ros.nodes.common.messages import float64_bytes, uint32_bytes
 
 
 def fill(response: SampleIK.Response, wanted: SampleRequest, samples: Samples, deadline: float) -> None:

@@ -8,15 +8,12 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError, PoseError
+from eim_ros.core.errors import ConfigurationError, PoseError
+from eim_ros.core.settings import option
 from eim_ros.kinematics import CollisionOptions
 from eim_ros.kinematics.collision_options import MESHES
-from eim_ros.kinematics.tool import tool_from
-from eim_ros.nodes.common.data_directory import DataDirectorySettings
-from eim_ros.nodes.common.robot_source import RobotSettings
-from eim_ros.settings import option
-
-__all__ = ["IkServerSettings"]
+from eim_ros.kinematics.robot import tool_from
+from eim_ros.nodes.common.settings import DataDirectorySettings, RobotSettings
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,15 +13,11 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere
-from eim_ros.kinematics.body_shapes import BodyShape, body_poses, body_shapes
-from eim_ros.kinematics.link_shapes import MeshReference, link_shapes
-from eim_ros.kinematics.mesh_files import find_mesh
-from eim_ros.nodes.common.pose_messages import pose_message
-from eim_ros.viewer.colours import family_colour
-from eim_ros.viewer.solutions import Solutions
-from eim_ros.viz.palette import rgb
-
-__all__ = ["chosen_message", "shapes_to_show", "solutions_message"]
+from eim_ros.kinematics.links import BodyShape, MeshReference, body_poses, body_shapes, link_shapes
+from eim_ros.kinematics.meshes import find_mesh
+from eim_ros.nodes.common.messages import pose_message
+from eim_ros.view.live import Solutions, family_colour
+from eim_ros.view.style import rgb
 
 GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, as shares of the arm's reach
 FADED = 0.6  # opacity of ghosts

@@ -14,24 +14,17 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray
 
 from eim_ros.ik import Sampler
-from eim_ros.kinematics.body_shapes import BodyShape
-from eim_ros.nodes.common.base_frames import BaseFrames
-from eim_ros.nodes.common.callbacks import guarded
-from eim_ros.nodes.common.description_topic import DescriptionTopic, urdf_text
-from eim_ros.nodes.common.managed_node import ManagedNode
-from eim_ros.nodes.common.periodic_work import PeriodicWork
-from eim_ros.nodes.common.pose_messages import transform_of
+from eim_ros.kinematics.links import BodyShape
+from eim_ros.nodes.common.frames import BaseFrames, Transforms, nanoseconds
+from eim_ros.nodes.common.messages import transform_of
+from eim_ros.nodes.common.node import ManagedNode, guarded
+from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.common.robot_source import check_description, load_robot
-from eim_ros.nodes.common.tf_buffers import nanoseconds
-from eim_ros.nodes.common.transforms import Transforms
+from eim_ros.nodes.common.robot_source import DescriptionTopic, check_description, load_robot, urdf_text
 from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
 from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
-from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target
-from eim_ros.nodes.ik_viewer.target_marker import TargetMarker
-from eim_ros.viewer.solutions import LiveSolutions, first_pose
-
-__all__ = ["IkViewer"]
+from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target, TargetMarker
+from eim_ros.view.live import LiveSolutions, first_pose
 
 
 class IkViewer(ManagedNode[IkViewerSettings]):

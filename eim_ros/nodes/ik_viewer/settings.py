@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.nodes.common.managed_settings import ManagedSettings
-from eim_ros.nodes.common.robot_source import RobotSettings
-from eim_ros.settings import option
-
-__all__ = ["IkViewerSettings"]
+from eim_ros.core.settings import option
+from eim_ros.nodes.common.settings import ManagedSettings, RobotSettings
 
 
 @dataclasses.dataclass(frozen=True)

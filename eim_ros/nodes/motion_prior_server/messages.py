@@ -15,14 +15,12 @@ import torch
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from eim_ros.errors import ConfigurationError, DataError, EimError, JointStateError
+from eim_ros.core.errors import ConfigurationError, DataError, EimError, JointStateError
 from eim_ros.motion import MotionPrior, ViaPoint
-from eim_ros.nodes.common.flat_arrays import float64_bytes, uint32_bytes
 from eim_ros.nodes.common.interfaces import ConditionMotion, SampleMotion, ScoreMotion
 from eim_ros.nodes.common.interfaces import ViaPoint as ViaPointMessage
+from eim_ros.nodes.common.messages import float64_bytes, uint32_bytes
 from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
-
-__all__ = ["condition_motion", "sample_motion", "score_motion"]
 
 _LONGEST = 1e6  # [s] of a motion
 _LARGEST_SEED = 2**31

@@ -11,18 +11,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from eim_ros.errors import EimError, ModelFileError, ServiceError
+from eim_ros.core.errors import EimError, ModelFileError, ServiceError
 from eim_ros.motion import MotionPrior
-from eim_ros.nodes.common.diagnostics import AnswerCounters
 from eim_ros.nodes.common.interfaces import ConditionMotion, SampleIK, SampleMotion, ScoreMotion
-from eim_ros.nodes.common.managed_node import ManagedNode
 from eim_ros.nodes.common.model_exchange import ModelExchange
+from eim_ros.nodes.common.node import AnswerCounters, ManagedNode
 from eim_ros.nodes.common.qos import SERVICE_QOS
-from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.motion_prior_server.messages import condition_motion, sample_motion, score_motion
 from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
-
-__all__ = ["MotionPriorServer"]
 
 _NO_MODEL = "no model is loaded: give the parameter model, or call load_model"
 

@@ -13,21 +13,9 @@ from std_msgs.msg import ColorRGBA
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
 from eim_ros.planar import Outcome, PlanarTask, line_task, point_task
-
-__all__ = [
-    "joint_state_message",
-    "markers_message",
-    "seconds",
-    "status_message",
-    "task_of",
-    "task_request",
-    "tip_message",
-    "trajectory_message",
-    "trajectory_parts",
-]
 
 BASE = "base_link"
 LINK_WIDTH = 0.1  # [m]

@@ -28,12 +28,10 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
-from eim_ros.kinematics.planar import planar_urdf
-from eim_ros.nodes.common.callbacks import answered, guarded
 from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
-from eim_ros.nodes.common.managed_node import ManagedNode
+from eim_ros.nodes.common.node import ManagedNode, answered, guarded
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.planar_simulator.messages import (
     joint_state_message,
     markers_message,
@@ -45,8 +43,7 @@ from eim_ros.nodes.planar_simulator.messages import (
 )
 from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarSimulator
-
-__all__ = ["PlanarSimulatorNode"]
+from eim_ros.planar.arm import planar_urdf
 
 _MOST_AT_ONCE = 1.0  # [s] of simulated time; whoever was stopped for longer goes on from where it was
 _NANOSECONDS = 1_000_000_000

@@ -7,12 +7,10 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.errors import ConfigurationError
-from eim_ros.nodes.common.managed_settings import ManagedSettings
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.settings import Settings, option
+from eim_ros.nodes.common.settings import ManagedSettings
 from eim_ros.planar import PlanarArm, PlanarTask, folded, line_task, point_task
-from eim_ros.settings import Settings, option
-
-__all__ = ["PlanarSettings", "PlanarSimulatorSettings"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,18 +18,15 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 
-from eim_ros.errors import RobotError
+from eim_ros.core.errors import RobotError
+from eim_ros.core.files import check_outputs, temporary_beside
 from eim_ros.kinematics import SHIPPED_ROBOTS
-from eim_ros.kinematics.shipped import shipped_urdf
+from eim_ros.kinematics.robot import shipped_urdf
 from eim_ros.nodes.common.interfaces import Train
-from eim_ros.nodes.common.managed_node import ManagedNode
-from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.nodes.common.node import ManagedNode
+from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.trainer.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
-from eim_ros.numerics.atomic_file import temporary_beside
-from eim_ros.numerics.output_file import check_outputs
-
-__all__ = ["Trainer"]
 
 _PATIENCE = 0.05  # [s] between two looks at a training: how late a cancel is noticed
 _LARGEST_SEED = 2**31

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from eim_ros.nodes.common.data_directory import DataDirectorySettings
-from eim_ros.settings import option
-
-__all__ = ["TrainerSettings"]
+from eim_ros.core.settings import option
+from eim_ros.nodes.common.settings import DataDirectorySettings
 
 
 @dataclasses.dataclass(frozen=True)

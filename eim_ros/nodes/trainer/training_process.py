@@ -19,9 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from eim_ros.numerics.child_process import tied
-
-__all__ = ["Outcome", "Progress", "TrainingProcess", "training_command"]
+from eim_ros.core.child_process import tied
 
 MOST_COMPLAINTS = 50  # lines of stderr that are kept
 GRACE = 1.0  # [s] between SIGTERM and SIGKILL

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from eim_ros.cli.health import installation, ros
-from eim_ros.cli.health.contents import models, robots, solving
-from eim_ros.cli.health.finding import FAULT, GOOD, MISSING, Finding
-from eim_ros.kinematics import shipped
-from eim_ros.numerics import native
+from eim_ros.cli import doctor
+from eim_ros.cli.doctor import FAULT, GOOD, MISSING, Finding, models, robots, solving
+from eim_ros.core import native
+from eim_ros.kinematics import robot
 
 
 def only(findings: list[Finding]) -> Finding:
@@ -23,18 +22,18 @@ def only(findings: list[Finding]) -> Finding:
 
 @pytest.mark.parametrize("version", [(3, 9, 18), (3, 14, 0)])
 def test_a_python_that_is_not_supported_is_a_fault(version: tuple[int, ...]) -> None:
-    found = only(installation.python(version))
+    found = only(doctor.python(version))
     assert found.state == FAULT
     assert "PYTHON=" in found.cure
-    assert only(installation.python()).state == GOOD
+    assert only(doctor.python()).state == GOOD
 
 
 def test_a_package_that_is_missing_or_old_is_a_fault_and_one_of_an_extra_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = ["no-such-package>=2", "numpy>=99.1", "scipy", 'no-such-either>=1; extra == "viz"']
-    monkeypatch.setattr(installation, "requires", lambda name: [*wanted, 'no-such-either>=1; extra == "all"'])
-    missing, old, extra = installation.packages()
+    monkeypatch.setattr(doctor, "requires", lambda name: [*wanted, 'no-such-either>=1; extra == "all"'])
+    missing, old, extra = doctor.packages()
     assert (missing.state, old.state, extra.state) == (FAULT, FAULT, MISSING)
     assert "no-such-package is not installed" in missing.told
     assert f"numpy {importlib.metadata.version('numpy')} is older than 99.1" in old.told
@@ -43,17 +42,17 @@ def test_a_package_that_is_missing_or_old_is_a_fault_and_one_of_an_extra_is_not(
 
 
 def test_a_package_that_cannot_be_imported_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "requires", lambda name: ["scipy"])
+    monkeypatch.setattr(doctor, "requires", lambda name: ["scipy"])
     monkeypatch.setitem(sys.modules, "scipy", None)
-    assert "scipy" in only(installation.packages()).told
+    assert "scipy" in only(doctor.packages()).told
 
 
 def test_a_package_that_is_not_installed_at_all_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> list[str]:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(installation, "requires", absent)
-    assert "pip install" in only(installation.packages()).cure
+    monkeypatch.setattr(doctor, "requires", absent)
+    assert "pip install" in only(doctor.packages()).cure
 
 
 @pytest.mark.parametrize(
@@ -65,15 +64,15 @@ def test_a_compiler_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sc
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
     monkeypatch.setenv("CXX", str(path))
-    found = only(installation.compiler())
+    found = only(doctor.compiler())
     assert told in found.told
     assert found.state == (GOOD if script == "exit 0" else MISSING)
     assert ("apt install g++" in found.cure) == (found.state == MISSING)
 
 
 def test_a_compiled_module_that_is_missing_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "COMPILED", ("eim_ros.solver._no_such",))
-    found = only(installation.compiled_modules())
+    monkeypatch.setattr(doctor, "COMPILED", ("eim_ros.solver._no_such",))
+    found = only(doctor.compiled_modules())
     assert found.state == FAULT
     assert "make setup" in found.cure
 
@@ -83,14 +82,14 @@ def test_a_slower_module_than_need_be_is_told(monkeypatch: pytest.MonkeyPatch) -
     if best == "baseline":
         pytest.skip("this processor has no better instruction set than the plainest")
     monkeypatch.setenv(native.VARIABLE, "baseline")
-    slow = installation.compiled_modules()
+    slow = doctor.compiled_modules()
     assert {found.state for found in slow} == {MISSING}
     assert all("unset EIM_ROS_INSTRUCTION_SET" in found.cure for found in slow)
 
 
 def test_robots_and_models_that_are_not_there_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert only(robots()).state == only(models()).state == only(solving()).state == GOOD
-    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "a/b/c/d/e/f/shipped.py"))
+    monkeypatch.setattr(robot, "__file__", str(tmp_path / "a/b/c/d/e/f/shipped.py"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
     assert {found.state for found in robots()} == {FAULT}
     assert {found.state for found in models()} == {FAULT}
@@ -105,7 +104,7 @@ def test_settings_by_which_nodes_cannot_meet_are_faults(
     variable: str, value: str, cure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
-    found = only(ros.dds())
+    found = only(doctor.dds())
     assert found.state == FAULT
     assert variable in found.told
     assert cure in found.cure
@@ -118,24 +117,24 @@ def test_profiles_of_the_user_without_what_ours_are_there_for_are_told(
     monkeypatch.setenv("ROS_DOMAIN_ID", "banana")  # a fault, so that no nodes are started
     profiles = tmp_path / "mine.xml"
     monkeypatch.setenv(variable, str(profiles))
-    assert [found.state for found in ros.dds()] == [FAULT, MISSING]  # no such file
+    assert [found.state for found in doctor.dds()] == [FAULT, MISSING]  # no such file
     profiles.write_text("<profiles/>", encoding="utf-8")
-    told = ros.dds()[1]
+    told = doctor.dds()[1]
     assert (variable in told.told, "config/fastdds.xml" in told.cure) == (True, True)
-    profiles.write_text(shipped.share_path("config/fastdds.xml").read_text(encoding="utf-8"), encoding="utf-8")
-    assert [found.state for found in ros.dds()] == [FAULT]
+    profiles.write_text(robot.share_path("config/fastdds.xml").read_text(encoding="utf-8"), encoding="utf-8")
+    assert [found.state for found in doctor.dds()] == [FAULT]
 
 
 def test_a_middleware_that_is_not_there_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_of_nobody")
-    found = only(ros.interfaces())
+    found = only(doctor.interfaces())
     assert found.state == FAULT
     assert "unset RMW_IMPLEMENTATION (it is rmw_of_nobody)" in found.cure
 
 
 def test_without_ros_nothing_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert ros.dds() == []
-    found = only(ros.interfaces())
+    assert doctor.dds() == []
+    found = only(doctor.interfaces())
     assert found.state == MISSING
     assert "make setup" in found.cure

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from ik.arms import ARMS, arm_and_oracle, arm_of
 
-from eim_ros.data import DataSet, load_data_set, save_data_set
-from eim_ros.errors import DataError, PoseError
+from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.core.errors import DataError, PoseError
 from eim_ros.ik import collect
-from eim_ros.ik.training.collect import context_kind_of, robot_of
+from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.kinematics import Robot, context_from_pose
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from ik.arms import arm_of, broad_model, constant_mixture
 
-from eim_ros.distributions import MixtureOfExperts
-from eim_ros.errors import DataError
+from eim_ros.core.errors import DataError
 from eim_ros.ik import IKModel, collect, evaluate
+from eim_ros.learning.models import MixtureOfExperts
 
 SIGMA = 0.01  # [m]
 N = 4000

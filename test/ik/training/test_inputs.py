@@ -10,10 +10,10 @@ import torch
 from ik.arms import arm_of
 from torch import Tensor
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import KinematicEIMConfig, KinematicInputs, collect
 from eim_ros.kinematics import Robot, context_from_pose
-from eim_ros.kinematics.planar import planar_urdf
+from eim_ros.planar.arm import planar_urdf
 
 
 def inputs_and_pairs(

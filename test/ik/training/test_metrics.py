@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik.training.metrics import (
-    SolutionSet,
-    coverage_curve,
-    exact_solutions,
-    families,
-    maximum_mean_discrepancy,
-)
+from eim_ros.ik.evaluation import SolutionSet, coverage_curve, exact_solutions, families, maximum_mean_discrepancy
 
 
 def cloud(center: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

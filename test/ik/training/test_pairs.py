@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eim_ros.errors import DataError
-from eim_ros.ik.training.collect import context_kind_of, robot_of
-from eim_ros.ik.training.pairs import PairCollector
+from eim_ros.core.errors import DataError
+from eim_ros.ik.data import PairCollector, context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 
 ROBOT = Robot.load("planar3")

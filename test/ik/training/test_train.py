@@ -11,11 +11,12 @@ import pytest
 import torch
 from ik.arms import arm_of
 
-from eim_ros.data import DataSet
-from eim_ros.errors import ConfigurationError, DataError, ModelFileError
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
-from eim_ros.inference import EIMConfig, EMConfig, TruncatedEMConfig
-from eim_ros.numerics import Status
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.em import TruncatedEMConfig
+from eim_ros.learning.run import Status
 
 SMALL = {"hidden_layers": (16,), "batch_size": 100, "initial_epochs": 2, "initial_em_iterations": 2}
 SMALL |= {"n_gating_contexts": 40, "n_expert_samples": 30}

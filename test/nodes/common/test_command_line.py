@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.__main__ import NODES
-from eim_ros.nodes.common.command_line import help_text, ros_arguments
+from eim_ros.nodes.common.process import help_text, ros_arguments
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eim_ros.data import DataSet, save_data_set
-from eim_ros.errors import PathError
-from eim_ros.nodes.common.data_directory import DataDirectory, DataDirectorySettings
+from eim_ros.core.data_set import DataSet, save_data_set
+from eim_ros.core.errors import PathError
+from eim_ros.nodes.common.data_directory import DataDirectory
+from eim_ros.nodes.common.settings import DataDirectorySettings
 
 DATA_SET = "a data set (.npz)"
 

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from eim_ros.ik import NO_EXPERT, ErrorCode
+from eim_ros.ik import ErrorCode
+from eim_ros.solver import NO_EXPERT
 from eim_ros.srv import SampleIK
 
 

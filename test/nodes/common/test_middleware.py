@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eim_ros.kinematics.shipped import share_path
-from eim_ros.nodes.common.middleware import (
+from eim_ros.kinematics import share_path
+from eim_ros.nodes.common.process import (
     PROFILES,
     PROFILES_VARIABLES,
     TRANSPORTS_VARIABLE,
@@ -29,7 +29,7 @@ LISTENER = """
 import sys, time
 from pathlib import Path
 import rclpy
-from eim_ros.nodes.common.middleware import use_own_profiles
+from eim_ros.nodes.common.process import use_own_profiles
 topic, profiles = sys.argv[1:]
 if profiles == "ours":
     use_own_profiles()

@@ -9,7 +9,7 @@ import rclpy
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 

@@ -7,8 +7,8 @@ import pytest
 from geometry_msgs.msg import Pose
 from scipy.spatial.transform import Rotation
 
-from eim_ros.errors import PoseError
-from eim_ros.nodes.common.pose_messages import pose_message, transform_of
+from eim_ros.core.errors import PoseError
+from eim_ros.nodes.common.messages import pose_message, transform_of
 
 
 @pytest.mark.parametrize("seed", range(5))

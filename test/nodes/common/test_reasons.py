@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from eim_ros.errors import ConfigurationError, EimError
-from eim_ros.nodes.common.reasons import reason_of
+from eim_ros.core.errors import ConfigurationError, EimError
+from eim_ros.nodes.common.service import reason_of
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.task import Future
 
-from eim_ros.errors import ConfigurationError, ServiceError
+from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.ik import ErrorCode
-from eim_ros.nodes.common.retrying_client import RetryingClient
+from eim_ros.nodes import RetryingClient
 from eim_ros.nodes.common.service import Exchange, create_deferred_service
 from eim_ros.srv import SampleIK
 

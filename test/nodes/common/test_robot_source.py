@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from eim_ros.errors import ConfigurationError, RobotError
+from eim_ros.core.errors import ConfigurationError, RobotError
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.robot_source import RobotSettings, load_robot
+from eim_ros.nodes.common.robot_source import load_robot
+from eim_ros.nodes.common.settings import RobotSettings
 
 PANDA = Robot.load("panda")
 

@@ -14,10 +14,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from eim_ros.kinematics.frames import SECOND, FrameError, StampedTransform
-from eim_ros.nodes.common.cdr import CdrReader
+from eim_ros.nodes.common.frames import CdrReader, OwnBuffer, Tf2Buffer, stamped_transforms, tf2_ros
 from eim_ros.nodes.common.interfaces import TFMessage
-from eim_ros.nodes.common.joint_positions import joint_positions_of
-from eim_ros.nodes.common.tf_buffers import OwnBuffer, Tf2Buffer, stamped_transforms, tf2_ros
+from eim_ros.nodes.common.joint_states import joint_positions_of
 
 NOW = 1_790_000_000 * SECOND
 NAMES = ("world", "a", "b", "c", "d", "e", "f")

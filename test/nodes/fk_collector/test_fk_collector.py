@@ -16,10 +16,9 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from eim_ros.cli.main import main as eim
-from eim_ros.data import load_data_set
-from eim_ros.ik.training.collect import context_kind_of, robot_of
-from eim_ros.kinematics import Robot
-from eim_ros.kinematics.shipped import share_path
+from eim_ros.core.data_set import load_data_set
+from eim_ros.ik.data import context_kind_of, robot_of
+from eim_ros.kinematics import Robot, share_path
 from eim_ros.msg import CollectorStatus
 from eim_ros.srv import SaveData
 

@@ -11,10 +11,9 @@ from nodes.client_node import FRAME, NODE, ClientNode, request
 from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
 
-from eim_ros.ik.ranking import limit_margin
-from eim_ros.kinematics import Robot
-from eim_ros.kinematics.pose import quaternion_from_matrix
-from eim_ros.nodes.ik_server.client import joint_positions
+from eim_ros.ik.order import limit_margin
+from eim_ros.kinematics import Robot, quaternion_from_matrix
+from eim_ros.nodes import joint_positions
 from eim_ros.srv import SampleIK, SampleIKBatch, SampleIKPath
 
 SUCCESS = SampleIK.Response.SUCCESS

@@ -12,7 +12,7 @@ from nodes.client_node import ClientNode, request
 from nodes.diagnosis import status
 from nodes.server_process import ServerProcess
 
-from eim_ros.numerics.cores import usable_cores
+from eim_ros.core.parallel import usable_cores
 from eim_ros.srv import SampleIK
 
 N = 200

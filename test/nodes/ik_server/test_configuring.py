@@ -19,12 +19,11 @@ from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter
 from std_msgs.msg import String
 
-from eim_ros.errors import ServiceError
+from eim_ros.core.errors import ServiceError
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.activation import wait_until_active
+from eim_ros.nodes import SampleIKClient, wait_until_active
 from eim_ros.nodes.common.interfaces import GetPositionIK
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.ik_server.client import SampleIKClient
 from eim_ros.srv import LoadModel, SampleIK
 
 Response = SampleIK.Response

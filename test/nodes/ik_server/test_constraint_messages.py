@@ -8,15 +8,13 @@ from geometry_msgs.msg import Pose
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.errors import EimError
+from eim_ros.core.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
 from eim_ros.nodes.common.data_directory import DataDirectory
-from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
-from eim_ros.nodes.ik_server.fields import RequestError
-from eim_ros.nodes.ik_server.requests import parse
+from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints
+from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, parse
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import SampleIK
 
 TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))

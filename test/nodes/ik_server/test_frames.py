@@ -26,8 +26,8 @@ from std_msgs.msg import Header, String
 
 from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.frames import SECOND
+from eim_ros.nodes import joint_positions
 from eim_ros.nodes.common.interfaces import TFMessage
-from eim_ros.nodes.ik_server.client import joint_positions
 from eim_ros.srv import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
 
 Response = SampleIK.Response

@@ -16,9 +16,9 @@ from nodes.server_process import ServerProcess
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common.interfaces import MoveItGetPositionIK
-from eim_ros.nodes.ik_server.calls import prepare_nearest
+from eim_ros.nodes.ik_server.handlers import prepare_nearest
+from eim_ros.nodes.ik_server.requests import Surroundings
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import GetPositionIK, SampleIK
 
 Response = SampleIK.Response

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from eim_ros.distributions.model_file import MODEL_KIND, MODEL_SCHEMA
-from eim_ros.errors import ConfigurationError, EimError, ModelFileError
+from eim_ros.core.errors import ConfigurationError, EimError, ModelFileError
+from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.ik_server.loading import load_sampler, name_of_model
+from eim_ros.learning.models.arrays import MODEL_KIND, MODEL_SCHEMA
+from eim_ros.nodes.ik_server.node import load_sampler, name_of_model
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.numerics import read_tensor_file, write_tensor_file
 
 
 def bad_file(kind: str, good: Path, path: Path) -> None:
@@ -105,7 +105,7 @@ def test_server_of_a_linear_model_needs_no_torch() -> None:
     code = """
 import sys
 from eim_ros.nodes.ik_server.node import IkServer
-from eim_ros.nodes.ik_server.loading import load_sampler, name_of_model
+from eim_ros.nodes.ik_server.node import load_sampler, name_of_model
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 sampler = load_sampler(IkServerSettings())
 assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, random_seed=0)

@@ -11,17 +11,14 @@ from ik.arms import arm_of, reachable_pose, sampler_of
 from nodes.client_node import request
 from sensor_msgs.msg import JointState
 
-from eim_ros.errors import ServiceError
-from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, Samples
-from eim_ros.ik.request import SampleRequest
-from eim_ros.nodes.common.pose_messages import pose_message
-from eim_ros.nodes.ik_server.calls import prepare_samples
-from eim_ros.nodes.ik_server.client import samples_of
-from eim_ros.nodes.ik_server.fields import RequestError
-from eim_ros.nodes.ik_server.requests import parse
+from eim_ros.core.errors import ServiceError
+from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, SampleRequest, Samples
+from eim_ros.nodes import samples_of
+from eim_ros.nodes.common.messages import pose_message
+from eim_ros.nodes.ik_server.handlers import prepare_samples
+from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, parse
 from eim_ros.nodes.ik_server.responses import fill, fill_batch
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import SampleIK, SampleIKBatch
 
 ROBOT, ENOUGH = arm_of("iiwa14"), 60.0  # [s]

@@ -14,17 +14,15 @@ from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampl
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
-from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.selection import distance_to
+from eim_ros.ik import Constraints, ErrorCode, Sampler, SampleRequest, Samples
+from eim_ros.ik.order import distance_to
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.attachments import fixed_links, link_poses
+from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
-from eim_ros.nodes.ik_server.calls import LATE, _nearest, prepare_nearest
-from eim_ros.nodes.ik_server.fields import RequestError
-from eim_ros.nodes.ik_server.nearest import parse_nearest
+from eim_ros.nodes.ik_server.handlers import LATE, _nearest, prepare_nearest
+from eim_ros.nodes.ik_server.moveit import parse_nearest
+from eim_ros.nodes.ik_server.requests import RequestError, Surroundings
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import GetPositionIK
 
 SETTINGS = IkServerSettings(groups=GROUPS)

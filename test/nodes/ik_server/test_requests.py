@@ -14,11 +14,10 @@ from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.kinematics import Mesh, PointCloud, Robot
+from eim_ros.kinematics import Mesh, PointCloud, Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.collision import collisions
-from eim_ros.kinematics.pose import pose_from, quaternion_from_matrix
-from eim_ros.nodes.ik_server.client import joint_positions, samples_of
-from eim_ros.nodes.ik_server.scene_messages import fill_scene
+from eim_ros.nodes import joint_positions, samples_of
+from eim_ros.nodes.ik_server.constraints import fill_scene
 from eim_ros.srv import SampleIK
 
 Response = SampleIK.Response

@@ -16,20 +16,17 @@ from shape_msgs.msg import Mesh as MeshMessage
 from shape_msgs.msg import Plane, SolidPrimitive
 from std_msgs.msg import Header
 
-from eim_ros.errors import ConstraintError, DataError, EimError, MeshError
+from eim_ros.core.errors import ConstraintError, DataError, EimError, MeshError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.kinematics import Box, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
 from eim_ros.nodes.common.data_directory import DataDirectory
-from eim_ros.nodes.common.point_cloud_messages import point_cloud_message, points_of
-from eim_ros.nodes.common.pose_messages import pose_message
-from eim_ros.nodes.ik_server import constraint_messages, scene_messages
-from eim_ros.nodes.ik_server.calls import CALLS
-from eim_ros.nodes.ik_server.constraint_messages import constraints_of, fill_constraints
-from eim_ros.nodes.ik_server.fields import RequestError, constraints_for, poses_of
+from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message
+from eim_ros.nodes.ik_server import constraints
+from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints, fill_scene, scene_obstacles
+from eim_ros.nodes.ik_server.handlers import CALLS
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
-from eim_ros.nodes.ik_server.scene_messages import fill_scene, scene_obstacles
+from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, constraints_for, poses_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.ik_server.surroundings import Surroundings
 from eim_ros.srv import SampleIK
 
 ROBOT = Robot.load("iiwa14")
@@ -253,7 +250,7 @@ TOO_MUCH: dict[str, tuple[Callable[[], SampleIK.Request], str]] = {
 def test_scene_beyond_a_limit_is_refused_before_it_is_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, message = TOO_MUCH[what]
     request = make()
-    for module in (constraint_messages, scene_messages):
+    for module in (constraints, constraints):
         monkeypatch.setattr(module, "transform_of", lambda *_: pytest.fail("something was read"))
     with pytest.raises(ConstraintError, match=message):
         constraints_of(request, LIMITED, DataDirectory())
@@ -272,14 +269,14 @@ def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
 def test_scene_that_cannot_be_read_in_time_is_timed_out(
     request_of: Callable[[], SampleIK.Request], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
+    monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
     with pytest.raises(RequestError, match="timed out: no time was left to") as error:
         constraints_for(request_of(), ROBOT, DataDirectory(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 
 
 def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
+    monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
     poses = [pose_message(TURNED)] * 100
     assert np.allclose(poses_of(poses, IkServerSettings()), TURNED, atol=1e-15)
     with pytest.raises(RequestError, match="no time was left to read 100 of 100 poses") as error:
@@ -289,7 +286,7 @@ def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.Mon
 
 def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waited longer than it grants: its scene is not prepared any more."""
-    monkeypatch.setattr("eim_ros.nodes.ik_server.fields.with_grace", lambda deadline: deadline)
+    monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
     request, response = with_boxes(10), SampleIK.Response()
     request.pose.pose, request.n_samples, request.refine = pose_message(ROBOT.forward(np.full(7, 0.5))), 5, True
     request.timeout, prepare = 5.0, CALLS["~/sample_ik"][1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eim_ros.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.common.parameters import descriptor
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 

@@ -11,14 +11,12 @@ from std_msgs.msg import Header
 
 from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import pose_from
-from eim_ros.kinematics.attachments import fixed_links
 from eim_ros.kinematics.frames import FrameBuffer, StampedTransform
-from eim_ros.nodes.ik_server.calls import prepare_nearest
-from eim_ros.nodes.ik_server.fields import RequestError
-from eim_ros.nodes.ik_server.nearest import parse_nearest
-from eim_ros.nodes.ik_server.reaching import reaching
+from eim_ros.kinematics.links import fixed_links
+from eim_ros.nodes.ik_server.handlers import prepare_nearest
+from eim_ros.nodes.ik_server.moveit import parse_nearest
+from eim_ros.nodes.ik_server.requests import FrameNotKnownYet, RequestError, Surroundings, reaching
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.ik_server.surroundings import FrameNotKnownYet, Surroundings
 from eim_ros.srv import GetPositionIK, SampleIK
 
 ROBOT = sampler().robot

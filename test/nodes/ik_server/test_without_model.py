@@ -15,7 +15,7 @@ from nodes.server_process import ServerProcess
 from rcl_interfaces.srv import GetParameters
 
 from eim_ros.kinematics import quaternion_from_matrix
-from eim_ros.nodes.ik_server.client import joint_positions
+from eim_ros.nodes import joint_positions
 from eim_ros.srv import LoadModel, SampleIK
 
 Response = SampleIK.Response

@@ -19,7 +19,7 @@ from visualization_msgs.srv import GetInteractiveMarkers
 
 from eim_ros.kinematics import Robot, pose_from, share_path
 from eim_ros.nodes.common.interfaces import TFMessage
-from eim_ros.nodes.common.pose_messages import pose_message, transform_of
+from eim_ros.nodes.common.messages import pose_message, transform_of
 from eim_ros.nodes.common.qos import LATCHED_QOS
 
 NODE = "/ik_viewer"

@@ -8,12 +8,12 @@ from builtin_interfaces.msg import Time
 from kinematics.descriptions import chain_urdf, joint
 from visualization_msgs.msg import Marker
 
-from eim_ros.errors import MeshError
+from eim_ros.core.errors import MeshError
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.pose_messages import transform_of
+from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
-from eim_ros.viewer.solutions import LiveSolutions
+from eim_ros.view.live import LiveSolutions
 
 TURN = '<origin xyz="0 0 0.5"/><axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'
 SHAPES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eim_ros.errors import PoseError
+from eim_ros.core.errors import PoseError
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.frames import FrameError
-from eim_ros.nodes.common.base_frames import BaseFrames
+from eim_ros.nodes.common.frames import BaseFrames
 from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target
 
 ROBOT = Robot.load("panda")

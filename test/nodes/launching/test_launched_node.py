@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from eim_ros.errors import ConfigurationError
-from eim_ros.nodes.launching.launched_node import LaunchedNode, switch
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.nodes.launching import LaunchedNode, switch
 
 EMPTY = {"use_sim_time": "false", "autostart": "", "model": "", "robot_description_topic": "", "collect": "false"}
 NODE = LaunchedNode(

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import rclpy
 from action_msgs.msg import GoalStatus
+from core.processes import children, wait_for_end
 from motion.demonstrated import two_ways
 from nodes.server_process import PATIENCE, ServerProcess
-from numerics.processes import children, wait_for_end
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 
 from eim_ros.action import Train
-from eim_ros.data import save_data_set
+from eim_ros.core.data_set import save_data_set
 from eim_ros.ik import IKModel, collect
 from eim_ros.kinematics import Robot
 from eim_ros.motion import MotionPrior

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from core.processes import PATIENCE, wait_for
 from motion.demonstrated import two_ways
-from numerics.processes import PATIENCE, wait_for
 
-from eim_ros.data import save_data_set
+from eim_ros.core.data_set import save_data_set
 from eim_ros.motion import MotionPrior
 from eim_ros.nodes.trainer.training_process import Progress, TrainingProcess, training_command
 

@@ -1,0 +1,157 @@
+"""A node as a child process: started, waited for, ended.
+
+What a command that started nodes waits for: told while they work, and given up as soon as they do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from eim_ros.core.child_process import tied
+from eim_ros.core.errors import ServiceError
+
+PATIENCE = 20.0  # [s] for a clean end, before it is killed
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise `SystemExit`, so that the nodes of a program are ended as by Ctrl-C.
+
+    By default the signal ends the program without a word to its nodes, which are then killed.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+class ServerProcess:
+    """Context manager around a node started with parameters; the node never outlives this process.
+
+    Parameters
+    ----------
+    parameters : mapping
+        ROS parameters by name.
+    domain_id : int
+        ROS domain of the node, so that it meets no other one.
+    folder : Path
+        Where its output goes, to a file named after the node.
+    node : str
+        Name of the node.
+    """
+
+    def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
+        given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
+        self._command = [sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given]
+        self._node = node
+        self._log = folder / f"{node}.log"
+        self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_id)}
+
+    def __enter__(self) -> ServerProcess:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                tied(self._command),
+                env=self._environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C on the terminal is for this program, which then ends the node
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+    def check(self) -> None:
+        """Raise `ServiceError` with the end of its log if the node has ended by itself."""
+        code = self._process.poll()
+        if code is None:
+            return
+        last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+        ended = f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+        raise ServiceError(
+            f"{self._node} {ended}: {' | '.join(last)} (all of it: {self._log}; to start it alone: "
+            f"{shlex.join(self._command)})"
+        )
+
+
+_PERIOD = 5.0  # [s] between two lines, where the output is no terminal
+_LONGEST_SILENCE = 120.0  # [s] in which a process runs and nothing is heard of its node
+
+
+class Waiting:
+    """The `watch` of a client, and context manager: waits as long as the nodes work, however long that is.
+
+    On a terminal it refreshes one line, elsewhere it prints one every few seconds, on stderr as all progress.
+
+    Parameters
+    ----------
+    name : str
+        What is waited for.
+    processes : sequence of ServerProcess
+        The processes that must be alive.
+
+    Raises
+    ------
+    ServiceError
+        By a call, when one of them has ended, with the end of its log; or when they run and nothing is heard of them.
+    """
+
+    def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:
+        self._name = name
+        self._processes = processes
+        self._heard = 0.0
+        self._shown = 0.0
+        self._line = ""
+
+    def __call__(self, state: str, elapsed: float) -> None:
+        for process in self._processes:
+            process.check()
+        if state or elapsed < self._heard:
+            self._heard = elapsed
+        if elapsed - self._heard > _LONGEST_SILENCE:
+            raise ServiceError(
+                f"{self._name} runs, but nothing was heard of it for {_LONGEST_SILENCE:.0f} s: does a firewall or "
+                "another setting of ROS 2 (ROS_DISCOVERY_SERVER, FASTRTPS_DEFAULT_PROFILES_FILE) keep nodes of this "
+                "machine apart?"
+            )
+        self._tell(state or "starting", elapsed)
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._line and sys.stderr.isatty():
+            print(file=sys.stderr)
+
+    def _tell(self, state: str, elapsed: float) -> None:
+        line = f"   waiting for {self._name}: {state}, {elapsed:.0f} s"
+        if sys.stderr.isatty():
+            if line != self._line:
+                print(f"\r{line:<{len(self._line)}}", end="", file=sys.stderr, flush=True)
+                self._line = line
+        elif elapsed >= self._shown + _PERIOD or elapsed < self._shown:
+            print(line, file=sys.stderr, flush=True)
+            self._shown = elapsed

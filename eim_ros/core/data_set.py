@@ -1,0 +1,240 @@
+"""Pairs of contexts and samples as one NumPy archive (.npz, no pickled objects), with a JSON description inside.
+
+The comment of the archive holds the checksum of the file.
+
+Values between those recorded: positions over time, linearly or by monotone cubics, and poses.
+
+Joint values in the order of a robot's joints, matched by name.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.interpolate import PchipInterpolator
+from scipy.spatial.transform import Rotation, Slerp
+
+from eim_ros.core.checks import as_numbers, checked_path, expect, expect_mapping
+from eim_ros.core.errors import DataError
+from eim_ros.core.files import (
+    ARCHIVE_ERRORS,
+    BLANK,
+    checksum_problem,
+    described_format,
+    sealed,
+    to_json,
+    write_atomically,
+)
+
+SCHEMA = 1
+CHECKSUM_MARK = b"eim_ros sha256 "
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Samples with their contexts.
+
+    Attributes
+    ----------
+    context : (n_samples, n_context) array_like
+        As float64, as are the samples.
+    sample : (n_samples, n_dims) array_like
+    description : dict
+        JSON-compatible: what the columns are and where they come from.
+    """
+
+    context: npt.NDArray[np.float64]
+    sample: npt.NDArray[np.float64]
+    description: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        context, sample = (_numbers(getattr(self, name), name) for name in ("context", "sample"))
+        object.__setattr__(self, "context", context)
+        object.__setattr__(self, "sample", sample)
+        expect_mapping(self.description, "the description", DataError)
+        if context.ndim != 2 or sample.ndim != 2 or len(context) != len(sample):
+            raise DataError(
+                f"context (n, dy) and sample (n, dx) must be matrices of equal length, got {context.shape} and "
+                f"{sample.shape}",
+                sample.shape,
+            )
+        for name, part in (("context", context), ("sample", sample)):
+            bad = np.flatnonzero(~np.isfinite(part).all(axis=1))
+            if len(bad):
+                raise DataError(f"{name} has NaN or infinite entries in {len(bad)} rows, first row {bad[0]}", bad[0])
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+
+def save_data_set(path: str | Path, data_set: DataSet) -> None:
+    """Write atomically, compressed."""
+    path = checked_path(path, DataError)
+    expect(data_set, DataSet, "what is saved", DataError)
+    header = to_json({"schema_version": SCHEMA, **data_set.description}, sort_keys=True)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, context=data_set.context, sample=data_set.sample, description=np.array(header))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = CHECKSUM_MARK + BLANK.encode()
+    write_atomically(path, sealed(buffer.getvalue(), CHECKSUM_MARK))
+
+
+def load_data_set(path: str | Path) -> DataSet:
+    """Read what `save_data_set` wrote; `DataError` says why a file is refused."""
+    path = checked_path(path, DataError)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
+    found = described_format(content)
+    if found and not found.endswith((".npz)", "archive")):
+        cure = "expected one of eim collect or eim import"
+        raise DataError(f"{path} is no .npz data set, it is {found}; {cure}", str(path))
+    try:
+        context, sample, header = _columns(content)
+        description = json.loads(str(header))
+    except ARCHIVE_ERRORS as error:
+        raise DataError(f"{path} is truncated or no .npz data set: {error}", str(path)) from error
+    if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
+        raise DataError(f"{path} has another schema version; collect it again with this version", str(path))
+    if problem := checksum_problem(content, CHECKSUM_MARK):
+        raise DataError(f"{path} {problem}", str(path))
+    try:
+        return DataSet(context, sample, description)
+    except DataError as error:
+        raise DataError(f"{path}: {error}", error.value) from error
+
+
+def _numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
+    try:
+        return as_numbers(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"{name} must be a matrix of real numbers, got a {type(values).__name__}", values) from error
+
+
+def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
+    if not content.startswith(b"PK"):  # which NumPy would take for a pickle
+        raise ValueError("it is no archive")
+    archive = np.load(io.BytesIO(content), allow_pickle=False)
+    missing = [name for name in ("context", "description", "sample") if name not in archive.files]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    context, sample, header = (_column(archive, name) for name in ("context", "sample", "description"))
+    return np.asarray(context, dtype=np.float64), np.asarray(sample, dtype=np.float64), header
+
+
+def _column(archive: Any, name: str) -> Any:
+    try:
+        return archive[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(f"{name} holds Python objects, which are never unpickled") from error
+
+
+METHODS = ("linear", "cubic")
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, method: str) -> FloatArray:
+    """Values (m, d) at moments (m,) within the times.
+
+    Parameters
+    ----------
+    times : (n,)
+        Strictly ascending [s], n >= 2.
+    values : (n, d)
+    moments : (m,)
+        [s].
+    method : str
+        "linear", or "cubic": piecewise cubic and once differentiable (PCHIP), never beyond the values on both sides.
+    """
+    if method == "cubic":
+        return np.asarray(PchipInterpolator(times, values, axis=0)(moments), dtype=np.float64)
+    return np.column_stack([np.interp(moments, times, column) for column in values.T])
+
+
+def interpolated_poses(
+    times: FloatArray, poses: FloatArray, moments: FloatArray, max_gap: float
+) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Transforms (m, 4, 4) at moments (m,), and whether there are poses on both sides, no further apart than `max_gap`.
+
+    Parameters
+    ----------
+    times : (n,)
+        Strictly ascending [s].
+    poses : (n, 7)
+        Position [m] and quaternion xyzw.
+    moments : (m,)
+        [s].
+    max_gap : float
+        [s].
+    """
+    result = np.tile(np.eye(4), (len(moments), 1, 1))
+    if len(times) < 2:
+        return result, np.zeros(len(moments), dtype=np.bool_)
+    right = np.clip(np.searchsorted(times, moments), 1, len(times) - 1)
+    known = (moments >= times[0]) & (moments <= times[-1]) & (times[right] - times[right - 1] <= max_gap)
+    inside = np.clip(moments, times[0], times[-1])
+    result[:, :3, 3] = interpolated(times, poses[:, :3], inside, "linear")
+    result[:, :3, :3] = Slerp(times, Rotation.from_quat(poses[:, 3:]))(inside).as_matrix()
+    return result, known
+
+
+OTHER_JOINTS = "other joints"
+
+
+class JointMatcher:
+    """Picks wanted joints out of joint states.
+
+    Parameters
+    ----------
+    joint_names : sequence of str
+        Wanted joints, in the wanted order.
+    """
+
+    def __init__(self, joint_names: Sequence[str]) -> None:
+        self.joint_names = tuple(joint_names)
+        self._names: list[str] | None = None  # of the joint state before, whose columns are known
+        self._columns: npt.NDArray[np.intp] | None = None
+        self._problem = ""
+
+    def match(self, names: Sequence[str], positions: npt.ArrayLike) -> tuple[npt.NDArray[np.float64] | None, str]:
+        """Values (n_joints,) of the wanted joints; None, and why, where a joint state does not give them.
+
+        Parameters
+        ----------
+        names, positions
+            Of one joint state, [rad] or [m].
+        """
+        if names != self._names:
+            self._names = list(names)
+            self._columns, self._problem = self._find(self._names)
+        if self._columns is None:
+            return None, self._problem
+        values = np.asarray(positions, dtype=np.float64)
+        if len(values) != len(self._names):
+            return None, f"{len(self._names)} names but {len(values)} positions"
+        values = values[self._columns]
+        if not np.isfinite(values).all():
+            return None, "not finite"
+        return values, ""
+
+    def _find(self, names: list[str]) -> tuple[npt.NDArray[np.intp] | None, str]:
+        missing = [name for name in self.joint_names if name not in names]
+        if len(missing) == len(self.joint_names):
+            return None, OTHER_JOINTS
+        if missing:
+            return None, f"without {', '.join(missing)}"
+        if twice := sorted({name for name in self.joint_names if names.count(name) > 1}):
+            return None, f"{', '.join(twice)} given twice"
+        return np.array([names.index(name) for name in self.joint_names], dtype=np.intp), ""

@@ -1,0 +1,211 @@
+"""Settings as data: one frozen dataclass per algorithm or node, whose fields describe themselves.
+
+Command-line flags, YAML files and ROS parameters are all derived from these fields, so a default, a bound or a
+description is written once. Unknown keys, wrong types and values out of bounds raise `ConfigurationError`.
+
+Settings given as words NAME=VALUE or as lines of a YAML file, with the names and values of the flags.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from eim_ros.core.errors import ConfigurationError, did_you_mean
+
+SettingsT = TypeVar("SettingsT", bound="Settings")
+
+
+def option(
+    default: Any,
+    description: str,
+    *,
+    unit: str = "",
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+    read_only: bool = True,
+) -> Any:
+    """Field of a `Settings` dataclass.
+
+    Parameters
+    ----------
+    default : object
+        Value when nothing is given. Its annotation decides the type: bool, int, float, str, `X | None`,
+        or a tuple of one of them.
+    description : str
+        One line, shown by `--help` and by `ros2 param describe`.
+    unit : str
+        SI unit, empty for a pure number.
+    minimum, maximum : float, optional
+        Inclusive bounds.
+    choices : tuple of str
+        Allowed values of a string; empty means any.
+    read_only : bool
+        Whether a running node refuses to change it.
+    """
+    metadata = {
+        "description": description,
+        "unit": unit,
+        "minimum": minimum,
+        "maximum": maximum,
+        "choices": choices,
+        "read_only": read_only,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Base of all settings: validates itself once, on construction."""
+
+    def __post_init__(self) -> None:
+        hints = field_types(type(self))
+        for field in dataclasses.fields(self):
+            value = _checked(field, hints[field.name], getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+
+    @classmethod
+    def from_mapping(cls: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
+        """Build from a mapping of names to values; an unknown name is an error that lists the known ones."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise ConfigurationError(
+                f"unknown setting {', '.join(unknown)} of {cls.__name__}; known: {', '.join(known)}"
+                f"{did_you_mean(unknown[0], known)}",
+                unknown,
+            )
+        return cls(**values)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Names and values, ready for JSON or YAML (tuples become lists)."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def field_types(cls: type[Settings]) -> dict[str, Any]:
+    """Resolved annotation of each field."""
+    return typing.get_type_hints(cls)
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Mapping in a YAML file; an empty file is an empty mapping."""
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read settings file {path}: {error.strerror}", str(path)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        cause = " ".join(str(error).split())
+        raise ConfigurationError(f"settings file {path} is not YAML: {cause}", str(path)) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"settings file {path} must hold 'name: value' lines", content)
+    return {str(name): value for name, value in content.items()}
+
+
+def _checked(field: dataclasses.Field[Any], annotation: Any, value: Any) -> Any:
+    """The value converted to the field's type and checked against its bounds."""
+    origin = typing.get_origin(annotation)
+    if origin in (types.UnionType, typing.Union):
+        inner = [argument for argument in typing.get_args(annotation) if argument is not type(None)]
+        return None if value is None else _checked(field, inner[0], value)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise ConfigurationError(f"{field.name} must be a list, got {value!r}", value)
+        return tuple(_checked(field, typing.get_args(annotation)[0], item) for item in value)
+    return _within_bounds(field, _converted(field.name, annotation, value))
+
+
+def _converted(name: str, kind: type, value: Any) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if kind is float and isinstance(value, str):  # YAML 1.1 reads '1e-3' as text
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    wrong_bool = isinstance(value, bool) and kind is not bool
+    if wrong_bool or not isinstance(value, kind):
+        raise ConfigurationError(f"{name} must be {kind.__name__}, got {value!r}", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigurationError(f"{name} must be finite, got {value!r}", value)
+    return value
+
+
+def _within_bounds(field: dataclasses.Field[Any], value: Any) -> Any:
+    minimum, maximum = field.metadata.get("minimum"), field.metadata.get("maximum")
+    choices = field.metadata.get("choices") or ()
+    if minimum is not None and value < minimum:
+        raise ConfigurationError(f"{field.name} must be at least {minimum}, got {value}", value)
+    if maximum is not None and value > maximum:
+        raise ConfigurationError(f"{field.name} must be at most {maximum}, got {value}", value)
+    if choices and value not in choices:
+        raise ConfigurationError(f"{field.name} must be one of {', '.join(choices)}, got {value!r}", value)
+    return value
+
+
+ValueT = TypeVar("ValueT")
+
+
+def split_assignments(words: Sequence[str], aliases: Mapping[str, str]) -> dict[str, str]:
+    """Values as text, by the names of fields.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Such as "experts=50", "kl-bound=0.1" or "hidden_layers=64 64".
+    aliases : mapping
+        Short flag, such as "--experts", for a field, by the field's name.
+    """
+    pairs = []
+    for word in words:
+        given, equals, value = (part.strip() for part in word.partition("="))
+        if not given or not equals or not value:
+            raise ConfigurationError(f"a setting is written name=value, got {word!r}", word)
+        pairs.append((given, value))
+    return named(pairs, aliases)
+
+
+def named(pairs: Iterable[tuple[str, ValueT]], aliases: Mapping[str, str]) -> dict[str, ValueT]:
+    """Values by the names of fields, for which "experts", "--experts", "n-components" and "n_components" will do."""
+    fields = {flag.removeprefix("--"): name for name, flag in aliases.items()}
+    values: dict[str, ValueT] = {}
+    for given, value in pairs:
+        word = given.removeprefix("--")
+        name = fields.get(word, word.replace("-", "_"))
+        if name in values:
+            raise ConfigurationError(f"setting {name} is given twice", given)
+        values[name] = value
+    return values
+
+
+def assigned(values: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
+    """Texts turned into the types that the fields have; unknown names are left for the settings to refuse."""
+    types = field_types(kind)
+    return {name: _converted_text(value, types.get(name, str)) for name, value in values.items()}
+
+
+def _converted_text(value: Any, annotation: Any) -> Any:
+    is_list = typing.get_origin(annotation) is tuple
+    if not isinstance(value, str):
+        return [value] if is_list and isinstance(value, int | float) else value
+    if annotation is str:
+        return value
+    if is_list and not value.startswith("["):
+        return [_parsed(word) for word in value.replace(",", " ").split()]
+    return _parsed(value)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text

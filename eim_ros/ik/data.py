@@ -1,0 +1,223 @@
+"""Pairs of pose and configuration: from uniform samples by forward kinematics, or collected from joint states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.data_set import DataSet, JointMatcher
+from eim_ros.core.errors import DataError, ModelFileError
+from eim_ros.core.parallel import tell
+from eim_ros.ik.order import distance_to
+from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, describe_robot, robot_from_description
+from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
+from eim_ros.solver import SPACING
+
+FloatArray = npt.NDArray[np.float64]
+
+SEEDS_PER_POSE = 100  # from which the solutions of a pose are sought
+APART = 0.3  # [rad, m]: least distance of the solutions of a pose
+MOST_SOLUTIONS = 1000
+
+
+def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, solutions_per_pose: int = 0) -> DataSet:
+    """Sample configurations and compute what they reach.
+
+    Uniform configurations seldom show what can be reached in few ways only, and show some ways to reach a pose more
+    often than others. With `solutions_per_pose` the poses are the same, but each comes with so many of its solutions,
+    drawn from all of them: solutions from uniform seeds, and from continuation along the self-motion, at least 0.3 rad
+    apart.
+
+    Parameters
+    ----------
+    robot : Robot
+    n_samples : int
+        Number of pairs, >= 1.
+    context_kind : str
+        "position" (3 numbers [m]) or "pose" (9: position and the first two columns of the rotation).
+    random_seed : int
+        At least 0.
+    solutions_per_pose : int
+        0: the uniform configurations themselves, one for each pose.
+
+    Returns
+    -------
+    DataSet
+        Context (n_samples, 3 or 9), sample (n_samples, dof), and a description of the robot.
+    """
+    expect(robot, Robot, "robot", DataError)
+    n_samples = checked_whole(n_samples, 1, "the number of samples", DataError)
+    solutions_per_pose = checked_whole(solutions_per_pose, 0, "the number of solutions", DataError)
+    random_seed = checked_whole(random_seed, 0, "the random seed", DataError)
+    rng = np.random.default_rng(random_seed)
+    n_poses = math.ceil(n_samples / max(solutions_per_pose, 1))
+    configurations = robot.sample_configurations(n_poses, rng)
+    poses = robot.forward(configurations)
+    if solutions_per_pose:
+        drawn = []
+        for number, pair in enumerate(zip(poses, configurations, strict=True)):
+            tell("solutions of poses", number, n_poses)
+            drawn.append(_even_solutions(robot, *pair, context_kind == "position", solutions_per_pose, rng))
+        order = rng.permutation(n_poses * solutions_per_pose)[:n_samples]
+        configurations = np.concatenate(drawn)[order]
+        poses = np.repeat(poses, solutions_per_pose, axis=0)[order]
+    description = {
+        "source": EVEN_SOLUTIONS if solutions_per_pose else UNIFORM_CONFIGURATIONS,
+        "robot": describe_robot(robot),
+        "context_kind": context_kind,
+        "seed": random_seed,
+    }
+    return DataSet(context_from_pose(poses, context_kind), configurations, description)
+
+
+def _even_solutions(
+    robot: Robot, pose: FloatArray, known: FloatArray, position_only: bool, n: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draws (n, dof) from the solutions of a pose (4, 4), of which one (dof,) is known; repeated where there are fewer.
+
+    Solutions are as good as the refiner leaves them, within 1e-6 m and rad.
+    """
+    seeds = np.concatenate([known[None], robot.sample_configurations(SEEDS_PER_POSE, rng)])
+    refined = robot.refine(seeds, pose, position_only=position_only, patience=3)
+    found = refined.positions[refined.converged]
+    apart: list[FloatArray] = []
+    while len(found):
+        apart.append(found[:1])
+        found = found[distance_to(robot, found, found[0]) >= APART]
+    roots = np.concatenate(apart)
+    continued = robot.spread(roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / SPACING)
+    solutions = np.concatenate([roots, continued])
+    return np.asarray(solutions[rng.choice(len(solutions), n, replace=len(solutions) < n)])
+
+
+def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
+    """The robot a data set belongs to; `DataError` unless it is the given one."""
+    description = expect(data_set, DataSet, "the data set", DataError).description.get("robot")
+    if robot is not None:
+        expect(robot, Robot, "robot", DataError)
+    try:
+        stored = robot_from_description(description, "the data set")
+    except ModelFileError as error:
+        raise DataError(str(error), description) from error
+    if robot is not None and robot.fingerprint != stored.fingerprint:
+        raise DataError(
+            f"the data set is of robot '{stored.name}' ({stored.base_link} to {stored.tip_link}), not of "
+            f"'{robot.name}' ({robot.base_link} to {robot.tip_link}), or their kinematics differ; collect data for "
+            "this robot",
+            stored.name,
+        )
+    if data_set.sample.shape[1] != stored.dof:
+        raise DataError(
+            f"samples of the data set have {data_set.sample.shape[1]} joints, its robot '{stored.name}' {stored.dof}",
+            data_set.sample.shape,
+        )
+    return robot or stored
+
+
+def context_kind_of(data_set: DataSet) -> str:
+    """Kind of the contexts of a data set of an arm; `DataError` unless its columns fit."""
+    kind, n_columns = data_set.description.get("context_kind"), data_set.context.shape[1]
+    if not isinstance(kind, str) or CONTEXT_KINDS.get(kind) != n_columns:
+        expected = ", ".join(f"'{name}' ({n} columns)" for name, n in CONTEXT_KINDS.items())
+        raise DataError(f"the data set has {n_columns} columns of context kind {kind!r}, expected {expected}", kind)
+    return kind
+
+
+LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
+
+
+def pair_data_set(
+    robot: Robot, configurations: FloatArray, poses: FloatArray, context_kind: str, about: dict[str, Any]
+) -> DataSet:
+    """Data set as `eim train` reads it.
+
+    Parameters
+    ----------
+    robot : Robot
+    configurations : (n, dof)
+        [rad] or [m].
+    poses : (n, 4, 4)
+        Of the tip in the base frame.
+    context_kind : str
+        "position" or "pose", as in `collect`.
+    about : dict
+        Further entries of the description, among them "source".
+    """
+    description = {**about, "robot": describe_robot(robot), "context_kind": context_kind}
+    return DataSet(context_from_pose(poses, context_kind), configurations, description)
+
+
+class PairCollector:
+    """Collects configurations that are complete, finite, within limits and not too close to the one before.
+
+    Parameters
+    ----------
+    robot : Robot
+    context_kind : str
+        "position" or "pose".
+    n_wanted : int
+        Pairs after which it is full.
+    min_distance : float
+        Least change of some joint between two configurations of joint states [rad] or [m].
+    """
+
+    def __init__(self, robot: Robot, context_kind: str, n_wanted: int, min_distance: float) -> None:
+        self.robot = robot
+        self._context_kind, self._min_distance = context_kind, min_distance
+        self.n_wanted = n_wanted
+        self._matcher = JointMatcher(robot.joint_names)
+        self._rows: list[FloatArray] = []
+        self.n_dropped = 0
+        self.problem = ""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as wanted."""
+        return len(self._rows) >= self.n_wanted
+
+    def add_state(self, names: Sequence[str], positions: npt.ArrayLike) -> bool:
+        """Take a joint state; False, with the reason in `problem`, if it is left out."""
+        values, problem = self._matcher.match(names, positions)
+        if values is None:
+            return self._drop(f"a joint state was {problem}" if problem == "not finite" else f"joint state: {problem}")
+        robot = self.robot
+        wrapped = (values + np.pi) % (2.0 * np.pi) - np.pi
+        values = np.where(robot.continuous, wrapped, values)
+        if not robot.within_limits(values, LIMIT_TOLERANCE)[0]:
+            outside = np.maximum(robot.lower - values, values - robot.upper)
+            worst = int(np.argmax(outside))
+            return self._drop(f"{robot.joint_names[worst]} is out of its limits by {outside[worst]:.3g}")
+        if self._rows and np.abs(values - self._rows[-1]).max() < self._min_distance:
+            return self._drop("closer to the one before than min_distance")
+        self._add(values)
+        return True
+
+    def sample(self, n: int, rng: np.random.Generator) -> None:
+        """Add configurations drawn uniformly within the limits, not more than wanted."""
+        for values in self.robot.sample_configurations(min(n, self.n_wanted - len(self)), rng):
+            self._add(values)
+
+    def data_set(self, about: dict[str, Any]) -> DataSet:
+        """What was collected; `DataError` if that is nothing."""
+        if not self._rows:
+            raise DataError("nothing was collected", 0)
+        configurations = np.array(self._rows)
+        poses = self.robot.forward(configurations)
+        return pair_data_set(self.robot, configurations, poses, self._context_kind, about)
+
+    def _add(self, values: FloatArray) -> None:
+        self._rows.append(values)
+        self.problem = ""
+
+    def _drop(self, reason: str) -> bool:
+        self.n_dropped += 1
+        self.problem = reason
+        return False

@@ -1,0 +1,200 @@
+"""Quality of a model before any refinement, and how much of all solutions of a pose a set of solutions covers.
+
+`evaluate` reports errors of raw samples, limits, entropies and likelihood (thesis 6.4). The metrics compare sets of
+solutions: self-motion components, coverage, maximum mean discrepancy. All solutions of a redundant arm are approximated
+by many exact ones from uniform seeds, see `exact_solutions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+
+from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import DataError
+from eim_ros.ik.data import context_kind_of, robot_of
+from eim_ros.ik.order import on_torus
+from eim_ros.ik.prior import IKModel
+from eim_ros.kinematics import Robot, pose_from_context
+
+FloatArray = npt.NDArray[np.float64]
+
+QUANTILES = (0.05, 0.25, 0.75, 0.95)
+
+
+def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[str, float]:
+    """One raw sample of the model for each test context, measured by forward kinematics.
+
+    Parameters
+    ----------
+    model : IKModel
+    data_set : DataSet
+        Test data of the same robot and kind of context.
+    random_seed : int
+        Of the samples.
+
+    Returns
+    -------
+    dict
+        rmse_position, median_position, quantile_05_position ... [m]; for pose contexts median_orientation [rad];
+        share_in_limits; entropy_marginal H(E q(z|y)) and entropy_conditional E H(q(z|y)), normalised to [0, 1];
+        mean_log_prob of the test configurations [nat].
+    """
+    expect(model, IKModel, "model")
+    random_seed = checked_whole(random_seed, 0, "the random seed")
+    robot = robot_of(data_set, model.robot)
+    if context_kind_of(data_set) != model.context_kind:
+        raise DataError(
+            f"the data set has contexts of kind '{context_kind_of(data_set)}', the model '{model.context_kind}'; "
+            f"collect data with --context {model.context_kind}",
+            model.context_kind,
+        )
+    if not len(data_set):
+        raise DataError("the data set is empty", 0)
+    context, configurations = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
+    generator = torch.Generator().manual_seed(random_seed)
+    mixture = model.mixture.to(dtype=torch.float64)
+    drawn = mixture.sample(context, generator).numpy()
+    reached = robot.forward(drawn)
+    error = np.linalg.norm(reached[:, :3, 3] - data_set.context[:, :3], axis=1)
+    figures = {
+        "rmse_position": float(np.sqrt(np.mean(error**2))),
+        "median_position": float(np.median(error)),
+    }
+    figures |= {f"quantile_{round(100 * q):02d}_position": float(np.quantile(error, q)) for q in QUANTILES}
+    if model.context_kind == "pose":
+        wanted = pose_from_context(data_set.context)[:, :3, :3]
+        cosine = 0.5 * (np.einsum("nij,nij->n", wanted, reached[:, :3, :3]) - 1.0)
+        figures["median_orientation"] = float(np.median(np.arccos(np.clip(cosine, -1.0, 1.0))))
+    return figures | {
+        "share_in_limits": float(robot.within_limits(drawn).mean()),
+        "entropy_marginal": float(mixture.marginal_entropy(context)),
+        "entropy_conditional": float(mixture.conditional_entropy(context)),
+        "mean_log_prob": float(mixture.log_prob(context, configurations).mean()),
+    }
+
+
+IntArray = npt.NDArray[np.int64]
+
+LINKAGE = 0.35  # [rad or m]: solutions closer than this belong to one family
+LEAST_MEMBERS = 10  # of a family; fewer are the thin ends of another one, or chance
+RADIUS = 0.3  # [rad or m]: a solution covers others this close
+
+
+@dataclass(frozen=True, eq=False)
+class SolutionSet:
+    """All solutions of a pose, about.
+
+    Attributes
+    ----------
+    robot : Robot
+    positions : (n, dof)
+    family : (n,) of int
+        Family of each, from 0; -1 for none.
+    """
+
+    robot: Robot
+    positions: FloatArray
+    family: IntArray
+
+    @property
+    def n_families(self) -> int:
+        return int(self.family.max(initial=-1)) + 1
+
+    def coverage(self, solutions: FloatArray, radius: float = RADIUS) -> float:
+        """Share of the set within a radius of one of the solutions (m, dof), the mean over the families; 1 of none."""
+        if not self.n_families:
+            return 1.0
+        near = self._near(solutions, radius)
+        return float(np.mean([near[self.family == family].mean() for family in range(self.n_families)]))
+
+    def share_of_families(self, solutions: FloatArray, radius: float = RADIUS) -> float:
+        """Share of the families of which a member is within a radius of one of the solutions (m, dof); 1 of none."""
+        if not self.n_families:
+            return 1.0
+        near = self._near(solutions, radius)
+        return float(np.mean([near[self.family == family].any() for family in range(self.n_families)]))
+
+    def _near(self, solutions: FloatArray, radius: float) -> npt.NDArray[np.bool_]:
+        if not len(solutions):
+            return np.zeros(len(self.positions), dtype=bool)
+        points, period = on_torus(self.robot, np.concatenate([self.positions, solutions]))
+        tree = cKDTree(points[len(self.positions) :], boxsize=period)
+        distance, _ = tree.query(points[: len(self.positions)], distance_upper_bound=radius)
+        return np.asarray(np.isfinite(distance))
+
+
+def exact_solutions(
+    robot: Robot, pose: FloatArray, n_seeds: int, rng: np.random.Generator, position_only: bool = False
+) -> SolutionSet:
+    """All solutions of a pose (4, 4), about: uniform seeds refined to it, and their families."""
+    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose, position_only=position_only)
+    positions = refined.positions[refined.converged]
+    return SolutionSet(robot, positions, families(robot, positions))
+
+
+def families(
+    robot: Robot, positions: FloatArray, linkage: float = LINKAGE, least_members: int = LEAST_MEMBERS
+) -> IntArray:
+    """Family (n,) of each configuration (n, dof), by single linkage; -1 where it has fewer than `least_members`.
+
+    Numbered from 0, the largest first. Distances are Euclidean [rad, m], on the circle where a joint is continuous.
+    """
+    if not len(positions):
+        return np.empty(0, dtype=np.int64)
+    points, period = on_torus(robot, positions)
+    pairs = cKDTree(points, boxsize=period).query_pairs(linkage, output_type="ndarray")
+    links = coo_matrix((np.ones(len(pairs), dtype=bool), (pairs[:, 0], pairs[:, 1])), shape=2 * (len(points),))
+    _, label = connected_components(links, directed=False)
+    size = np.bincount(label)
+    rank = np.full(len(size), -1, dtype=np.int64)
+    order = np.argsort(-size, kind="stable")
+    order = order[size[order] >= least_members]
+    rank[order] = np.arange(len(order))
+    return np.asarray(rank[label])
+
+
+def maximum_mean_discrepancy(
+    robot: Robot, first: FloatArray, second: FloatArray, bandwidth: float | None = None
+) -> float:
+    """Squared maximum mean discrepancy of two sets of configurations (n, dof) and (m, dof), n, m >= 2; unbiased.
+
+    With a Gaussian kernel whose bandwidth [rad, m] is the median distance of the pooled sets if missing (Gretton et al.
+    2012, equation 3). Continuous joints enter by their sine and cosine. 0 on average where both sets have the
+    same distribution, so it may be negative.
+    """
+    x, y = _embedded(robot, first), _embedded(robot, second)
+    within_x, within_y, between = (cdist(a, b, "sqeuclidean") for a, b in ((x, x), (y, y), (x, y)))
+    if bandwidth is None:
+        pooled = cdist(np.concatenate([x, y])[:2000], np.concatenate([y, x])[:2000])
+        bandwidth = float(np.median(pooled[pooled > 0.0])) if (pooled > 0.0).any() else 1.0
+    kernels = [np.exp(-0.5 * squares / bandwidth**2) for squares in (within_x, within_y, between)]
+    n, m = len(x), len(y)
+    return float(
+        (kernels[0].sum() - n) / (n * (n - 1)) + (kernels[1].sum() - m) / (m * (m - 1)) - 2.0 * kernels[2].mean()
+    )
+
+
+def coverage_curve(
+    truth: SolutionSet, solve: Callable[[int], tuple[FloatArray, float]], budgets: list[int]
+) -> list[tuple[float, float, float]]:
+    """Time [s], coverage and share of the families for each budget; `solve(budget)` gives solutions and its time."""
+    curve = []
+    for budget in budgets:
+        solutions, seconds = solve(budget)
+        curve.append((seconds, truth.coverage(solutions), truth.share_of_families(solutions)))
+    return curve
+
+
+def _embedded(robot: Robot, positions: FloatArray) -> FloatArray:
+    turning = positions[:, robot.continuous]
+    return np.concatenate([positions[:, ~robot.continuous], np.sin(turning), np.cos(turning)], axis=1)

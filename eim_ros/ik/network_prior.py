@@ -1,0 +1,33 @@
+"""The mixture of experts for one pose where gating or experts are networks: they are evaluated by torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from eim_ros.ik.prior import ConditionalMixture
+from eim_ros.learning.models import MixtureOfExperts
+from eim_ros.solver import Experts
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def by_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
+    """Maps contexts (n_contexts, n_context) to the mixture averaged over them: an expert for each context."""
+    prepared = mixture.to(device="cpu", dtype=torch.float64)
+
+    def condition(contexts: FloatArray) -> ConditionalMixture:
+        context = torch.from_numpy(np.ascontiguousarray(contexts, dtype=np.float64))
+        with torch.no_grad():
+            gate, gaussians = prepared.gating(context), prepared.experts(context)
+            factors = gaussians.scale_tril.expand(*gaussians.mean.shape, gaussians.n_dims).flatten(0, 1)
+        means = gaussians.mean.flatten(0, 1).numpy()
+        experts = Experts(np.empty((*means.shape, 0)), means, factors.numpy(), prepared.n_components)
+        log_weights = gate.numpy() - math.log(len(contexts))
+        return ConditionalMixture(log_weights.reshape(-1), np.empty((1, 0)), experts)
+
+    return condition

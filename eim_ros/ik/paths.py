@@ -1,0 +1,653 @@
+"""One solution for each pose of a Cartesian path, so that the joints move little and never jump where they need not.
+
+A first pass samples at every STRIDE-th pose and follows all families of solutions along the path (`PathSearch`). Where
+its path jumps or has gaps, the other poses are sampled as well, and families followed backward too. Where the path
+still jumps, the graph of solutions tells whether there can be one without: steps a little larger, by what the solutions
+held may be off from those left out, either lead from end to end, then solutions are added there, or prove that there is
+none along the families found.
+
+Which solution of each pose makes a path of little motion: families followed along the path, and the shortest way.
+
+Each pose is a layer of solutions. They come from the layer before, moved onto the pose, which follows every family of
+solutions along the path, and from samples of some poses, which find families that begin on the way. Where solutions are
+points or curves, gaps are filled by continuation, such that every solution of a family is within `cover` of one in the
+layer. Then the layered graph has a path wherever there is one with steps smaller by twice that; and where it has none
+even with steps larger by as much, there is none.
+
+    shortest path: least sum over the steps of |dq|^2 + PENALTY [some joint moves farther than allowed]
+
+Joints with 2π-equivalent values are circles in the layers; the path is unrolled from them, see `Revolutions`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import as_number, check_keywords
+from eim_ros.core.deadlines import OutOfTime, with_grace
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik.candidates import ErrorCode
+from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.problem import Goal
+from eim_ros.ik.request import SampleRequest, checked_configuration
+from eim_ros.ik.revolutions import Revolutions, Unrolled
+from eim_ros.ik.sampler import Sampler, check_sampler
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.poses import check_poses
+from eim_ros.solver import Spread, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+PENALTY = 1e4  # [rad^2]: of a jump; more than any sum of allowed steps
+SPACING = 1.0 / 6.0  # of the solutions of a layer, as a share of the largest step
+COARSER = 4.0  # the same, where each is checked for collisions, which takes a hundred times as long
+COVER = 1.25  # spacings: farthest from a solution of a family to the nearest one in the layer, in any joint
+FINER = 4.0  # how much denser layers become where the graph almost has a path
+STEP = 0.45  # [rad, m] of continuation
+MOST = 4000  # solutions of a layer
+ISOLATED = 0.01  # [rad or m]: solutions that are points differ by more
+MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # solutions between two looks at the clock, moved and checked for collisions
+SEARCH_SHARE = 0.9  # of the time, after which the rest of the path is followed by one solution
+ROUNDING = 1e-9  # relative, of a step that is computed in two ways
+PAIR = 3e-9  # [s] that the shortest path takes for two solutions of successive poses, until it is measured
+MEASURED_AT = 16  # pose at which it is
+VERIFIED = 2e-5  # [s] that it takes to verify one pose of the path in the end
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far steps of at most the largest lead from the first pose.
+
+    Attributes
+    ----------
+    n_poses : int
+        Poses reached.
+    nearest_miss : float
+        Least step from there to a solution of the following pose [rad] or [m]; infinite if that has none, 0 if all are
+        reached.
+    """
+
+    n_poses: int
+    nearest_miss: float
+
+    @classmethod
+    def all(cls, n_poses: int) -> Reach:
+        """Where a path was found whose steps are small enough."""
+        return cls(n_poses, 0.0)
+
+
+@dataclass(eq=False)
+class PathSearch:
+    """Solutions of the poses of one path, and the best choice of them.
+
+    Attributes
+    ----------
+    sampler : Sampler
+    goal : Goal
+        Of any of the poses.
+    poses : (n_poses, 4, 4)
+    largest_step : float
+        Most that a joint should move from one pose to the next [rad] or [m].
+    rng : numpy.random.Generator
+        Advanced in place.
+    n : int
+        Samples for a pose; where more than one direction is free, so many solutions of a pose are followed to the next.
+    timeout : float
+        For all of the search [s].
+    origin : (dof,), optional
+        Where the path begins.
+    clock : callable
+        The time now [s]; the timeout counts from the construction on.
+    layers : list of (n_k, dof)
+        Solutions of each pose, with joints that have 2π-equivalent values from -π to below π.
+    examined : (n_poses,) of bool
+        Poses whose solutions were looked for before time was up.
+    misses : dict
+        Errors [m], [rad] of the best attempt at poses of which no sample was valid.
+    revolutions : Revolutions
+    """
+
+    sampler: Sampler
+    goal: Goal
+    poses: FloatArray
+    largest_step: float
+    rng: np.random.Generator
+    n: int
+    timeout: float
+    origin: FloatArray | None = None
+    clock: Callable[[], float] = time.perf_counter
+    layers: list[FloatArray] = field(init=False)
+    examined: BoolArray = field(init=False)
+    misses: dict[int, tuple[float, float]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+        goal, self._goals = self.goal, dict[int, Goal]()
+        nothing = np.empty((0, goal.robot.dof))
+        self.layers = [nothing for _ in self.poses]
+        self.examined = np.zeros(len(self.poses), dtype=np.bool_)
+        self.revolutions = Revolutions.of(goal.robot, goal.bounds)
+        self._bounds = self.revolutions.bounds(goal.bounds)
+        self._carried: FloatArray | None = None
+        self._counts, self._pair = np.zeros(len(self.poses)), PAIR
+        self.redundancy = goal.redundancy if goal.constraints.tolerances is None else goal.robot.dof
+        self.spacing = SPACING * self.largest_step * (COARSER if goal.is_checked else 1.0)
+
+    @property
+    def deadline(self) -> float:
+        """When the search ends, on its clock [s], so that the shortest path can still be computed and verified."""
+        choosing = self._pair * float(self._counts[:-1] @ self._counts[1:])
+        return self.began + SEARCH_SHARE * self.timeout - choosing - VERIFIED * float(np.count_nonzero(self._counts))
+
+    @property
+    def out_of_time(self) -> bool:
+        return self.clock() >= self.deadline
+
+    def goal_of(self, index: int) -> Goal:
+        """What is asked at a pose, with circles in place of joints that have 2π-equivalent values."""
+        goal = self._goals.get(index)
+        if goal is None:
+            goal = self._goals[index] = self.goal.at(self.poses[index], self._bounds)
+        return goal
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some pose has no solution."""
+        return not all(map(len, self.layers))
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether layers hold all solutions of the families found, to within `cover`: if these are points, curves."""
+        return self.redundancy <= 1
+
+    @property
+    def cover(self) -> float:
+        """Farthest from a solution to the nearest one in its layer, in any joint [rad] or [m]; 0 where all are held."""
+        return COVER * self.spacing if self.redundancy == 1 else 0.0
+
+    def follow(self, sampled: Iterable[int]) -> None:
+        """Fill the layers from the first to the last: what the layer before leads to, and samples of these poses."""
+        own = set(sampled)
+        for index in range(len(self.poses)):
+            known = self.layers[index]
+            before = self.layers[index - 1] if index else (known[:0] if self.origin is None else self.origin[None])
+            if self.out_of_time:
+                if not self.examined[index]:
+                    self._carry_on_alone(index)
+                return
+            is_examined = True
+            found = [known, self._moved(before, index)]
+            if index not in self.misses and (index in own or not (len(known) or len(found[1]))):
+                samples, is_examined = self._samples(index)
+                found.append(samples)
+            self.examined[index] |= is_examined
+            if index == MEASURED_AT:
+                self._shortest(range(index))
+            self._put(index, self._completed(index, np.concatenate(found), index in own or index == 0))
+
+    def follow_back(self) -> None:
+        """Add what families that were found later lead to on earlier poses."""
+        for index in range(len(self.poses) - 2, -1, -1):
+            if self.out_of_time:
+                return
+            known = self.layers[index]
+            moved = self._moved(self.layers[index + 1], index)
+            apart = max(2.0 * self.cover, ISOLATED) if self.is_covered else self.largest_step
+            new = moved[~is_within(self._bounds, moved, known, apart)]
+            if len(new):
+                self._put(index, self._completed(index, np.concatenate([known, new])))
+
+    def refine(self, poses: Iterable[int], on_path: BoolArray) -> None:
+        """Make the layers of these poses denser, near the solutions (n,) on a path of slightly larger steps."""
+        first = np.cumsum([0] + [len(layer) for layer in self.layers])
+        spacing, cover = self.spacing / FINER, self.cover
+        for index in sorted(set(poses)):
+            if self.out_of_time:
+                return
+            marked = self.layers[index][on_path[first[index] : first[index + 1]]]
+            denser = self._spread(index, self.layers[index], spacing, 3 * MOST)
+            added = denser[len(self.layers[index]) :]
+            near = added[is_within(self._bounds, added, marked, cover)]
+            self._put(index, np.concatenate([self.layers[index], near]))
+
+    def best(self) -> FloatArray:
+        """A solution for each pose that has any, else NaN (n_poses, dof): the shortest path, unrolled."""
+        chosen = self._shortest(range(len(self.poses))) if self._carried is None else self._carried
+        has_any = ~np.isnan(chosen).any(axis=1)
+        found: FloatArray = chosen.copy()
+        found[has_any] = self.revolutions.unrolled(chosen[has_any], self.largest_step, self.origin)
+        if self._carried is None and has_any.all() and self._is_held_back(chosen, found):
+            everything = self._unrolled()
+            return found if everything is None or everything.rows is None else everything.rows
+        return found
+
+    def _shortest(self, poses: range) -> FloatArray:
+        """The shortest path (n, dof) on circles through the first of the poses, NaN where there is no solution."""
+        began, graph = self.clock(), self._graph(poses)
+        chosen = shortest_path(*graph, self.largest_step, PENALTY)
+        if len(poses) >= MEASURED_AT and (n_pairs := float(graph[1][:-1] @ graph[1][1:])):
+            self._pair = (self.clock() - began) / n_pairs
+        firsts = np.cumsum(graph[1]) - graph[1]
+        rows = np.full((len(chosen), self.goal.robot.dof), np.nan)
+        rows[chosen >= 0] = graph[0][(firsts + chosen)[chosen >= 0]]
+        return np.asarray(rows[self._n_before :])
+
+    def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
+        """Whether a path without jumps on circles jumps where limits end the turns."""
+        before = chosen[:0] if self.origin is None else self.origin[None]
+        on_circles = self.revolutions.steps(np.concatenate([before, chosen]))
+        return bool(not self.is_jump(on_circles).any() and self.is_jump(self.steps(found)).any())
+
+    def _unrolled(self) -> Unrolled | None:
+        """The search among all 2π-equivalent values; None if time is up, or there are too many."""
+        return self.revolutions.search(self.layers, self.largest_step, self.origin, lambda: self.out_of_time)
+
+    def is_jump(self, steps: FloatArray) -> BoolArray:
+        """Which steps are larger than asked for."""
+        return steps > self.largest_step * (1.0 + ROUNDING)
+
+    def final_reach(self, chosen: FloatArray) -> Reach:
+        """How far steps within the largest lead; if time is up, how far those of the chosen path do."""
+        if not self.out_of_time and self.revolutions.repeating.any():
+            everything = self._unrolled()
+            if everything is not None:
+                return Reach(everything.n_reached, everything.nearest_miss)
+        elif not self.out_of_time:
+            return self.reach()[0]
+        before = chosen[:0] if self.origin is None else self.origin[None]
+        steps = np.abs(np.diff(np.concatenate([before, chosen]), axis=0)).max(axis=1, initial=0.0)
+        steps = np.where(np.isnan(steps), np.inf, steps)
+        if self.origin is None:
+            steps = np.concatenate([[math.inf if np.isnan(chosen[0]).any() else 0.0], steps])
+        ends = np.flatnonzero(self.is_jump(steps))
+        return Reach(int(ends[0]), float(steps[ends[0]])) if len(ends) else Reach.all(len(chosen))
+
+    def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
+        """How far paths lead whose steps are larger than the largest by at most `slack`.
+
+        And which solutions (n,) of all layers, one after the other, are on such a path from end to end.
+        """
+        on_path, n_reached, nearest = path_reach(*self._graph(), self.largest_step + slack)
+        n_poses = max(n_reached - self._n_before, 0)
+        nearest = 0.0 if n_poses == len(self.poses) else nearest
+        return Reach(n_poses, float(nearest)), on_path[self._n_before :]
+
+    def is_cut(self, poses: range) -> bool:
+        """Whether no path leads through these successive poses, of which all layers were refined."""
+        rows, counts, wraps = self._graph(poses)
+        return bool(path_reach(rows, counts, wraps, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts))
+
+    def steps(self, chosen: FloatArray) -> FloatArray:
+        """Largest motion of a joint in each step of a path (n_poses, dof) as it is, gaps left out."""
+        before = chosen[:0] if self.origin is None else self.origin[None]
+        rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
+        return np.asarray(np.abs(np.diff(rows, axis=0)).max(axis=1, initial=0.0))
+
+    @property
+    def _n_before(self) -> int:
+        return 0 if self.origin is None else 1
+
+    def _graph(self, poses: range | None = None) -> tuple[FloatArray, npt.NDArray[np.int64], BoolArray]:
+        """All solutions, or those of some poses, how many each layer has, and which joints are circles."""
+        layers = self.layers if poses is None else self.layers[poses.start : poses.stop]
+        layers = [self.origin[None], *layers] if self.origin is not None and (not poses or not poses.start) else layers
+        counts = np.array([len(layer) for layer in layers], dtype=np.int64)
+        return np.concatenate(layers), counts, self.revolutions.circles
+
+    def _put(self, index: int, layer: FloatArray) -> None:
+        self.layers[index], self._counts[index] = layer, len(layer)
+
+    def _samples(self, index: int) -> tuple[FloatArray, bool]:
+        """Solutions of a pose, and whether the search for them came to an end."""
+        goal = self.goal_of(index)
+        samples = self.sampler.sample(
+            goal.pose,
+            self.n,
+            int(self.rng.integers(2**31)),
+            order="none",
+            position_only=goal.position_only,
+            position_tolerance=goal.position_tolerance,
+            orientation_tolerance=goal.orientation_tolerance,
+            timeout=max(0.0, self.deadline - self.clock()),
+            constraints=goal.constraints,
+        )
+        if samples.best_attempt_error is not None:
+            self.misses[index] = samples.best_attempt_error
+        is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
+        return self.revolutions.on_circles(samples.positions), is_examined
+
+    def _moved(self, before: FloatArray, index: int) -> FloatArray:
+        """Solutions of another pose, moved onto this one."""
+        if not len(before):
+            return before
+        if not self.is_covered and len(before) > self.n:
+            before = before[self.rng.choice(len(before), self.n, replace=False)]
+        goal, found = self.goal_of(index), [before[:0]]
+        block = CHECKED_AT_ONCE if goal.is_checked else MOVED_AT_ONCE
+        for first in range(0, len(before), block):
+            if first and self.out_of_time:
+                break
+            some = before[first : first + block]
+            moved = goal.refined(some, np.zeros(len(some), dtype=np.uint32))
+            found.append(moved.positions[moved.valid])
+        return np.concatenate(found)
+
+    def _completed(self, index: int, rows: FloatArray, is_filled: bool = True) -> FloatArray:
+        """Different ones of these solutions, and where they are curves and it is asked for those between them."""
+        apart = 0.85 * self.spacing if self.redundancy == 1 else ISOLATED
+        rows = rows[distinct_rows(self._bounds, rows, apart, self.deadline)[0]][:MOST]
+        return self._spread(index, rows, self.spacing, MOST) if self.redundancy == 1 and is_filled else rows
+
+    def _spread(self, index: int, rows: FloatArray, spacing: float, most: int) -> FloatArray:
+        """These solutions, and those that divide the curves through them."""
+        goal = self.goal_of(index)
+        if not len(rows):
+            return rows
+        spread = Spread(STEP, spacing, 1, time.perf_counter() + max(0.0, self.deadline - self.clock()))
+        found = fill_self_motions(goal.robot.chain, goal.task, spread, rows, most, self.rng.random())
+        if not goal.is_checked:
+            return found
+        kept = [rows]
+        for first in range(len(rows), len(found), CHECKED_AT_ONCE):
+            if self.out_of_time:
+                break
+            some = found[first : first + CHECKED_AT_ONCE]
+            kept.append(some[goal.allowed(some)])
+        return np.concatenate(kept)
+
+    def _carry_on_alone(self, index: int) -> None:
+        """Little time is left: the best solution of the pose before is moved on from pose to pose, and nothing else."""
+        carried = np.full((len(self.poses), self.goal.robot.dof), np.nan)
+        if index:
+            carried[:index] = self._shortest(range(index))
+        before = carried[~np.isnan(carried).any(axis=1)]
+        last = before[-1] if len(before) else self.origin
+        for pose in range(index, len(self.poses)):
+            if last is None or self.clock() >= self.began + self.timeout - VERIFIED * pose:
+                break
+            moved = self.goal_of(pose).refined(last[None], np.zeros(1, dtype=np.uint32))
+            if moved.valid[0]:
+                carried[pose], self.examined[pose] = moved.positions[0], True
+            last = moved.positions[0]
+        self._carried = carried
+
+
+STRIDE = 8
+WINDOW = 24  # poses before and after a jump where solutions are added
+TIMEOUT = 5.0  # [s], default
+PARAMETERS = ("poses", "n", "random_seed", "near", "largest_step")
+
+
+@dataclass(frozen=True, eq=False)
+class JointPath:
+    """A configuration for each pose.
+
+    Only a path with the error code SUCCESS may be executed. Any other one is false, and empty as a sequence: its length
+    is 0 and a loop over it has no iterations. What was found of it is in `positions`, a row for each pose in any case.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+    positions : (n_poses, dof)
+        [rad] or [m]; NaN if none was found for the pose. Continuous joints are unrolled and may go beyond -π and π;
+        joints with limits of more than a turn have those of their 2π-equivalent values with which the path jumps least.
+    position_error, orientation_error : (n_poses,)
+        By forward kinematics [m], [rad]; infinite where there is none.
+    valid : (n_poses,) of bool
+        Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
+    examined : (n_poses,) of bool
+        Whether the pose was looked at before time was up. If it was, and is not valid, no solution was found; if it was
+        not, it may have one.
+    largest_step : float
+        Largest difference of a joint between successive rows of `positions`, and between `near` and the first one [rad]
+        or [m]; poses without a row are left out.
+    n_reached : int
+        Poses, from the first, that steps of at most the largest asked for lead to; if time was up, by `positions`.
+    nearest_miss : float
+        Least step from these to a solution of the next pose that was found [rad] or [m], if time was up the one in
+        `positions`; infinite if that pose has none, 0 if all poses are reached.
+    error_code : ErrorCode
+        SUCCESS if every pose is solved and no step is larger than asked for; NO_IK_SOLUTION; TIMED_OUT.
+    message : str
+    elapsed : float
+        [s].
+    """
+
+    joint_names: tuple[str, ...]
+    positions: FloatArray
+    position_error: FloatArray
+    orientation_error: FloatArray
+    valid: npt.NDArray[np.bool_]
+    examined: npt.NDArray[np.bool_]
+    largest_step: float
+    n_reached: int
+    nearest_miss: float
+    error_code: ErrorCode
+    message: str
+    elapsed: float
+
+    def __bool__(self) -> bool:
+        """Whether all poses are reached by steps that are small enough."""
+        return self.error_code == ErrorCode.SUCCESS
+
+    def __len__(self) -> int:
+        return len(self.positions) if self else 0
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """The configurations (dof,) of a path with SUCCESS, in order; nothing of any other."""
+        return iter(self.positions[: len(self)])
+
+
+class PathOptions(TypedDict, total=False):
+    """Keywords of `sample_path`.
+
+    position_only, position_tolerance, orientation_tolerance
+        As in `SampleRequest`.
+    timeout : float
+        [s]; default 5. Of the complete call: in its last tenth the rest of the path is followed by one solution alone.
+    constraints : Constraints, optional
+        What is asked of every configuration; between the poses nothing is checked for collisions.
+    """
+
+    position_only: bool | None
+    position_tolerance: float
+    orientation_tolerance: float
+    timeout: float
+    constraints: Constraints | None
+
+
+def sample_path(
+    sampler: Sampler,
+    poses: npt.ArrayLike,
+    n: int = 48,
+    random_seed: int | None = None,
+    *,
+    near: npt.ArrayLike | None = None,
+    largest_step: float = 0.3,
+    **options: Unpack[PathOptions],
+) -> JointPath:
+    """Follow a path of poses.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    poses : (n_poses, 4, 4) array_like
+        Of the tip in the base frame, at least one.
+    n : int
+        Samples of a pose that is sampled; where more than one direction of the joints is free, so many solutions of a
+        pose are followed to the next.
+    random_seed : int, optional
+        At least 0; the same seed gives the same path unless the timeout cuts it short.
+    near : (dof,) array_like, optional
+        Where the robot is: the step to the first pose counts as well.
+    largest_step : float
+        Most that a joint should move from one pose to the next [rad] or [m].
+    **options
+        See `PathOptions`.
+
+    Raises
+    ------
+    PoseError, JointStateError, ConfigurationError, ConstraintError
+        If an argument is malformed.
+    """
+    began = time.perf_counter()
+    check_keywords(options, PathOptions.__annotations__, "sample_path", PARAMETERS)
+    check_sampler(sampler)
+    wanted = check_poses(poses)
+    chosen_options: PathOptions = {"timeout": TIMEOUT, **options}
+    first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
+    if not as_number(largest_step) > 0.0:
+        raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
+    try:
+        goal = Goal.of(sampler.robot, sampler.fitted(first), with_grace(began + first.timeout))
+    except OutOfTime as error:
+        return _not_begun(sampler.robot, len(wanted), f"timed out: {error}", began)
+    search = PathSearch(
+        sampler,
+        goal,
+        wanted,
+        float(largest_step),
+        np.random.default_rng(random_seed),
+        first.n,
+        first.timeout - (time.perf_counter() - began),
+        None if near is None else checked_configuration(sampler.robot, near),
+    )
+    chosen, is_proven = _searched(search)
+    return _joint_path(search, chosen, is_proven, began)
+
+
+def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
+    """The best path, NaN at poses without a solution, and whether it is known that none has no jumps."""
+    n_poses = len(search.poses)
+    search.follow(range(0, n_poses, STRIDE))
+    chosen = search.best()
+    if not _is_found(search, chosen) and not search.out_of_time:
+        search.follow([index for index in range(n_poses) if index % STRIDE])
+        search.follow_back()
+        chosen = search.best()
+    if search.has_gaps or not search.is_covered or search.out_of_time or _is_found(search, chosen):
+        return chosen, False
+    return _refined(search, chosen)
+
+
+def _is_found(search: PathSearch, chosen: FloatArray) -> bool:
+    """Whether a path has no gaps and no jumps."""
+    return not np.isnan(chosen).any() and not search.is_jump(search.steps(chosen)).any()
+
+
+def _refined(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, bool]:
+    """A path with fewer jumps than the chosen one, and whether there can be none without."""
+    n_poses, refined = len(search.poses), set[int]()
+    relaxed, on_path = search.reach(2.0 * search.cover)
+    if relaxed.n_poses < n_poses:
+        return chosen, not search.out_of_time
+    while search.redundancy == 1 and not search.out_of_time:
+        windows = _around_jumps(search, chosen)
+        new = {pose for window in windows for pose in window} - refined
+        if not new:
+            break
+        search.refine(new, on_path)
+        refined |= new
+        chosen = search.best()
+        if _is_found(search, chosen):
+            break
+        if any(search.is_cut(window) for window in windows if refined.issuperset(window)):
+            return chosen, not search.out_of_time
+        on_path = search.reach(2.0 * search.cover)[1]
+    return chosen, False
+
+
+def _around_jumps(search: PathSearch, chosen: FloatArray) -> list[range]:
+    """Poses before and after each jump of a path without gaps."""
+    n_poses = len(search.poses)
+    jumps = np.flatnonzero(search.is_jump(search.steps(chosen))) + (0 if search.origin is not None else 1)
+    return [range(max(int(at) - WINDOW, 0), min(int(at) + WINDOW, n_poses)) for at in jumps]
+
+
+def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: float) -> JointPath:
+    """What was found, with its errors by forward kinematics; what collides was left out when it was found."""
+    robot, goal = search.sampler.robot, search.goal
+    errors = np.full((2, len(chosen)), np.inf)
+    valid = np.zeros(len(chosen), dtype=bool)
+    within_limits = search.revolutions.on_circles(chosen, of_limited=False)
+    for index in np.flatnonzero(~np.isnan(chosen).any(axis=1)).tolist():
+        task = goal.at(search.poses[index], goal.bounds).task
+        measured, reaches = robot.chain.verify(task, within_limits[index : index + 1])
+        errors[:, index], valid[index] = measured[:, 0], reaches[0]
+    steps = search.steps(chosen)
+    largest, n_jumps = float(steps.max(initial=0.0)), int(search.is_jump(steps).sum())
+    is_all = bool(valid.all()) and not n_jumps
+    reach = Reach.all(len(chosen)) if is_all else search.final_reach(chosen)
+    if is_all:
+        code, message = ErrorCode.SUCCESS, f"{len(chosen)} poses, no joint steps farther than {largest:.3g}"
+    else:
+        code = ErrorCode.TIMED_OUT if search.out_of_time else ErrorCode.NO_IK_SOLUTION
+        if valid.all():
+            message = f"the path jumps {n_jumps} times, by up to {largest:.3g}{_break(search, reach, is_proven)}"
+        else:
+            message = _gaps(search, valid)
+        message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
+    return JointPath(
+        robot.joint_names,
+        chosen,
+        errors[0],
+        errors[1],
+        valid,
+        search.examined | valid,
+        largest,
+        reach.n_poses,
+        reach.nearest_miss,
+        code,
+        message,
+        time.perf_counter() - began,
+    )
+
+
+def _not_begun(robot: Robot, n_poses: int, message: str, began: float) -> JointPath:
+    """A path of which no pose was examined."""
+    nothing, none = np.full(n_poses, np.inf), np.zeros(n_poses, dtype=bool)
+    rows, elapsed = np.full((n_poses, robot.dof), np.nan), time.perf_counter() - began
+    return JointPath(
+        robot.joint_names, rows, nothing, nothing, none, none, 0.0, 0, math.inf, ErrorCode.TIMED_OUT, message, elapsed
+    )
+
+
+def _gaps(search: PathSearch, valid: npt.NDArray[np.bool_]) -> str:
+    """How many poses were examined and have no solution, and how many were not examined."""
+    parts, n_poses = [], len(valid)
+    without, unknown = search.examined & ~valid, ~search.examined & ~valid
+    if without.any():
+        first = int(without.argmax())
+        parts.append(f"{int(without.sum())} of {n_poses} poses have no solution, the first of them is pose {first}")
+        if first in search.misses:
+            position, orientation = search.misses[first]
+            parts[-1] += f", missed by {position:.3g} m and {orientation:.3g} rad at best"
+    if unknown.any():
+        first = int(unknown.argmax())
+        parts.append(f"{int(unknown.sum())} of {n_poses} poses were not examined, the first of them is pose {first}")
+    return "; ".join(parts)
+
+
+def _break(search: PathSearch, reach: Reach, is_proven: bool) -> str:
+    """Where steps that are small enough end, and what the next one would take."""
+    if reach.n_poses == len(search.poses):
+        return ""
+    asked, pose = f"{search.largest_step:.3g}", reach.n_poses
+    start = "the start" if pose == 0 else f"pose {pose - 1}"
+    found = "none can be without along the solutions found" if is_proven else "none was found without"
+    return (
+        f"; {found}: steps of at most {asked} lead as far as {start}, and from there to pose {pose} one of at least "
+        f"{reach.nearest_miss:.3g}"
+    )

@@ -1,0 +1,401 @@
+"""Learning of inverse kinematics models: data, inputs of the density ratio, targets, training, evaluation, metrics.
+
+The only part of `eim_ros.ik` that needs torch. `eim_ros.ik` has its public names too, and imports them on first use.
+
+From a data set of an arm to an inverse kinematics model.
+
+By EM, truncated EM, EIM, EIM with kinematic inputs, or inference with known kinematics.
+
+Forward kinematics inside the density ratio (thesis 4.3.1, extra features theta(x)), with annealed smoothing.
+
+Samples of an arm lie exactly on FK(q) = y, so a classifier that sees FK(q) - y tells the classes apart perfectly and
+the ratio means nothing. The contexts of both classes are therefore blurred, y~ = y + sigma n, n ~ N(0, I), and sigma
+is annealed. The smoothing is ours, so its density is known: p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and the network
+only has to learn what the samples tell about p(q).
+
+Inverse kinematics as inference with a known density: log p(q | y) up to a constant, annealed (thesis 5.5, 4.3.1).
+
+    log p(q | y) = -1/2 |FK(q) - y|^2 / sigma^2 + soft joint limits + log prior(q | y)
+
+No samples of solutions are needed, only contexts y that can be reached. Sigma falls from iteration to iteration, as in
+`KinematicInputs`, which measures errors and limits: a wide target is easy to cover, and each narrower one is close to
+the one before.
+
+Forward kinematics as a differentiable torch function around the compiled solver (float64 inside).
+
+The gradient of the context with respect to q is exact: the position's from the linear Jacobian, a rotation column r's
+from the angular one, dr = omega x r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
+from eim_ros.core.parallel import tell, torch_threads
+from eim_ros.core.settings import Settings, option
+from eim_ros.ik.data import context_kind_of, robot_of
+from eim_ros.ik.prior import IKModel
+from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
+from eim_ros.learning import EIMConfig, FitResult, KnownDensityEIMConfig
+from eim_ros.learning.em import TruncatedEM, TruncatedEMConfig
+from eim_ros.learning.learner import checked_device
+from eim_ros.learning.models import MixtureOfExperts
+from eim_ros.learning.recorded_fit import Callback, FitConfig, RecordedFit, algorithm_of
+from eim_ros.learning.run import Status
+
+
+def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
+    """Context reached by each configuration.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (n_samples, dof)
+        Any float dtype and device.
+    kind : str
+        "position" or "pose".
+
+    Returns
+    -------
+    (n_samples, 3) or (n_samples, 9)
+        Of the dtype and device of `q`; differentiable once.
+    """
+    context: Tensor = _ForwardContext.apply(q, robot, kind)  # type: ignore[no-untyped-call]
+    return context
+
+
+class _ForwardContext(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, robot: Robot, kind: str) -> Tensor:
+        rows = q.detach().to("cpu", torch.float64).contiguous().numpy()
+        poses = robot.forward(rows)
+        if ctx.needs_input_grad[0]:
+            ctx.derivative = _derivative(robot.jacobian(rows), poses, kind)
+        return torch.from_numpy(context_from_pose(poses, kind)).to(q)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        outer = gradient.detach().to("cpu", torch.float64).numpy()
+        inner = np.einsum("nc,ncd->nd", outer, ctx.derivative)
+        return torch.from_numpy(inner).to(gradient), None, None
+
+
+def _derivative(jacobians: np.ndarray[Any, Any], poses: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
+    """d context / d q (n, n_context, dof)."""
+    linear, angular = jacobians[:, :3], jacobians[:, 3:]
+    if CONTEXT_KINDS[kind] == 3:
+        return linear
+    columns = [np.cross(angular, poses[:, :3, i, None], axis=1) for i in (0, 1)]
+    return np.concatenate([linear, *columns], axis=1)
+
+
+ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
+VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a share of the joint's range
+
+
+@dataclass(frozen=True)
+class SmoothingConfig(Settings):
+    """Settings of p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and of the annealing of sigma."""
+
+    sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
+    sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
+    sigma_floor: float = option(0.05, "least smoothing, in units of the positions' spread", minimum=1e-6)
+    limit_softness: float = option(
+        0.01, "standard deviation of the soft joint limits, as a share of the joint's range", minimum=1e-6
+    )
+
+
+@dataclass(frozen=True)
+class KinematicEIMConfig(SmoothingConfig, EIMConfig):
+    """Settings of EIM with kinematic inputs: the ratio is known but for p(q), so larger steps and less training do."""
+
+    n_iterations: int = option(80, "iterations", minimum=0)
+    initial_starts: int = option(1, "k-means starts, of which EM continues the best one", minimum=1)
+    initial_em_iterations: int = option(5, "iterations of EM after the k-means start", minimum=0)
+    kl_bound: float = option(0.2, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.2, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
+    )
+    gating_kl_bound: float = option(0.02, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
+    n_gating_contexts: int = option(1000, "contexts at which the gating's rewards are taken", minimum=1)
+    dropout: float = option(0.0, "dropout probability", minimum=0.0, maximum=0.9)
+    initial_epochs: int = option(10, "passes over the data in the first iteration", minimum=1)
+    n_selection_samples: int = option(
+        0, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
+    )
+
+
+@dataclass(frozen=True)
+class KinematicInputs:
+    """Density ratio inputs of an arm; satisfies `eim_ros.learning.ratio.RatioInputs`.
+
+    Attributes
+    ----------
+    robot : Robot
+    kind : str
+        "position" or "pose", the context's kind.
+    center, scale : Tensor (n_context,)
+        Standardisation of the contexts.
+    spread : float
+        Root mean square standard deviation of the positions [m]: the length by which errors are measured, whatever the
+        size of the robot. A difference of rotation columns by one counts as one spread.
+    config : SmoothingConfig
+    """
+
+    robot: Robot
+    kind: str
+    center: Tensor
+    scale: Tensor
+    spread: float
+    config: SmoothingConfig = SmoothingConfig()
+
+    @classmethod
+    def from_data(cls, robot: Robot, kind: str, context: Tensor, config: SmoothingConfig) -> KinematicInputs:
+        spread = float(context[:, :3].var(0, correction=0).mean().sqrt()) or 1.0
+        scale = context.std(0, correction=0)
+        constant = torch.ones_like(scale)  # a column that never changes, such as the height of a planar robot
+        constant[:3] = spread
+        return cls(robot, kind, context.mean(0), torch.where(scale > 0.0, scale, constant), spread, config)
+
+    @property
+    def n_inputs(self) -> int:
+        return 2 * self.robot.dof + 2 * len(self.center) + 1
+
+    def sigma(self, iteration: int) -> float:
+        """Smoothing of positions [m] at an iteration."""
+        share = max(self.config.sigma_floor, self.config.sigma_start * self.config.sigma_decay**iteration)
+        return share * self.spread
+
+    def smoothing(self, iteration: int) -> Tensor:
+        return self.sigma(iteration) / self._metric()
+
+    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
+        violation = self._violation(sample) / self.config.limit_softness
+        return -0.5 * (self._error(context, sample, iteration).square().sum(-1) + violation.square().sum(-1))
+
+    def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        error = self._error(context, sample, iteration)
+        squared = error.square().sum(-1, keepdim=True) / ERROR_CLIP
+        return torch.cat(
+            [
+                self._relative(sample),
+                (context - self.center) / self.scale,
+                error.clamp(-ERROR_CLIP, ERROR_CLIP),
+                -squared.clamp_max(ERROR_CLIP),
+                self._violation(sample) / VIOLATION_SHOWN,
+            ],
+            -1,
+        )
+
+    def _metric(self) -> Tensor:
+        metric = torch.ones_like(self.center)
+        metric[3:] = self.spread
+        return metric
+
+    def _error(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        """(FK(q) - y)/sigma, (n_samples, n_context)."""
+        return (forward_context(self.robot, sample, self.kind) - context) * (self._metric() / self.sigma(iteration))
+
+    def _relative(self, sample: Tensor) -> Tensor:
+        """Each joint from -2 at its lower limit to 2 at its upper one, (n_samples, dof)."""
+        lower, upper, extent = self._limits(sample)
+        return (4.0 * sample - 2.0 * (lower + upper)) / extent
+
+    def _violation(self, sample: Tensor) -> Tensor:
+        """By how much each joint is beyond its limits, (n_samples, dof), as a share of its range."""
+        lower, upper, extent = self._limits(sample)
+        return (torch.relu(sample - upper) + torch.relu(lower - sample)) / extent
+
+    def _limits(self, sample: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Lower and upper limits and their distance, (dof,); a joint that cannot move counts as one of range 1."""
+        lower, upper = torch.tensor(self.robot.lower).to(sample), torch.tensor(self.robot.upper).to(sample)
+        return lower, upper, torch.where(upper > lower, upper - lower, torch.ones_like(upper))
+
+
+@dataclass(frozen=True)
+class KnownKinematicsConfig(SmoothingConfig, KnownDensityEIMConfig):
+    """Settings of inference with known kinematics; the start is a truncated EM on samples of forward kinematics."""
+
+    n_components: int = option(1000, "number of experts of the start", minimum=1)
+    n_iterations: int = option(100, "iterations", minimum=0)
+    initial_em_iterations: int = option(10, "iterations of truncated EM for the start", minimum=0)
+    kl_bound: float = option(0.3, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.3, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
+    )
+    gating_kl_bound: float = option(0.05, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
+    n_gating_contexts: int = option(200, "contexts at which the gating's rewards are taken", minimum=1)
+    n_expert_samples: int = option(60, "samples per expert for its surrogate", minimum=2)
+    n_contexts: int = option(10000, "contexts of the data that an iteration looks at, drawn anew; 0: all", minimum=0)
+    n_objective_samples: int = option(500, "samples for the record of the objective", minimum=2)
+    plateau_window: int = option(
+        0, "stop when the objective rises by no more than its noise from so many iterations to the next; 0: never",
+        minimum=0,
+    )  # fmt: skip
+    sigma_decay: float = option(0.95, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
+
+
+@dataclass(frozen=True)
+class KinematicTarget:
+    """log p(q | y) as an annealed target of `KnownDensityEIM`.
+
+    Attributes
+    ----------
+    inputs : KinematicInputs
+        Measures errors and limits.
+    log_prior : callable, optional
+        Maps contexts (n, n_context) and configurations (n, dof) to log densities (n,) [nat], written with torch
+        operations: a model of demonstrations, a user's cost with negative sign. Uniform within the limits if missing.
+    """
+
+    inputs: KinematicInputs
+    log_prior: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    def at(self, iteration: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """The target at an iteration, a function of contexts (n, n_context) and configurations (n, dof)."""
+
+        def log_density(context: Tensor, sample: Tensor) -> Tensor:
+            value = self.inputs.known_log_density(context, sample, iteration)
+            assert value is not None
+            return value if self.log_prior is None else value + self.log_prior(context, sample)
+
+        return log_density
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """Outcome of a training: the model, how the run ended, and its records."""
+
+    model: IKModel
+    result: FitResult[Any]
+
+    @property
+    def status(self) -> Status:
+        return self.result.status
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is to be trained.
+
+    Attributes
+    ----------
+    config : EMConfig, TruncatedEMConfig, EIMConfig, KinematicEIMConfig or KnownKinematicsConfig
+        Decides the algorithm: EM, truncated EM, EIM from samples alone, EIM with kinematic inputs, inference with known
+        kinematics.
+    random_seed : int
+        Of all randomness.
+    device : str
+        Where EIM runs: "cpu", "cuda".
+    """
+
+    config: FitConfig
+    random_seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        expect(self.config, Settings, "config")
+        checked_whole(self.random_seed, 0, "the random seed")
+        checked_device(self.device)
+
+    @property
+    def algorithm(self) -> str:
+        return "eim-kinematics" if isinstance(self.config, KinematicEIMConfig) else algorithm_of(self.config)
+
+    @torch_threads()
+    def run(
+        self,
+        data_set: DataSet,
+        robot: Robot | None = None,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Path | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = False,
+        initial: IKModel | None = None,
+        prior: IKModel | None = None,
+    ) -> TrainingRun:
+        """Train.
+
+        Parameters
+        ----------
+        data_set : DataSet
+        robot : Robot, optional
+            Must be the data set's own.
+        callbacks : sequence of callable
+            Called after each iteration with the state and its record.
+        checkpoint : Path, optional
+            File for checkpoints every `checkpoint_every` iterations; `resume` continues from it.
+        initial : IKModel, optional
+            Start, a model of the same robot and context; the learner's own if missing.
+        prior : IKModel, optional
+            Only with known kinematics: a model of demonstrations, of the same robot and context, whose density the
+            target is multiplied by. So preferences and accuracy come together.
+
+        Returns
+        -------
+        TrainingRun
+        """
+        robot, kind = robot_of(data_set, robot), context_kind_of(data_set)
+        if not len(data_set):
+            raise DataError("the data set is empty", 0)
+        context = torch.from_numpy(data_set.context).to(self.device)
+        sample = torch.from_numpy(data_set.sample).to(self.device)
+        start = None if initial is None else _mixture_of(initial, "initial model", robot, kind)
+        if prior is not None and not isinstance(self.config, KnownKinematicsConfig):
+            raise ConfigurationError(f"a prior is for known-density, not for {self.algorithm}", self.algorithm)
+        inputs = target = None
+        if isinstance(self.config, SmoothingConfig):
+            inputs = KinematicInputs.from_data(robot, kind, context, self.config)
+        if isinstance(self.config, KnownKinematicsConfig) and inputs is not None:
+            demonstrated = None if prior is None else _mixture_of(prior, "prior", robot, kind).to(device=self.device)
+            target = KinematicTarget(inputs, None if demonstrated is None else demonstrated.log_prob)
+            if start is None:
+                start = self._by_em(context, sample)
+        fit = RecordedFit(
+            self.config, self.random_seed, self.algorithm, callbacks, checkpoint, checkpoint_every, resume
+        )
+        result, record = fit.run(context, sample, inputs, start, target)
+        mixture = result.mixture_of_experts.to(device="cpu")
+        record["data_seed"] = data_set.description.get("seed")
+        record["data_source"] = data_set.description.get("source")
+        return TrainingRun(IKModel(mixture, robot, kind, record), result)
+
+    def _by_em(self, context: Tensor, sample: Tensor) -> MixtureOfExperts:
+        """Truncated EM: a sound start costs a few percent of what follows."""
+        assert isinstance(self.config, KnownKinematicsConfig)
+        config = TruncatedEMConfig(
+            n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations, tolerance=0.0
+        )
+        generator = torch.Generator(sample.device).manual_seed(self.random_seed)
+        result = TruncatedEM(config).fit(
+            (context, sample),
+            generator=generator,
+            callbacks=[lambda state, record: tell("start", state.iteration, config.n_iterations)],
+        )
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result.mixture_of_experts
+
+
+def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOfExperts:
+    """The mixture of a model that has to be of the robot and context of the data."""
+    expect(model, IKModel, f"the {role}", ModelFileError)
+    if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
+        raise ModelFileError(
+            f"the {role} is of robot '{model.robot.name}' and context {model.context_kind}, the data are of "
+            f"'{robot.name}' and {kind}",
+            model.robot.name,
+        )
+    return model.mixture

@@ -1,0 +1,304 @@
+"""Shapes of the links of a robot, its collision shapes and its visuals: read from the URDF, attached to bodies.
+
+Body i of a chain moves with its joint i - 1, body 0 is the base; links joined to one by fixed joints are part of it.
+Joints that are not of the chain (fingers, another arm) stand at zero, or at the limit nearest to it.
+A capsule is a cylinder and two spheres in a URDF, which knows none; those three are read as one shape. Of a mesh the
+name of its file is read, see `mesh_files.py`.
+
+Bodies of a chain: where each is in a configuration, and the shapes that are fixed to it.
+
+Body i moves with joint i - 1, body 0 is the base; frames are those of `chain.py`.
+
+What moves with something else: links joined to another by fixed joints, on either side; joints that follow one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import numbers_of
+from eim_ros.core.errors import EimError, RobotError, did_you_mean
+from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Shape, Sphere
+from eim_ros.kinematics.robot import Robot, SerialArm
+from eim_ros.kinematics.urdf import (
+    MULTIPLIER,
+    OFFSET,
+    PRISMATIC,
+    SHAPES,
+    SOURCE,
+    TRANSLATION,
+    Mimic,
+    UrdfJoint,
+    UrdfTree,
+    parse_urdf,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+CAPSULE_TOLERANCE = 1e-6  # [m] of the ends of a cylinder and the centres of its spheres
+
+
+@dataclass(frozen=True, eq=False)
+class MeshReference:
+    """A mesh at a pose (4, 4), by the name that the URDF has for its file, scaled along each axis."""
+
+    pose: npt.ArrayLike
+    filename: str
+    scale: npt.ArrayLike
+
+
+def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int, FloatArray]]:
+    """Body of each link, and its pose (4, 4) in the base frame while all joints of the chain are at zero."""
+    chain = [joint.name for joint in tree.chain(base, tip)[2] if joint.moves]
+    children: dict[str, list[UrdfJoint]] = {}
+    for joint in tree.joints:
+        children.setdefault(joint.parent, []).append(joint)
+    root = tree.root()
+    found = {root: (0, np.eye(4))}
+    open_links = [root]
+    while open_links:
+        link = open_links.pop()
+        body, pose = found[link]
+        for joint in children.get(link, []):
+            value = 0.0 if joint.name in chain else min(max(0.0, joint.lower), joint.upper)
+            child = chain.index(joint.name) + 1 if joint.name in chain else body
+            found[joint.child] = (
+                child,
+                pose @ origin_transform(joint.origin_xyz, joint.origin_rpy) @ _motion(joint, value),
+            )
+            open_links.append(joint.child)
+    to_base = np.linalg.inv(found[base][1])
+    return {link: (body, to_base @ pose) for link, (body, pose) in found.items()}
+
+
+def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shape | MeshReference]]:
+    """Shapes of each link, posed in the link's frame.
+
+    Parameters
+    ----------
+    urdf : str or bytes
+        Text of a URDF; that of `Robot.urdf` has no visuals.
+    of : {"collision", "visual"}
+    """
+    shapes: dict[str, list[Shape | MeshReference]] = {}
+    for link in ElementTree.fromstring(urdf).findall("link"):
+        name = link.get("name", "")
+        try:
+            shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if _has_shape(element)])
+        except EimError as error:
+            raise RobotError(f"a {of} shape of link {name!r}: {error}", name) from error
+    return shapes
+
+
+def _has_shape(element: Element) -> bool:
+    return any(element.find(f"geometry/{shape}") is not None for shape in SHAPES)
+
+
+def _shape(element: Element) -> Shape | MeshReference:
+    origin = element.find("origin")
+    xyz, rpy = (_words("0 0 0" if origin is None else origin.get(key, "0 0 0"), 3) for key in ("xyz", "rpy"))
+    pose = origin_transform(xyz, rpy)
+    solid = next(child for child in element.findall("geometry/*") if child.tag in SHAPES)
+    if solid.tag == "mesh":
+        return MeshReference(pose, solid.get("filename", ""), _words(solid.get("scale", "1 1 1"), 3))
+    if solid.tag == "box":
+        return Box(pose, _words(solid.get("size", ""), 3))
+    radius = float(_words(solid.get("radius", ""), 1)[0])
+    if solid.tag == "sphere":
+        return Sphere(xyz, radius)
+    length = float(_words(solid.get("length", ""), 1)[0])
+    return Cylinder(pose, radius, length) if solid.tag == "cylinder" else Capsule(pose, radius, length)
+
+
+def _with_capsules(shapes: list[Shape | MeshReference]) -> list[Shape | MeshReference]:
+    """The same, each cylinder that has a sphere of its radius at either end with these as one capsule."""
+    result: list[Shape | MeshReference] = []
+    merged: set[int] = set()
+    for shape in shapes:
+        ends = _end_spheres(shape, shapes) if isinstance(shape, Cylinder) else []
+        if isinstance(shape, Cylinder) and len(ends) == 2:
+            merged |= {id(end) for end in ends}
+            shape = Capsule(shape.pose, shape.radius, shape.length)
+        result.append(shape)
+    return [shape for shape in result if id(shape) not in merged]
+
+
+def _end_spheres(cylinder: Cylinder, shapes: list[Shape | MeshReference]) -> list[Sphere]:
+    pose, found = np.asarray(cylinder.pose), []
+    alike = [
+        shape
+        for shape in shapes
+        if isinstance(shape, Sphere) and abs(shape.radius - cylinder.radius) < CAPSULE_TOLERANCE
+    ]
+    for side in (-0.5, 0.5):
+        end = pose[:3, 3] + side * cylinder.length * pose[:3, 2]
+        found += [shape for shape in alike if np.abs(np.asarray(shape.centre) - end).max() < CAPSULE_TOLERANCE][:1]
+    return found
+
+
+def origin_transform(xyz: npt.ArrayLike, rpy: npt.ArrayLike) -> FloatArray:
+    """Of an <origin>: rotations about the fixed axes x, y, z in this order."""
+    import pinocchio  # deferred: a slow import
+
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = pinocchio.rpy.rpyToMatrix(np.asarray(rpy, dtype=np.float64)), xyz
+    return pose
+
+
+def _motion(joint: UrdfJoint, value: float) -> FloatArray:
+    """Of a joint that stands at a value [rad] or [m]."""
+    import pinocchio
+
+    pose = np.eye(4)
+    if value != 0.0:
+        along = value * np.asarray(joint.axis) / np.linalg.norm(joint.axis)
+        if joint.kind == "prismatic":
+            pose[:3, 3] = along
+        else:
+            pose[:3, :3] = pinocchio.exp3(along)
+    return pose
+
+
+def _words(text: str, n: int) -> FloatArray:
+    """So many numbers of an attribute."""
+    try:
+        values = [float(word) for word in text.split()]
+    except ValueError as error:
+        raise RobotError(f"expected {n} finite number(s), got {text!r}", text) from error
+    return numbers_of(values, (n,), f"{text!r}", RobotError)
+
+
+@dataclass(frozen=True, eq=False)
+class BodyShape:
+    """A shape of a link, in the frame of the body that the link is part of.
+
+    Attributes
+    ----------
+    body : int
+    pose : (4, 4)
+        Of the shape in the body's frame [m].
+    shape : Box, Sphere, Cylinder, Capsule or MeshReference
+        Its own pose is in the frame of the link, and contained in `pose`.
+    link : str
+    """
+
+    body: int
+    pose: FloatArray
+    shape: Shape | MeshReference
+    link: str
+
+
+def body_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
+    """Poses (n, n_bodies, 4, 4) of the bodies in the base frame, of configurations (n, dof)."""
+    rows = arm._rows(q)[0]
+    moving = arm.links[:-1]
+    return _poses(arm, moving[:, MULTIPLIER] * rows[:, moving[:, SOURCE].astype(np.int64)] + moving[:, OFFSET])
+
+
+def tip_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
+    """Poses (n, 4, 4) of the tip, as `SerialArm.forward` but without the compiled chain."""
+    carried = np.eye(4)
+    carried[:3, :3], carried[:3, 3] = arm.links[-1, :9].reshape(3, 3), arm.links[-1, TRANSLATION]
+    return np.asarray(body_poses(arm, q)[:, -1] @ carried)
+
+
+def body_shapes(arm: SerialArm, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
+    """The shapes of each link, as `link_shapes` reads them, in the frames of the bodies."""
+    at_zero = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
+    placements = link_placements(parse_urdf(arm.urdf), arm.base_link, arm.tip_link)
+    return [
+        BodyShape(body, np.linalg.inv(at_zero[body]) @ pose @ np.asarray(shape.pose), shape, link)
+        for link, (body, pose) in placements.items()
+        for shape in links.get(link, ())
+    ]
+
+
+def _poses(arm: SerialArm, values: FloatArray) -> FloatArray:
+    """The same of values (n, m) of the moving joints: T_i = T_{i-1} P_{i-1} Z(v_{i-1})."""
+    poses = np.zeros((len(values), len(arm.links), 4, 4))
+    poses[:, 0] = np.eye(4)
+    for body, link in enumerate(arm.links[:-1], start=1):
+        placement, moved = np.eye(4), np.zeros((len(values), 4, 4))
+        placement[:3, :3], placement[:3, 3] = link[:9].reshape(3, 3), link[TRANSLATION]
+        moved[:] = np.eye(4)
+        value = values[:, body - 1]
+        if link[PRISMATIC]:
+            moved[:, 2, 3] = value
+        else:
+            cosine, sine = np.cos(value), np.sin(value)
+            moved[:, 0, 0], moved[:, 1, 1], moved[:, 0, 1], moved[:, 1, 0] = cosine, cosine, -sine, sine
+        poses[:, body] = poses[:, body - 1] @ placement @ moved
+    return poses
+
+
+@functools.lru_cache(maxsize=64)
+def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
+    """Poses (4, 4), in the frame of a link of the robot's description, of the links that are fixed to it, itself first.
+
+    Raises
+    ------
+    RobotError
+        If the description has no such link.
+    """
+    tree = parse_urdf(robot.urdf)
+    if link not in tree.links:
+        raise RobotError(
+            f"robot {robot.name!r} has no link {link!r}; its links: {', '.join(tree.links)}"
+            f"{did_you_mean(link, tree.links)}",
+            link,
+        )
+    across: dict[str, list[tuple[str, FloatArray]]] = {}
+    for joint in (joint for joint in tree.joints if joint.kind == "fixed"):
+        step = origin_transform(joint.origin_xyz, joint.origin_rpy)
+        across.setdefault(joint.parent, []).append((joint.child, step))
+        across.setdefault(joint.child, []).append((joint.parent, np.asarray(np.linalg.inv(step), dtype=np.float64)))
+    found: dict[str, FloatArray] = {link: np.eye(4)}
+    open_links = [link]
+    while open_links:
+        here = open_links.pop()
+        for other, step in across.get(here, []):
+            if other not in found:
+                found[other] = found[here] @ step
+                open_links.append(other)
+    return MappingProxyType(found)
+
+
+@functools.lru_cache(maxsize=64)
+def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
+    """Forward kinematics of one link: from configurations (n, dof) to its poses (n, 4, 4) in the base frame.
+
+    Raises
+    ------
+    RobotError
+        If there is no such link, or joints move it that are not of the robot's chain.
+    """
+    fixed = fixed_links(robot, robot.base_link)
+    if link in fixed:
+        return lambda q: np.tile(fixed[link], (len(q), 1, 1))
+    if link in (attached := fixed_links(robot, robot.tip_link)):
+        return lambda q: robot.forward(q) @ attached[link]
+    fixed_links(robot, link)  # refuses a link that there is not
+    part = Robot.from_urdf(robot.urdf, robot.base_link, link)
+    if foreign := [name for name in part.joint_names if name not in robot.joint_names]:
+        raise RobotError(
+            f"link {link!r} is moved by joint {foreign[0]!r}, which is none of the chain's: "
+            f"{', '.join(robot.joint_names)}",
+            link,
+        )
+    columns = [robot.joint_names.index(name) for name in part.joint_names]
+    return lambda q: part.forward(q[:, columns])
+
+
+@functools.lru_cache(maxsize=64)
+def following_joints(robot: Robot) -> MappingProxyType[str, Mimic]:
+    """Joints of the description, by name, that follow one of the robot's, in its chain or not."""
+    joints = parse_urdf(robot.urdf).joints
+    return MappingProxyType({j.name: j.mimic for j in joints if j.mimic and j.mimic.joint in robot.joint_names})

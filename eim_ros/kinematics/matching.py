@@ -1,0 +1,241 @@
+"""Whether two arms have the same kinematics, whatever their joints, links and frames are called, and how they lie.
+
+Each joint is compared by its screw at zero, the axis about which it turns or along which it slides, in the frame of the
+base: two arms whose screws are the same up to one rigid motion B have
+
+    T_robot(q) = B T_model(q) X
+
+for each configuration, with a constant X at the tip (product of exponentials, Brockett 1984). So frames of joints may
+be chosen differently, the arm may stand elsewhere (B) and carry a tool (X).
+
+Which links of a description are meant where only those of another robot of the same kind are known.
+
+`left_panda_link0` is `panda_link0` with a prefix; many descriptions hold one arm so, or two of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import expect
+from eim_ros.core.errors import RobotError
+from eim_ros.kinematics.robot import Robot, SerialArm, robot_path
+from eim_ros.kinematics.urdf import (
+    MULTIPLIER,
+    OFFSET,
+    PRISMATIC,
+    SOURCE,
+    TRANSLATION,
+    UrdfTree,
+    listed,
+    parse_urdf,
+    read_urdf_source,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+LENGTH_TOLERANCE = 5e-3  # [m] between axes: robots of one kind differ by their calibration
+ANGLE_TOLERANCE = 1e-2  # [rad] between axes
+FOLLOWER_TOLERANCE = 1e-6  # of multiplier and offset
+SAME = 1e-9  # [m], [1]: rounding, which is no displacement
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """How an arm stands, and what it carries, beside another of the same kinematics.
+
+    Attributes
+    ----------
+    base : (4, 4) array
+        B: pose of the other's base in the base frame of this one.
+    tool : (4, 4) array
+        X: pose of the tip of this one in the frame of the other's tip.
+    """
+
+    base: FloatArray
+    tool: FloatArray
+
+    @classmethod
+    def none(cls) -> Placement:
+        """Where both are the same."""
+        return cls(np.eye(4), np.eye(4))
+
+    @functools.cached_property
+    def is_none(self) -> bool:
+        """Whether poses of one are those of the other."""
+        return all(bool((np.abs(pose - np.eye(4)) <= SAME).all()) for pose in (self.base, self.tool))
+
+    @functools.cached_property
+    def is_off_tip(self) -> bool:
+        """Whether the tip is at another place than the other's, so that it depends on the orientation where that is."""
+        return bool((np.abs(self.tool[:3, 3]) > SAME).any())
+
+    def poses_of_other(self, poses: FloatArray) -> FloatArray:
+        """Poses (n, 4, 4) of the other's tip in its base frame where those of this one's are given, in its own."""
+        return np.asarray(np.linalg.inv(self.base) @ poses @ np.linalg.inv(self.tool))
+
+    def carrying(self, tool: FloatArray) -> Placement:
+        """With a further tool (4, 4) on the tip."""
+        return Placement(self.base, self.tool @ tool)
+
+
+def agreement(robot: SerialArm, other: SerialArm) -> Placement:
+    """How `robot` lies beside `other`, joint by joint in the order of the chains.
+
+    Axes agree within 0.005 m and 0.01 rad. Limits may differ, as long as each joint has a common range.
+
+    Raises
+    ------
+    RobotError
+        Naming the first joint that differs, and by how much.
+    """
+    ours, theirs = robot.links[:-1], other.links[:-1]
+    if robot.dof != other.dof or len(ours) != len(theirs):
+        counts = (f"{arm.dof} joints and {len(arm.links) - 1 - arm.dof} followers" for arm in (robot, other))
+        raise RobotError(f"it has {' instead of '.join(counts)}", robot.dof)
+    for problem in (_other_joint(robot, other), _apart(robot, other)):
+        if problem:
+            raise RobotError(problem, robot.joint_names)
+    (first, tip), (other_first, other_tip) = _frames_at_zero(robot), _frames_at_zero(other)
+    found: list[tuple[int, str]] = []
+    for base in (np.eye(4), first[0] @ np.linalg.inv(other_first[0])):
+        index, problem = _first_difference(robot, other, first, base @ other_first)
+        if not problem:
+            tool = np.linalg.inv(base @ other_tip) @ tip
+            return Placement(np.asarray(base, dtype=np.float64), np.asarray(tool, dtype=np.float64))
+        found.append((index, problem))
+    raise RobotError(max(found, key=lambda each: each[0])[1], robot.joint_names)
+
+
+def _frames_at_zero(arm: SerialArm) -> tuple[FloatArray, FloatArray]:
+    """Frames (m, 4, 4) of the moving joints, whose axes are z, and of the tip (4, 4), with all of them at zero."""
+    steps = np.tile(np.eye(4), (len(arm.links), 1, 1))
+    steps[:, :3, :3], steps[:, :3, 3] = arm.links[:, :9].reshape(-1, 3, 3), arm.links[:, TRANSLATION]
+    frames = [np.eye(4)]
+    for step in steps:
+        frames.append(frames[-1] @ step)
+    return np.array(frames[1:-1]), frames[-1]
+
+
+def _first_difference(robot: SerialArm, other: SerialArm, ours: FloatArray, theirs: FloatArray) -> tuple[int, str]:
+    """Index of the first moving joint whose axis is elsewhere, and how far; their number and nothing if none is."""
+    for index, (frame, wanted) in enumerate(zip(ours, theirs, strict=True)):
+        axis, expected, apart = frame[:3, 2], wanted[:3, 2], wanted[:3, 3] - frame[:3, 3]
+        angle = math.atan2(float(np.linalg.norm(np.cross(axis, expected))), float(axis @ expected))
+        distance = 0.0 if robot.links[index, PRISMATIC] else float(np.linalg.norm(apart - axis * (axis @ apart)))
+        if angle <= ANGLE_TOLERANCE and distance <= LENGTH_TOLERANCE:
+            continue
+        told = []
+        if angle > ANGLE_TOLERANCE:
+            opposite = angle >= math.pi - ANGLE_TOLERANCE
+            told.append("points the other way" if opposite else f"is turned by {angle:.4g} rad")
+        if distance > LENGTH_TOLERANCE:
+            told.append(f"is off by {distance:.4g} m")
+        return index, (
+            f"the axis of {_named(robot, index)} {' and '.join(told)}, with all joints at zero, beside that of "
+            f"{_named(other, index)} of the model; {LENGTH_TOLERANCE} m and {ANGLE_TOLERANCE} rad count as calibration"
+        )
+    return len(ours), ""
+
+
+def _other_joint(robot: SerialArm, other: SerialArm) -> str:
+    """What is wrong with the first joint that is of another kind, or follows another one; empty if none is."""
+    for index, (ours, theirs) in enumerate(zip(robot.links[:-1], other.links[:-1], strict=True)):
+        kinds = ["slides" if row[PRISMATIC] else "turns" for row in (ours, theirs)]
+        if kinds[0] != kinds[1]:
+            return f"{_named(robot, index)} {kinds[0]}, {_named(other, index)} of the model {kinds[1]}"
+        columns = [SOURCE, MULTIPLIER, OFFSET]
+        if (np.abs(ours[columns] - theirs[columns]) > FOLLOWER_TOLERANCE).any():
+            told = [
+                f"follows {_named(arm, index)} by {row[MULTIPLIER]:g} q + {row[OFFSET]:g}"
+                for arm, row in ((robot, ours), (other, theirs))
+            ]
+            return f"joint {index + 1}, with followers counted, {told[0]}; that of the model {told[1]}"
+    return ""
+
+
+def _apart(robot: SerialArm, other: SerialArm) -> str:
+    """What is wrong with the first joint whose limits have nothing in common with the other's; empty if none is."""
+    for j, name in enumerate(robot.joint_names):
+        if robot.lower[j] > other.upper[j] or robot.upper[j] < other.lower[j]:
+            return (
+                f"the limits of joint {j + 1} {name!r}, {robot.lower[j]:.6g} to {robot.upper[j]:.6g}, have nothing in "
+                f"common with the model's, {other.lower[j]:.6g} to {other.upper[j]:.6g}"
+            )
+    return ""
+
+
+def _named(arm: SerialArm, index: int) -> str:
+    """A moving joint by the name of the joint whose value it has or follows, and the place of that."""
+    source = int(arm.links[index, SOURCE])
+    return f"joint {source + 1} {arm.joint_names[source]!r}"
+
+
+def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
+    """The arm of a description between the links of a known robot, under their names or with one prefix for both.
+
+    Where the description has neither, between its root and its only leaf.
+
+    Parameters
+    ----------
+    known : Robot
+    source : str or Path
+        A shipped robot's name, or the path or the text of a URDF.
+    base, tip : str, optional
+        Links that are given; one alone tells the prefix of the other.
+
+    Raises
+    ------
+    RobotError
+        If the description cannot be read, or it is not clear which links are meant.
+    """
+    for link in (base, tip):
+        if link is not None:
+            expect(link, str, "the name of a link", RobotError)
+    is_text = isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<")
+    found = source if is_text else robot_path(source)
+    if not (base and tip):
+        base, tip = _ends(known, parse_urdf(read_urdf_source(found)), base, tip)
+    return Robot.from_urdf(found, base, tip)
+
+
+def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tuple[str | None, str | None]:
+    """Base and tip link; None for the root or the only leaf."""
+    wanted = (base or known.base_link, tip or known.tip_link)
+    if all(link in tree.links for link in wanted):
+        return wanted
+    prefixes = _prefixes(known.base_link, [base] if base else tree.links)
+    prefixes |= _prefixes(known.tip_link, [tip] if tip else tree.links)
+    pairs = [(base or prefix + known.base_link, tip or prefix + known.tip_link) for prefix in sorted(prefixes)]
+    pairs = [pair for pair in pairs if _is_chain(tree, *pair)]
+    if len(pairs) > 1:
+        told = ", ".join(f"{first!r} to {last!r}" for first, last in pairs)
+        raise RobotError(f"robot {tree.name!r} has several such arms, {told}: give base and tip link", pairs)
+    if not pairs and (base or tip) in tree.links:
+        other, role = (known.tip_link, "tip") if base else (known.base_link, "base")
+        raise RobotError(
+            f"robot {tree.name!r} has no link {other!r}, with or without a prefix; give its {role} link, one of "
+            f"{listed(tree.links)}",
+            other,
+        )
+    return pairs[0] if pairs else (base, tip)
+
+
+def _is_chain(tree: UrdfTree, base: str, tip: str) -> bool:
+    try:
+        tree.chain(base, tip)
+    except RobotError:
+        return False
+    return True
+
+
+def _prefixes(name: str, links: Iterable[str]) -> set[str]:
+    """What stands before a name in those links that end with it."""
+    return {link.removesuffix(name) for link in links if link.endswith(name)}

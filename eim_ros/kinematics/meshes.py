@@ -1,0 +1,230 @@
+"""Meshes of files: where a URDF's `package://`, `file://` and relative names lead, and what is there, read by coal.
+
+A file's own unit counts, as it does in RViz: coal reads COLLADA files as if all were in metres.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import LARGEST, as_numbers
+from eim_ros.core.deadlines import Effort
+from eim_ros.core.errors import ConstraintError, MeshError
+
+FloatArray = npt.NDArray[np.float64]
+
+PATH_VARIABLES = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH")
+UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
+UNIT_WITHIN = 65536  # [byte] of a COLLADA file, from its begin
+STL_HEADER, STL_TRIANGLE = 84, 50  # [byte]
+
+_effort = Effort(3e-9)  # [s] for each byte
+
+
+@dataclass(frozen=True)
+class MeshLimits:
+    """Largest file [byte] and number of triangles that are read."""
+
+    most_bytes: int = 50_000_000
+    most_triangles: float = math.inf
+
+
+USUAL_LIMITS = MeshLimits()
+
+
+def find_mesh(
+    filename: str, folder: Path | None, package_paths: Sequence[str | Path] = (), *, packages_only: bool = False
+) -> Path:
+    """The file that a URDF names.
+
+    Parameters
+    ----------
+    filename : str
+        `package://NAME/...`, `file://...`, an absolute path, or one relative to the URDF.
+    folder : Path or None
+        Where the URDF is; None where that is not known.
+    package_paths : sequence of str or Path
+        Folders with packages, or of packages. Looked at before the environment's: `share` of each entry of
+        AMENT_PREFIX_PATH, the entries of ROS_PACKAGE_PATH, and the folders above the URDF.
+    packages_only : bool
+        Whether the URDF comes from a stranger, as one from a topic does: then its meshes must lie in these folders.
+
+    Raises
+    ------
+    MeshError
+        If there is no such file, with the places that were looked at; if the name leaves its package by `..`.
+    """
+    given = [Path(path).expanduser() for path in package_paths]
+    places: list[Path] = []
+    for name in dict.fromkeys((filename, unquote(filename))):
+        for root, place in _places(name, folder, given, packages_only):
+            if root is not None and not place.is_relative_to(root):
+                continue
+            if place.is_file():
+                return place
+            places.append(place)
+    looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
+    if filename.startswith("package://"):
+        package = filename.removeprefix("package://").partition("/")[0]
+        cure = (
+            f"source the workspace that has package {package!r} (AMENT_PREFIX_PATH or ROS_PACKAGE_PATH), or give the "
+            "folder that it is in as package_paths; no name leaves its package by '..'"
+        )
+    elif packages_only:
+        cure = "a description that comes over ROS may name meshes of packages alone: package://NAME/..."
+    elif Path(filename.removeprefix("file://")).is_absolute():
+        cure = "correct the name in the URDF"
+    else:
+        cure = "read the robot from the path of its URDF, where relative names begin, or give a folder as package_paths"
+    raise MeshError(f"mesh {filename!r} is not there (looked at: {looked}); {cure}", filename)
+
+
+def _places(
+    name: str, folder: Path | None, given: Sequence[Path], packages_only: bool
+) -> Iterator[tuple[Path | None, Path]]:
+    """Where a mesh may be, and the folder that it must be in; None: anywhere. `..` are resolved, links are not: those
+    of a workspace that was built with links lead out of its packages.
+    """
+    if name.startswith("package://"):
+        package, _, rest = name.removeprefix("package://").partition("/")
+        if package not in ("", ".", ".."):
+            for root in map(_absolute, _package_folders(package, folder, given)):
+                yield root, _absolute(root / rest)
+        return
+    if "://" in name and not name.startswith("file://"):
+        raise MeshError(f"mesh {name!r} is neither a package:// nor a file:// name, nor a path", name)
+    path = Path(name.removeprefix("file://"))
+    if path.is_absolute():
+        if not packages_only:
+            yield None, path
+        else:
+            for root in map(_absolute, [*given, *(Path(entry) / share for entry, share in _entries())]):
+                yield root, _absolute(path)
+        return
+    if folder is not None and not packages_only:
+        yield None, folder / path
+    for root in map(_absolute, given):
+        yield root, _absolute(root / path)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
+
+
+def seconds_to_read(path: Path) -> float:
+    """Estimated duration of reading a file [s], which cannot be interrupted."""
+    return _effort.seconds(path.stat().st_size)
+
+
+def read_mesh(
+    path: Path, scale: npt.ArrayLike = 1.0, limits: MeshLimits = USUAL_LIMITS
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Vertices (n, 3) [m] and faces (m, 3) of a file, its parts all together.
+
+    Raises
+    ------
+    MeshError
+        If there is no such file, no mesh in it that can be read, or more than the limits allow.
+    ConstraintError
+        If the scale is not one or three finite numbers other than 0.
+    """
+    from pinocchio import coal  # deferred: a slow import
+
+    try:
+        factors = as_numbers(scale)
+    except (TypeError, ValueError):
+        factors = np.empty(0)
+    if factors.shape not in ((), (3,)) or not (np.abs(factors) <= LARGEST).all() or not factors.all():
+        raise ConstraintError(f"the scale of a mesh must be one or three numbers other than 0, got {scale!r}", scale)
+    if not path.is_file():
+        raise MeshError(f"mesh {str(path)!r} is not there", str(path))
+    began, size = perf_counter(), path.stat().st_size
+    if size > limits.most_bytes:
+        raise MeshError(
+            f"mesh {str(path)!r} has {size / 1e6:.1f} MB, at most {limits.most_bytes / 1e6:.1f} MB are read "
+            "(CollisionOptions.most_mesh_bytes, of ik_server the parameter max_mesh_bytes): simplify it, or raise the "
+            "limit",
+            size,
+        )
+    _check_triangles(path, _triangles_of_stl(path, size), limits)
+    try:
+        model = coal.MeshLoader(coal.BV_AABB).load(str(path), np.full(3, _unit(path)))
+    except (ValueError, RuntimeError) as error:
+        cause = str(error).partition("message:")[2].strip() or str(error)
+        raise MeshError(f"mesh {str(path)!r} cannot be read: {' '.join(cause.split())[:300]}", str(path)) from error
+    _check_triangles(path, model.num_tris, limits)
+    vertices = np.array(model.vertices()) * factors
+    triangles = map(model.tri_indices, range(model.num_tris))
+    faces = np.array([[corners[0], corners[1], corners[2]] for corners in triangles])
+    if not np.isfinite(vertices).all() or not len(faces):
+        raise MeshError(f"mesh {str(path)!r} has vertices that are not finite, or no triangle", str(path))
+    if factors.ndim and np.prod(factors) < 0.0:
+        faces = faces[:, ::-1]  # mirrored: the sense of rotation is kept
+    _effort.took(size, perf_counter() - began)
+    return vertices, faces.astype(np.int64)
+
+
+def _check_triangles(path: Path, n: int, limits: MeshLimits) -> None:
+    if n > limits.most_triangles:
+        raise MeshError(
+            f"mesh {str(path)!r} has {n} triangles, {max(limits.most_triangles, 0):.0f} more are allowed "
+            "(CollisionOptions.most_triangles, of ik_server the parameter max_triangles): simplify it, or raise the "
+            "limit",
+            n,
+        )
+
+
+def _triangles_of_stl(path: Path, size: int) -> int:
+    """Triangles that a binary STL file says it has; 0 of other files."""
+    if path.suffix.lower() != ".stl" or size < STL_HEADER:
+        return 0
+    with path.open("rb") as file:
+        (n,) = struct.unpack("<I", file.read(STL_HEADER)[-4:])
+    return int(n) if size == STL_HEADER + STL_TRIANGLE * n else 0
+
+
+def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -> Iterator[Path]:
+    """Where a package may be, likely places first."""
+    for path in given:
+        yield path / package
+        if path.name == package:
+            yield path
+    for entry, share in _entries():
+        yield Path(entry) / share / package
+        if Path(entry).name == package:
+            yield Path(entry)
+    if folder is not None:
+        yield from (above for above in (folder, *folder.parents) if above.name == package)
+
+
+def _entries() -> Iterator[tuple[str, str]]:
+    """Folders of the environment, and where packages are in them."""
+    for variable, share in zip(PATH_VARIABLES, ("share", "."), strict=True):
+        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            yield entry, share
+
+
+def _unit(path: Path) -> float:
+    """Length of a file's unit [m]: 1 but where a COLLADA file says otherwise."""
+    if path.suffix.lower() != ".dae":
+        return 1.0
+    with path.open("rb") as file:
+        found = UNIT.search(file.read(UNIT_WITHIN))
+    try:
+        unit = float(found[1]) if found else 1.0
+    except ValueError:
+        unit = np.nan
+    if not 0.0 < unit < np.inf:
+        raise MeshError(f"mesh {str(path)!r} has a unit that is no positive number", str(path))
+    return unit

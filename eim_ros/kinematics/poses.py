@@ -1,0 +1,347 @@
+"""Poses as homogeneous transforms, quaternions and contexts of a conditional model. Quaternions are xyzw.
+
+A position context is p (3); a pose context is [p, first column, second column of the rotation] (9): unlike a quaternion
+it is continuous over all orientations (Zhou et al. 2019, "On the continuity of rotation representations").
+
+What people hold in their hands when they have a pose: a transform, a pair, seven numbers, an object of a library.
+
+Each form is taken apart here, by what it looks like, into a transform or into a position and an orientation; nothing of
+those libraries is imported. `check_pose` is where forms come in, so every call that takes a pose takes all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import as_numbers
+from eim_ros.core.errors import PoseError
+from eim_ros.solver import first_not_rigid
+
+FORMS = (
+    "a (4, 4) transform, (position, quaternion xyzw), (position, rotation matrix), seven numbers x y z qx qy qz qw, "
+    "or an object of pinocchio, spatialmath, scipy or geometry_msgs"
+)
+TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # of pinocchio.SE3; of spatialmath.SE3
+PARTS = (("position", "orientation"), ("translation", "rotation"))  # of geometry_msgs Pose; Transform
+
+
+def is_position(pose: Any) -> bool:
+    """Whether a pose is a position alone: three numbers, or an object with x, y and z."""
+    if isinstance(pose, np.ndarray):
+        return bool(pose.shape == (3,))
+    if isinstance(pose, (list, tuple)):
+        return _shape(pose) == (3,)
+    return _has(pose, "xyz")
+
+
+def taken_apart(pose: Any) -> tuple[Any, Any]:
+    """A transform and None, or a position and its orientation: a quaternion (4,), or a rotation (3, 3).
+
+    What has none of the known forms is returned as it is, for a transform.
+
+    Raises
+    ------
+    PoseError
+        For a position alone, and for a pose whose frame is told beside it.
+    """
+    if hasattr(pose, "header"):
+        raise PoseError(
+            "a stamped pose tells its frame beside it: bring it into the arm's base frame, then give its .pose", pose
+        )
+    for name in TRANSFORM_ATTRIBUTES:
+        if isinstance(getattr(pose, name, None), np.ndarray):
+            return getattr(pose, name), None
+    for position, orientation in PARTS:
+        place, turn = getattr(pose, position, None), getattr(pose, orientation, None)
+        if _has(place, "xyz") and _has(turn, "xyzw"):
+            return numbers_by_axis(place, "xyz"), numbers_by_axis(turn, "xyzw")
+    if callable(getattr(pose, "as_matrix", None)):  # scipy.spatial.transform.RigidTransform
+        return _matrix(pose), None
+    if isinstance(pose, (list, tuple)) and len(pose) == 2 and _shape(pose[0]) == (3,):
+        return pose[0], pose[1]
+    if is_position(pose):
+        raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
+    if isinstance(pose, np.ndarray) and pose.shape == (7,):
+        return pose[:3], pose[3:]
+    if isinstance(pose, (list, tuple)) and len(pose) == 7:
+        return pose[:3], pose[3:]
+    return pose, None
+
+
+def numbers_by_axis(values: Any, axes: str) -> Any:
+    """Attributes such as x, y and z of an object as a list; the value itself where it has none."""
+    return [getattr(values, axis) for axis in axes] if _has(values, axes) else values
+
+
+def _has(value: Any, axes: str) -> bool:
+    return all(hasattr(value, axis) for axis in axes)
+
+
+def _shape(values: Any) -> tuple[int, ...] | None:
+    """Shape of an array or of a flat sequence of numbers; None of anything else, which may be ragged."""
+    if isinstance(values, np.ndarray):
+        return tuple(values.shape)
+    is_flat = isinstance(values, (list, tuple)) and all(
+        isinstance(value, (float, int, Real, Decimal)) or getattr(value, "shape", None) == () for value in values
+    )
+    return (len(values),) if is_flat else None
+
+
+def _matrix(pose: Any) -> Any:
+    """What the object's own method gives."""
+    try:
+        return pose.as_matrix()
+    except Exception as error:  # the method of a foreign object, which may be of another kind
+        raise PoseError(
+            f"a pose must be {FORMS}; the method as_matrix of what was given failed: {error}", pose
+        ) from error
+
+
+FloatArray = npt.NDArray[np.float64]
+
+CONTEXT_KINDS = {"position": 3, "pose": 9}
+_ENTRIES = {
+    kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()
+}  # of a flat transform
+
+NORM_TOLERANCE = 1e-3
+EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # of the products of a rotation's columns
+LONGEST = 1e100  # [m]: squares must not overflow
+LARGEST_ENTRY = 1.0 + 1e-3  # of a rotation, with rounding
+
+
+def pose_from(
+    position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = None, *, rpy: npt.ArrayLike | None = None
+) -> FloatArray:
+    """Transform (4, 4) of a position [m] and a quaternion, or angles.
+
+    Parameters
+    ----------
+    position : (3,) array_like
+        [m], finite; or an object with x, y and z.
+    quaternion_xyzw : (4,) array_like, optional
+        Unit length within 1e-3 (normalised here); default no rotation.
+    rpy : (3,) array_like, optional
+        Roll, pitch, yaw [rad] in place of the quaternion: turns about the fixed x, then y, then z, as in a URDF.
+
+    Raises
+    ------
+    PoseError
+        If numbers are missing or not finite, the quaternion has another length, or both orientations are given.
+    """
+    transform = np.eye(4)
+    transform[:3, 3] = _finite(numbers_by_axis(position, "xyz"), 3, "position")
+    if rpy is not None:
+        if quaternion_xyzw is not None:
+            raise PoseError("an orientation is given as a quaternion or as rpy, not as both", rpy)
+        transform[:3, :3] = _rotation_from_rpy(_finite(rpy, 3, "rpy"))
+        return transform
+    if quaternion_xyzw is None:
+        return transform
+    quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw", sys.float_info.max)
+    norm = math.hypot(*quaternion)
+    if norm == 0.0:
+        raise PoseError("quaternion is zero; no rotation is x y z w = 0 0 0 1", quaternion)
+    if abs(norm - 1.0) > NORM_TOLERANCE:
+        raise PoseError(f"quaternion has length {norm:.6g}, expected 1 within {NORM_TOLERANCE}", quaternion)
+    x, y, z, w = (float(value) for value in quaternion / norm)
+    transform[:3, :3] = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return transform
+
+
+def _rotation_from_rpy(rpy: FloatArray) -> FloatArray:
+    roll, pitch, yaw = rotations_from(np.diag(rpy))  # about x, y and z
+    return np.asarray(yaw @ pitch @ roll)
+
+
+def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
+    """Unit quaternion xyzw (4,) with w >= 0 of a rotation (3, 3), or of the rotation of a transform (4, 4)."""
+    r = _array(rotation, "a rotation")
+    if r.shape not in ((3, 3), (4, 4)):
+        raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
+    if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also catches NaN
+        raise PoseError("a rotation has entries from -1 to 1", rotation)
+    squares = np.array(
+        [
+            1 + r[0, 0] - r[1, 1] - r[2, 2],
+            1 - r[0, 0] + r[1, 1] - r[2, 2],
+            1 - r[0, 0] - r[1, 1] + r[2, 2],
+            1 + r[0, 0] + r[1, 1] + r[2, 2],
+        ]
+    )  # four times the squares of x, y, z, w: divide by the largest (Shepperd 1978)
+    largest = int(np.argmax(squares))
+    products = np.array(
+        [
+            [squares[0], r[1, 0] + r[0, 1], r[0, 2] + r[2, 0], r[2, 1] - r[1, 2]],
+            [r[1, 0] + r[0, 1], squares[1], r[2, 1] + r[1, 2], r[0, 2] - r[2, 0]],
+            [r[0, 2] + r[2, 0], r[2, 1] + r[1, 2], squares[2], r[1, 0] - r[0, 1]],
+            [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], squares[3]],
+        ]
+    )
+    quaternion = products[largest] / np.linalg.norm(products[largest])
+    return np.asarray(-quaternion if quaternion[3] < 0 else quaternion, dtype=np.float64)
+
+
+def rotations_from(vectors: FloatArray) -> FloatArray:
+    """Rotations (n, 3, 3) by rotation vectors (n, 3) [rad]: Rodrigues' formula."""
+    angles = np.linalg.norm(vectors, axis=1)
+    x, y, z = (vectors / np.where(angles > 0.0, angles, 1.0)[:, None]).T
+    zero = np.zeros_like(x)
+    across = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(-1, 3, 3)
+    sine, versine = np.sin(angles)[:, None, None], (1.0 - np.cos(angles))[:, None, None]
+    return np.asarray(np.eye(3) + sine * across + versine * (across @ across))
+
+
+def rotation_vectors(rotations: FloatArray) -> FloatArray:
+    """Rotation vectors (n, 3) [rad] of rotations (n, 3, 3), of lengths up to pi."""
+    quaternions = np.array([quaternion_from_matrix(rotation) for rotation in rotations]).reshape(-1, 4)
+    sines = np.linalg.norm(quaternions[:, :3], axis=1)  # of half the angle; its cosine is not negative
+    angles = 2.0 * np.arctan2(sines, quaternions[:, 3])
+    return np.asarray(quaternions[:, :3] * (angles / np.where(sines > 0.0, sines, 1.0))[:, None])
+
+
+def check_pose(transform: npt.ArrayLike) -> FloatArray:
+    """A copy of the transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-4.
+
+    A pose in another of the forms that `pose_forms.FORMS` lists becomes a transform. A rotation off by less, from
+    rounding, is replaced by the nearest one, so that errors are measured against a pose that can be reached.
+    """
+    given = transform if isinstance(transform, np.ndarray) and transform.shape == (4, 4) else _transform(transform)
+    try:
+        pose = np.array(as_numbers(given))
+    except (TypeError, ValueError) as error:
+        raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
+    if pose.shape != (4, 4):
+        raise PoseError(f"a pose must be {FORMS}; got shape {pose.shape}", transform)
+    if first_not_rigid(pose[None], EXACT):
+        return pose
+    if not np.isfinite(pose).all():
+        raise PoseError("a pose must be finite", transform)
+    if first_not_rigid(pose[None], RIGID_TOLERANCE):
+        left, _, right = np.linalg.svd(pose[:3, :3])
+        pose[:3, :3], pose[3] = left @ right, (0.0, 0.0, 0.0, 1.0)
+        return pose
+    if np.abs(pose[:3, 3]).sum() >= LONGEST:
+        raise PoseError("a pose is out of the range of numbers", transform)
+    row = (0.0, 0.0, 0.0, 1.0)
+    with np.errstate(all="ignore"):  # off by infinity, if the products overflow
+        off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - row).max())
+    rounding = f"at most {RIGID_TOLERANCE:g} is taken for rounding"
+    told = f"off by {off:.2g}, {rounding}" if off > RIGID_TOLERANCE else "left-handed"
+    raise PoseError(
+        f"the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1; it is {told}", transform
+    )
+
+
+def check_poses(transforms: npt.ArrayLike) -> FloatArray:
+    """At least one transform, (n, 4, 4), each as `check_pose` returns it; a sequence may hold any form of a pose."""
+    try:
+        poses = np.array(as_numbers(transforms))
+    except (TypeError, ValueError) as error:
+        poses = _each_form(transforms, error)
+    if poses.ndim == 2 and poses.shape[1] == 7:
+        poses = _each_form(poses, None)
+    if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
+        raise PoseError(f"expected poses of shape (n, 4, 4) or (n, 7), n >= 1, got {poses.shape}", transforms)
+    i = first_not_rigid(poses, EXACT)
+    while i < len(poses):
+        try:
+            poses[i] = check_pose(poses[i])
+        except PoseError as error:
+            raise PoseError(f"pose {i} of {len(poses)}: {error}", error.value) from error
+        i += 1 + first_not_rigid(poses[i + 1 :], EXACT)
+    return poses
+
+
+def _each_form(poses: Any, cause: Exception | None) -> FloatArray:
+    is_array = isinstance(poses, np.ndarray) and poses.ndim > 0
+    if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
+        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", poses) from cause
+    return np.array([check_pose(pose) for pose in poses])
+
+
+def _transform(pose: npt.ArrayLike) -> Any:
+    """(4, 4) of a pose in any form."""
+    transform, orientation = taken_apart(pose)
+    if orientation is None:
+        return transform
+    turn = _array(numbers_by_axis(orientation, "xyzw"), "the orientation of a pose")
+    if turn.shape != (3, 3):
+        return pose_from(transform, turn)
+    joined = pose_from(transform)
+    joined[:3, :3] = turn
+    return joined
+
+
+def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
+    """Context (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose"."""
+    _check_kind(kind)
+    poses = _array(transform, "a transform")
+    if poses.shape[-2:] != (4, 4):
+        raise PoseError(f"expected transforms (..., 4, 4), got shape {poses.shape}", transform)
+    return poses.reshape(*poses.shape[:-2], 16).take(_ENTRIES[kind], axis=-1)
+
+
+def pose_from_context(context: npt.ArrayLike) -> FloatArray:
+    """Transforms (..., 4, 4) of contexts (..., 3) (no rotation) or (..., 9) (columns made orthonormal)."""
+    values = _array(context, "a context")
+    if values.ndim == 0 or values.shape[-1] not in CONTEXT_KINDS.values():
+        raise PoseError(f"a context has 3 (position) or 9 (pose) numbers, got shape {values.shape}", context)
+    poses = np.zeros((*values.shape[:-1], 4, 4))
+    poses[..., :, :] = np.eye(4)
+    poses[..., :3, 3] = values[..., :3]
+    if values.shape[-1] == 9:
+        if not (np.abs(values[..., 3:]) <= LONGEST).all():  # also catches NaN
+            raise PoseError("the two rotation columns of a pose context must be finite", context)
+        first = _normalised(values[..., 3:6])
+        second = values[..., 6:9]
+        second = _normalised(second - first * np.sum(first * second, axis=-1, keepdims=True))
+        poses[..., :3, :3] = np.stack([first, second, np.cross(first, second)], axis=-1)
+    return poses
+
+
+def _array(values: npt.ArrayLike, what: str) -> FloatArray:
+    try:
+        return as_numbers(values)
+    except (TypeError, ValueError) as error:
+        raise PoseError(f"{what} must consist of numbers, got {values!r}", values) from error
+
+
+def _normalised(vectors: FloatArray) -> FloatArray:
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    if not np.all(norms > 1e-9):  # also catches NaN
+        raise PoseError("the two rotation columns of a pose context must be independent", vectors)
+    return np.asarray(vectors / norms, dtype=np.float64)
+
+
+def _finite(values: npt.ArrayLike, n: int, what: str, most: float = LONGEST) -> FloatArray:
+    try:
+        array = as_numbers(values)
+    except (TypeError, ValueError) as error:
+        raise PoseError(f"{what} must be {n} numbers, got {values!r}", values) from error
+    if array.shape != (n,):
+        raise PoseError(f"{what} must be {n} numbers, got shape {array.shape}", values)
+    if not np.all(np.abs(array) <= most):  # also catches NaN
+        raise PoseError(f"{what} must be finite, got {_shown(array.tolist())}", values)
+    return array
+
+
+def _shown(values: Sequence[float]) -> str:
+    return "(" + ", ".join(f"{value:g}" for value in values) + ")"
+
+
+def _check_kind(kind: str) -> None:
+    if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
+        raise PoseError(f"context kind must be one of {', '.join(CONTEXT_KINDS)}, got {kind!r}", kind)

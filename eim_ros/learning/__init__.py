@@ -1,0 +1,84 @@
+"""Learners of mixtures: EM, EIM and GMMVI. Each is `init -> step -> step ...`, run by the one loop in `run`."""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.learning.configs import EIMConfig, EMConfig, KnownDensityEIMConfig, RatioConfig
+    from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
+    from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
+    from eim_ros.learning.eim.eim import EIM, KnownDensityEIM
+    from eim_ros.learning.em.em import EM
+    from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
+    from eim_ros.learning.learner import Pairs
+    from eim_ros.learning.ratio.density_ratio import DensityRatio
+    from eim_ros.learning.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs, WhitenedInputs
+    from eim_ros.learning.ratio.network import NetworkRatio
+    from eim_ros.learning.ratio.plug_in import PlugInRatio
+    from eim_ros.learning.run import Checkpoint, FitResult, FittedModel, History, LoopResult, State, run_loop
+
+__all__ = [
+    "Checkpoint",
+    "DensityRatio",
+    "EIM",
+    "EIMConfig",
+    "EM",
+    "EMConfig",
+    "ExponentialEM",
+    "ExponentialEMConfig",
+    "FeatureInputs",
+    "FitResult",
+    "FittedModel",
+    "History",
+    "KnownDensityEIM",
+    "KnownDensityEIMConfig",
+    "LoopResult",
+    "MultipleCauseEM",
+    "MultipleCauseEMConfig",
+    "NetworkRatio",
+    "Pairs",
+    "PlugInRatio",
+    "RatioConfig",
+    "RatioInputs",
+    "StandardisedInputs",
+    "State",
+    "TruncatedEM",
+    "TruncatedEMConfig",
+    "WhitenedInputs",
+    "run_loop",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "Checkpoint": "run",
+        "DensityRatio": "ratio.density_ratio",
+        "EIM": "eim.eim",
+        "EIMConfig": "configs",
+        "EM": "em.em",
+        "EMConfig": "configs",
+        "ExponentialEM": "discrete.exponential_em",
+        "ExponentialEMConfig": "discrete.exponential_em",
+        "FeatureInputs": "ratio.inputs",
+        "FitResult": "run",
+        "FittedModel": "run",
+        "History": "run",
+        "KnownDensityEIM": "eim.eim",
+        "KnownDensityEIMConfig": "configs",
+        "LoopResult": "run",
+        "MultipleCauseEM": "discrete.cause_em",
+        "MultipleCauseEMConfig": "discrete.cause_em",
+        "NetworkRatio": "ratio.network",
+        "Pairs": "learner",
+        "PlugInRatio": "ratio.plug_in",
+        "RatioConfig": "configs",
+        "RatioInputs": "ratio.inputs",
+        "StandardisedInputs": "ratio.inputs",
+        "State": "run",
+        "TruncatedEM": "em.truncated",
+        "TruncatedEMConfig": "em.truncated",
+        "WhitenedInputs": "ratio.inputs",
+        "run_loop": "run",
+    },
+)

@@ -1,0 +1,47 @@
+"""Mixtures of exponential families and models of binary causes, and the EM that fits them."""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
+    from eim_ros.learning.discrete.causes import BinarySparseCoding, MultipleCauseModel, NoisyOr
+    from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
+    from eim_ros.learning.discrete.families import (
+        CategoricalFamily,
+        ExponentialFamily,
+        ExponentialMixture,
+        PoissonFamily,
+    )
+
+__all__ = [
+    "BinarySparseCoding",
+    "CategoricalFamily",
+    "ExponentialEM",
+    "ExponentialEMConfig",
+    "ExponentialFamily",
+    "ExponentialMixture",
+    "MultipleCauseEM",
+    "MultipleCauseEMConfig",
+    "MultipleCauseModel",
+    "NoisyOr",
+    "PoissonFamily",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "BinarySparseCoding": "causes",
+        "CategoricalFamily": "families",
+        "ExponentialEM": "exponential_em",
+        "ExponentialEMConfig": "exponential_em",
+        "ExponentialFamily": "families",
+        "ExponentialMixture": "families",
+        "MultipleCauseEM": "cause_em",
+        "MultipleCauseEMConfig": "cause_em",
+        "MultipleCauseModel": "causes",
+        "NoisyOr": "causes",
+        "PoissonFamily": "families",
+    },
+)

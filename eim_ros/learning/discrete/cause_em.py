@@ -1,0 +1,334 @@
+"""Truncated EM for models of several hidden causes: binary sparse coding, noisy-OR, one's own (Luecke 2016, 6.1).
+
+2^H states are too many for an exact E-step: each point keeps a set K(n) of C' of them, and its posterior is zero
+elsewhere (algorithm 1). The free energy F(K, Theta) = sum_n log sum_{s in K(n)} p(s, y_n), a lower bound of the
+log-likelihood, falls in neither half step: the E-step replaces states by others with greater joints, the M-step is the
+model's own (Prop. 5, 6).
+
+Truncated E-step for binary causes: the states K(n) of each point are improved by suggestions (Luecke 2016, 6.1).
+
+Suggested are states of K(n) with one or two causes changed (random variations), and draws of each cause by itself with
+the mean of its probabilities under K(n) and under the prior (approximate marginal sampling). Old states compete with
+the new ones under the present parameters, and the C' with the greatest joints are kept: the free energy never falls
+(algorithm 1, Prop. 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.core.parallel import torch_threads
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning.discrete.causes import MultipleCauseModel, sparsest_states
+from eim_ros.learning.learner import checked_data, checked_seed, configuration, generator_from
+from eim_ros.learning.run import Checkpoint, History, LoopResult, run_loop
+
+CHUNK_ELEMENTS = 2_000_000  # of states times causes or dimensions at a time
+SWAPS = 0.5  # share of the variations that change two causes
+
+
+@dataclass(frozen=True)
+class SearchedStates:
+    """Outcome of a truncated E-step.
+
+    Attributes
+    ----------
+    states : Tensor (n_samples, n_states, n_causes) of bool
+        The new K(n), all different, the most probable first.
+    log_joint : Tensor (n_samples, n_states)
+        log p(s, y) of each [nat].
+    n_evaluations : int
+        Joints evaluated.
+    """
+
+    states: Tensor
+    log_joint: Tensor
+    n_evaluations: int
+
+    @property
+    def shares(self) -> Tensor:
+        """Truncated posterior q_n(s), eq. 3, (n_samples, n_states)."""
+        return torch.softmax(self.log_joint, -1)
+
+    @property
+    def free_energy(self) -> float:
+        """Mean of log sum_{s in K(n)} p(s, y_n), eq. 6 [nat]."""
+        return float(self.log_joint.logsumexp(-1).mean())
+
+
+def search_states(
+    model: MultipleCauseModel,
+    sample: Tensor,
+    states: Tensor,
+    generator: torch.Generator,
+    *,
+    n_variations: int,
+    n_draws: int,
+    n_rounds: int = 1,
+) -> SearchedStates:
+    """Improve K(n).
+
+    Parameters
+    ----------
+    model : MultipleCauseModel
+    sample : Tensor (n_samples, n_dims)
+    states : Tensor (n_samples, n_states, n_causes) of bool
+        K(n), all different.
+    generator : torch.Generator
+    n_variations, n_draws : int
+        Suggestions of each kind per point and round.
+    n_rounds : int
+        Suggestions follow one another so many times: those of a round vary what the last one has kept.
+    """
+    n_suggested = n_variations + n_draws
+    width = max(model.n_dims, states.shape[2])
+    step = max(1, CHUNK_ELEMENTS // ((states.shape[1] + n_suggested) * width))
+    found, joints, n_evaluations = [], [], 0
+    for rows, kept in zip(sample.split(step), states.split(step), strict=True):
+        log_joint = model.log_joint(rows, kept)
+        n_evaluations += log_joint.numel()
+        for _ in range(n_rounds if n_suggested else 0):
+            shares = torch.softmax(log_joint, -1)
+            new = torch.cat(
+                [_variations(kept, shares, n_variations, generator), _draws(model, kept, shares, n_draws, generator)], 1
+            )
+            suggested = model.log_joint(rows, new)
+            n_evaluations += suggested.numel()
+            kept, log_joint = _best(torch.cat([kept, new], 1), torch.cat([log_joint, suggested], 1), kept.shape[1])
+        found.append(kept)
+        joints.append(log_joint)
+    return SearchedStates(torch.cat(found), torch.cat(joints), n_evaluations)
+
+
+def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """States of K(n), half of them by their posterior, half at random, with one or two causes changed."""
+    n_rows, n_states, n_causes = states.shape
+    even = torch.full_like(shares, 1.0 / n_states)
+    parent = torch.multinomial(0.5 * (shares + even), max(n, 1), replacement=True, generator=generator)[:, :n]
+    varied = states.gather(1, parent.unsqueeze(-1).expand(-1, -1, n_causes)).clone()
+    first, second = torch.randint(n_causes, (2, n_rows, n, 1), generator=generator)
+    once = torch.rand(n_rows, n, 1, generator=generator) >= SWAPS
+    flips = torch.zeros_like(varied).scatter_(2, first, True)
+    flips |= torch.zeros_like(varied).scatter_(2, torch.where(once, first, second), True)
+    return varied ^ flips
+
+
+def _draws(model: MultipleCauseModel, states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """Each cause by itself, by its mean probability under K(n) and the prior."""
+    marginal = 0.5 * ((states.to(shares) * shares.unsqueeze(-1)).sum(1) + model.prior)
+    uniform = torch.rand(len(states), n, states.shape[2], generator=generator, dtype=shares.dtype)
+    return uniform < marginal.unsqueeze(1)
+
+
+def _best(states: Tensor, log_joint: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The n most probable of the different states of each point."""
+    keys = _keys(states)
+    order = keys.argsort(stable=True, dim=-1)
+    ordered = keys.gather(1, order)
+    repeated = torch.zeros_like(ordered, dtype=torch.bool)
+    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    repeated = torch.zeros_like(repeated).scatter_(1, order, repeated)
+    best, chosen = log_joint.masked_fill(repeated, -torch.inf).topk(n, -1)
+    return states.gather(1, chosen.unsqueeze(-1).expand(-1, -1, states.shape[2])), best
+
+
+def _keys(states: Tensor) -> Tensor:
+    """A whole number for each state: its bits while they fit, a random code of 64 bits for more causes.
+
+    Should two states share a code, the later one, never one of the old K(n), is left out: only a suggestion is lost.
+    """
+    n_causes = states.shape[2]
+    if n_causes <= 62:
+        code = 2 ** torch.arange(n_causes)
+    else:
+        code = torch.randint(-(2**62), 2**62, (n_causes,), generator=torch.Generator().manual_seed(0))
+    return (states.to(torch.int64) * code).sum(-1)
+
+
+ModelT = TypeVar("ModelT", bound=MultipleCauseModel)
+
+
+@dataclass(frozen=True)
+class MultipleCauseEMConfig(Settings):
+    """Settings of `MultipleCauseEM`."""
+
+    n_iterations: int = option(200, "upper bound on iterations", minimum=0)
+    tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
+    patience: int = option(10, "in all of so many iterations: the search for states is random", minimum=1)
+    n_states: int = option(30, "states C' that share a point; all where there are no more", minimum=1)
+    n_variations: int = option(20, "suggested per point: states of K(n) with one or two causes changed", minimum=0)
+    n_draws: int = option(10, "suggested per point: draws by the probabilities of the causes in K(n)", minimum=0)
+    initial_rounds: int = option(10, "rounds of suggestions in the first E-step", minimum=1)
+    trial_iterations: int = option(50, "iterations after which the best of several starts is chosen", minimum=1)
+
+
+@dataclass(frozen=True)
+class MultipleCauseState(Generic[ModelT]):
+    """State of `MultipleCauseEM`.
+
+    Attributes
+    ----------
+    model : MultipleCauseModel
+    iteration : int
+    states : Tensor (n_samples, n_states, n_causes) of bool
+        K(n) of the last E-step.
+    generator : torch.Generator
+        Advanced in place by each step.
+    """
+
+    model: ModelT
+    iteration: int
+    states: Tensor
+    generator: torch.Generator
+
+    @property
+    def kept(self) -> ModelT:
+        return self.model
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {**self.model.tensors(), "states": self.states, "generator": self.generator.get_state()}
+
+
+class MultipleCauseEM:
+    """Fit of a model of binary causes by truncated variational EM.
+
+    Parameters
+    ----------
+    config : MultipleCauseEMConfig
+    seed : int
+        Of all randomness, unless `fit` is given a generator.
+    settings
+        Settings by keyword, in place of those of `config`.
+    """
+
+    def __init__(self, config: MultipleCauseEMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
+        self.config = configuration(MultipleCauseEMConfig, config, settings)
+        self.seed = checked_seed(seed)
+
+    @torch_threads()
+    def fit(
+        self,
+        sample: Any,
+        initial: ModelT | Sequence[ModelT],
+        generator: torch.Generator | None = None,
+        *,
+        callbacks: Sequence[Callable[[MultipleCauseState[ModelT], dict[str, float]], None]] = (),
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
+    ) -> LoopResult[MultipleCauseState[ModelT]]:
+        """Fit to samples, on the CPU.
+
+        Parameters
+        ----------
+        sample : Tensor (n_samples, n_dims)
+        initial : MultipleCauseModel, or several
+            Start; `BinarySparseCoding.start` and `NoisyOr.start` make one of the samples. Of several, the one whose
+            free energy is the highest after `trial_iterations` is gone on with.
+        generator : torch.Generator, optional
+            Randomness of the suggestions; the learner's seed if missing.
+        callbacks, checkpoint, resume
+            See `run_loop`.
+
+        Returns
+        -------
+        LoopResult
+            `state.model` is the model. The history holds, of each E-step, the mean `free_energy` [nat] and the
+            `joint_evaluations` per point.
+
+        Raises
+        ------
+        DataError
+            Empty, misshapen or non-finite samples, or such as the model can never make.
+        DistributionError
+            A start that is no model of causes, or of other dimensions than the samples.
+        """
+        data = checked_data(sample)
+        if data.conditional:
+            raise DataError("a model of causes takes samples alone, a matrix (n, d), got a pair with contexts")
+        starts = [_checked_start(start) for start in (initial if isinstance(initial, Sequence) else [initial])]
+        for start in starts:
+            if start.n_dims != data.sample.shape[1]:
+                sizes = (start.n_dims, data.sample.shape[1])
+                raise DistributionError(f"the start has {sizes[0]} dimensions, but the data have {sizes[1]}", sizes)
+            start.check(data.sample)
+        seed = int(torch.randint(2**62, (1,), generator=generator_from(generator, self.seed)))
+        fitting = _Fitting[ModelT](self.config, data.sample)
+        return run_loop(
+            fitting,
+            fitting.best(starts, seed),
+            self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+
+
+def _checked_start(model: ModelT) -> ModelT:
+    """The model in the precision of the data; `DistributionError` if it is none."""
+    if isinstance(model, type) or not isinstance(model, MultipleCauseModel):
+        raise DistributionError(
+            "the start must be a model of causes, as BinarySparseCoding.start and NoisyOr.start make, or a list of "
+            f"such, got {model!r}",
+            model,
+        )
+    tensors = model.tensors().items()
+    return model.from_tensors({name: value.double() if value.is_floating_point() else value for name, value in tensors})
+
+
+@dataclass(frozen=True)
+class _Fitting(Generic[ModelT]):
+    """Truncated EM on one data set, as an `Algorithm`."""
+
+    config: MultipleCauseEMConfig
+    sample: Tensor
+
+    def best(self, starts: list[ModelT], seed: int) -> MultipleCauseState[ModelT]:
+        """The start that leads farthest; each has its own seed, so that it does not depend on the others."""
+        states = [self._state(start, seed + index) for index, start in enumerate(starts)]
+        if not states:
+            raise DistributionError("give a start at least, such as BinarySparseCoding.start makes", len(starts))
+        if len(states) == 1:
+            return states[0]
+        n_iterations = self.config.trial_iterations
+        trials = [run_loop(self, state, n_iterations).history.column("free_energy")[-1] for state in states]
+        index = max(range(len(trials)), key=trials.__getitem__)
+        return self._state(starts[index], seed + index)
+
+    def _state(self, start: ModelT, seed: int) -> MultipleCauseState[ModelT]:
+        n_causes = len(start.prior)
+        n_states = min(self.config.n_states, 2 ** min(n_causes, 30))
+        states = sparsest_states(n_causes, n_states).expand(len(self.sample), -1, -1)
+        return MultipleCauseState(start, 0, states, torch.Generator().manual_seed(seed))
+
+    def step(self, state: MultipleCauseState[ModelT]) -> tuple[MultipleCauseState[ModelT], dict[str, float]]:
+        complete = state.states.shape[1] == 2 ** state.states.shape[2]
+        found = search_states(
+            state.model,
+            self.sample,
+            state.states,
+            state.generator,
+            n_variations=0 if complete else self.config.n_variations,
+            n_draws=0 if complete else self.config.n_draws,
+            n_rounds=self.config.initial_rounds if state.iteration == 0 else 1,
+        )
+        record = {"free_energy": found.free_energy, "joint_evaluations": found.n_evaluations / len(self.sample)}
+        model = state.model.improved(self.sample, found.states, found.shares)
+        return MultipleCauseState(model, state.iteration + 1, found.states, state.generator), record
+
+    def restore(
+        self, state: MultipleCauseState[ModelT], tensors: dict[str, Tensor], iteration: int
+    ) -> MultipleCauseState[ModelT]:
+        state.generator.set_state(tensors["generator"])
+        return MultipleCauseState(state.model.from_tensors(tensors), iteration, tensors["states"], state.generator)
+
+    def finished(self, history: History) -> bool:
+        values = history.column("free_energy")
+        return len(values) > self.config.patience and (
+            values[-1] - values[-1 - self.config.patience] < self.config.tolerance
+        )

@@ -1,0 +1,411 @@
+"""Models in which several hidden causes, each on or off, make an observation together (Luecke 2016, 6.1).
+
+    p(s, y) = prod_h pi_h^s_h (1 - pi_h)^(1 - s_h) p(y | s),    s in {0, 1}^H
+
+Such a model is its joint and its M-step: what `MultipleCauseEM` asks of it stands in the Protocol below.
+
+Binary sparse coding: the weights of all causes that are on add up, under normal noise.
+
+    p(y | s) = N(y; W s, sigma^2 I),    p(s_h = 1) = pi_h
+
+Henniges et al. 2010; Luecke 2016, 6.1.
+
+Noisy-OR: each cause that is on may switch on each binary output by itself.
+
+    p(y_d = 0 | s) = (1 - b_d) prod_h (1 - W_dh)^s_h
+
+b is the leak: outputs that come on without any cause. Singliar and Hauskrecht 2006; Luecke 2016, 6.1.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning.models.gaussian import sample_shape
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+MOST_ENUMERATED = 16  # causes whose 2^H states are still listed
+
+
+@runtime_checkable
+class MultipleCauseModel(Protocol):
+    """A model of independent binary causes."""
+
+    @property
+    def n_dims(self) -> int: ...
+
+    @property
+    def prior(self) -> Tensor:
+        """Probability pi of each cause, (n_causes,)."""
+        ...
+
+    def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
+        """log p(s, y) [nat] of samples (n, n_dims), each with states (n, n_states, n_causes) of its own."""
+        ...
+
+    def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
+        """M-step: a model of no lower sum_n sum_s q_n(s) log p(s, y_n), q being shares (n, n_states)."""
+        ...
+
+    def check(self, sample: Tensor) -> None:
+        """`DataError` for samples that the model can never make."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name."""
+        ...
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
+        """Inverse of `tensors`."""
+        ...
+
+
+def data_of_causes(sample: Any, n_causes: int) -> Tensor:
+    """Samples (n_samples, n_dims) that a start of so many causes is made of; `DataError` if they are none."""
+    try:
+        data, n = torch.as_tensor(sample, dtype=torch.float64), operator.index(n_causes)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"a start takes samples, a matrix (n, d) of numbers, and the number of causes, got {n_causes!r} causes of "
+            f"a {type(sample).__name__}: {error}",
+            n_causes,
+        ) from error
+    if data.dim() != 2:
+        raise DataError(f"samples must be a matrix (n, d), got shape {tuple(data.shape)}", tuple(data.shape))
+    bad = (~torch.isfinite(data)).any(-1).nonzero().flatten()
+    if len(bad):
+        raise DataError(
+            f"samples have NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
+        )
+    if isinstance(n_causes, bool) or n < 1:
+        raise DataError(f"a model needs one cause at least, got {n_causes!r}", n_causes)
+    if n > len(data):
+        raise DataError(f"{n} causes need at least as many samples, got {len(data)}", n)
+    return data
+
+
+def log_prior(prior: Tensor, states: Tensor) -> Tensor:
+    """log p(s) [nat] of states (..., n_causes) in {0, 1}, (...)."""
+    off = torch.log1p(-prior)
+    return states @ (prior.log() - off) + off.sum()
+
+
+def all_states(n_causes: int) -> Tensor:
+    """All 2^H combinations of causes, (2^n_causes, n_causes) of bool."""
+    if n_causes > MOST_ENUMERATED:
+        raise DistributionError(f"2^{n_causes} states are too many to list; at most {MOST_ENUMERATED} causes", n_causes)
+    numbers = torch.arange(2**n_causes).unsqueeze(-1)
+    return (numbers >> torch.arange(n_causes)) % 2 == 1
+
+
+def sparsest_states(n_causes: int, n_states: int) -> Tensor:
+    """Different states with as few causes as possible, the empty one first, (n_states, n_causes) of bool."""
+    states = torch.zeros(1, n_causes, dtype=torch.bool)
+    layer = states
+    while len(states) < n_states and len(layer):
+        following = []
+        for state in layer:  # a further cause after the last one: no combination twice
+            last = int(state.nonzero().max()) if state.any() else -1
+            flips = torch.eye(n_causes, dtype=torch.bool)[last + 1 :]
+            following.append(state | flips)
+            if len(states) + sum(map(len, following)) >= n_states:
+                break
+        layer = torch.cat(following)
+        states = torch.cat([states, layer])
+    return states[:n_states]
+
+
+def exact_log_prob(model: MultipleCauseModel, sample: Tensor) -> Tensor:
+    """log p(y) [nat] of samples (n, n_dims) by all states, (n,); for few causes."""
+    states = all_states(len(model.prior)).to(sample.device)
+    rows = [model.log_joint(one, states.expand(len(one), -1, -1)).logsumexp(-1) for one in sample.split(100)]
+    return torch.cat(rows)
+
+
+LEAST_PRIOR = 1e-4  # a cause is never ruled out, nor in
+START_SCATTER, START_NOISE = 0.25, 2.0  # in standard deviations of the data
+LEAST_VARIANCE = 1e-6  # of the noise, relative to that of the data
+
+
+@dataclass(frozen=True)
+class BinarySparseCoding:
+    """Linear superposition of binary causes.
+
+    Attributes
+    ----------
+    weights : Tensor (n_dims, n_causes)
+        W: what each cause adds.
+    deviation : Tensor ()
+        sigma of the noise.
+    prior : Tensor (n_causes,)
+        Probability of each cause.
+    least_deviation : Tensor ()
+        Below which an M-step does not bring sigma.
+    shared_prior : bool
+        Whether an M-step gives all causes the same probability, as Henniges et al. do: none is given up for being rare.
+    """
+
+    weights: Tensor
+    deviation: Tensor
+    prior: Tensor
+    least_deviation: Tensor
+    shared_prior: bool = True
+
+    def __post_init__(self) -> None:
+        if self.weights.dim() != 2 or self.prior.shape != self.weights.shape[1:]:
+            raise DistributionError(
+                f"weights (n_dims, n_causes) and prior (n_causes,) disagree: {tuple(self.weights.shape)} and "
+                f"{tuple(self.prior.shape)}",
+                tuple(self.prior.shape),
+            )
+        if not bool(torch.isfinite(self.weights).all()):
+            raise DistributionError("weights must be finite", self.weights)
+        if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
+            raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
+        if not bool(self.deviation > 0.0):
+            raise DistributionError(f"the noise must be positive, got {self.deviation}", self.deviation)
+
+        # memory in one order: otherwise a restored model, which has it so, would round differently
+        object.__setattr__(self, "weights", self.weights.contiguous())
+
+    @classmethod
+    def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
+        """Start of a fit: causes near the mean, so much noise that they differ by and by.
+
+        From causes that are random samples, or with less noise, fewer starts lead to the best optimum: two causes
+        settle on one and the same part before the others have found theirs.
+
+        Parameters
+        ----------
+        sample : Tensor (n_samples, n_dims)
+        n_causes : int
+        generator : torch.Generator
+        active : float
+            About how many causes an observation has.
+        """
+        sample = data_of_causes(sample, n_causes)
+        variance = sample.var(0, correction=0).mean()
+        if not float(variance) > 0.0:
+            raise DataError("all samples are the same: there is nothing for causes to explain", float(variance))
+        scatter = torch.randn(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
+        scatter = START_SCATTER * sample.std(0, correction=0).unsqueeze(-1) * scatter
+        return cls(
+            sample.mean(0).unsqueeze(-1) / active + scatter,
+            START_NOISE * variance.sqrt(),
+            sample.new_full((n_causes,), min(active / n_causes, 0.5)),
+            (LEAST_VARIANCE * variance).sqrt(),
+        )
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.weights)
+
+    def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
+        states = states.to(sample)
+        residual = sample.unsqueeze(1) - states @ self.weights.T
+        log_noise = -0.5 * residual.square().sum(-1) / self.deviation.square()
+        constant = self.n_dims * (self.deviation.log() + 0.5 * math.log(2.0 * math.pi))
+        return log_prior(self.prior, states) + log_noise - constant
+
+    def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
+        """M-step in closed form: W = sum y <s>' (sum <s s'>)^-1, then the noise that is left, and the mean of s.
+
+        Weights of causes that never occur, or only together, are not determined: of these W the nearest is taken.
+        """
+        states = states.to(sample)
+        weighted = states * shares.unsqueeze(-1)
+        mean = weighted.sum(1)
+        moment = weighted.flatten(0, 1).T @ states.flatten(0, 1)
+        missing = sample.T @ mean - self.weights @ moment
+        weights = self.weights + missing @ torch.linalg.pinv(moment, hermitian=True)
+        residual = (sample.unsqueeze(1) - states @ weights.T).square().sum(-1)
+        variance = (shares * residual).sum() / sample.numel()
+        prior = mean.mean(0)
+        if self.shared_prior:
+            prior = prior.mean().expand_as(prior)
+        return type(self)(
+            weights,
+            torch.maximum(variance.sqrt(), self.least_deviation),
+            prior.clamp(LEAST_PRIOR, 1.0 - LEAST_PRIOR),
+            self.least_deviation,
+            self.shared_prior,
+        )
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Observations (n, n_dims)."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also the states that made them, (n, n_causes) of bool."""
+        sample_shape(n)
+        uniform = torch.rand(n, len(self.prior), generator=generator, dtype=self.prior.dtype)
+        states = uniform < self.prior
+        noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.prior.dtype)
+        return states.to(self.prior) @ self.weights.T + self.deviation * noise, states
+
+    def check(self, sample: Tensor) -> None:
+        """Any real numbers can be made."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            "weights": self.weights,
+            "deviation": self.deviation,
+            "prior": self.prior,
+            "least_deviation": self.least_deviation,
+            "shared_prior": torch.tensor(self.shared_prior),
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
+        weights, deviation, prior = (tensors[name] for name in ("weights", "deviation", "prior"))
+        return cls(weights, deviation, prior, tensors["least_deviation"], bool(tensors["shared_prior"]))
+
+
+LEAST_WEIGHT = 1e-6  # and an output is never certain
+CHUNK_ELEMENTS = 1_000_000  # probabilities at a time
+
+
+@dataclass(frozen=True)
+class NoisyOr:
+    """Binary causes of binary outputs.
+
+    Attributes
+    ----------
+    weights : Tensor (n_dims, n_causes)
+        W: probability that a cause, if on, switches the output on.
+    leak : Tensor (n_dims,)
+        b.
+    prior : Tensor (n_causes,)
+        Probability of each cause.
+    n_updates : int
+        Updates of W and b per M-step.
+    """
+
+    weights: Tensor
+    leak: Tensor
+    prior: Tensor
+    n_updates: int = 3
+
+    def __post_init__(self) -> None:
+        sizes = (tuple(self.leak.shape), tuple(self.prior.shape))
+        if self.weights.dim() != 2 or sizes != (self.weights.shape[:1], self.weights.shape[1:]):
+            raise DistributionError(
+                f"weights (n_dims, n_causes), leak (n_dims,) and prior (n_causes,) disagree: "
+                f"{tuple(self.weights.shape)}, {sizes[0]} and {sizes[1]}",
+                sizes,
+            )
+        for name, values in (("weights", self.weights), ("leak", self.leak), ("prior", self.prior)):
+            if not bool((values > 0.0).all() and (values < 1.0).all()):
+                raise DistributionError(f"{name} must lie between 0 and 1, both excluded", values)
+
+        # memory in one order: otherwise a restored model, which has it so, would round differently
+        object.__setattr__(self, "weights", self.weights.contiguous())
+
+    @classmethod
+    def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
+        """Start of a fit: each cause switches on, with some probability, the outputs of a random sample.
+
+        Parameters
+        ----------
+        sample : Tensor (n_samples, n_dims)
+            Of zeros and ones.
+        n_causes : int
+        generator : torch.Generator
+        active : float
+            About how many causes an observation has.
+        """
+        sample = data_of_causes(sample, n_causes)
+        _check_binary(sample)
+        chosen = torch.randperm(len(sample), generator=generator)[:n_causes]
+        noise = torch.rand(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
+        weights = 0.1 + 0.4 * sample[chosen].T + 0.2 * noise
+        leak = (0.1 * sample.mean(0)).clamp(LEAST_WEIGHT, 1.0 - LEAST_WEIGHT)
+        return cls(weights, leak, sample.new_full((n_causes,), min(active / n_causes, 0.5)))
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.weights)
+
+    def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
+        states = states.to(sample)
+        on, off = self._log_probabilities(states)
+        value = sample.unsqueeze(1)
+        return log_prior(self.prior, states) + (value * on + (1.0 - value) * off).sum(-1)
+
+    def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
+        """M-step: a few updates of EM, whose hidden variables are what each cause has switched on.
+
+        Given that output d is on, cause h has switched it on with probability W_dh s_h / p(y_d = 1 | s); the new
+        W_dh is the mean of this over the data with s_h = 1. No update lowers the expected log-likelihood.
+        """
+        states = states.to(sample)
+        occurrence = (states * shares.unsqueeze(-1)).sum((0, 1))
+        model = self
+        for _ in range(self.n_updates):
+            hits, leaks = torch.zeros_like(self.weights), torch.zeros_like(self.leak)
+            step = max(1, CHUNK_ELEMENTS // (states.shape[1] * self.n_dims))
+            for start in range(0, len(sample), step):
+                rows = slice(start, start + step)
+                on, _ = model._log_probabilities(states[rows])
+                blame = (sample[rows].unsqueeze(1) * shares[rows].unsqueeze(-1)) * (-on).exp()
+                hits += blame.flatten(0, 1).T @ states[rows].flatten(0, 1)
+                leaks += blame.sum((0, 1))
+            share = torch.where(occurrence > 0.0, hits / occurrence.clamp_min(1e-300), 1.0)
+            model = type(self)(
+                (model.weights * share).clamp(LEAST_WEIGHT, 1.0 - LEAST_WEIGHT),
+                (model.leak * leaks / len(sample)).clamp(LEAST_WEIGHT, 1.0 - LEAST_WEIGHT),
+                self.prior,
+                self.n_updates,
+            )
+        prior = (occurrence / len(sample)).clamp(LEAST_PRIOR, 1.0 - LEAST_PRIOR)
+        return type(self)(model.weights, model.leak, prior, self.n_updates)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Observations (n, n_dims) of 0 and 1."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also the states that made them, (n, n_causes) of bool."""
+        sample_shape(n)
+        uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
+        states = uniform[:, : len(self.prior)] < self.prior
+        on, _ = self._log_probabilities(states.to(self.prior))
+        return (uniform[:, len(self.prior) :] < on.exp()).to(self.prior), states
+
+    def check(self, sample: Tensor) -> None:
+        """Outputs are 0 or 1."""
+        _check_binary(sample)
+
+    def tensors(self) -> dict[str, Tensor]:
+        counts = torch.tensor(self.n_updates)
+        return {"weights": self.weights, "leak": self.leak, "prior": self.prior, "n_updates": counts}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
+        return cls(tensors["weights"], tensors["leak"], tensors["prior"], int(tensors["n_updates"]))
+
+    def _log_probabilities(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(y_d = 1 | s) and log p(y_d = 0 | s), (..., n_dims) each."""
+        off = torch.log1p(-self.leak) + states @ torch.log1p(-self.weights).T
+        return (-torch.expm1(off)).log(), off
+
+
+def _check_binary(sample: Tensor) -> None:
+    wrong = ((sample != 0.0) & (sample != 1.0)).any(-1).nonzero().flatten()
+    if len(wrong):
+        raise DataError(
+            f"a noisy-OR explains zeros and ones; row {int(wrong[0])} holds others: compare them with a threshold, or "
+            "take BinarySparseCoding",
+            int(wrong[0]),
+        )

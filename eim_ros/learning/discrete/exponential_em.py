@@ -1,0 +1,221 @@
+"""EM for mixtures of any exponential family, exact, hard or truncated (slides; Luecke 2016, algorithm 2).
+
+E-step: responsibilities gamma_k(x_n), of the C' most probable components alone if truncated (Prop. 7). M-step:
+
+    A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k
+
+(the slides divide by N by mistake). A conjugate prior keeps components inside the family's domain: each is taken to
+have seen, besides, `prior_count` points whose statistics are the data's mean. The objective, the free energy and the
+log prior together, never falls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.checks import expect
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.core.parallel import torch_threads
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning.discrete.families import ExponentialFamily, ExponentialMixture
+from eim_ros.learning.learner import checked_data, checked_seed, configuration, generator_from
+from eim_ros.learning.models.standardisation import Standardisation
+from eim_ros.learning.run import Checkpoint, History, LoopResult, run_loop
+from eim_ros.learning.starts import k_means
+
+
+@dataclass(frozen=True)
+class ExponentialEMConfig(Settings):
+    """Settings of `ExponentialEM`."""
+
+    n_components: int = option(10, "number of components", minimum=1)
+    n_iterations: int = option(200, "upper bound on iterations", minimum=0)
+    tolerance: float = option(1e-6, "stop when the mean objective rises by less than this", unit="nat", minimum=0.0)
+    prior_count: float = option(
+        0.1,
+        "average points that each component is taken to have seen; 0: maximum likelihood",
+        minimum=0.0,
+    )
+    n_states: int | None = option(
+        None, "components C' that share a point, 1 for hard EM; all, which is exact EM, if missing", minimum=1
+    )
+
+
+@dataclass(frozen=True)
+class ExponentialEMState:
+    """State of `ExponentialEM`: the model and the iteration."""
+
+    model: ExponentialMixture
+    iteration: int
+
+    @property
+    def kept(self) -> ExponentialMixture:
+        return self.model
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.model.tensors()
+
+
+class ExponentialEM:
+    """Mixture of an exponential family by EM.
+
+    Parameters
+    ----------
+    family : ExponentialFamily
+        `PoissonFamily`, `CategoricalFamily` or one's own; `DistributionError` if it is none.
+    config : ExponentialEMConfig
+    seed : int
+        Of all randomness, unless `fit` is given a generator.
+    settings
+        Settings by keyword, in place of those of `config`.
+    """
+
+    def __init__(
+        self, family: ExponentialFamily, config: ExponentialEMConfig | None = None, *, seed: int = 0, **settings: Any
+    ) -> None:
+        if isinstance(family, type) or not isinstance(family, ExponentialFamily):
+            raise DistributionError(
+                "the family must be PoissonFamily(), CategoricalFamily((2, 3)) or one of your own with the methods of "
+                f"ExponentialFamily, got {family!r}",
+                family,
+            )
+        self.family = family
+        self.config = configuration(ExponentialEMConfig, config, settings)
+        self.seed = checked_seed(seed)
+
+    @torch_threads()
+    def fit(
+        self,
+        sample: Any,
+        initial: ExponentialMixture | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        callbacks: Sequence[Callable[[ExponentialEMState, dict[str, float]], None]] = (),
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
+    ) -> LoopResult[ExponentialEMState]:
+        """Fit to samples.
+
+        Parameters
+        ----------
+        sample : Tensor (n_samples, n_dims)
+        initial : ExponentialMixture, optional
+            Start, with any number of components; k-means on the standardised statistics otherwise.
+        generator : torch.Generator, optional
+            Randomness of the start; the learner's seed if missing.
+        callbacks, checkpoint, resume
+            See `run_loop`.
+
+        Returns
+        -------
+        LoopResult
+            `state.model` is the mixture; where without a prior a component leaves the family's domain, the one before,
+            and the status is NON_FINITE. The history holds, of each E-step, the mean `free_energy` [nat], which is the
+            log-likelihood without truncation, and the `objective`, with the log prior in it.
+
+        Raises
+        ------
+        DataError
+            Fewer samples than components, empty, non-finite, outside the family's support, or so uniform that a
+            component's parameters are not finite.
+        DistributionError
+            A start that is no such mixture, of another family, of other dimensions than the samples, or with NaN.
+        """
+        data = checked_data(sample)
+        if data.conditional:
+            raise DataError("a mixture of an exponential family takes samples alone, a matrix (n, d), got a pair")
+        statistics, log_base = self.family.statistics(data.sample), self.family.log_base(data.sample)
+        if initial is None:
+            initial = self._start(statistics, generator_from(generator, self.seed))
+        initial = self._checked(initial, statistics.shape[1])
+        return run_loop(
+            _Fitting(self.family, self.config, statistics, log_base),
+            ExponentialEMState(initial, 0),
+            self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+
+    def _checked(self, initial: Any, n_statistics: int) -> ExponentialMixture:
+        """A start in the precision of the data."""
+        expect(initial, ExponentialMixture, "the start", DistributionError)
+        mine, its = self.family, initial.family
+        if type(its) is not type(mine) or (dataclasses.is_dataclass(type(mine)) and its != mine):
+            raise DistributionError(f"the start is of the family {its}, but the learner is of {mine}", its)
+        if initial.natural.shape[1] != n_statistics:
+            sizes = (initial.natural.shape[1], n_statistics)
+            raise DistributionError(f"the start has {sizes[0]} statistics, but the data have {sizes[1]}", sizes)
+        if bool(torch.isnan(initial.natural).any() or torch.isnan(initial.log_weights).any()):
+            raise DistributionError("the start has parameters that are not numbers", initial)
+        return ExponentialMixture(self.family, initial.log_weights.double(), initial.natural.double())
+
+    def _start(self, statistics: Tensor, generator: torch.Generator) -> ExponentialMixture:
+        """Clusters, each with some average points: no component rules out what it has not seen."""
+        n = self.config.n_components
+        if n > len(statistics):
+            raise DataError(f"{n} components need at least as many samples, got {len(statistics)}", len(statistics))
+        overall = statistics.mean(0)
+        natural = self.family.natural(overall)
+        if not bool(torch.isfinite(natural).all()):
+            bad = int((~torch.isfinite(natural)).nonzero()[0])
+            raise DataError(
+                f"statistic {bad} of the data is at the edge of the family (a count that is always 0, a level that "
+                "never occurs, a constant): leave it out",
+                bad,
+            )
+        blank = statistics[:, :0]
+        labels = k_means(Standardisation.from_data(blank, statistics).joint(blank, statistics), n, generator)
+        shares = torch.nn.functional.one_hot(labels, n).to(statistics)
+        return _maximised(self.family, statistics, shares, 0.1 * len(statistics) / n)
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """EM on the statistics T (n, n_statistics) and B (n,) of one data set, as an `Algorithm`."""
+
+    family: ExponentialFamily
+    config: ExponentialEMConfig
+    statistics: Tensor
+    log_base: Tensor
+
+    def step(self, state: ExponentialEMState) -> tuple[ExponentialEMState, dict[str, float]]:
+        log_joint = state.model.log_joint_of(self.statistics, self.log_base)
+        if self.config.n_states is not None and self.config.n_states < state.model.n_components:
+            kept = log_joint.topk(self.config.n_states, -1)
+            log_joint = torch.full_like(log_joint, -torch.inf).scatter_(-1, kept.indices, kept.values)
+        free_energy = float(log_joint.logsumexp(-1).mean())
+        if not math.isfinite(free_energy):
+            raise DistributionError("the start is so far from some of the data that they have no density", state.model)
+        record = {"free_energy": free_energy, "objective": free_energy + self._log_prior(state.model)}
+        model = _maximised(self.family, self.statistics, torch.softmax(log_joint, -1), self.config.prior_count)
+        return ExponentialEMState(model, state.iteration + 1), record
+
+    def _log_prior(self, model: ExponentialMixture) -> float:
+        """sum_k c (eta_k' mean T - A(eta_k) + log pi_k) per point, up to a constant [nat]."""
+        if self.config.prior_count == 0.0:
+            return 0.0
+        average = model.log_joint_of(self.statistics.mean(0, keepdim=True), self.log_base.new_zeros(1))
+        return self.config.prior_count * float(average.sum()) / len(self.statistics)
+
+    def restore(self, state: ExponentialEMState, tensors: dict[str, Tensor], iteration: int) -> ExponentialEMState:
+        model = ExponentialMixture(self.family, tensors["log_weights"], tensors["natural"])
+        return ExponentialEMState(model, iteration)
+
+    def finished(self, history: History) -> bool:
+        values = history.column("objective")
+        return len(values) > 1 and values[-1] - values[-2] < self.config.tolerance
+
+
+def _maximised(family: ExponentialFamily, statistics: Tensor, shares: Tensor, count: float) -> ExponentialMixture:
+    """Components of the mean statistics of their shares (n, n_components), and of so many average points."""
+    total = shares.sum(0) + count
+    means = (shares.T @ statistics + count * statistics.mean(0)) / total.unsqueeze(-1)
+    return ExponentialMixture.from_means(family, total.log(), means)

@@ -1,0 +1,199 @@
+"""Mixtures of any exponential family: sum_k w_k exp(eta_k' T(x) - A(eta_k) + B(x)).
+
+A family of one's own satisfies the Protocol below, in about twenty lines (see `PoissonFamily`), and is learnt by
+`ExponentialEM`, which averages statistics: mean statistics E[T(x)] = A'(eta) determine eta.
+
+Independent categorical variables: p(x) = prod_d theta_{d, x_d}, each with its own number of levels.
+
+Independent Poisson counts: p(x) = prod_d lambda_d^x_d exp(-lambda_d) / x_d!
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning.models.gaussian import sample_shape, tensor_fields
+
+
+@runtime_checkable
+class ExponentialFamily(Protocol):
+    """Densities exp(eta' T(x) - A(eta) + B(x)), batched."""
+
+    def statistics(self, sample: Tensor) -> Tensor:
+        """T of samples (n, n_dims), (n, n_statistics); `DataError` for samples outside the support."""
+        ...
+
+    def log_base(self, sample: Tensor) -> Tensor:
+        """B of samples (n, n_dims) [nat], (n,)."""
+        ...
+
+    def natural(self, mean: Tensor) -> Tensor:
+        """eta of mean statistics (..., n_statistics), of the same shape: the inverse of A'."""
+        ...
+
+    def log_normaliser(self, natural: Tensor) -> Tensor:
+        """A of natural parameters (..., n_statistics) [nat], (...)."""
+        ...
+
+    def sample(self, natural: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """One sample of each of natural parameters (n, n_statistics), (n, n_dims)."""
+        ...
+
+
+@dataclass(frozen=True)
+class ExponentialMixture:
+    """Mixture of one exponential family.
+
+    Attributes
+    ----------
+    family : ExponentialFamily
+    log_weights : Tensor (n_components,)
+        Log of the mixture weights; normalised on construction.
+    natural : Tensor (n_components, n_statistics)
+        eta of the components.
+    """
+
+    family: ExponentialFamily
+    log_weights: Tensor
+    natural: Tensor
+
+    def __post_init__(self) -> None:
+        tensor_fields(self, "log_weights", "natural")
+        if self.natural.dim() != 2 or self.log_weights.shape != self.natural.shape[:1] or not len(self.natural):
+            raise DistributionError(
+                "log_weights (k,) and natural parameters (k, n_statistics) of one component at least disagree: "
+                f"{tuple(self.log_weights.shape)} and {tuple(self.natural.shape)}",
+                tuple(self.natural.shape),
+            )
+        object.__setattr__(self, "log_weights", torch.log_softmax(self.log_weights, 0))
+
+    @classmethod
+    def from_means(cls, family: ExponentialFamily, log_weights: Tensor, means: Tensor) -> ExponentialMixture:
+        """Components of given mean statistics (n_components, n_statistics): rates, probabilities, moments."""
+        return cls(family, log_weights, family.natural(means))
+
+    @property
+    def n_components(self) -> int:
+        return len(self.natural)
+
+    def log_joint(self, sample: Tensor) -> Tensor:
+        """log w_k p(x | k) [nat] of samples (n, n_dims), (n, n_components)."""
+        if sample.dim() != 2:
+            raise DistributionError(f"samples must be a matrix (n, d), got {tuple(sample.shape)}", tuple(sample.shape))
+        statistics = self.family.statistics(sample)
+        if statistics.shape[1] != self.natural.shape[1]:
+            sizes = (self.natural.shape[1], statistics.shape[1])
+            raise DistributionError(f"the mixture has {sizes[0]} statistics, but the samples have {sizes[1]}", sizes)
+        return self.log_joint_of(statistics, self.family.log_base(sample))
+
+    def log_joint_of(self, statistics: Tensor, log_base: Tensor) -> Tensor:
+        """The same of T (n, n_statistics) and B (n,) of samples: one product of matrices."""
+        offsets = self.log_weights - self.family.log_normaliser(self.natural)
+        return torch.addmm(offsets, statistics, self.natural.T) + log_base.unsqueeze(-1)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """log p(x) [nat], (n,)."""
+        return self.log_joint(sample).logsumexp(-1)
+
+    def responsibilities(self, sample: Tensor) -> Tensor:
+        """p(k | x), (n, n_components)."""
+        return torch.softmax(self.log_joint(sample), -1)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Samples (n, n_dims)."""
+        return self.sample_with_components(n, generator)[0]
+
+    def sample_with_components(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`; also which component each sample is of, (n,) of int64."""
+        sample_shape(n)
+        component = torch.multinomial(self.log_weights.exp(), max(n, 1), replacement=True, generator=generator)[:n]
+        return self.family.sample(self.natural[component], generator), component
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name."""
+        return {"log_weights": self.log_weights, "natural": self.natural}
+
+
+@dataclass(frozen=True)
+class CategoricalFamily:
+    """Samples are levels 0, 1, ... of each variable; mean statistics are the probabilities. An `ExponentialFamily`.
+
+    Attributes
+    ----------
+    n_levels : tuple of int
+        Of each variable. Statistics are one indicator per level, those of the first variable first.
+    """
+
+    n_levels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        try:
+            levels = tuple(operator.index(n) for n in self.n_levels)
+        except TypeError as error:
+            raise DistributionError(
+                f"give the number of levels of each variable, as in CategoricalFamily((2, 3)), got {self.n_levels!r}",
+                self.n_levels,
+            ) from error
+        if not levels or min(levels) < 1:
+            raise DistributionError(f"each variable needs a level at least, got {self.n_levels}", self.n_levels)
+        object.__setattr__(self, "n_levels", levels)
+
+    def statistics(self, sample: Tensor) -> Tensor:
+        if sample.shape[-1] != len(self.n_levels):
+            raise DataError(f"expected {len(self.n_levels)} variables, got {sample.shape[-1]}", sample.shape[-1])
+        levels = sample.new_tensor(self.n_levels)
+        wrong = ((sample < 0.0) | (sample >= levels) | (sample != sample.round())).any(-1).nonzero().flatten()
+        if len(wrong):
+            raise DataError(
+                f"levels are whole numbers from 0 to below {self.n_levels}; row {int(wrong[0])} holds others",
+                int(wrong[0]),
+            )
+        columns = [
+            torch.nn.functional.one_hot(column, n)
+            for column, n in zip(sample.to(torch.int64).unbind(-1), self.n_levels, strict=True)
+        ]
+        return torch.cat(columns, -1).to(sample)
+
+    def log_base(self, sample: Tensor) -> Tensor:
+        return torch.zeros_like(sample[..., 0])
+
+    def natural(self, mean: Tensor) -> Tensor:
+        return mean.log()
+
+    def log_normaliser(self, natural: Tensor) -> Tensor:
+        return torch.stack([part.logsumexp(-1) for part in natural.split(self.n_levels, -1)]).sum(0)
+
+    def sample(self, natural: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        parts = [torch.softmax(part, -1) for part in natural.split(self.n_levels, -1)]
+        return torch.cat([torch.multinomial(part, 1, generator=generator) for part in parts], -1).to(natural)
+
+
+@dataclass(frozen=True)
+class PoissonFamily:
+    """Samples are counts; their mean statistics are the rates. An `ExponentialFamily`."""
+
+    def statistics(self, sample: Tensor) -> Tensor:
+        wrong = ((sample < 0.0) | (sample != sample.round())).any(-1).nonzero().flatten()
+        if len(wrong):
+            raise DataError(
+                f"counts are 0, 1, 2, ...; row {int(wrong[0])} holds others, which need another family", int(wrong[0])
+            )
+        return sample
+
+    def log_base(self, sample: Tensor) -> Tensor:
+        return -torch.lgamma(sample + 1.0).sum(-1)
+
+    def natural(self, mean: Tensor) -> Tensor:
+        return mean.log()
+
+    def log_normaliser(self, natural: Tensor) -> Tensor:
+        return natural.exp().sum(-1)
+
+    def sample(self, natural: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return torch.poisson(natural.exp(), generator)

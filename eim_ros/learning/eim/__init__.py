@@ -1,0 +1,21 @@
+"""Expected Information Maximisation: from samples, by a density ratio, or where the target's density is known."""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.learning.eim.eim import EIM, KnownDensityEIM
+
+__all__ = [
+    "EIM",
+    "KnownDensityEIM",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "EIM": "eim",
+        "KnownDensityEIM": "eim",
+    },
+)

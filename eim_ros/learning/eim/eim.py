@@ -1,0 +1,438 @@
+"""Expected Information Maximisation for mixtures and mixtures of experts (thesis chapters 3 and 4, algorithm 2).
+
+Minimises E_p(y) KL(q(x|y) || p(x|y)) from samples of p alone. Each iteration
+
+1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old (the auxiliary distribution is q_old(z|x, y), eq.
+3.2); 2. gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within its family (4.2.1);
+3. experts: fit a quadratic surrogate of phi around each, then a trust-region I-projection in closed form (4.2.2);
+4. keep the new model if, under the same phi, it is closer to p than the best one so far;
+5. if the number of components adapts: delete those of no use, and add where held-out data exceed the model (7.1.4).
+
+Expected Information Maximisation where the target's density is known, up to a constant (thesis 5.5; VIPS).
+
+The bound, its E-step and its M-step are those of EIM; only the log ratio differs, which here is exact:
+
+    phi(x, y) = log p(x|y) / T - log q_old(x|y)                     maximises E_q[log p] + T H(q)
+
+With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as ever, which is the objective divided by T: the
+same steps as with phi = log p - T log q_old and the KL weighted by T.
+
+It is for starts from samples, networks, and hundreds of experts, of which log q is truncated. For linear models
+`eim_ros.learning.gmmvi.GMMVI` has the whole family of algorithms of which this is one, with contexts or without:
+the combination LEMBFBX with `own_samples`, which differs in where the gating's rewards come from. In the names of the
+seven modules:
+
+- Samples: of each component, new ones for each of `update_gating` and `update_experts`; there the same for both.
+- Natural gradient: by regression on gradients or values (`fit_to_gradients`, `fit_to_values`), chosen by `surrogate`.
+- Component update: trust region, with a bound on the loss of entropy too (`project_experts`); step size: fixed.
+- Weight update: the same for the weights (`project_categorical`, `project_gating`); step size: fixed.
+- Adding and deleting components: `Adaptation`, before each step; there none.
+
+Start of EIM by EM, which is a candidate for the density of the data at the same time.
+
+Start of EIM for models with neural parts.
+
+For several experts: EM of the same family, as for linear ones. A single expert needs more: EM averages over the
+branches of multi-modal data, and a wide expert over all of them is a stationary point, or nearly one, of the reverse KL
+too, which EIM would not leave. Mixtures of one, two, ... neural experts are fitted while held-out data gain more than a
+standard error, and the expert that can best stand for the whole mixture alone is the start.
+
+Start of EIM among the components of the reference density.
+
+EM's fit averages over what its components cannot represent, and is the best start where they can represent all. Where
+they cannot, the reference density has more components than the model, and a few of them, left as they are, are a
+better one: each lies on a mode already. Which start is the better one is decided by what EIM minimises,
+KL(model || reference).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import ConfigurationError, DistributionError
+from eim_ros.core.parallel import tell, torch_threads
+from eim_ros.learning.adaptation import Adaptation, ComponentHistory
+from eim_ros.learning.configs import EIMConfig, EMConfig, KnownDensityEIMConfig
+from eim_ros.learning.eim.iteration import EIMIteration, EIMState, KnownDensityIteration, KnownDensityState, draw_pairs
+from eim_ros.learning.em.em import EM
+from eim_ros.learning.families import FamilyConfig, with_networks
+from eim_ros.learning.learner import (
+    Pairs,
+    checked_data,
+    checked_seed,
+    checked_start,
+    configuration,
+    data_or_contexts,
+    generator_from,
+    has_samples,
+)
+from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
+from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
+from eim_ros.learning.run import Checkpoint, FitResult, Status, run
+from eim_ros.learning.starts import closest_component
+from eim_ros.learning.target import Target, TargetDensity, target_density
+
+MOST_BRANCHES = 4
+MOST_POINTS = 2000  # of which the mixtures are fitted
+MORE_ITERATIONS = 3  # EM iterations with all training data
+LEAST_PARAMETER_ITERATIONS = 60  # of L-BFGS per EM iteration: networks start far from the data
+TOLERANCE = 3e-3  # [nat] of EM, of which only a start is wanted
+
+
+def neural_start(
+    config: FamilyConfig,
+    n_components: int,
+    n_iterations: int,
+    training: Pairs,
+    held_out: Pairs,
+    generator: torch.Generator,
+) -> tuple[MixtureOfExperts, MixtureOfExperts]:
+    """Mixture that describes the data, and the start, which is the same for several experts.
+
+    Parameters
+    ----------
+    config : FamilyConfig
+    n_components : int
+        Of the start.
+    n_iterations : int
+        Most iterations of EM.
+    training, held_out : Pairs
+        Shuffled.
+    generator : torch.Generator
+    """
+    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(FamilyConfig)}
+    settings["parameter_iterations"] = max(config.parameter_iterations, LEAST_PARAMETER_ITERATIONS)
+
+    def fitted(size: int, iterations: int, data: Pairs, initial: MixtureOfExperts | None) -> MixtureOfExperts:
+        algorithm = EM(EMConfig(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, **settings))
+        result = algorithm.fit((data.context, data.sample), initial, generator)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result.mixture_of_experts
+
+    few = training[:MOST_POINTS]
+    best = fitted(n_components, n_iterations, few, None)
+    if n_components == 1:
+        for size in range(2, min(MOST_BRANCHES, len(few)) + 1):
+            candidate = fitted(size, n_iterations, few, None)
+            gain = _log_prob(candidate, held_out) - _log_prob(best, held_out)
+            if not float(gain.mean()) > float(gain.std(correction=0)) / len(gain) ** 0.5:
+                break
+            best = candidate
+    best = fitted(best.n_components, min(MORE_ITERATIONS, n_iterations), training, best)
+    if n_components == best.n_components:
+        return best, best
+    return best, closest_component(best, few.context, generator)
+
+
+def _log_prob(model: MixtureOfExperts, data: Pairs) -> Tensor:
+    return model.log_prob(data.context, data.sample)
+
+
+def start_of(
+    config: EIMConfig, given: MixtureOfExperts | None, data: Pairs, generator: torch.Generator
+) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
+    """Candidate for the reference density, if any, and start.
+
+    A neural expert is soon better than any reference of linear ones, which then would hold it back: one of its own
+    family is a candidate even where the start is given.
+
+    Parameters
+    ----------
+    config : EIMConfig
+    given : MixtureOfExperts, optional
+        The start, where there is one; the best of several k-means starts and a few iterations of EM otherwise.
+    data : Pairs
+        Shuffled.
+    generator : torch.Generator
+    """
+    if given is None:
+        return _fitted(config, data, generator)
+    wants_neural = not config.is_linear and config.ratio != "network"
+    return (_fitted(config, data, generator)[0] if wants_neural else None), given
+
+
+def _fitted(
+    config: EIMConfig, data: Pairs, generator: torch.Generator
+) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
+    """Fit to the training part, if there was a choice of starts, and the start, which takes in all data."""
+    settings: dict[str, Any] = {"n_components": config.n_components, "n_iterations": config.initial_em_iterations}
+    training, held_out = data[: config.n_training(len(data))], data[config.held_out(len(data))]
+    if not config.is_linear:
+        return neural_start(config, config.n_components, config.initial_em_iterations, training, held_out, generator)
+    if config.initial_starts == 1 or len(training) < config.n_components:
+        return None, best_fit(data, data, n_starts=1, generator=generator, **settings)
+    first = best_fit(
+        training,
+        held_out,
+        n_starts=config.initial_starts,
+        generator=generator,
+        watch=lambda share: tell("start", share, 1.0),
+        **settings,
+    )
+    return first, refined(first, data, config.initial_em_iterations)
+
+
+N_SUBSETS = 30
+N_SAMPLES = 500
+LEAST_SHARE = 1e-12  # by which every component may be drawn
+
+
+def closest_start(
+    fitted: MixtureOfExperts, reference: MixtureOfExperts, context: Tensor, generator: torch.Generator
+) -> MixtureOfExperts:
+    """EM's fit, or the closest to the reference among random subsets of its components if one of them is closer.
+
+    Parameters
+    ----------
+    fitted : MixtureOfExperts
+        Fit by EM; it decides the number of components.
+    reference : MixtureOfExperts
+        Density of the data; only one with more components of the linear kind leaves a choice.
+    context : Tensor (n_samples, n_context)
+        Contexts of the data.
+    generator : torch.Generator
+    """
+    linear = isinstance(reference.gating, SoftmaxGating) and isinstance(reference.experts, LinearExperts)
+    if not linear or reference.n_components <= fitted.n_components:
+        return fitted
+    rows = torch.randint(len(context), (N_SAMPLES,), generator=generator, device=context.device)
+    chosen = context[rows]
+    share = reference.gating(chosen).exp().mean(0) + LEAST_SHARE
+    size = fitted.n_components
+    subsets = [share.topk(size).indices]
+    subsets += [torch.multinomial(share, size, generator=generator) for _ in range(N_SUBSETS)]
+    candidates = [fitted, *(_subset(reference, subset) for subset in subsets)]
+
+    def divergence(model: MixtureOfExperts) -> float:
+        sample = model.sample(chosen, generator)
+        return float((model.log_prob(chosen, sample) - reference.log_prob(chosen, sample)).mean())
+
+    return min(candidates, key=divergence)
+
+
+def _subset(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
+    gating = model.gating
+    assert isinstance(gating, SoftmaxGating)
+    return MixtureOfExperts(SoftmaxGating(gating.weights[index], gating.biases[index]), model.experts.take(index))
+
+
+class EIM:
+    """Mixture of experts by expected information maximisation, from samples.
+
+    Parameters
+    ----------
+    config : EIMConfig, optional
+    inputs : RatioInputs, optional
+        Inputs of the density ratio estimator; standardised samples and contexts if missing, whitened ones where they
+        nearly repeat each other.
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `EIMConfig`, which replace those of `config`: `EIM(n_components=10, seed=3)`.
+    """
+
+    def __init__(
+        self, config: EIMConfig | None = None, inputs: RatioInputs | None = None, *, seed: int = 0, **settings: Any
+    ) -> None:
+        self.config = configuration(EIMConfig, config, settings)
+        self.seed = checked_seed(seed)
+        self.inputs = inputs
+
+    @torch_threads()
+    def fit(
+        self,
+        data: Any,
+        initial: MixtureOfExperts | GaussianMixture | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        callbacks: Sequence[Callable[[EIMState, dict[str, float]], None]] = (),
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
+    ) -> FitResult[EIMState]:
+        """Fit to samples.
+
+        Parameters
+        ----------
+        data : array or Tensor, or pair of them
+            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
+        initial : MixtureOfExperts or GaussianMixture, optional
+            Start, of any family; the best of several k-means starts and a few iterations of EM otherwise, and
+            `neural_start` for models with neural parts.
+        generator : torch.Generator, optional
+            All randomness; the learner's seed if missing. Its device is where the fit runs.
+        callbacks, checkpoint, resume
+            See `run`.
+
+        Returns
+        -------
+        FitResult
+            Where the number of components adapts, its history holds `n_components` after each iteration, and how many
+            were `added` and `deleted` in it.
+
+        Raises
+        ------
+        ConfigurationError
+            A model with networks, or a M-step by gradients, whose number of components is to adapt.
+        DataError
+            Fewer points than experts, empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data.
+        """
+        generator = generator_from(generator, self.seed)
+        checked = checked_data(data).to(generator.device)
+        given = None if initial is None else checked_start(initial, checked)
+        shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
+        first, start = start_of(self.config, given, shuffled, generator)
+        _check_adaptation(self.config, start)
+        inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
+        most = max(start.n_components, self.config.max_components if self.config.add_every > 0 else 0)
+        reference = data_density(self.config, start.n_components, inputs, shuffled, generator, first, most)
+        if given is None and reference is not None and self.config.is_linear:
+            start = closest_start(start, reference, shuffled.context, generator)
+        ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
+        return run(
+            EIMIteration(self.config, inputs, shuffled),
+            EIMState(start, start, ratio, generator, 0, ComponentHistory.empty(start)),
+            self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+            conditional=checked.conditional,
+        )
+
+
+def _check_adaptation(config: EIMConfig, start: MixtureOfExperts) -> None:
+    """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
+    Adaptation(config).check(start)
+    if config.adapts and config.update == "unstructured":
+        raise ConfigurationError(
+            "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
+            'add_every and delete_after to 0, or update to "structured"',
+            config.update,
+        )
+
+
+class KnownDensityEIM:
+    """I-projection of a mixture, or a mixture of experts, onto a known density.
+
+    Parameters
+    ----------
+    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
+        Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Where it has
+        no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
+        method `at(iteration)`, see `target_density`.
+    config : KnownDensityEIMConfig, optional
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `KnownDensityEIMConfig`, which replace those of `config`:
+        `KnownDensityEIM(target, n_components=10, seed=3)`.
+    """
+
+    def __init__(
+        self, target: Target, config: KnownDensityEIMConfig | None = None, *, seed: int = 0, **settings: Any
+    ) -> None:
+        self.target = target
+        self.config = configuration(KnownDensityEIMConfig, config, settings)
+        self.seed = checked_seed(seed)
+
+    @torch_threads()
+    def fit(
+        self,
+        data: Any = None,
+        initial: MixtureOfExperts | GaussianMixture | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        callbacks: Sequence[Callable[[KnownDensityState, dict[str, float]], None]] = (),
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
+    ) -> FitResult[KnownDensityState]:
+        """Fit to the target.
+
+        Parameters
+        ----------
+        data : Tensor, pair, or None
+            What the start is made of, the contexts, and where additions of components look first: samples (n, dx); or
+            context (n, dy) and sample (n, dx), of which the sample may be None if a start is given. None, with a start,
+            for a target without contexts.
+        initial : MixtureOfExperts or GaussianMixture, optional
+            Start; otherwise the likeliest of several fits of EM to the data, from k-means.
+        generator : torch.Generator, optional
+            All randomness; the learner's seed if missing. Its device is where the fit runs.
+        callbacks, checkpoint, resume
+            See `run`.
+
+        Returns
+        -------
+        FitResult
+            CONVERGED once the model rests or the objective does; NON_FINITE if the target is not finite at samples of
+            the model. The history holds `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`,
+            or instead, where it is minus infinity, `elbo_inside`, that of the model restricted to where the target is
+            finite, and the probability `outside` of the rest; `entropy` H(q) [nat], `change`, the KL of the new
+            model to the old [nat], `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target
+            by them, and `non_finite`, the share of these at which it was not finite; where the number of components
+            adapts, also `n_components`, and how many were `added` and `deleted` before the iteration.
+
+        Raises
+        ------
+        ConfigurationError
+            A model with networks whose number of components is to adapt.
+        DataError
+            Neither samples nor a start, fewer points than components, empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data; a target of another shape than (n,), that cannot be
+            differentiated though gradients are asked for, or that is finite nowhere where the start has its samples.
+        """
+        generator = generator_from(generator, self.seed)
+        checked = data_or_contexts(data, initial).to(generator.device)
+        if initial is None:
+            initial = self._initial(checked, generator)
+        start = checked_start(initial, checked).to(device=generator.device)
+        adaptation = Adaptation(self.config, checked if has_samples(data) else None)
+        adaptation.check(start)
+        target = target_density(self.target, conditional=checked.conditional, device=generator.device)
+        by_gradients = self.config.surrogate == "gradient" and isinstance(start.experts, LinearExperts)
+        _check(target, start, checked.context, differentiable=by_gradients)
+        return run(
+            KnownDensityIteration(self.config, target, checked.context, adaptation),
+            KnownDensityState(start, generator, 0, ComponentHistory.empty(start)),
+            self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+            conditional=checked.conditional,
+        )
+
+    def _initial(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
+        """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see.
+
+        Networks start as the linear experts and the gating that EM has found.
+        """
+        settings = EMConfig(
+            n_components=self.config.n_components,
+            n_iterations=self.config.initial_em_iterations,
+            n_starts=self.config.initial_starts if self.config.initial_em_iterations > 0 else 1,
+        )
+        result = EM(settings).fit((data.context, data.sample), generator=generator)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return with_networks(result.mixture_of_experts, self.config, data.context, generator)
+
+
+def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
+    """Refuse a target that says nothing about the start, or has no gradient where one is needed."""
+    fixed = torch.Generator(device=start.device).manual_seed(0)  # whatever is drawn here leaves the fit's own alone
+    context, sample = draw_pairs(start, context, 200, fixed)
+    if not bool(torch.isfinite(target.log_prob(context, sample)).any()):
+        raise DistributionError("the target's log density is finite at none of 200 samples of the initial model")
+    if differentiable:
+        target.gradient(context[:1], sample[:1])

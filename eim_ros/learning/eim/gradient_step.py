@@ -1,0 +1,127 @@
+"""M-step without the model's structure: reparameterised gradients, the ablation EIM-US of thesis 6.1.
+
+All parameters of gating and experts are moved together by Adam on
+
+    E_p(y) sum_z q(z|y) E_{x ~ q(x|z,y)}[phi(x, y)] - kl_weight KL(q(x|y) || q_old(x|y)),
+
+x = mu(y) + C e with e ~ N(0, I), so gradients flow through the samples. The sum over z is taken exactly; a relaxed
+sample of z (Gumbel-softmax), as adversarial methods need it, would only add noise. There is no trust region: the number
+of steps and their size bound the update.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.configs import GradientConfig
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.ratio.density_ratio import LogRatio
+
+FACTORS = "experts.scale_trils"
+CONSTANTS = ("center", "scale")  # last parts of the names of what a network does not learn
+
+
+def update_by_gradients(
+    config: GradientConfig,
+    model: MixtureOfExperts,
+    ratio: LogRatio,
+    context: Tensor,
+    generator: torch.Generator,
+    kl_weight: float = 1.0,
+) -> tuple[MixtureOfExperts, dict[str, float]]:
+    """Move all parameters of a model by stochastic gradients.
+
+    Parameters
+    ----------
+    config : GradientConfig
+    model : MixtureOfExperts
+        The old model, of any gating and experts.
+    ratio : LogRatio
+    context : Tensor (n_samples, n_context)
+        Contexts of the data.
+    generator : torch.Generator
+    kl_weight : float
+        Weight of KL(q || q_old); 0 for EIM-US-KL.
+
+    Returns
+    -------
+    model : MixtureOfExperts
+        The old one if a parameter of the new one is not finite.
+    record : dict
+        `updated`, 1 or 0; `gain`, the objective's estimate at the last step [nat].
+    """
+    raw = {name: _unconstrained(name, value) for name, value in model.tensors().items()}
+    leaves = {name: value.clone() for name, value in raw.items() if name.rpartition(".")[2] not in CONSTANTS}
+    for leaf in leaves.values():
+        leaf.requires_grad_(True)
+    optimiser = torch.optim.Adam(leaves.values(), lr=config.gradient_step_size)
+    gain, good = float("nan"), _copied(leaves)
+    for _ in range(config.n_gradient_steps):
+        rows = torch.randint(len(context), (config.n_gradient_contexts,), generator=generator, device=context.device)
+        optimiser.zero_grad()
+        try:
+            with torch.enable_grad():
+                objective = _objective(_built({**raw, **leaves}), model, ratio, context[rows], generator, kl_weight)
+        except DistributionError:  # the last step led out of what describes a model: it is taken back
+            break
+        if not bool(torch.isfinite(objective.detach())):
+            break
+        gain, good = float(objective.detach()), _copied(leaves)
+        (-objective).backward()
+        if not all(leaf.grad is None or bool(torch.isfinite(leaf.grad).all()) for leaf in leaves.values()):
+            break
+        optimiser.step()
+    else:
+        good = _copied(leaves)
+    if gain != gain:
+        return model, {"updated": 0.0}
+    try:
+        return _built({**raw, **good}), {"updated": 1.0, "gain": gain}
+    except DistributionError:
+        return model, {"updated": 0.0}
+
+
+def _copied(leaves: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: leaf.detach().clone() for name, leaf in leaves.items()}
+
+
+def _objective(
+    model: MixtureOfExperts,
+    old: MixtureOfExperts,
+    ratio: LogRatio,
+    context: Tensor,
+    generator: torch.Generator,
+    kl_weight: float,
+) -> Tensor:
+    experts = model.experts(context)
+    noise = torch.randn(experts.mean.shape, generator=generator, dtype=context.dtype, device=context.device)
+    sample = (experts.mean + (experts.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)).flatten(0, 1)
+    repeated = context.repeat_interleave(model.n_components, 0)
+    with torch.no_grad():
+        value = ratio.log_ratio(repeated, sample)
+        slope = ratio.gradient(repeated, sample)
+    reward = value + (slope * (sample - sample.detach())).sum(-1)  # phi, with the gradient that the ratio gives
+    if kl_weight > 0.0:
+        reward = reward - kl_weight * (model.log_prob(repeated, sample) - old.log_prob(repeated, sample))
+    probabilities = model.gating(context).exp()
+    return (probabilities * reward.reshape(probabilities.shape)).sum(-1).mean()
+
+
+def _unconstrained(name: str, value: Tensor) -> Tensor:
+    """Factors by the logarithms of their diagonals, everything else as it is."""
+    if name != FACTORS:
+        return value.detach()
+    diagonal = torch.diagonal(value, dim1=-2, dim2=-1)
+    return (value.tril(-1) + torch.diag_embed(diagonal.log())).detach()
+
+
+def _constrained(name: str, value: Tensor) -> Tensor:
+    if name != FACTORS:
+        return value
+    return value.tril(-1) + torch.diag_embed(torch.diagonal(value, dim1=-2, dim2=-1).exp())
+
+
+def _built(raw: dict[str, Tensor]) -> MixtureOfExperts:
+    return MixtureOfExperts.from_tensors({name: _constrained(name, value) for name, value in raw.items()})

@@ -1,0 +1,24 @@
+"""Expectation maximisation: of mixtures and mixtures of experts, also truncated, also with networks."""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.learning.em.em import EM
+    from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
+
+__all__ = [
+    "EM",
+    "TruncatedEM",
+    "TruncatedEMConfig",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "EM": "em",
+        "TruncatedEM": "truncated",
+        "TruncatedEMConfig": "truncated",
+    },
+)

@@ -1,0 +1,499 @@
+"""Expectation maximisation for mixtures and for mixtures of linear experts (thesis 2.1.3, 5.2).
+
+E-step: responsibilities q(z|x,y), or in hard EM the most probable component alone. M-step: weighted least squares for
+the experts, the mean responsibilities for the weights or softmax regression for a gating (a few L-BFGS steps, which
+makes it generalised EM). No step lowers the likelihood; hard EM raises the free energy, its lower bound (Luecke 2016,
+Prop. 8).
+
+One iteration of EM on one data set, and the passage from start to start: the best one's result is kept.
+
+One iteration of EM for models with neural parts: the M-step is a few steps of weighted maximum likelihood.
+
+That makes it generalised EM: the likelihood, less the penalty on the networks' weights, never falls.
+
+E-step of EM over all components, fused with the sums that its M-step needs.
+
+Rows of the data are taken in chunks: the log joints of a chunk are one matrix product, its responsibilities are added
+up to the expected moments sum_n q_n(z) e_n e_n' by another one, and are forgotten. Memory does not grow with the number
+of points times components. Truncated and hard responsibilities (truncation to one component) differ only in a step
+between the two products.
+
+M-step of EM from expected moments: experts by weighted least squares, gating by softmax regression.
+
+Neither ever lowers the expected log-likelihood, whatever the moments: an expert or a gating that would not be improved
+is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.core.parallel import torch_threads
+from eim_ros.learning.configs import EMConfig
+from eim_ros.learning.families import is_linear, with_networks
+from eim_ros.learning.learner import Pairs, checked_data, checked_seed, checked_start, configuration, generator_from
+from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+from eim_ros.learning.models.mixture_of_experts import Experts, Gating, MixtureOfExperts
+from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
+from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates, symmetric_from_products
+from eim_ros.learning.models.standardisation import Standardisation, linear_parts
+from eim_ros.learning.projections.likelihood import fit_experts, fit_gating, fit_gating_to_moments, improve_experts
+from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
+from eim_ros.learning.run import Checkpoint, FitResult, History, Status, run
+from eim_ros.learning.starts import branching_start, initial_mixture_of_experts
+
+
+@dataclass(frozen=True)
+class NeuralIteration:
+    """Outcome of an iteration.
+
+    Attributes
+    ----------
+    model : MixtureOfExperts
+    log_likelihood : float
+        Mean over the data under the old model [nat].
+    free_energy : float
+        The same with each point's most probable component alone, for hard EM; the log-likelihood otherwise.
+    """
+
+    model: MixtureOfExperts
+    log_likelihood: float
+    free_energy: float
+
+
+def iterate(
+    model: MixtureOfExperts,
+    data: Pairs,
+    settings: FitSettings,
+    *,
+    covariance_floor: float,
+    gating_iterations: int,
+    hard: bool = False,
+) -> NeuralIteration:
+    """E-step and M-step.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+        With a neural gating, neural experts or both.
+    data : Pairs
+    settings : FitSettings
+        Of the networks.
+    covariance_floor : float
+        Least variance of an expert, relative to the data's variances.
+    gating_iterations : int
+        L-BFGS iterations of a linear gating.
+    hard : bool
+        Give each point to its most probable expert alone.
+    """
+    log_joint = model.log_joint(data.context, data.sample)
+    log_prob, best = torch.logsumexp(log_joint, -1), log_joint.amax(-1)
+    if hard:
+        responsibilities = torch.nn.functional.one_hot(log_joint.argmax(-1), model.n_components).to(log_joint)
+    else:
+        responsibilities = (log_joint - log_prob.unsqueeze(-1)).exp()
+    improved = MixtureOfExperts(
+        _fit_gating(model.gating, data.context, responsibilities, settings, gating_iterations),
+        _fit_experts(model.experts, data, responsibilities, settings, covariance_floor),
+    )
+    likelihood = float(log_prob.mean())
+    return NeuralIteration(improved, likelihood, float(best.mean()) if hard else likelihood)
+
+
+def _fit_gating(old: Gating, context: Tensor, targets: Tensor, settings: FitSettings, n_iterations: int) -> Gating:
+    if old.n_components == 1:
+        return old
+    if isinstance(old, NeuralGating):
+        return fit_neural_gating(old, context, targets, settings)
+    if isinstance(old, SoftmaxGating):
+        return fit_gating(old, context, targets, max_iterations=n_iterations)
+    raise DistributionError(f"no fit of a {type(old).__name__} is known", type(old).__name__)
+
+
+def _fit_experts(
+    old: Experts, data: Pairs, responsibilities: Tensor, settings: FitSettings, covariance_floor: float
+) -> Experts:
+    if isinstance(old, LinearExperts):
+        return fit_experts(data.context, data.sample, responsibilities, covariance_floor=covariance_floor)
+    if not isinstance(old, NeuralExperts):
+        raise DistributionError(f"no fit of {type(old).__name__} is known", type(old).__name__)
+    k = old.n_components
+    context, sample = data.context.expand(k, -1, -1), data.sample.unsqueeze(1).expand(k, -1, -1, -1)
+    weights = responsibilities.T.unsqueeze(-1)
+    floor = covariance_floor * Standardisation.from_data(data.context, data.sample).sample_scale.square()
+    return fit_neural_experts(old, context, sample, weights, settings, variance_floor=floor)
+
+
+CHUNK_ELEMENTS = 262_144  # responsibilities at a time: they stay in cache
+LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; where exp underflows it is several times slower
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What an E-step hands to the M-step.
+
+    Attributes
+    ----------
+    products : Tensor (n_components, n_products)
+        Expected sums of the products of the coordinates [x, y, 1].
+    log_likelihood : float
+        Mean over the points of log sum_z q(x, z|y) + A(y), A being the log normaliser of the gating [nat]; NaN where
+        it was not computed.
+    free_energy : float
+        The same with the sum over the states K(n) only: Luecke 2016, eq. 18; equal to the log-likelihood without
+        truncation.
+    states : Tensor (n_samples, n_states) of int64
+        K(n), the most probable component first; without columns if nothing was truncated.
+    """
+
+    products: Tensor
+    log_likelihood: float
+    free_energy: float
+    states: Tensor
+
+    @property
+    def moments(self) -> Tensor:
+        """Expected sums of e e' for e = [x, y, 1], (n_components, n_dims + n_context + 1, ...)."""
+        width = int((2 * self.products.shape[-1]) ** 0.5)
+        return symmetric_from_products(self.products, width)
+
+
+def expect(
+    model: MixtureOfExperts, joint: Tensor, n_states: int | None = None, *, log_likelihood: bool = True
+) -> Expectation:
+    """E-step with all components, or with the most probable ones of each point.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+        Linear, in standardised coordinates.
+    joint : Tensor (n_samples, n_dims + n_context)
+        [x, y] in the same coordinates.
+    n_states : int, optional
+        C', size of K(n): the responsibilities of all other components are zero (truncated EM by full search; 1 is hard
+        EM). All components count if missing, or if there are no more.
+    log_likelihood : bool
+        Whether to compute the log-likelihood of a truncated E-step, too, which costs another pass.
+    """
+    forms = QuadraticForms.from_model(model)
+    n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
+    sums = torch.zeros_like(forms.coefficients)
+    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)  # the faster product
+    states = torch.empty(len(joint), n_kept, dtype=torch.int64, device=joint.device)
+    step = max(1, CHUNK_ELEMENTS // model.n_components)
+    buffer = joint.new_empty(min(step, len(joint)), model.n_components)
+    total, free = joint.new_zeros(()), joint.new_zeros(())
+    for start in range(0, len(joint), step):
+        rows = joint[start : start + step]
+        products = products_of_coordinates(rows)
+        values = forms(rows, products, buffer[: len(rows)])
+        if n_kept:
+            kept, chosen = values.topk(n_kept, -1)
+            states[start : start + step] = chosen
+            free += torch.logsumexp(kept, -1).sum()
+            _add_selected(sums, products, chosen, torch.softmax(kept, -1))
+            if not log_likelihood:
+                continue
+        largest = values.amax(-1, keepdim=True)
+        weights = values.sub_(largest).clamp_min_(LEAST_LOG_RESPONSIBILITY).exp_()
+        normaliser = weights.sum(-1, keepdim=True)
+        total += (largest + normaliser.log()).sum()
+        if not n_kept:
+            transposed.addmm_((products / normaliser).T, weights)
+    mean = float(total) / len(joint) if log_likelihood or not n_kept else math.nan
+    return Expectation(sums.add_(transposed.T), mean, float(free) / len(joint) if n_kept else mean, states)
+
+
+def _add_selected(sums: Tensor, products: Tensor, states: Tensor, shares: Tensor) -> None:
+    """Add products (n, n_products) times shares (n, n_states) to the rows of sums that states names."""
+    for column in range(states.shape[1]):
+        sums.index_add_(0, states[:, column], products * shares[:, column].unsqueeze(-1))
+
+
+@dataclass(frozen=True)
+class Maximisation:
+    """Outcome of an M-step.
+
+    Attributes
+    ----------
+    model : MixtureOfExperts
+    log_normaliser : float
+        Mean log normaliser A(y) of the old gating's logits over the data [nat]; with it the E-step's sums become
+        likelihoods.
+    """
+
+    model: MixtureOfExperts
+    log_normaliser: float
+
+
+def maximise(
+    model: MixtureOfExperts, moments: Tensor, context: Tensor, *, covariance_floor: float, gating_iterations: int
+) -> Maximisation:
+    """Improve a model.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+        The old one, linear, in standardised coordinates.
+    moments : Tensor (n_components, n_dims + n_context + 1, n_dims + n_context + 1)
+        Expected sums of e e' for e = [x, y, 1].
+    context : Tensor (n_samples, n_context)
+        Standardised.
+    covariance_floor : float
+        Least variance in any direction.
+    gating_iterations : int
+        L-BFGS iterations of the gating.
+    """
+    gating, experts = linear_parts(model)
+    improved = improve_experts(experts, moments, covariance_floor)
+    fit = fit_gating_to_moments(
+        gating, context, moments[:, model.n_dims :, model.n_dims :], max_iterations=gating_iterations
+    )
+    return Maximisation(MixtureOfExperts(fit.gating, improved), fit.log_normaliser)
+
+
+BEST = "best."  # prefix of the best earlier start's tensors in a checkpoint
+
+
+@dataclass(frozen=True)
+class EMState:
+    """State of `EM`.
+
+    Attributes
+    ----------
+    model : MixtureOfExperts
+        Of the present start.
+    iteration : int
+        Of all starts together.
+    start : int
+        Which start this is.
+    begun : int
+        Iteration at which it began.
+    value : float
+        Its objective one step ago [nat].
+    best : MixtureOfExperts, optional
+        The best result of the earlier starts.
+    best_value : float
+        Its objective one step before its last [nat].
+    """
+
+    model: MixtureOfExperts
+    iteration: int
+    start: int = 0
+    begun: int = 0
+    value: float = -math.inf
+    best: MixtureOfExperts | None = None
+    best_value: float = -math.inf
+
+    @property
+    def kept(self) -> MixtureOfExperts:
+        return self.model if self.best is None or self.value > self.best_value else self.best
+
+    def tensors(self) -> dict[str, Tensor]:
+        best = {} if self.best is None else {f"{BEST}{name}": value for name, value in self.best.tensors().items()}
+        progress = torch.tensor([self.start, self.begun, self.value, self.best_value], dtype=torch.float64)
+        return {**self.model.tensors(), **best, "progress": progress}
+
+
+@dataclass(frozen=True)
+class EMIteration:
+    """EM on one data set, as an `Algorithm`; it works in standardised coordinates."""
+
+    config: EMConfig
+    data: Pairs
+    units: Standardisation
+    joint: Tensor
+    initial: MixtureOfExperts | None
+    seed: int
+
+    @classmethod
+    def from_data(
+        cls,
+        config: EMConfig,
+        data: Pairs,
+        initial: MixtureOfExperts | GaussianMixture | None,
+        generator: torch.Generator,
+    ) -> EMIteration:
+        start = None if initial is None else checked_start(initial, data)
+        if start is not None:
+            data = data.to(start.device)
+        seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
+        units = Standardisation.from_data(data.context, data.sample)
+        return cls(config, data, units, units.joint(data.context, data.sample), start, seed)
+
+    def start(self, index: int) -> MixtureOfExperts:
+        """The start of a run; each has its own seed, so that it does not depend on the runs before."""
+        if index == 0 and self.initial is not None:
+            return self.initial
+        generator = torch.Generator().manual_seed(self.seed + index)
+        config = self.config
+        context, sample, floor = self.data.context, self.data.sample, config.covariance_floor
+        if config.components == "neural":
+            return branching_start(config, context, sample, config.n_components, generator, floor)
+        start = initial_mixture_of_experts(context, sample, config.n_components, generator, floor)
+        return start if config.is_linear else with_networks(start, config, context, generator)
+
+    def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
+        following, record = self._linear(state.model) if is_linear(state.model) else self._neural(state.model)
+        value, iteration = record[objective(self.config)], state.iteration + 1
+        if self.config.n_starts == 1:
+            return dataclasses.replace(state, model=following, iteration=iteration, value=value), record
+        record["start"] = float(state.start)
+        ended = value - state.value < self.config.tolerance or iteration - state.begun >= self.config.n_iterations
+        following_state = dataclasses.replace(state, model=following, iteration=iteration, value=value)
+        if ended and state.start + 1 < self.config.n_starts:
+            best, index = following_state.kept, state.start + 1
+            following_state = EMState(
+                self.start(index), iteration, index, iteration, best=best, best_value=max(value, state.best_value)
+            )
+        return following_state, record
+
+    def _linear(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
+        """A better model, and how good the old one was."""
+        model = self.units.standard(old)
+        expectation = expect(model, self.joint, 1 if self.config.hard else None)
+        if not math.isfinite(expectation.log_likelihood):
+            raise DistributionError("the start is so far from some of the data that they have no density", model)
+        maximum = maximise(
+            model,
+            expectation.moments,
+            self.joint[:, self.units.n_dims :],
+            covariance_floor=self.config.covariance_floor,
+            gating_iterations=self.config.gating_iterations,
+        )
+        offset = maximum.log_normaliser + self.units.log_volume()
+        record = {"log_likelihood": expectation.log_likelihood - offset}
+        if self.config.hard:
+            record["free_energy"] = expectation.free_energy - offset
+        return self.units.original(maximum.model), record
+
+    def _neural(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
+        iteration = iterate(
+            old,
+            self.data,
+            self.config.fit_settings,
+            covariance_floor=self.config.covariance_floor,
+            gating_iterations=self.config.gating_iterations,
+            hard=self.config.hard,
+        )
+        if not math.isfinite(iteration.log_likelihood):
+            raise DistributionError("the start is so far from some of the data that they have no density", old)
+        record = {"log_likelihood": iteration.log_likelihood}
+        return iteration.model, record | ({"free_energy": iteration.free_energy} if self.config.hard else {})
+
+    def restore(self, state: EMState, tensors: dict[str, Tensor], iteration: int) -> EMState:
+        model = MixtureOfExperts.from_tensors(tensors).to(device=state.model.device)
+        best = {name.removeprefix(BEST): value for name, value in tensors.items() if name.startswith(BEST)}
+        start, begun, value, best_value = tensors["progress"].tolist()
+        kept = MixtureOfExperts.from_tensors(best).to(device=state.model.device) if best else None
+        return EMState(model, iteration, int(start), int(begun), value, kept, best_value)
+
+    def finished(self, history: History) -> bool:
+        last = float(self.config.n_starts - 1)
+        name = objective(self.config)
+        values = [record[name] for record in history.records if record.get("start", last) == last]
+        full = self.config.n_starts > 1 and len(values) == self.config.n_iterations
+        return full or converged(self.config, values)
+
+
+def objective(config: EMConfig) -> str:
+    """Name of the figure that never falls."""
+    return "free_energy" if config.hard else "log_likelihood"
+
+
+def converged(config: EMConfig, values: list[float]) -> bool:
+    """Whether the objective of one start, over its iterations, has come to rest."""
+    return len(values) > 1 and values[-1] - values[-2] < config.tolerance
+
+
+class EM:
+    """Maximum likelihood mixture, or mixture of linear experts.
+
+    Parameters
+    ----------
+    config : EMConfig, optional
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `EMConfig`, which replace those of `config`: `EM(n_components=10, seed=3)`.
+    """
+
+    def __init__(self, config: EMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
+        self.config = configuration(EMConfig, config, settings)
+        self.seed = checked_seed(seed)
+
+    @torch_threads()
+    def fit(
+        self,
+        data: Any,
+        initial: MixtureOfExperts | GaussianMixture | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        callbacks: Sequence[Callable[[EMState, dict[str, float]], None]] = (),
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
+    ) -> FitResult[EMState]:
+        """Fit to samples.
+
+        Parameters
+        ----------
+        data : array or Tensor, or pair of them
+            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
+        initial : MixtureOfExperts or GaussianMixture, optional
+            Start of any family, with any number of components; k-means on the standardised joint otherwise, and for all
+            starts but the first.
+        generator : torch.Generator, optional
+            Randomness of the starts; the learner's seed if missing.
+        callbacks, checkpoint, resume
+            See `run`.
+
+        Returns
+        -------
+        FitResult
+            Its history holds the mean `log_likelihood` of the data before each step, for hard EM also the `free_energy`
+            [nat]; with several starts it is that of the best one.
+
+        Raises
+        ------
+        DataError
+            Fewer points than experts, empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data, or so far off that the data have no density.
+        """
+        checked = checked_data(data)
+        fitting = EMIteration.from_data(self.config, checked, initial, generator_from(generator, self.seed))
+        result = run(
+            fitting,
+            EMState(fitting.start(0), 0),
+            self.config.n_starts * self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+            conditional=checked.conditional,
+        )
+        return result if self.config.n_starts == 1 else self._of_the_best_start(result)
+
+    def _of_the_best_start(self, result: FitResult[EMState]) -> FitResult[EMState]:
+        """The result as if the run had begun with its best start."""
+        of_start: dict[float, list[dict[str, float]]] = {}
+        for record in result.history.records:
+            of_start.setdefault(record["start"], []).append(record)
+        if not of_start:
+            return result
+        name = objective(self.config)
+        best = max(of_start, key=lambda start: of_start[start][-1][name])
+        history = History(tuple(of_start[best]))
+        status = result.status
+        if status is not Status.INTERRUPTED:
+            rests = converged(self.config, history.column(name))
+            status = Status.CONVERGED if rests else Status.MAX_ITERATIONS
+        return dataclasses.replace(result, history=history, status=status)

@@ -1,0 +1,290 @@
+"""Truncated variational EM for mixtures and for mixtures of linear experts (J. Luecke, Truncated
+Variational Expectation Maximization, 2016).
+
+The posterior of a point is restricted to a set K(n) of C' components, zero elsewhere. The free energy
+F(K, Theta) = sum_n log sum_{z in K(n)} q(x_n, z|y_n) is a lower bound of the log-likelihood that neither half step
+lowers: the E-step replaces states by others with greater joints (Prop. 6, 7), the M-step is that of EM (Prop. 5).
+
+Full search evaluates all joints and keeps the C' greatest. Partial search looks among neighbours of K(n) only, and
+needs a few per cent of the joints. It begins with a dense E-step: from random K(n) the run would end nats below.
+The normaliser of a softmax gating cancels in the choice of K(n) and in the posterior, but belongs to the value of F and
+to the M-step of the gating: it stays exact, over all components.
+
+Partial truncated E-step: K(n) is improved among the neighbours of its members, not among all components.
+
+Each component c keeps a list g_c of near components, itself the first. Candidates of a point are its K(n), the lists of
+its members, and a few random components; the C' with the greatest joints under the present parameters become the new
+K(n). Since the old members compete too, the free energy never falls (Luecke 2016, Prop. 6). Points are visited by
+their most probable component, so that what they share stays in cache, and each list is refreshed from the joints that
+its points have needed anyway.
+
+Distance between components: near to c are those whose log joint, averaged over the points of c that have evaluated
+them, is the least below that of c.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.core.parallel import torch_threads
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning.em.em import Expectation, expect, maximise
+from eim_ros.learning.learner import Pairs, checked_data, checked_seed, checked_start, configuration, generator_from
+from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.models.quadratic_form import QuadraticForms, nearest_components
+from eim_ros.learning.models.standardisation import Standardisation, linear_parts
+from eim_ros.learning.run import Checkpoint, FitResult, History, run
+from eim_ros.learning.starts import initial_mixture_of_experts
+
+
+@dataclass(frozen=True)
+class Search:
+    """Outcome of a partial E-step.
+
+    Attributes
+    ----------
+    expectation : Expectation
+        With the new K(n).
+    neighbours : Tensor (n_components, n_neighbours) of int64
+        The new lists g_c.
+    n_evaluations : int
+        Joints evaluated.
+    """
+
+    expectation: Expectation
+    neighbours: Tensor
+    n_evaluations: int
+
+
+def search_neighbourhoods(
+    forms: QuadraticForms, joint: Tensor, states: Tensor, neighbours: Tensor, random: Tensor
+) -> Search:
+    """Improve K(n) among neighbours.
+
+    Parameters
+    ----------
+    forms : QuadraticForms
+        Log joints of the present model; on the CPU, as all else.
+    joint : Tensor (n_samples, n_dims + n_context)
+        [x, y] in standardised coordinates.
+    states : Tensor (n_samples, n_states) of int64
+        K(n), without duplicates.
+    neighbours : Tensor (n_components, n_neighbours) of int64
+        Lists g_c, each beginning with c.
+    random : Tensor (n_samples, n_random) of int64
+        Further candidates.
+    """
+    arrays = (joint.detach().numpy(), states.numpy(), neighbours.numpy(), random.numpy())
+    following, refreshed, products, free, n_evaluations = forms.selected().improve_states(*arrays)
+    expectation = Expectation(torch.from_numpy(products), math.nan, free / len(joint), torch.from_numpy(following))
+    return Search(expectation, torch.from_numpy(refreshed), n_evaluations)
+
+
+@dataclass(frozen=True)
+class TruncatedEMConfig(Settings):
+    """Settings of `TruncatedEM`."""
+
+    n_components: int = option(1000, "number of experts", minimum=1)
+    n_iterations: int = option(100, "upper bound on iterations", minimum=0)
+    tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
+    covariance_floor: float = option(
+        1e-6, "least variance of an expert in any direction, relative to the data's variances", minimum=0.0
+    )
+    gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
+    search: str = option(
+        "auto",
+        "where the states of a point are looked for: full, among all components; partial, among neighbours; auto, "
+        "partial, and exact EM without truncation below dense_below components",
+        choices=("auto", "full", "partial"),
+    )
+    dense_below: int = option(200, "number of components from which on auto truncates", minimum=0)
+    n_states: int = option(5, "components C' that share a point", minimum=1)
+    n_neighbours: int = option(16, "length G of a component's list of near components, itself included", minimum=1)
+    n_random: int = option(1, "random candidates per point", minimum=0)
+
+
+@dataclass(frozen=True)
+class TruncatedEMState:
+    """State of `TruncatedEM`.
+
+    Attributes
+    ----------
+    model : MixtureOfExperts
+    iteration : int
+    states : Tensor (n_samples, n_states) of int64
+        K(n) of the last E-step; without rows where the next one is dense.
+    neighbours : Tensor (n_components, n_neighbours) of int64
+        Lists g_c; without rows likewise.
+    generator : torch.Generator
+        Advanced in place by each step.
+    """
+
+    model: MixtureOfExperts
+    iteration: int
+    states: Tensor
+    neighbours: Tensor
+    generator: torch.Generator
+
+    @property
+    def kept(self) -> MixtureOfExperts:
+        return self.model
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            **self.model.tensors(),
+            "states": self.states,
+            "neighbours": self.neighbours,
+            "generator": self.generator.get_state(),
+        }
+
+
+class TruncatedEM:
+    """Mixture, or mixture of linear experts, by truncated variational EM; for many components.
+
+    Parameters
+    ----------
+    config : TruncatedEMConfig, optional
+    seed : int
+        Of the randomness of fits that are given no generator.
+    **settings
+        Fields of `TruncatedEMConfig`, which replace those of `config`: `TruncatedEM(n_components=10, seed=3)`.
+    """
+
+    def __init__(self, config: TruncatedEMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
+        self.config = configuration(TruncatedEMConfig, config, settings)
+        self.seed = checked_seed(seed)
+
+    @torch_threads()
+    def fit(
+        self,
+        data: Any,
+        initial: MixtureOfExperts | GaussianMixture | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        callbacks: Sequence[Callable[[TruncatedEMState, dict[str, float]], None]] = (),
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
+    ) -> FitResult[TruncatedEMState]:
+        """Fit to samples, on the CPU.
+
+        Parameters
+        ----------
+        data : array or Tensor, or pair of them
+            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
+        initial : MixtureOfExperts or GaussianMixture, optional
+            Start, linear, with any number of components; k-means on the standardised joint otherwise.
+        generator : torch.Generator, optional
+            Randomness of the start and of the candidates; the learner's seed if missing.
+        callbacks, checkpoint, resume
+            See `run`.
+
+        Returns
+        -------
+        FitResult
+            Its history holds, of each E-step, the mean `free_energy` [nat]; the mean `log_likelihood` [nat] where it
+            was dense; and `joint_evaluations`, the share of all joints (points times components) that it needed.
+
+        Raises
+        ------
+        DataError
+            Fewer points than experts, empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data, one that is not linear, or so far off that the data have no
+            density.
+        """
+        checked = checked_data(data).to(torch.device("cpu"))
+        own = generator_from(None, self.seed)
+        if generator is not None:
+            given = generator_from(generator, self.seed)
+            own.manual_seed(int(torch.randint(2**62, (1,), generator=given, device=given.device)))
+        if initial is None:
+            config = self.config
+            initial = initial_mixture_of_experts(
+                checked.context, checked.sample, config.n_components, own, config.covariance_floor
+            )
+        start = checked_start(initial, checked).to(device=torch.device("cpu"))
+        linear_parts(start)
+        nothing = torch.empty(0, 0, dtype=torch.int64)
+        return run(
+            _Fitting.from_data(self.config, checked, start.n_components),
+            TruncatedEMState(start, 0, nothing, nothing, own),
+            self.config.n_iterations,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            resume=resume,
+            conditional=checked.conditional,
+        )
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """Truncated EM on one data set, as an `Algorithm`; it works in standardised coordinates.
+
+    `n_states` is None where nothing is truncated.
+    """
+
+    config: TruncatedEMConfig
+    units: Standardisation
+    joint: Tensor
+    n_states: int | None
+    partial: bool
+
+    @classmethod
+    def from_data(cls, config: TruncatedEMConfig, data: Pairs, n_components: int) -> _Fitting:
+        units = Standardisation.from_data(data.context, data.sample)
+        dense = config.n_states >= n_components or (config.search == "auto" and n_components < config.dense_below)
+        n_states = None if dense else config.n_states
+        joint = units.joint(data.context, data.sample)
+        return cls(config, units, joint, n_states, not dense and config.search != "full")
+
+    def step(self, state: TruncatedEMState) -> tuple[TruncatedEMState, dict[str, float]]:
+        model = self.units.standard(state.model)
+        share, neighbours = 1.0, state.neighbours
+        if self.partial and len(state.states):
+            found = self._search(model, state)
+            expectation, neighbours = found.expectation, found.neighbours
+            share = found.n_evaluations / (len(self.joint) * model.n_components)
+        else:
+            expectation = expect(model, self.joint, self.n_states, log_likelihood=self.partial)
+            if self.partial:
+                n_neighbours = min(self.config.n_neighbours, model.n_components)
+                neighbours = nearest_components(QuadraticForms.from_model(model), expectation.products, n_neighbours)
+        if not math.isfinite(expectation.free_energy):
+            raise DistributionError("the start is so far from some of the data that they have no density", model)
+        maximum = maximise(
+            model,
+            expectation.moments,
+            self.joint[:, self.units.n_dims :],
+            covariance_floor=self.config.covariance_floor,
+            gating_iterations=self.config.gating_iterations,
+        )
+        offset = maximum.log_normaliser + self.units.log_volume()
+        record = {"free_energy": expectation.free_energy - offset, "joint_evaluations": share}
+        if math.isfinite(expectation.log_likelihood):
+            record["log_likelihood"] = expectation.log_likelihood - offset
+        following = self.units.original(maximum.model)
+        states = expectation.states
+        return TruncatedEMState(following, state.iteration + 1, states, neighbours, state.generator), record
+
+    def restore(self, state: TruncatedEMState, tensors: dict[str, Tensor], iteration: int) -> TruncatedEMState:
+        state.generator.set_state(tensors["generator"])
+        model = MixtureOfExperts.from_tensors(tensors)
+        return TruncatedEMState(model, iteration, tensors["states"], tensors["neighbours"], state.generator)
+
+    def finished(self, history: History) -> bool:
+        values = history.column("free_energy")
+        return len(values) > 1 and values[-1] - values[-2] < self.config.tolerance
+
+    def _search(self, model: MixtureOfExperts, state: TruncatedEMState) -> Search:
+        shape = (len(self.joint), self.config.n_random)
+        random = torch.randint(model.n_components, shape, generator=state.generator)
+        forms = QuadraticForms.from_model(model)
+        return search_neighbourhoods(forms, self.joint, state.states, state.neighbours, random)

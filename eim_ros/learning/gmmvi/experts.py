@@ -1,0 +1,408 @@
+"""Linear experts with a softmax gating as components: x = W y + w + L v, of weight q(o|y).
+
+With the features f = [1, u] of a component's contexts (`ContextGate`) its means are K f with a matrix K, its v are
+N(0, I), and E[f f'] is the identity. So the natural gradient of E[R] has the curvature Gamma = -L' E[hessian R] L and
+the slope L' E[gradient R f'], and the rules of a mixture hold with a row of numbers in place of each number of the
+mean. In the experts' precisions Q and means K that is (compare thesis 4.2.2)
+
+    Q' = Q + beta G,    (Q K)' = Q K + beta (G K + E[gradient R f'] E[f f']^-1),    G = -E[hessian R]
+
+The reward of a component is regressed on its features, too, and the logits of the gating move by a function of the
+context that follows from it: the gating's natural gradient (`gating_gradient.py`).
+
+Log densities of linear experts with a softmax gating, for many rows [x, y] of a sample and its context.
+
+Relative to the contexts' density they are log q(o|y)/q(o) + log N(x|o, y), see `ContextGate`.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eim_ros.learning.gmmvi import gate
+from eim_ros.learning.gmmvi.components import (
+    LEAST_LOG_WEIGHT,
+    Densities,
+    NaturalGradient,
+    Spectrum,
+    WeightStep,
+    padded_noise,
+    representable,
+)
+from eim_ros.learning.gmmvi.gate import ContextGate, with_common_rest
+from eim_ros.learning.gmmvi.gaussians import halved, moved_by, spectrum_of
+from eim_ros.learning.gmmvi.weights import SampleWeights
+from eim_ros.learning.models.gaussian import log_normaliser
+from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
+from eim_ros.learning.models.standardisation import Standardisation
+
+FEW_COMPONENTS = 6  # from as many on, and as many as there are coordinates, their products pay
+MANY_DIMS = 64
+
+
+class ExpertDensities:
+    """Densities and their scores in the samples: as one matrix product with the products of the coordinates where there
+    are many components, by the whitened residuals where there are few.
+    """
+
+    def __init__(self, experts: LinearExperts, gate: ContextGate) -> None:
+        self._experts, self._gate = experts, gate
+        width = experts.n_dims + experts.n_context
+        self._forms: QuadraticForms | None = None
+        if max(FEW_COMPONENTS, width) <= experts.n_components and width <= MANY_DIMS:
+            self._units = _units(experts, gate)
+            gating = SoftmaxGating(gate.weights, gate.biases - gate.log_mass)
+            self._forms = QuadraticForms.from_model(self._units.standard(MixtureOfExperts(gating, experts)))
+        else:
+            self._rows = experts.whitening()
+            self._normaliser = log_normaliser(experts.scale_trils)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        x, y = sample[:, : self._experts.n_dims], sample[:, self._experts.n_dims :]
+        if self._forms is None:
+            return self._normaliser - 0.5 * self._residual(sample).square().sum(-1) + self._gate.log_prob(y)
+        joint = self._units.joint(y, x)
+        values = self._forms(joint, products_of_coordinates(joint))
+        constant = gate.log_normaliser(self._gate.gating, y) + self._units.log_volume()
+        return values.sub_(constant.unsqueeze(-1))
+
+    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
+        n_dims = self._experts.n_dims
+        if self._forms is None:
+            return -(share.unsqueeze(-1) * self._residual(sample)).flatten(1) @ self._rows[:, :n_dims]
+        joint = self._units.joint(sample[:, n_dims:], sample[:, :n_dims])
+        return self._forms.gradient(joint, share)[:, :n_dims] / self._units.sample_scale
+
+    def take(self, index: Tensor) -> ExpertDensities:
+        some = copy(self)
+        some._experts, some._gate = self._experts.take(index), self._gate.take(index)
+        if self._forms is not None:
+            some._forms = self._forms.take(index)
+        else:
+            some._rows = self._rows.unflatten(0, (-1, self._experts.n_dims))[index].flatten(0, 1)
+            some._normaliser = self._normaliser[index]
+        return some
+
+    def _residual(self, sample: Tensor) -> Tensor:
+        extended = torch.cat([sample, torch.ones_like(sample[:, :1])], -1)
+        return (extended @ self._rows.T).reshape(len(sample), -1, self._experts.n_dims)
+
+
+def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
+    """Centre and scale of what the experts draw, so that squares neither overflow nor cancel."""
+    means = (experts.weights @ gate.center.unsqueeze(-1)).squeeze(-1) + experts.biases
+    variance = experts.scale_trils.square().sum(-1).mean(0) + (means - means.mean(0)).square().mean(0)
+    typical = Standardisation.from_data(gate.context, means)
+    return Standardisation(typical.context_center, typical.context_scale, means.mean(0), variance.sqrt())
+
+
+@dataclass(frozen=True)
+class PastExperts:
+    """Densities of experts of several iterations, each with the gating that it had; see `Snapshot`.
+
+    Attributes
+    ----------
+    batches : tuple of tuple
+        Of each iteration the experts, V and v of their gates, v less log q(o), and the whole gating.
+    """
+
+    batches: tuple[tuple[LinearExperts, SoftmaxGating, SoftmaxGating], ...]
+
+    @classmethod
+    def of(cls, experts: LinearExperts, gate: ContextGate) -> PastExperts:
+        """The experts as they are now."""
+        return cls(((experts, SoftmaxGating(gate.weights, gate.biases - gate.log_mass), gate.gating),))
+
+    @property
+    def n_components(self) -> int:
+        return sum(experts.n_components for experts, _, _ in self.batches)
+
+    def densities(self) -> PastExperts:
+        return self
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        parts = []
+        for experts, own, whole in self.batches:
+            x, y = sample[:, : experts.n_dims], sample[:, experts.n_dims :]
+            normaliser = gate.log_normaliser(whole, y).unsqueeze(-1)
+            parts.append(experts.log_prob(y, x) + torch.addmm(own.biases, y, own.weights.T) - normaliser)
+        return torch.cat(parts, -1)
+
+    def take(self, index: Tensor) -> PastExperts:
+        """Some of the components, by their numbers (n,), ascending."""
+        batches, first = [], 0
+        for experts, own, whole in self.batches:
+            mine = index[(index >= first) & (index < first + experts.n_components)] - first
+            first += experts.n_components
+            if len(mine):
+                taken = SoftmaxGating(own.weights[mine], own.biases[mine])
+                batches.append((experts.take(mine), taken, whole))
+        return PastExperts(tuple(batches))
+
+    def joined(self, other: PastExperts) -> PastExperts:
+        return PastExperts(self.batches + other.batches)
+
+    def tensors(self) -> dict[str, Tensor]:
+        tensors: dict[str, Tensor] = {}
+        for number, (experts, own, whole) in enumerate(self.batches):
+            for part, values in {"experts": experts.tensors(), "own": own.tensors(), "whole": whole.tensors()}.items():
+                tensors |= {f"{number}.{part}.{name}": value for name, value in values.items()}
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> PastExperts:
+        """Inverse of `tensors`."""
+        n_batches = 1 + max((int(name.split(".")[0]) for name in tensors), default=-1)
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+        return cls(
+            tuple(
+                (
+                    LinearExperts(**part(f"{number}.experts.")),
+                    SoftmaxGating(**part(f"{number}.own.")),
+                    SoftmaxGating(**part(f"{number}.whole.")),
+                )
+                for number in range(n_batches)
+            )
+        )
+
+
+RIDGE = 1e-10  # of the regressions, whose columns are of variance one: decides only what samples leave open
+SCARCITY = 3.0  # ridge of the rewards' slopes per feature and effective sample: few samples tell no slope
+
+
+@dataclass(frozen=True)
+class ExpertComponents:
+    """See `Components`; log weights are log q(o), the gate's own.
+
+    Attributes
+    ----------
+    experts : LinearExperts
+    gate : ContextGate
+    """
+
+    experts: LinearExperts
+    gate: ContextGate
+
+    @property
+    def scale_trils(self) -> Tensor:
+        return self.experts.scale_trils
+
+    @property
+    def n_components(self) -> int:
+        return self.experts.n_components
+
+    @property
+    def n_dims(self) -> int:
+        return self.experts.n_dims
+
+    @property
+    def n_context(self) -> int:
+        return self.experts.n_context
+
+    def model(self, log_weights: Tensor) -> MixtureOfExperts:
+        return MixtureOfExperts(self.gate.gating, self.experts)
+
+    @cached_property
+    def means(self) -> Tensor:
+        """Means of the experts at the means of their contexts, (n_components, n_dims)."""
+        return (self.experts.weights @ self.gate.center.unsqueeze(-1)).squeeze(-1) + self.experts.biases
+
+    @property
+    def center(self) -> Tensor:
+        return torch.cat([self.means.mean(0), self.gate.context.mean(0)])
+
+    @cached_property
+    def _whitening(self) -> Tensor:
+        """L^-1, (n_components, n_dims, n_dims)."""
+        identity = torch.eye(self.n_dims, dtype=self.means.dtype, device=self.means.device)
+        whitening: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
+        return whitening
+
+    @cached_property
+    def _to_own(self) -> Tensor:
+        """Matrix of [x, y] -> [v, u], (n_components, width, width)."""
+        n_dims, factor = self.n_dims, self.gate.scale_tril
+        matrix = factor.new_zeros(self.n_components, n_dims + self.n_context, n_dims + self.n_context)
+        matrix[:, :n_dims, :n_dims] = self._whitening
+        matrix[:, :n_dims, n_dims:] = -self._whitening @ self.experts.weights
+        identity = torch.eye(self.n_context, dtype=factor.dtype, device=factor.device)
+        matrix[:, n_dims:, n_dims:] = torch.linalg.solve_triangular(factor, identity, upper=False)
+        return matrix
+
+    @cached_property
+    def _origin(self) -> Tensor:
+        """The row of which [v, u] is zero, (n_components, width)."""
+        return torch.cat([self.means, self.gate.center], -1)
+
+    def entropy(self) -> Tensor:
+        return 0.5 * self.n_dims - log_normaliser(self.scale_trils)
+
+    def densities(self) -> Densities:
+        return ExpertDensities(self.experts, self.gate)
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        noise, drawn = padded_noise(counts, self.means, generator)
+        context = self.gate.sample(noise.shape[1], generator)
+        mean = context @ self.experts.weights.mT + self.experts.biases.unsqueeze(1)
+        rows = torch.cat([torch.baddbmm(mean, noise, self.scale_trils.mT), context], -1)
+        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
+        return (rows.flatten(0, 1) if drawn is None else rows[drawn]), component
+
+    def whiten(self, sample: Tensor) -> Tensor:
+        return (sample - self._origin.unsqueeze(1)) @ self._to_own.mT
+
+    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
+        return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
+
+    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
+        local = (self._origin - offset).unsqueeze(-1) * slope.unsqueeze(-2)
+        own = self._to_own @ (moment.reshape(local.shape) - local) @ self.scale_trils  # E[[v, u] grad' L]
+        hessian, on_features = own[:, : self.n_dims], own[:, self.n_dims :]
+        intercept = slope.unsqueeze(-2) @ self.scale_trils
+        return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
+
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        width, column = self.n_dims + self.n_context, mean.unsqueeze(-1)
+        covariance = moments[0].reshape(-1, width, self.n_dims) - column * slope.unsqueeze(-2)
+        cross = self._to_own @ covariance @ self.scale_trils
+        spread = self._to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self._to_own.mT
+        ridge = RIDGE * torch.eye(width, dtype=mean.dtype, device=mean.device)
+        factor, info = torch.linalg.cholesky_ex(spread + ridge)
+        slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
+        center = self._to_own @ (column - (self._origin - offset).unsqueeze(-1))  # mean of [v, u]
+        intercept = slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes
+        hessian, on_features = slopes[:, : self.n_dims], slopes[:, self.n_dims :]
+        return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
+
+    def quadratic_features(self, whitened: Tensor) -> Tensor:
+        row, column = torch.triu_indices(whitened.shape[-1], whitened.shape[-1], device=whitened.device)
+        return whitened[..., row] * whitened[..., column]
+
+    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
+        n_dims, width = self.n_dims, slope.shape[-1]
+        row, column = torch.triu_indices(width, width, device=slope.device)
+        half = slope.new_zeros(len(slope), width, width)
+        half[:, row, column] = coefficients
+        whole = half + half.mT
+        on_features = torch.cat([slope[:, :n_dims].unsqueeze(-1), whole[:, :n_dims, n_dims:]], -1)
+        return NaturalGradient(-whole[:, :n_dims, :n_dims], on_features)
+
+    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
+        return spectrum_of(gradient.curvature, gradient.slope)
+
+    def moved(
+        self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
+    ) -> tuple[ExpertComponents, Tensor]:
+        factors, step, usable = moved_by(self.scale_trils, spectrum, precision, shift)
+        slope = self.experts.weights @ self.gate.scale_tril + step[..., 1:]
+        reach = (self.means + step[..., 0]).abs() + slope.abs().sum(-1)
+        moved = accepted & usable & representable(reach, factors.diagonal(dim1=-2, dim2=-1))
+        linear = self.gate.linear(step)
+        which, old = moved[:, None, None], self.experts
+        weights = torch.where(which, old.weights + linear[..., :-1], old.weights)
+        biases = torch.where(moved[:, None], old.biases + linear[..., -1], old.biases)
+        return replace(
+            self, experts=LinearExperts(weights, biases, torch.where(which, factors, old.scale_trils))
+        ), moved
+
+    def at(self, log_weights: Tensor, context: Tensor) -> tuple[Tensor, ExpertComponents]:
+        gate = self.gate.at(context)
+        return (log_weights, self) if gate is self.gate else (gate.log_mass, replace(self, gate=gate))
+
+    def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
+        return self.gate.log_probs
+
+    def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
+        """By least squares on the features, with a ridge on their slopes; then as `with_common_rest` says."""
+        middle, n_context = self.gate.context.mean(0), self.n_context
+        local, column = sample[:, self.n_dims :] - middle, value.unsqueeze(-1)
+        means = weights.mean(torch.cat([column, torch.ones_like(column), local, local * column], -1))
+        products = weights.mean(self.products(local, local)).reshape(-1, n_context, n_context)
+        reward, one, center, cross = means.split([1, 1, n_context, n_context], -1)
+        to_own = self._to_own[:, self.n_dims :, self.n_dims :]
+        at_mean = (to_own @ (center / one - (self.gate.center - middle)).unsqueeze(-1)).squeeze(-1)
+        spread = products / one.unsqueeze(-1) - (center / one).unsqueeze(-1) * (center / one).unsqueeze(-2)
+        spread = to_own @ spread @ to_own.mT
+        n_effective = weights.effective_samples()
+        ridge = SCARCITY * (1 + n_context) / n_effective + RIDGE
+        identity = torch.eye(n_context, dtype=value.dtype, device=value.device)
+        covariance = to_own @ ((cross - center * reward / one) / one).unsqueeze(-1)
+        factor, info = torch.linalg.cholesky_ex(spread + ridge[:, None, None] * identity)
+        slope = torch.cholesky_solve(covariance, factor).squeeze(-1)
+        slope = torch.where((info == 0).unsqueeze(-1), slope, 0.0)
+        fitted = torch.cat([reward - one * (slope * at_mean).sum(-1, keepdim=True), slope], -1)
+        share = weights.share(self.gate.log_mass)
+        return with_common_rest(self.gate, fitted, sample[:, self.n_dims :], value, share, n_effective)
+
+    def reward_at_contexts(self, reward: Tensor) -> Tensor:
+        return self.gate.values(reward)
+
+    def reweighted(self, log_weights: Tensor, reward: Tensor, step: WeightStep) -> tuple[Tensor, ExpertComponents]:
+        linear = self.gate.linear(reward)
+        weights = step.old * self.gate.weights + step.reward * linear[:, :-1]
+        return self._gated(weights, step.old * self.gate.biases + step.reward * linear[:, -1], self.experts)
+
+    def without(self, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, ExpertComponents]:
+        return self._gated(self.gate.weights[kept], self.gate.biases[kept], self.experts.take(kept))
+
+    def with_addition(
+        self, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
+    ) -> tuple[Tensor, ExpertComponents]:
+        """It has the slope of the component that is likeliest there, and the gate of that which is most probable."""
+        sample, context = place[: self.n_dims], place[self.n_dims :]
+        log_gate = self.gate.gating(context.unsqueeze(0))[0]
+        log_density = self.experts.log_prob(context.unsqueeze(0), sample.unsqueeze(0))[0]
+        near, greatest = (log_gate + log_density).argmax().reshape(1), log_gate.argmax().reshape(1)
+        slope = self.experts.weights[near]
+        identity = torch.eye(self.n_dims, dtype=place.dtype, device=place.device).unsqueeze(0)
+        new = LinearExperts(slope, (sample - slope[0] @ context).unsqueeze(0), variance.sqrt() * identity)
+        mine, theirs = self.experts.tensors(), new.tensors()
+        experts = LinearExperts(**{name: torch.cat([value, theirs[name]]) for name, value in mine.items()})
+        bias = self.gate.biases[greatest] - self.gate.log_mass[greatest] + log_weight
+        weights = torch.cat([self.gate.weights, self.gate.weights[greatest]])
+        return self._gated(weights, torch.cat([self.gate.biases, bias]), experts)
+
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, ExpertComponents]:
+        order = torch.cat([whole, heavy, heavy])
+        apart, factors = halved(self.scale_trils[heavy], share)
+        move, biases = torch.cat([apart, -apart]), self.gate.biases[order]
+        biases[len(whole) :] -= math.log(2.0)
+        scale_trils = torch.cat([self.scale_trils[whole], factors, factors])
+        means = self.experts.biases[order]
+        means[len(whole) :] += move
+        return self._gated(
+            self.gate.weights[order], biases, LinearExperts(self.experts.weights[order], means, scale_trils)
+        )
+
+    def take(self, index: Tensor) -> ExpertComponents:
+        return ExpertComponents(self.experts.take(index), self.gate.take(index))
+
+    def snapshot(self) -> PastExperts:
+        return PastExperts.of(self.experts, self.gate)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {**self.experts.tensors(), "gate_weights": self.gate.weights, "gate_biases": self.gate.biases}
+
+    def _gated(self, weights: Tensor, biases: Tensor, experts: LinearExperts) -> tuple[Tensor, ExpertComponents]:
+        """With another gating: its logits about zero, and no component of less than the least weight."""
+        biases = biases - torch.logsumexp(biases, 0)
+        gate = ContextGate(weights - weights.mean(0), biases, self.gate.context)
+        lacking = (LEAST_LOG_WEIGHT - gate.log_mass).clamp_min(0.0)
+        if bool((lacking > 0.0).any()):
+            gate = ContextGate(gate.weights, gate.biases + lacking, gate.context)
+        return gate.log_mass, ExpertComponents(experts, gate)

@@ -1,0 +1,345 @@
+"""Components with full covariances, parameterised by means and lower Cholesky factors.
+
+Components with diagonal covariances, parameterised by means and standard deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eim_ros.learning.gmmvi.components import (
+    ConstantWeights,
+    Densities,
+    NaturalGradient,
+    Spectrum,
+    padded_noise,
+    representable,
+)
+from eim_ros.learning.models.gaussian import log_normaliser
+from eim_ros.learning.models.linear import LinearExperts
+from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
+
+# Products of the coordinates pay from as many components on as there are dimensions, and as long as these are not many.
+FEW_COMPONENTS = 6
+MANY_DIMS = 64
+
+
+@dataclass(frozen=True)
+class FullComponents(ConstantWeights):
+    """See `Components`.
+
+    Attributes
+    ----------
+    means : Tensor (n_components, n_dims)
+    scale_trils : Tensor (n_components, n_dims, n_dims)
+    """
+
+    means: Tensor
+    scale_trils: Tensor
+
+    @property
+    def n_components(self) -> int:
+        return self.means.shape[0]
+
+    @property
+    def n_dims(self) -> int:
+        return self.means.shape[1]
+
+    @cached_property
+    def whitening(self) -> Tensor:
+        """L^-1, (n_components, n_dims, n_dims)."""
+        identity = torch.eye(self.n_dims, dtype=self.means.dtype, device=self.means.device)
+        whitening: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
+        return whitening
+
+    def entropy(self) -> Tensor:
+        return 0.5 * self.n_dims - log_normaliser(self.scale_trils)
+
+    def densities(self) -> Densities:
+        if self.n_components >= max(FEW_COMPONENTS, self.n_dims) and self.n_dims <= MANY_DIMS:
+            return _Forms(self)
+        return _Residuals(self)
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        noise, drawn = padded_noise(counts, self.means, generator)
+        sample = torch.baddbmm(self.means.unsqueeze(1), noise, self.scale_trils.mT)
+        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
+        return (sample.flatten(0, 1) if drawn is None else sample[drawn]), component
+
+    def whiten(self, sample: Tensor) -> Tensor:
+        return (sample - self.means.unsqueeze(1)) @ self.whitening.mT
+
+    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
+        return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
+
+    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
+        local = (self.means - offset).unsqueeze(-1) * slope.unsqueeze(-2)
+        hessian = self.whitening @ (moment.reshape(local.shape) - local) @ self.scale_trils
+        return NaturalGradient(-0.5 * (hessian + hessian.mT), (slope.unsqueeze(-2) @ self.scale_trils).squeeze(-2))
+
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        shape, column = self.scale_trils.shape, mean.unsqueeze(-1)
+        cross = self.whitening @ (moments[0].reshape(shape) - column * slope.unsqueeze(-2)) @ self.scale_trils
+        spread = self.whitening @ (moments[1].reshape(shape) - column * column.mT) @ self.whitening.mT
+        factor, info = torch.linalg.cholesky_ex(spread)
+        slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
+        center = self.whitening @ (column - (self.means - offset).unsqueeze(-1))
+        at_mean = (slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes).squeeze(-2)
+        return NaturalGradient(-0.5 * (slopes + slopes.mT), at_mean)
+
+    def quadratic_features(self, whitened: Tensor) -> Tensor:
+        row, column = torch.triu_indices(self.n_dims, self.n_dims, device=whitened.device)
+        return whitened[..., row] * whitened[..., column]
+
+    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
+        row, column = torch.triu_indices(self.n_dims, self.n_dims, device=slope.device)
+        half = slope.new_zeros(len(slope), self.n_dims, self.n_dims)
+        half[:, row, column] = coefficients
+        return NaturalGradient(-(half + half.mT), slope)
+
+    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
+        return spectrum_of(gradient.curvature, gradient.slope.unsqueeze(-1))
+
+    def moved(
+        self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
+    ) -> tuple[FullComponents, Tensor]:
+        factors, step, usable = moved_by(self.scale_trils, spectrum, precision, shift)
+        means = self.means + step.squeeze(-1)
+        moved = accepted & usable & representable(means, factors.diagonal(dim1=-2, dim2=-1))
+        means = torch.where(moved.unsqueeze(-1), means, self.means)
+        return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
+
+    def take(self, index: Tensor) -> FullComponents:
+        return FullComponents(self.means[index], self.scale_trils[index])
+
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, FullComponents]:
+        apart, factors = halved(self.scale_trils[heavy], share)
+        means, rest = self.means[heavy], self.take(whole)
+        half = log_weights[heavy] - math.log(2.0)
+        return torch.cat([log_weights[whole], half, half]), FullComponents(
+            torch.cat([rest.means, means + apart, means - apart]), torch.cat([rest.scale_trils, factors, factors])
+        )
+
+    def joined(self, other: FullComponents) -> FullComponents:
+        return FullComponents(torch.cat([self.means, other.means]), torch.cat([self.scale_trils, other.scale_trils]))
+
+    def isotropic(self, mean: Tensor, variance: Tensor) -> FullComponents:
+        identity = torch.eye(self.n_dims, dtype=mean.dtype, device=mean.device)
+        return FullComponents(mean.unsqueeze(0), (variance.sqrt() * identity).unsqueeze(0))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"means": self.means, "scale_trils": self.scale_trils}
+
+
+def spectrum_of(curvature: Tensor, slope: Tensor) -> Spectrum:
+    """Curvatures (n_components, n_dims, n_dims), and slopes (n_components, n_dims, n_features), along eigenvectors.
+
+    The eigenvalues of a curvature that is not finite are NaN.
+    """
+    finite = torch.isfinite(curvature).all(-1).all(-1)
+    eigenvalues, basis = torch.linalg.eigh(torch.where(finite[:, None, None], curvature, 0.0))
+    return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), basis.mT @ slope, basis)
+
+
+def moved_by(
+    scale_trils: Tensor, spectrum: Spectrum, precision: Tensor, shift: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """New Cholesky factors, steps (n_components, n_dims, n_features) of the means, and which of them are usable."""
+    assert spectrum.basis is not None
+    stretched = scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
+    factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
+    step = scale_trils @ (spectrum.basis @ shift)
+    finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factors).all(-1).all(-1)
+    return factors, step, (info == 0) & finite
+
+
+def halved(scale_trils: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """How far the halves of components are from their means, (n_components, n_dims), and their Cholesky factors."""
+    variances, axes = torch.linalg.eigh(scale_trils @ scale_trils.mT)
+    apart = math.sqrt(share) * variances[:, -1:].sqrt() * axes[:, :, -1]
+    variances = torch.cat([variances[:, :-1], (1.0 - share) * variances[:, -1:]], -1)
+    return apart, torch.linalg.cholesky((axes * variances.unsqueeze(-2)) @ axes.mT)
+
+
+class _Forms:
+    """Densities as one matrix product with the products of the coordinates, see `QuadraticForms`."""
+
+    def __init__(self, components: FullComponents) -> None:
+        self._center = components.means.mean(0)  # what is far from the origin cancels
+        means = components.means - self._center
+        experts = LinearExperts(means.new_zeros(*means.shape, 0), means, components.scale_trils)
+        self._forms = QuadraticForms.from_experts(experts)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        local = sample - self._center
+        return self._forms(local, products_of_coordinates(local))
+
+    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
+        return self._forms.gradient(sample - self._center, share)
+
+    def take(self, index: Tensor) -> _Forms:
+        some = copy(self)
+        some._forms = self._forms.take(index)
+        return some
+
+
+class _Residuals:
+    """Densities by the whitened residuals, for few components or many dimensions."""
+
+    def __init__(self, components: FullComponents) -> None:
+        self._rows = components.whitening.flatten(0, 1)
+        self._shift = (components.whitening @ components.means.unsqueeze(-1)).flatten()
+        self._normaliser = log_normaliser(components.scale_trils)
+        self._shape = components.means.shape
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        return self._normaliser - 0.5 * self._residual(sample).square().sum(-1)
+
+    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
+        return -(share.unsqueeze(-1) * self._residual(sample)).flatten(1) @ self._rows
+
+    def take(self, index: Tensor) -> _Residuals:
+        some, n_dims = copy(self), self._shape[1]
+        some._rows = self._rows.unflatten(0, self._shape)[index].flatten(0, 1)
+        some._shift = self._shift.unflatten(0, self._shape)[index].flatten()
+        some._normaliser = self._normaliser[index]
+        some._shape = torch.Size((len(index), n_dims))
+        return some
+
+    def _residual(self, sample: Tensor) -> Tensor:
+        return torch.addmm(-self._shift, sample, self._rows.T).reshape(-1, *self._shape)
+
+
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class DiagonalComponents(ConstantWeights):
+    """See `Components`.
+
+    Attributes
+    ----------
+    means : Tensor (n_components, n_dims)
+    scales : Tensor (n_components, n_dims)
+        Standard deviations, > 0.
+    """
+
+    means: Tensor
+    scales: Tensor
+
+    @property
+    def scale_trils(self) -> Tensor:
+        return torch.diag_embed(self.scales)
+
+    @property
+    def n_components(self) -> int:
+        return self.means.shape[0]
+
+    @property
+    def n_dims(self) -> int:
+        return self.means.shape[1]
+
+    def entropy(self) -> Tensor:
+        return self.scales.log().sum(-1) + 0.5 * self.n_dims * (1.0 + LOG_TWO_PI)
+
+    def densities(self) -> Densities:
+        return _Densities(self)
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        noise, drawn = padded_noise(counts, self.means, generator)
+        sample = self.means.unsqueeze(1) + noise * self.scales.unsqueeze(1)
+        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
+        return (sample.flatten(0, 1) if drawn is None else sample[drawn]), component
+
+    def whiten(self, sample: Tensor) -> Tensor:
+        return (sample - self.means.unsqueeze(1)) / self.scales.unsqueeze(1)
+
+    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
+        return sample * gradient
+
+    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
+        return NaturalGradient((self.means - offset) * slope - moment, self.scales * slope)
+
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        hessian = (moments[0] - mean * slope) / (moments[1] - mean.square())
+        at_mean = slope - hessian * (mean - (self.means - offset))
+        return NaturalGradient(-self.scales.square() * hessian, self.scales * at_mean)
+
+    def quadratic_features(self, whitened: Tensor) -> Tensor:
+        return whitened.square()
+
+    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
+        return NaturalGradient(-2.0 * coefficients, slope)
+
+    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
+        return Spectrum(gradient.curvature, gradient.slope.unsqueeze(-1))
+
+    def moved(
+        self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
+    ) -> tuple[DiagonalComponents, Tensor]:
+        scales, step = self.scales * precision.rsqrt(), self.scales * shift.squeeze(-1)
+        usable = torch.isfinite(scales) & (scales > 0.0) & torch.isfinite(step)
+        means = self.means + step
+        moved = accepted & usable.all(-1) & representable(means, scales)
+        means = torch.where(moved.unsqueeze(-1), means, self.means)
+        return DiagonalComponents(means, torch.where(moved.unsqueeze(-1), scales, self.scales)), moved
+
+    def take(self, index: Tensor) -> DiagonalComponents:
+        return DiagonalComponents(self.means[index], self.scales[index])
+
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+    ) -> tuple[Tensor, DiagonalComponents]:
+        means, scales, half = self.means[heavy], self.scales[heavy], log_weights[heavy] - math.log(2.0)
+        longest = torch.nn.functional.one_hot(scales.argmax(-1), self.n_dims).to(scales)
+        apart, scales = math.sqrt(share) * longest * scales, scales * (1.0 - share * longest).sqrt()
+        return torch.cat([log_weights[whole], half, half]), DiagonalComponents(
+            torch.cat([self.means[whole], means + apart, means - apart]),
+            torch.cat([self.scales[whole], scales, scales]),
+        )
+
+    def joined(self, other: DiagonalComponents) -> DiagonalComponents:
+        return DiagonalComponents(torch.cat([self.means, other.means]), torch.cat([self.scales, other.scales]))
+
+    def isotropic(self, mean: Tensor, variance: Tensor) -> DiagonalComponents:
+        return DiagonalComponents(mean.unsqueeze(0), variance.sqrt().expand(1, self.n_dims))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"means": self.means, "scales": self.scales}
+
+
+class _Densities:
+    """Densities as one matrix product with the samples and their squares, measured from the components' mean."""
+
+    def __init__(self, components: DiagonalComponents) -> None:
+        self._center = components.means.mean(0)
+        means = components.means - self._center
+        precision = components.scales.square().reciprocal()
+        self._coefficients = torch.cat([-0.5 * precision, precision * means], -1)
+        self._constant = 0.5 * components.n_dims - components.entropy() - 0.5 * (precision * means * means).sum(-1)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        local = sample - self._center
+        return torch.addmm(self._constant, torch.cat([local * local, local], -1), self._coefficients.T)
+
+    def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
+        local = sample - self._center
+        square, linear = (share @ self._coefficients).chunk(2, -1)
+        return 2.0 * square * local + linear
+
+    def take(self, index: Tensor) -> _Densities:
+        some = copy(self)
+        some._coefficients, some._constant = self._coefficients[index], self._constant[index]
+        return some

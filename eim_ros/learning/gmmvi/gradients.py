@@ -1,0 +1,299 @@
+"""Estimates of the natural gradients of E[R] for all components, from weighted samples (paper, section 3.2).
+
+The reward R(x) = log p~(x)/T - log q(x) at samples, and its expectations under every component.
+
+A sample x of the background z(x) = sum_c (n_c/N) N(x; component c that drew n_c of the N samples), of now or of before,
+counts for component o with the importance weight N(x|o)/z(x), self-normalised by default (paper, section 3.2). All
+densities of samples under components are taken once: those of model, background and importance weights are sums and
+ratios of the same exponentials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.learning.gmmvi.components import CHUNK_ELEMENTS, Components, NaturalGradient
+from eim_ros.learning.gmmvi.samples import Selection
+from eim_ros.learning.gmmvi.weights import ImportanceWeights, OwnWeights, SampleWeights, WeightBlock, column_sums
+from eim_ros.learning.target import with_floor
+
+LEAST_LOG_DENSITY = -300.0  # relative to a sample's greatest one; where exp underflows it is slow
+LEAST_LOG_WEIGHT = -200.0  # a component whose weights are all below it is weighed once more, in logs
+MANY_COMPONENTS = 128  # from so many on those that are far from some samples are left out
+N_NEIGHBOURS = 32  # samples in a row that share the components that are not
+
+
+@dataclass(frozen=True)
+class LogRatio:
+    """R at the samples of an iteration.
+
+    Attributes
+    ----------
+    sample : Tensor (n_samples, width)
+    value : Tensor (n_samples,)
+        R [nat]; where the target is not finite, what `log_ratio` puts there.
+    gradient : Tensor (n_samples, n_dims) or None
+        Gradient of R; zero where it is not finite.
+    finite : Tensor (n_samples,) of bool
+        Where the target, and the gradient if there is one, is finite.
+    weights : SampleWeights
+    """
+
+    sample: Tensor
+    value: Tensor
+    gradient: Tensor | None
+    finite: Tensor
+    weights: SampleWeights
+
+    def reward(self, components: Components) -> Tensor:
+        """E_o[R|y] [nat] by its coefficients of the components' features, (n_components, n_features), E_o[R] first."""
+        return components.reward(self.sample, self.value, self.weights)
+
+    def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
+        """Means of `components.products(x - offset, factor)` under every component, (n_components, n_products).
+
+        Parameters
+        ----------
+        components : Components
+        offset : Tensor (width,)
+        factor : Tensor (n_samples, ...)
+        """
+        n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
+        return self.weights.means(
+            lambda rows: components.products(self.sample[rows] - offset, factor[rows]), n_products
+        )
+
+    @property
+    def unfloored(self) -> Tensor:
+        """R where the target is finite, and minus infinity elsewhere."""
+        return torch.where(self.finite, self.value, -torch.inf)
+
+
+def log_ratio(
+    components: Components,
+    log_weights: Tensor,
+    selection: Selection,
+    temperature: float,
+    outside_penalty: float,
+    *,
+    self_normalised: bool = True,
+    own_samples: bool = False,
+) -> LogRatio:
+    """R, its gradient if the target's is known, and importance weights.
+
+    Parameters
+    ----------
+    components : Components
+    log_weights : Tensor (n_components,)
+    selection : Selection
+    temperature : float
+        T, weight of the entropy against the target's log density.
+    outside_penalty : float
+        Where the target is not finite, its log density counts as the least finite one less this [nat].
+    self_normalised : bool
+        Whether importance weights are divided by their sum or by the number of samples.
+    own_samples : bool
+        Whether a component is told of those new samples only that it has drawn itself.
+    """
+    sample, gradient = selection.sample, selection.gradient
+    log_model, score, blocks, log_background = _evaluate(components, log_weights, selection)
+    n_samples = len(sample)
+    weights: SampleWeights
+    if own_samples:
+        weights = OwnWeights(selection.counts.to(torch.int64), n_samples, sample)
+    else:
+        sums = column_sums(blocks, log_weights)
+        faint = (sums < math.exp(LEAST_LOG_WEIGHT)).nonzero().flatten()
+        if len(faint) and self_normalised:
+            log_values = components.take(faint).densities().log_prob(sample) - log_background.unsqueeze(-1)
+            values = (log_values - log_values.amax(0)).clamp_min(LEAST_LOG_DENSITY).exp()
+            blocks = (*blocks, WeightBlock(slice(0, n_samples), faint, values))
+            sums[faint] = values.sum(0)
+        total = sums if self_normalised else torch.full_like(sums, float(n_samples))
+        weights = ImportanceWeights(blocks, n_samples, total)
+    finite = torch.isfinite(selection.log_target)
+    if gradient is not None:
+        finite = finite & torch.isfinite(gradient).all(-1)
+        gradient = torch.where(finite.unsqueeze(-1), gradient / temperature - score, 0.0)
+    value = with_floor(selection.log_target, outside_penalty) / temperature - log_model
+    return LogRatio(sample, value, gradient, finite, weights)
+
+
+def _evaluate(
+    components: Components, log_weights: Tensor, selection: Selection
+) -> tuple[Tensor, Tensor, tuple[WeightBlock, ...], Tensor]:
+    """log q (n,), its score (n, n_dims), N(x|o)/z in blocks and log z (n,)."""
+    densities, weights = components.densities(), log_weights.exp()
+    fractions = selection.counts / len(selection.sample)
+    score = selection.sample.new_empty(len(selection.sample), components.n_dims)
+    log_model, log_background = torch.empty_like(score[:, 0]), torch.empty_like(score[:, 0])
+    blocks = []
+    step = max(1, CHUNK_ELEMENTS // components.n_components)
+    for start in range(0, len(score), step):
+        log_prob = densities.log_prob(selection.sample[start : start + step])
+        largest = log_prob.amax(-1, keepdim=True)
+        relative = log_prob.sub_(largest)
+        for first, near, columns in _neighbourhoods(relative):
+            rows = slice(start + first, start + first + len(near))
+            offset = largest[first : first + len(near), 0]
+            density = near.clamp_min_(LEAST_LOG_DENSITY).exp_()
+            own_weights, own_fractions = (v if columns is None else v[columns] for v in (weights, fractions))
+            model, background = density @ own_weights, density @ own_fractions
+            if selection.log_earlier is not None:
+                background = background + (selection.log_earlier[rows] - offset).exp()
+            blocks.append(WeightBlock(rows, columns, density / background.unsqueeze(-1)))
+            log_model[rows] = offset + model.log()
+            log_background[rows] = offset + background.log()
+            if selection.gradient is not None:
+                share = density.mul_(own_weights).div_(model.unsqueeze(-1))
+                near_densities = densities if columns is None else densities.take(columns)
+                score[rows] = near_densities.mean_score(selection.sample[rows], share)
+    return log_model, score, tuple(blocks), log_background
+
+
+def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+    """First row, log densities and components of blocks of (n_samples, n_components) that are not all negligible."""
+    if relative.shape[1] < MANY_COMPONENTS:
+        yield 0, relative, None
+        return
+    for first in range(0, len(relative), N_NEIGHBOURS):
+        part = relative[first : first + N_NEIGHBOURS]
+        columns = (part.amax(0) > LEAST_LOG_DENSITY).nonzero().flatten()
+        if 2 * len(columns) > part.shape[1]:
+            yield first, part, None
+        else:
+            yield first, part[:, columns], columns
+
+
+GRADIENT_CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
+ENOUGH = 2.0  # effective samples for each unknown of a regression
+MOST_COEFFICIENTS = 16_384  # of a quadratic function: matrices of them squared take 2 GiB each, some six at a time
+
+
+class GradientEstimator(Protocol):
+    """A rule for the natural gradients."""
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Whether it needs the target's gradient."""
+        ...
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        """Estimate the natural gradients; those that cannot be estimated are NaN.
+
+        Parameters
+        ----------
+        components : Components
+        ratio : LogRatio
+        ridge : Tensor (n_components,)
+            Ridge of a regression, for those that have one.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Stein:
+    """First order, by Stein's lemma (S): g = E[grad R], E[hessian R] = sym(P E[(x - mu) grad R'])."""
+
+    needs_gradient = True
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        assert ratio.gradient is not None
+        offset = components.center
+        slope = ratio.weights.mean(ratio.gradient)
+        return components.stein_gradient(offset, ratio.moment(components, offset, ratio.gradient), slope)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """First order, by least squares: a linear function is fitted to grad R at the samples, beyond the paper.
+
+    Stein's sums have the noise of n samples whatever R is; this fit has that of its residuals, and is exact where R is
+    quadratic. Where a component has too few samples for it, Stein's lemma serves.
+    """
+
+    needs_gradient = True
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        assert ratio.gradient is not None
+        offset = components.center
+        slope = ratio.weights.mean(ratio.gradient)
+        local = ratio.sample - offset
+        moment = ratio.moment(components, offset, ratio.gradient)
+        fitted = components.regressed_gradient(
+            offset, (moment, ratio.moment(components, offset, local)), ratio.weights.mean(local), slope
+        )
+        enough = ratio.weights.effective_samples() >= ENOUGH * (len(offset) + 1)
+        if bool(enough.all()):
+            return fitted
+        plain = components.stein_gradient(offset, moment, slope)
+        chosen = enough.reshape(-1, *[1] * (plain.curvature.dim() - 1))
+        return NaturalGradient(
+            torch.where(chosen, fitted.curvature, plain.curvature),
+            torch.where(enough.reshape(-1, *[1] * (plain.slope.dim() - 1)), fitted.slope, plain.slope),
+        )
+
+
+@dataclass(frozen=True)
+class More:
+    """Zero order: a quadratic fitted to the values of R by weighted ridge regression (Z; MORE, Abdolmaleki 2015).
+
+    The features are those of whitened samples y = L^-1 (x - mu), [y_a y_b (a <= b), y, 1]; the ridge spares the
+    constant. Samples without any weight for a component are left out of its regression. Features are 16384 at most, as
+    179 dimensions have, or 8191 with diagonal covariances.
+    """
+
+    needs_gradient = False
+
+    def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
+        n_features = _n_features(components, ratio.sample[:1])
+        weights, index = ratio.weights.relevant()
+        step = max(1, GRADIENT_CHUNK_ELEMENTS // (index.shape[1] * n_features))
+        parts = [
+            _regressed(
+                components.take(some), ratio.sample[index[some]], ratio.value[index[some]], weights[some], ridge[some]
+            )
+            for some in torch.arange(components.n_components, device=index.device).split(step)
+        ]
+        return NaturalGradient(torch.cat([part.curvature for part in parts]), torch.cat([part.slope for part in parts]))
+
+
+def _n_features(components: Components, sample: Tensor) -> int:
+    """Coefficients of a quadratic function; refused where their matrices would not fit into memory."""
+    width = sample.shape[-1]
+    n_features = components.quadratic_features(sample).shape[-1] + width + 1
+    if n_features > MOST_COEFFICIENTS:
+        raise ConfigurationError(
+            f"a quadratic function in {width} dimensions has {n_features} coefficients, and its regression "
+            f"would take {48e-9 * n_features**2:.0f} GB; give the target a gradient and take natural_gradient='stein', "
+            "or take covariance='diagonal'",
+            width,
+        )
+    return n_features
+
+
+def _regressed(
+    components: Components, sample: Tensor, value: Tensor, weights: Tensor, ridge: Tensor
+) -> NaturalGradient:
+    """Weighted ridge regression of values (k, n) at samples (k, n, width), for k components at once."""
+    whitened = components.whiten(sample)
+    features = torch.cat([components.quadratic_features(whitened), whitened, torch.ones_like(whitened[..., :1])], -1)
+    weighted = features * weights.unsqueeze(-1)
+    gram = weighted.mT @ features
+    penalty = ridge.unsqueeze(-1).expand(-1, gram.shape[-1]).clone()
+    penalty[:, -1] = 0.0
+    # the values' mean has no say: without it the ridge's pull on the others is all there is to cancel
+    center = (weights * value).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
+    moment = weighted.mT @ (value - center).unsqueeze(-1)
+    factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))
+    solution = torch.cholesky_solve(moment, factor).squeeze(-1)
+    solution = torch.where((info == 0).unsqueeze(-1), solution, torch.nan)
+    width = sample.shape[-1]
+    return components.quadratic_gradient(solution[:, : -width - 1], solution[:, -width - 1 : -1])

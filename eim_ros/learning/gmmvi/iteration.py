@@ -1,0 +1,448 @@
+"""One iteration of natural-gradient variational inference (paper, algorithm 1), and the state between two.
+
+    R(x) = log p~(x)/T - log q(x),    E_q[log p~] + T H(q) = T E_q[R]
+
+For mixtures of experts these are log densities given the context, and means over the contexts too (`ExpertComponents`).
+All of an iteration's rules use the same samples and the densities of the same mixture. A target that is not finite
+everywhere, such as one with hard bounds, has no gradients there: components that reach there follow the values of R
+instead, in which being there costs.
+
+The updates of an iteration along its natural gradients, once samples have been weighed.
+
+The seven modules of natural-gradient variational inference (paper, section 3, algorithm 1).
+
+Which kind of components a model has: of a start, and of what a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.learning.adaptation import (
+    AdaptiveComponents,
+    Candidates,
+    ComponentAdaptation,
+    ComponentRecords,
+    FixedComponents,
+    Mixture,
+    SplitComponents,
+)
+from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
+from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts
+from eim_ros.learning.gmmvi.gate import ContextGate
+from eim_ros.learning.gmmvi.gaussians import DiagonalComponents, FullComponents
+from eim_ros.learning.gmmvi.gradients import GradientEstimator, LogRatio, More, Regression, Stein, log_ratio
+from eim_ros.learning.gmmvi.samples import (
+    ComponentSamples,
+    Evaluated,
+    MixtureSamples,
+    Reservoir,
+    SampleDatabase,
+    SampleSelection,
+)
+from eim_ros.learning.gmmvi.settings import GMMVIConfig
+from eim_ros.learning.gmmvi.updates import (
+    AdaptiveStepSize,
+    ComponentStep,
+    ComponentUpdate,
+    DecayingStepSize,
+    DirectUpdate,
+    DirectWeights,
+    EntropyBoundedUpdate,
+    EntropyBoundedWeights,
+    FixedStepSize,
+    ImprovedBayesianUpdate,
+    StepSize,
+    TrustRegionUpdate,
+    TrustRegionWeights,
+    WeightUpdate,
+)
+from eim_ros.learning.models.linear import LinearExperts
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.models.standardisation import linear_parts
+from eim_ros.learning.run import History, on_plateau
+from eim_ros.learning.target import TargetDensity, restricted_elbo
+
+NOTICED = 1e-6  # a component that has this share of its samples outside the target's support follows values
+
+
+def moved_components(
+    estimator: GradientEstimator,
+    rule: ComponentUpdate,
+    components: Components,
+    ratio: LogRatio,
+    ridge: Tensor,
+    step: Tensor,
+) -> tuple[Components, Tensor, ComponentStep]:
+    """Components after a step, which of them have moved (n_components,), and the steps.
+
+    Parameters
+    ----------
+    estimator : GradientEstimator
+    rule : ComponentUpdate
+    components : Components
+    ratio : LogRatio
+    ridge : Tensor (n_components,)
+        Of a regression on values.
+    step : Tensor (n_components,)
+        Step sizes.
+    """
+    spectrum = components.spectrum(natural_gradient(estimator, components, ratio, ridge))
+    update = rule(spectrum, step)
+    moved, accepted = components.moved(spectrum, update.precision, update.shift, update.accepted)
+    return moved, accepted, update
+
+
+def natural_gradient(
+    estimator: GradientEstimator, components: Components, ratio: LogRatio, ridge: Tensor
+) -> NaturalGradient:
+    """Natural gradients; components that reach to where the target has no gradient follow its values there."""
+    gradient = estimator(components, ratio, ridge)
+    if not estimator.needs_gradient or bool(ratio.finite.all()):
+        return gradient
+    share = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1)
+    outside = (share > NOTICED) & (ratio.weights.effective_samples() > ratio.sample.shape[1])
+    by_values = More()(components, ratio, ridge)
+
+    def chosen(values: Tensor, others: Tensor) -> Tensor:
+        return torch.where(outside.reshape(-1, *[1] * (values.dim() - 1)), values, others)
+
+    return NaturalGradient(chosen(by_values.curvature, gradient.curvature), chosen(by_values.slope, gradient.slope))
+
+
+REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a KL
+
+
+@dataclass(frozen=True)
+class Modules:
+    """One choice for each of the seven; any of one's own that satisfies the Protocol may take an option's place."""
+
+    samples: SampleSelection
+    component_step_size: StepSize
+    natural_gradient: GradientEstimator
+    component_update: ComponentUpdate
+    weight_step_size: StepSize
+    weight_update: WeightUpdate
+    adaptation: ComponentAdaptation
+
+    @classmethod
+    def of(cls, config: GMMVIConfig) -> Modules:
+        """Those that the settings name."""
+        samples = MixtureSamples if config.samples == "mixture" else ComponentSamples
+        component_step = _step_size(
+            config.component_step_size,
+            _first(config.first_component_step, 0.1 if config.component_update in REGIONS else 0.01),
+            (config.smallest_component_step, config.largest_component_step, config.decay_exponent),
+        )
+        weight_step = _step_size(
+            config.weight_step_size,
+            _first(config.first_weight_step, 0.1 if config.weight_update in REGIONS else 1.0),
+            (config.smallest_weight_step, config.largest_weight_step, config.decay_exponent),
+        )
+        return cls(
+            samples(config.n_samples, config.reuse_ratio),
+            component_step,
+            _estimator(config.natural_gradient),
+            _component_update(config),
+            weight_step,
+            _weight_update(config),
+            _adaptation(config, component_step.first),
+        )
+
+
+def _first(given: float | None, default: float) -> float:
+    return default if given is None else given
+
+
+def _step_size(kind: str, first: float, shape: tuple[float, float, float]) -> StepSize:
+    smallest, largest, exponent = shape
+    if kind == "fixed":
+        return FixedStepSize(first)
+    return DecayingStepSize(first, exponent) if kind == "decaying" else AdaptiveStepSize(first, smallest, largest)
+
+
+def _estimator(kind: str) -> GradientEstimator:
+    if kind == "more":
+        return More()
+    return Regression() if kind == "regression" else Stein()
+
+
+def _component_update(config: GMMVIConfig) -> ComponentUpdate:
+    if config.component_update == "entropy-bounded":
+        return EntropyBoundedUpdate(config.entropy_loss_bound)
+    if config.component_update == "direct":
+        return DirectUpdate()
+    return ImprovedBayesianUpdate() if config.component_update == "iblr" else TrustRegionUpdate()
+
+
+def _weight_update(config: GMMVIConfig) -> WeightUpdate:
+    if config.weight_update == "entropy-bounded":
+        return EntropyBoundedWeights(config.weight_entropy_loss_bound)
+    return DirectWeights() if config.weight_update == "direct" else TrustRegionWeights()
+
+
+def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:
+    rule: ComponentAdaptation = FixedComponents()
+    if config.adaptation == "adaptive":
+        rule = AdaptiveComponents(
+            add_every=config.add_every,
+            delete_after=config.delete_after,
+            max_components=config.max_components,
+            n_candidates=config.n_candidates if config.add_every > 0 else 0,
+            temperature=config.temperature,
+            first_step=first_step,
+            first_ridge=config.first_ridge,
+            n_prior_candidates=config.n_prior_candidates,
+        )
+    if config.split_every == 0:
+        return rule
+    return SplitComponents(rule, config.split_every, config.delete_after, config.max_components)
+
+
+def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:
+    """Log weights and components of a linear model.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+    context : Tensor (n_contexts, n_context)
+        Of no columns for a mixture.
+    covariance : str
+        "full", or "diagonal" for components without contexts that keep only the variances.
+    """
+    gating, experts = linear_parts(model)
+    if model.n_context > 0:
+        if covariance == "diagonal":
+            raise ConfigurationError("diagonal covariances are for mixtures without contexts; choose full", covariance)
+        components = ExpertComponents(experts, ContextGate(gating.weights, gating.biases, context))
+        return components.gate.log_mass, components
+    log_weights = gating(context[:1])[0]
+    if covariance == "diagonal":
+        return log_weights, DiagonalComponents(experts.biases, experts.scale_trils.square().sum(-1).sqrt())
+    return log_weights, FullComponents(experts.biases, experts.scale_trils)
+
+
+def restored(components: dict[str, Tensor], earlier: dict[str, Tensor], context: Tensor) -> tuple[Components, Snapshot]:
+    """Components and their past from tensors by name."""
+    if "gate_biases" in components:
+        gate = ContextGate(components.pop("gate_weights"), components.pop("gate_biases"), context)
+        return ExpertComponents(LinearExperts(**components), gate), PastExperts.from_tensors(earlier)
+    kind = DiagonalComponents if "scales" in components else FullComponents
+    return kind(**components), kind(**earlier)
+
+
+@dataclass(frozen=True)
+class GMMVIState:
+    """State of `GMMVI`; the generator is advanced, and the database's reservoir written, in place by each step.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    database : SampleDatabase
+    weight_step : Tensor (1,)
+        Step size of the weights' last update.
+    elbo : Tensor (2,)
+        E_q[R] [nat] of the last two iterations, the newest last; NaN before.
+    first_entropy : float
+        Mean entropy of the components of the start [nat].
+    evaluations, last_evaluations : int
+        Of the target, so far and in the last iteration.
+    iteration : int
+    generator : torch.Generator
+    """
+
+    mixture: Mixture
+    database: SampleDatabase
+    weight_step: Tensor
+    elbo: Tensor
+    first_entropy: float
+    evaluations: int
+    last_evaluations: int
+    iteration: int
+    generator: torch.Generator
+
+    @property
+    def model(self) -> MixtureOfExperts:
+        return self.mixture.model
+
+    @property
+    def kept(self) -> MixtureOfExperts:
+        return self.model
+
+    def tensors(self) -> dict[str, Tensor]:
+        mixture, database = self.mixture, self.database
+        recent, reservoir = database.recent, database.reservoir
+        tensors = {
+            "log_weights": mixture.log_weights,
+            **{f"components.{name}": value for name, value in mixture.components.tensors().items()},
+            **{f"records.{name}": value for name, value in mixture.records.tensors().items()},
+            "database.sample": recent.sample,
+            "database.log_target": recent.log_target,
+            "database.origin": database.origin,
+            **{f"earlier.{name}": value for name, value in database.earlier.tensors().items()},
+            "reservoir.sample": reservoir.sample,
+            "reservoir.log_target": reservoir.log_target,
+            "weight_step": self.weight_step,
+            "elbo": self.elbo,
+            "first_entropy": torch.tensor(self.first_entropy, dtype=torch.float64),
+            "counts": torch.tensor([mixture.n_additions, reservoir.n_seen, self.evaluations, self.last_evaluations]),
+            "generator": self.generator.get_state(),
+        }
+        return tensors if recent.gradient is None else {**tensors, "database.gradient": recent.gradient}
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Inference for one target, as an `Algorithm`; with contexts (n, n_context), of no columns for a mixture."""
+
+    config: GMMVIConfig
+    modules: Modules
+    target: TargetDensity
+    context: Tensor
+    start: MixtureOfExperts
+
+    def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
+        config, modules, generator = self.config, self.modules, state.generator
+        mixture = state.mixture
+        log_weights, components = mixture.components.at(mixture.log_weights, self._contexts(generator))
+        database = state.database.trimmed(modules.samples.n_reused(components.n_components))
+        target = self.target.at(state.iteration).drawn(generator)
+        selection = modules.samples(
+            components, log_weights, database, lambda sample: self._evaluated(target, sample), generator
+        )
+        ratio = log_ratio(
+            components,
+            log_weights,
+            selection,
+            config.temperature,
+            config.outside_penalty,
+            self_normalised=config.self_normalised,
+            own_samples=config.own_samples,
+        )
+        rewards = ratio.reward(components)
+        reward = rewards[:, 0]
+        records = mixture.records.followed(log_weights + reward, log_weights)
+        figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
+
+        step = modules.component_step_size(records.step, records.n_updates, records.gain)
+        updated, moved, _ = moved_components(
+            modules.natural_gradient, modules.component_update, components, ratio, records.ridge, step
+        )
+        records = records.updated(step, moved, config.first_ridge, config.largest_ridge)
+
+        elbo = torch.stack([state.elbo[1], (log_weights.exp() * reward).sum()])
+        n_updates = torch.full_like(state.weight_step, float(state.iteration))
+        weight_step = modules.weight_step_size(state.weight_step, n_updates, elbo.diff())
+        if components.n_components > 1 and bool(torch.isfinite(reward).all()):
+            here = components.log_weights_at_contexts(log_weights), components.reward_at_contexts(rewards)
+            change = modules.weight_update(*here, weight_step[0])
+            log_weights, updated = updated.reweighted(log_weights, rewards, change)
+
+        n_recent = modules.samples.n_reused(components.n_components)
+        database = database.remembered(selection, components, n_recent, generator)
+        prior = self._from_start(target, components.n_components, state.iteration + 1, generator)
+        n_evaluations = len(selection.component) + (0 if prior is None else len(prior))
+        new = modules.adaptation(
+            dataclasses.replace(mixture, log_weights=log_weights, components=updated, records=records),
+            Candidates(database.reservoir, prior),
+            state.iteration + 1,
+            state.first_entropy,
+            generator,
+        )
+        n_added = new.n_additions - mixture.n_additions
+        figures |= {
+            "evaluations": float(n_evaluations),
+            "updated": float(moved.to(reward).mean()),
+            "n_components": float(components.n_components),
+            "added": float(n_added),
+            "deleted": float(components.n_components + n_added - new.components.n_components),
+        }
+        following = GMMVIState(
+            new,
+            database,
+            weight_step,
+            elbo,
+            state.first_entropy,
+            state.evaluations + n_evaluations,
+            len(selection.component),
+            state.iteration + 1,
+            generator,
+        )
+        return following, figures
+
+    def restore(self, state: GMMVIState, tensors: dict[str, Tensor], iteration: int) -> GMMVIState:
+        device = state.generator.device
+        state.generator.set_state(tensors["generator"])
+        placed = {name: value.to(device) for name, value in tensors.items() if name not in ("generator", "counts")}
+        n_additions, n_seen, evaluations, last_evaluations = tensors["counts"].tolist()
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {key.removeprefix(name): value for key, value in placed.items() if key.startswith(name)}
+
+        components, earlier = restored(part("components."), part("earlier."), self.context)
+        database = SampleDatabase(
+            Evaluated(placed["database.sample"], placed["database.log_target"], placed.get("database.gradient")),
+            placed["database.origin"],
+            earlier,
+            Reservoir(placed["reservoir.sample"], placed["reservoir.log_target"], n_seen),
+        )
+        mixture = Mixture(
+            placed["log_weights"],
+            components,
+            ComponentRecords(**part("records.")),
+            n_additions,
+        )
+        return GMMVIState(
+            mixture,
+            database,
+            placed["weight_step"],
+            placed["elbo"],
+            float(placed["first_entropy"]),
+            evaluations,
+            last_evaluations,
+            iteration,
+            state.generator,
+        )
+
+    def finished(self, history: History) -> bool:
+        return on_plateau(history, self.config.plateau_window)
+
+    def exhausted(self, state: GMMVIState) -> bool:
+        """Whether another iteration might evaluate the target more often than is allowed."""
+        bound, rule = self.config.max_evaluations, self.modules.samples
+        needed = rule.n_new(state.mixture.components.n_components)
+        if len(state.database.recent):  # which spare many: those of the last iteration tell how many
+            needed = min(needed, state.last_evaluations)
+        needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
+        return 0 < bound < state.evaluations + needed
+
+    def _contexts(self, generator: torch.Generator) -> Tensor:
+        """Contexts of one iteration."""
+        n_all, n_some = len(self.context), self.config.n_contexts
+        if n_some == 0 or n_some >= n_all:
+            return self.context
+        return self.context[torch.randperm(n_all, generator=generator, device=self.context.device)[:n_some]]
+
+    def _from_start(
+        self, target: TargetDensity, n_components: int, iteration: int, generator: torch.Generator
+    ) -> Evaluated | None:
+        """New samples of the start for an addition, if some are wanted."""
+        n_prior = self.modules.adaptation.n_prior(n_components, iteration)
+        if n_prior == 0:
+            return None
+        place = torch.randint(len(self.context), (n_prior,), generator=generator, device=self.context.device)
+        context = self.context[place]
+        sample = self.start.sample(context, generator)
+        return Evaluated(torch.cat([sample, context], -1), target.log_prob(context, sample), None)
+
+    def _evaluated(self, target: TargetDensity, row: Tensor) -> Evaluated:
+        n_dims = row.shape[1] - self.context.shape[1]
+        sample, context = row[:, :n_dims], row[:, n_dims:]
+        if not self.modules.natural_gradient.needs_gradient:
+            return Evaluated(row, target.log_prob(context, sample), None)
+        return Evaluated(row, *target.log_prob_and_gradient(context, sample))

@@ -1,0 +1,314 @@
+"""Samples that may be used again, with what the target says of them: memory is bounded.
+
+Two things are remembered. The newest samples, with the components that drew them as they were then: later iterations
+reuse them with importance weights. And a subset of the samples of all times, each equally likely to be in it: where
+components are added is looked for among them.
+
+Which samples an iteration uses: drawn from the mixture or from each component, as many as are lacking.
+
+Both options first take the newest samples of earlier iterations, and draw by how much the effective number of these
+falls short of the one desired (paper, section 3.1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from eim_ros.learning.gmmvi.components import Components, Snapshot, log_densities, mixture_log_prob
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Samples with their target.
+
+    Attributes
+    ----------
+    sample : Tensor (n_samples, width)
+        Rows [x, y] of a sample and its context, see `Components`.
+    log_target : Tensor (n_samples,)
+        Log density [nat], unnormalised.
+    gradient : Tensor (n_samples, n_dims) or None
+        Its gradient, where it is asked for.
+    """
+
+    sample: Tensor
+    log_target: Tensor
+    gradient: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def newest(self, n_samples: int) -> Evaluated:
+        """The last ones."""
+        first = max(0, len(self) - n_samples)
+        gradient = None if self.gradient is None else self.gradient[first:]
+        return Evaluated(self.sample[first:], self.log_target[first:], gradient)
+
+    def joined(self, other: Evaluated) -> Evaluated:
+        """Own ones, then the others."""
+        gradient = None
+        if self.gradient is not None and other.gradient is not None:
+            gradient = torch.cat([self.gradient, other.gradient])
+        return Evaluated(
+            torch.cat([self.sample, other.sample]), torch.cat([self.log_target, other.log_target]), gradient
+        )
+
+
+@dataclass(frozen=True)
+class Selection(Evaluated):
+    """The samples of one iteration: those that are used again, then the new ones.
+
+    Attributes
+    ----------
+    counts : Tensor (n_components,)
+        New samples of each component.
+    component : Tensor (n_new,) of int64
+        Which component drew each of the new ones.
+    log_earlier : Tensor (n_samples,) or None
+        Log of what earlier components add to the background density; None where nothing is used again.
+    """
+
+    counts: Tensor
+    component: Tensor
+    log_earlier: Tensor | None
+
+    @property
+    def new(self) -> Evaluated:
+        return self.newest(len(self.component))
+
+
+@dataclass(frozen=True)
+class Reservoir:
+    """A subset of bounded size of all samples so far, each equally likely to be in it.
+
+    Its tensors are written in place: the newest state alone may be used.
+
+    Attributes
+    ----------
+    sample : Tensor (size, width)
+    log_target : Tensor (size,)
+    n_seen : int
+        Samples so far; where these are fewer than its size, the rest is not yet filled.
+    """
+
+    sample: Tensor
+    log_target: Tensor
+    n_seen: int = 0
+
+    def __len__(self) -> int:
+        return min(self.n_seen, len(self.sample))
+
+    def remembered(self, new: Evaluated, generator: torch.Generator) -> Reservoir:
+        """With new samples, of which each replaces one with the probability size/n_seen (Vitter's algorithm R)."""
+        size = len(self.sample)
+        n_room = min(len(new), max(0, size - self.n_seen))
+        self._write(slice(self.n_seen, self.n_seen + n_room), new, slice(0, n_room))
+        if n_room < len(new) and size > 0:
+            number = torch.arange(self.n_seen + n_room, self.n_seen + len(new), device=generator.device) + 1
+            level = torch.rand(len(number), generator=generator, dtype=torch.float64, device=generator.device)
+            place = (level * number).to(torch.int64)
+            kept = (place < size).nonzero().flatten()
+            slot, member = torch.unique(place[kept], return_inverse=True)
+            last = torch.zeros_like(slot).scatter_reduce(0, member, kept, "amax", include_self=False)
+            self._write(slot, new, n_room + last)  # of two for the same place the later one
+        return dataclasses.replace(self, n_seen=self.n_seen + len(new))
+
+    def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """At most so many of them, at random: samples and log targets."""
+        filled = len(self)
+        if n_samples >= filled:
+            return self.sample[:filled], self.log_target[:filled]
+        index = torch.randint(filled, (n_samples,), generator=generator, device=generator.device)
+        return self.sample[index], self.log_target[index]
+
+    def _write(self, place: Tensor | slice, new: Evaluated, which: Tensor | slice) -> None:
+        self.sample[place] = new.sample[which]
+        self.log_target[place] = new.log_target[which]
+
+
+@dataclass(frozen=True)
+class SampleDatabase:
+    """What an inference remembers of its samples.
+
+    Attributes
+    ----------
+    recent : Evaluated
+        The newest samples, which may be used again.
+    origin : Tensor (n_recent,) of int64
+        Which of `earlier` drew each of them.
+    earlier : Snapshot
+        The components that drew them, as they were then.
+    reservoir : Reservoir
+    """
+
+    recent: Evaluated
+    origin: Tensor
+    earlier: Snapshot
+    reservoir: Reservoir
+
+    @classmethod
+    def empty(cls, components: Components, reservoir_size: int, *, with_gradient: bool) -> SampleDatabase:
+        """Before the first iteration."""
+        nothing = components.center.new_zeros(0, len(components.center))
+        none = torch.empty(0, dtype=torch.int64, device=nothing.device)
+        return cls(
+            Evaluated(nothing, nothing[:, 0], nothing[:, : components.n_dims] if with_gradient else None),
+            none,
+            components.snapshot().take(none),
+            Reservoir(nothing.new_zeros(reservoir_size, nothing.shape[1]), nothing.new_zeros(reservoir_size)),
+        )
+
+    def trimmed(self, n_recent: int) -> SampleDatabase:
+        """With no more than so many of the newest samples."""
+        if len(self.recent) <= n_recent:
+            return self
+        used, origin = torch.unique(self.origin[len(self.recent) - n_recent :], return_inverse=True)
+        return SampleDatabase(self.recent.newest(n_recent), origin, self.earlier.take(used), self.reservoir)
+
+    def remembered(
+        self, selection: Selection, components: Components, n_recent: int, generator: torch.Generator
+    ) -> SampleDatabase:
+        """With the new samples of a selection; of the newest only so many are kept for later use."""
+        reservoir = self.reservoir
+        if len(reservoir.sample) > 0:
+            reservoir = reservoir.remembered(selection.new, generator)
+        if n_recent == 0:
+            return dataclasses.replace(self, reservoir=reservoir)
+        recent = self.recent.joined(selection.new)
+        origin = torch.cat([self.origin, selection.component + self.earlier.n_components])
+        return SampleDatabase(recent, origin, self.earlier.joined(components.snapshot()), reservoir).trimmed(n_recent)
+
+
+class Evaluate(Protocol):
+    """Evaluates the target."""
+
+    def __call__(self, sample: Tensor) -> Evaluated:
+        """The samples (n_samples, n_dims) with their log densities, and gradients if these are wanted."""
+        ...
+
+
+class SampleSelection(Protocol):
+    """A rule for the samples of an iteration."""
+
+    def n_reused(self, n_components: int) -> int:
+        """Samples of earlier iterations that are used again, at most."""
+        ...
+
+    def n_new(self, n_components: int) -> int:
+        """New samples of one iteration, at most."""
+        ...
+
+    def __call__(
+        self,
+        components: Components,
+        log_weights: Tensor,
+        database: SampleDatabase,
+        evaluate: Evaluate,
+        generator: torch.Generator,
+    ) -> Selection:
+        """Select samples; the target is evaluated at the new ones."""
+        ...
+
+
+@dataclass(frozen=True)
+class MixtureSamples:
+    """From the mixture: max(1, n_samples - effective number of the reused ones for the mixture) new ones (P).
+
+    Attributes
+    ----------
+    n_samples : int
+        Desired effective number for the mixture.
+    reuse_ratio : float
+        So many times as many of the newest samples are used again.
+    """
+
+    n_samples: int
+    reuse_ratio: float = 0.0
+
+    def n_reused(self, n_components: int) -> int:
+        return math.floor(self.reuse_ratio * self.n_samples)
+
+    def n_new(self, n_components: int) -> int:
+        return self.n_samples
+
+    def __call__(
+        self,
+        components: Components,
+        log_weights: Tensor,
+        database: SampleDatabase,
+        evaluate: Evaluate,
+        generator: torch.Generator,
+    ) -> Selection:
+        n_new, reused = self.n_samples, database.recent
+        if len(reused):
+            log_prob = mixture_log_prob(components, log_weights, reused.sample)
+            weights = torch.softmax(log_prob - _log_background(database, reused.sample), 0)
+            n_new = max(1, self.n_samples - math.floor(1.0 / float(weights.square().sum())))
+        drawn = torch.multinomial(log_weights.exp(), n_new, replacement=True, generator=generator)
+        counts = torch.bincount(drawn, minlength=components.n_components)
+        return _selected(components, counts, database, evaluate, generator)
+
+
+@dataclass(frozen=True)
+class ComponentSamples:
+    """From each component: max(1, n_samples - effective number of the reused ones for it) new ones (M).
+
+    Attributes
+    ----------
+    n_samples : int
+        Desired effective number for every component.
+    reuse_ratio : float
+        So many times as many of the newest samples are used again.
+    """
+
+    n_samples: int
+    reuse_ratio: float = 0.0
+
+    def n_reused(self, n_components: int) -> int:
+        return math.floor(self.reuse_ratio * self.n_samples) * n_components
+
+    def n_new(self, n_components: int) -> int:
+        return self.n_samples * n_components
+
+    def __call__(
+        self,
+        components: Components,
+        log_weights: Tensor,
+        database: SampleDatabase,
+        evaluate: Evaluate,
+        generator: torch.Generator,
+    ) -> Selection:
+        counts = torch.full((components.n_components,), self.n_samples, device=log_weights.device)
+        reused = database.recent.sample
+        if len(reused):
+            log_ratio = log_densities(components, reused) - _log_background(database, reused).unsqueeze(-1)
+            effective = torch.softmax(log_ratio, 0).square().sum(0).reciprocal().floor().to(torch.int64)
+            counts = (counts - effective).clamp_min(1)
+        return _selected(components, counts, database, evaluate, generator)
+
+
+def _selected(
+    components: Components,
+    counts: Tensor,
+    database: SampleDatabase,
+    evaluate: Evaluate,
+    generator: torch.Generator,
+) -> Selection:
+    sample, component = components.sample(counts, generator)
+    every, log_earlier = database.recent.joined(evaluate(sample)), None
+    if len(database.recent):
+        log_earlier = _log_background(database, every.sample) + math.log(len(database.recent) / len(every))
+    return Selection(every.sample, every.log_target, every.gradient, counts.to(sample), component, log_earlier)
+
+
+def _log_background(database: SampleDatabase, sample: Tensor) -> Tensor:
+    """Log density of the mixture that the reused samples are from, (n_samples,), at any samples."""
+    counts = torch.bincount(database.origin, minlength=database.earlier.n_components)
+    log_fractions = (counts.to(sample) / len(database.origin)).log()
+    return mixture_log_prob(database.earlier, log_fractions, sample)

@@ -1,0 +1,217 @@
+"""Importance weights of samples for every component, kept in blocks that leave out what is zero.
+
+Of many components only those near a sample have a weight there. Samples stand in the order of the components that drew
+them, so a few in a row share their neighbours: a block holds some rows, and those columns that are not zero there.
+
+Weights of samples that count for the component alone that has drawn them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+CHUNK_VALUES = 1_048_576  # numbers that are weighed at a time
+LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change a regression
+
+
+class SampleWeights(Protocol):
+    """What samples count for every component."""
+
+    @property
+    def total(self) -> Tensor:
+        """What a weighted sum is divided by to be a mean, (n_components,)."""
+        ...
+
+    @property
+    def values(self) -> Tensor:
+        """All weights, (n_samples, n_components), each column up to a factor."""
+        ...
+
+    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
+        """Means under every component, (n_components, n_values), of what a function says of some rows (n, n_values)."""
+        ...
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
+        ...
+
+    def share(self, log_weights: Tensor) -> Tensor:
+        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
+        ...
+
+    def effective_samples(self) -> Tensor:
+        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
+        ...
+
+    def relevant(self) -> tuple[Tensor, Tensor]:
+        """Weights of each component, as they count in a mean, and the samples' numbers, (n_components, n_relevant).
+
+        Samples that do not matter are left out, or have the weight zero.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class WeightBlock:
+    """Weights of some samples for some components.
+
+    Attributes
+    ----------
+    rows : slice
+        The samples.
+    columns : Tensor (n_columns,) of int64, or None
+        The components; None for all.
+    values : Tensor (n_rows, n_columns)
+    """
+
+    rows: slice
+    columns: Tensor | None
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class ImportanceWeights:
+    """Weights of all samples for every component: N(x|o)/z(x), each column up to a factor; see `SampleWeights`.
+
+    Attributes
+    ----------
+    blocks : tuple of WeightBlock
+        What is in none of them is zero.
+    n_samples : int
+    total : Tensor (n_components,)
+        What a weighted sum is divided by to be a mean: the columns' sums, or what stands for the number of samples.
+    """
+
+    blocks: tuple[WeightBlock, ...]
+    n_samples: int
+    total: Tensor
+
+    @property
+    def values(self) -> Tensor:
+        """All of them, (n_samples, n_components)."""
+        values = self.total.new_zeros(self.n_samples, len(self.total))
+        for block in self.blocks:
+            if block.columns is None:
+                values[block.rows] = block.values
+            else:
+                values[block.rows, block.columns] = block.values
+        return values
+
+    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
+        sums, step = self.total.new_zeros(len(self.total), n_values), max(1, CHUNK_VALUES // n_values)
+        for block in self.blocks:
+            starts = range(block.rows.start, block.rows.stop, step)
+            for start, values in zip(starts, block.values.split(step), strict=True):
+                part = function(slice(start, start + len(values)))
+                if block.columns is None:
+                    sums.addmm_(values.T, part)
+                else:
+                    sums.index_add_(0, block.columns, values.T @ part)
+        return sums / self.total.unsqueeze(-1)
+
+    def mean(self, values: Tensor) -> Tensor:
+        return self.means(lambda rows: values[rows], values.shape[-1])
+
+    def share(self, log_weights: Tensor) -> Tensor:
+        scaled = log_weights.exp() / self.total
+        share = self.total.new_zeros(self.n_samples)
+        for block in self.blocks:
+            share[block.rows] += block.values @ (scaled if block.columns is None else scaled[block.columns])
+        return share
+
+    def effective_samples(self) -> Tensor:
+        return column_sums(self.blocks, self.total).square() / column_sums(self.blocks, self.total, 2)
+
+    def relevant(self) -> tuple[Tensor, Tensor]:
+        weights = self.values.T
+        n_relevant = max(1, int((weights > LEAST_WEIGHT * weights.amax(-1, keepdim=True)).sum(-1).max()))
+        weights, index = weights.topk(n_relevant, dim=-1, sorted=False)
+        return weights / self.total.unsqueeze(-1), index
+
+
+def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -> Tensor:
+    """Sums of the weights, or of their powers, of every component, of the shape of `like` (n_components,)."""
+    sums = torch.zeros_like(like)
+    for block in blocks:
+        part = block.values.pow(power).sum(0)
+        if block.columns is None:
+            sums += part
+        else:
+            sums.index_add_(0, block.columns, part)
+    return sums
+
+
+CHUNK_SAMPLES = 4096
+
+
+@dataclass(frozen=True)
+class OwnWeights:
+    """Weight one for a component's own new samples and zero for all others; the interface of `ImportanceWeights`.
+
+    Attributes
+    ----------
+    counts : Tensor (n_components,) of int64
+        New samples of each component. They stand last, in the order of the components.
+    n_samples : int
+        All samples.
+    like : Tensor
+        Of the dtype and device of the results.
+    """
+
+    counts: Tensor
+    n_samples: int
+    like: Tensor
+
+    @property
+    def values(self) -> Tensor:
+        """As a matrix, (n_samples, n_components)."""
+        values = self.like.new_zeros(self.n_samples, len(self.counts))
+        component = self._component()
+        values[torch.arange(self._first, self.n_samples, device=values.device), component] = 1.0
+        return values
+
+    @property
+    def total(self) -> Tensor:
+        """Number of samples of each component, (n_components,)."""
+        return self.counts.to(self.like)
+
+    def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
+        """Means under every component, (n_components, n_values), of what a function says of some rows."""
+        sums, component = self.like.new_zeros(len(self.counts), n_values), self._component()
+        for start in range(self._first, self.n_samples, CHUNK_SAMPLES):
+            rows = slice(start, min(start + CHUNK_SAMPLES, self.n_samples))
+            sums.index_add_(0, component[rows.start - self._first : rows.stop - self._first], function(rows))
+        return sums / self.total.unsqueeze(-1)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
+        return self.means(lambda rows: values[rows], values.shape[-1])
+
+    def share(self, log_weights: Tensor) -> Tensor:
+        """Weights of the samples for the mixture, (n_samples,); their sum is one."""
+        share = self.like.new_zeros(self.n_samples)
+        share[self._first :] = (log_weights.exp() / self.total)[self._component()]
+        return share
+
+    def effective_samples(self) -> Tensor:
+        """Number of samples of every component, (n_components,)."""
+        return self.total
+
+    def relevant(self) -> tuple[Tensor, Tensor]:
+        """Weights, as shares of their sum, and numbers of each component's samples, (n_components, largest count)."""
+        place = torch.arange(int(self.counts.max()), device=self.counts.device)
+        ends = self.counts.cumsum(0) + self._first
+        index = ((ends - self.counts).unsqueeze(-1) + place).clamp_max(self.n_samples - 1)
+        return (place < self.counts.unsqueeze(-1)).to(self.like) / self.total.unsqueeze(-1), index
+
+    @property
+    def _first(self) -> int:
+        return self.n_samples - int(self.counts.sum())
+
+    def _component(self) -> Tensor:
+        return torch.arange(len(self.counts), device=self.counts.device).repeat_interleave(self.counts)

@@ -1,0 +1,66 @@
+"""Densities: Gaussian, Gaussian mixture, mixture of experts with linear or neural gating and experts.
+
+`LinearParameters` and `load_parameters` do not need torch. The other names do, and are imported on first use.
+"""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+from eim_ros.learning.models.arrays import LinearParameters, load_parameters
+
+if TYPE_CHECKING:
+    from eim_ros.learning.models.divergence import Estimate, entropy, kl_divergence
+    from eim_ros.learning.models.gaussian import Gaussian
+    from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+    from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+    from eim_ros.learning.models.mixture_of_experts import Experts, Gating, MixtureOfExperts
+    from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
+    from eim_ros.learning.models.serialization import (
+        load_mixture_of_experts,
+        load_model,
+        save_mixture_of_experts,
+        save_model,
+    )
+
+__all__ = [
+    "Estimate",
+    "Experts",
+    "Gating",
+    "Gaussian",
+    "GaussianMixture",
+    "LinearExperts",
+    "LinearParameters",
+    "MixtureOfExperts",
+    "NeuralExperts",
+    "NeuralGating",
+    "SoftmaxGating",
+    "entropy",
+    "kl_divergence",
+    "load_mixture_of_experts",
+    "load_model",
+    "load_parameters",
+    "save_mixture_of_experts",
+    "save_model",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "Estimate": "divergence",
+        "Experts": "mixture_of_experts",
+        "Gating": "mixture_of_experts",
+        "Gaussian": "gaussian",
+        "GaussianMixture": "gaussian_mixture",
+        "LinearExperts": "linear",
+        "MixtureOfExperts": "mixture_of_experts",
+        "NeuralExperts": "neural",
+        "NeuralGating": "neural",
+        "SoftmaxGating": "linear",
+        "entropy": "divergence",
+        "kl_divergence": "divergence",
+        "load_mixture_of_experts": "serialization",
+        "load_model": "serialization",
+        "save_mixture_of_experts": "serialization",
+        "save_model": "serialization",
+    },
+)

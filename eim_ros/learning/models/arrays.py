@@ -1,0 +1,139 @@
+"""Parameters of a mixture of experts with linear parts as arrays: what a request needs of a model, without torch.
+
+q(x|y) = sum_i softmax(V y + v)_i N(x; W_i y + w_i, C_i C_i')    (thesis 4.2.1, 4.2.2)
+
+What a model file holds: the parameters of a linear model without torch, any other mixture of experts with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.errors import DistributionError, ModelFileError
+from eim_ros.core.files import read_array_file
+
+if TYPE_CHECKING:
+    from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
+
+Array = npt.NDArray[Any]
+
+# In the order of the attributes, by the names of `MixtureOfExperts.tensors`.
+NAMES = ("gating.weights", "gating.biases", "experts.weights", "experts.biases", "experts.scale_trils")
+NETWORKS = ("gating.layers.0.weight", "experts.layers.0.weight")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearParameters:
+    """Checked parameters, of any float dtype.
+
+    Attributes
+    ----------
+    gating_weights, gating_biases : (n_components, n_context), (n_components,)
+        V, v.
+    weights, biases : (n_components, n_dims, n_context), (n_components, n_dims)
+        W, w.
+    scale_trils : (n_components, n_dims, n_dims)
+        C, lower Cholesky factors of the covariances.
+    """
+
+    gating_weights: Array
+    gating_biases: Array
+    weights: Array
+    biases: Array
+    scale_trils: Array
+
+    def __post_init__(self) -> None:
+        gate, weights, factors = self.gating_weights, self.weights, self.scale_trils
+        if gate.ndim != 2 or self.gating_biases.shape != gate.shape[:1]:
+            raise DistributionError(
+                f"gating weights (k, dy) and biases (k,) disagree: {gate.shape} and {self.gating_biases.shape}",
+                gate.shape,
+            )
+        if weights.ndim != 3 or self.biases.shape != weights.shape[:2]:
+            raise DistributionError(
+                f"expert weights (k, dx, dy) and biases (k, dx) disagree: {weights.shape} and {self.biases.shape}",
+                weights.shape,
+            )
+        n_components, n_dims, n_context = weights.shape
+        if factors.shape != (n_components, n_dims, n_dims):
+            raise DistributionError(
+                f"scale_trils must be of shape {(n_components, n_dims, n_dims)}, got {factors.shape}", factors.shape
+            )
+        if gate.shape != (n_components, n_context):
+            raise DistributionError(
+                f"gating (n_components, n_context) {gate.shape} does not fit experts {(n_components, n_context)}",
+                gate.shape,
+            )
+        for name, array in self.arrays().items():
+            if not np.isfinite(array).all():
+                raise DistributionError(f"{name} must be finite", array)
+        if not (np.diagonal(factors, axis1=-2, axis2=-1) > 0.0).all():
+            raise DistributionError("experts.scale_trils must have a positive diagonal", factors)
+
+    @property
+    def n_components(self) -> int:
+        return int(self.weights.shape[0])
+
+    @property
+    def n_dims(self) -> int:
+        return int(self.weights.shape[1])
+
+    @property
+    def n_context(self) -> int:
+        return int(self.weights.shape[2])
+
+    @staticmethod
+    def fits(arrays: Mapping[str, object]) -> bool:
+        """Whether parameters by name are those of a model without networks."""
+        return not any(name in arrays for name in NETWORKS)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> LinearParameters:
+        """Of arrays by name; `DistributionError` names what is missing."""
+        missing = [name for name in NAMES if name not in arrays]
+        if missing:
+            raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(arrays))
+        return cls(*(arrays[name] for name in NAMES))
+
+    @classmethod
+    def of(cls, mixture: MixtureOfExperts) -> LinearParameters:
+        """Of a mixture of experts with linear parts, on any device."""
+        return cls.from_arrays({name: value.detach().cpu().numpy() for name, value in mixture.tensors().items()})
+
+    def arrays(self) -> dict[str, Array]:
+        """Inverse of `from_arrays`."""
+        values = (self.gating_weights, self.gating_biases, self.weights, self.biases, self.scale_trils)
+        return dict(zip(NAMES, values, strict=True))
+
+    def mixture(self) -> MixtureOfExperts:
+        """The mixture of experts, of the same dtype, on the CPU."""
+        import torch  # here: what serves a model needs the arrays alone
+
+        from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
+        return MixtureOfExperts.from_tensors({name: torch.tensor(value) for name, value in self.arrays().items()})
+
+
+MODEL_KIND = "mixture_of_experts"  # linear and neural parts alike: the names of their tensors tell them apart
+MIXTURE_KIND = "gaussian_mixture"
+MODEL_SCHEMA = 1
+
+
+def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
+    """As `load_mixture_of_experts`, but of a model with linear parts the arrays alone."""
+    arrays, document = read_array_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
+    if document["kind"] != MODEL_KIND or not LinearParameters.fits(arrays):
+        from eim_ros.learning.models.serialization import load_mixture_of_experts  # here: networks need torch
+
+        return load_mixture_of_experts(path)
+    try:
+        return LinearParameters.from_arrays(arrays), document
+    except DistributionError as error:
+        raise ModelFileError(f"{path} does not hold a valid mixture of experts: {error}", str(path)) from error

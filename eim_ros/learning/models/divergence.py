@@ -1,0 +1,83 @@
+"""KL divergence and entropy by Monte Carlo, with the standard error of the estimate.
+
+KL(q || p) = E_q[log q - log p]; for conditional models its mean over contexts y ~ p(y).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models.gaussian import Gaussian
+from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
+Model: TypeAlias = Gaussian | GaussianMixture | MixtureOfExperts
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean of independent draws.
+
+    Attributes
+    ----------
+    value : float
+    standard_error : float
+        Standard deviation of `value`; NaN from a single draw.
+    """
+
+    value: float
+    standard_error: float
+
+
+def kl_divergence(
+    model: Model, other: Model, n_samples: int, generator: torch.Generator, context: Tensor | None = None
+) -> Estimate:
+    """KL(model || other) [nat].
+
+    Parameters
+    ----------
+    model, other : Gaussian, GaussianMixture or MixtureOfExperts
+        Of the same dimensions; a single distribution each, no batch.
+    n_samples : int
+        Draws of the model.
+    generator : torch.Generator
+    context : Tensor (n_contexts, n_context), optional
+        Contexts of p(y), for mixtures of experts: each draw picks one of them at random.
+    """
+    chosen, sample = _draw(model, n_samples, generator, context)
+    return _estimate(_log_prob(model, chosen, sample) - _log_prob(other, chosen, sample))
+
+
+def entropy(model: Model, n_samples: int, generator: torch.Generator, context: Tensor | None = None) -> Estimate:
+    """Differential entropy H(x), or the mean of H(x|y) over contexts [nat]; arguments as in `kl_divergence`."""
+    chosen, sample = _draw(model, n_samples, generator, context)
+    return _estimate(-_log_prob(model, chosen, sample))
+
+
+def _draw(model: Model, n_samples: int, generator: torch.Generator, context: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
+    if isinstance(model, MixtureOfExperts):
+        if context is None:
+            if model.n_context > 0:
+                raise DistributionError("a conditional model is compared at contexts: give them", model.n_context)
+            context = torch.zeros(1, 0, dtype=model.dtype, device=model.device)
+        chosen = context[torch.randint(len(context), (n_samples,), generator=generator, device=context.device)]
+        return chosen, model.sample(chosen, generator)
+    sample = model.sample(n_samples, generator)
+    if sample.dim() != 2:
+        raise DistributionError(f"expected one distribution, not a batch {tuple(sample.shape[1:-1])}", sample.shape)
+    return sample.new_zeros(n_samples, 0), sample
+
+
+def _log_prob(model: Model, context: Tensor, sample: Tensor) -> Tensor:
+    return model.log_prob(context, sample) if isinstance(model, MixtureOfExperts) else model.log_prob(sample)
+
+
+def _estimate(values: Tensor) -> Estimate:
+    spread = float(values.std()) if len(values) > 1 else float("nan")
+    return Estimate(float(values.mean()), spread / len(values) ** 0.5)

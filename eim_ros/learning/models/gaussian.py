@@ -1,0 +1,300 @@
+"""Multivariate normal distributions, any batch shape, parameterised by the Cholesky factor of the covariance.
+
+log N(x; mu, L L') = -1/2 |L^-1 (x - mu)|^2 - sum log diag L - d/2 log 2 pi
+
+Parameters of distributions given as anything but tensors: arrays and lists of numbers become tensors.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eim_ros.core.checks import as_numbers
+from eim_ros.core.errors import DistributionError
+
+
+def tensor_fields(distribution: Any, *names: str) -> None:
+    """Make fields of a frozen dataclass tensors, where they are none; for its `__post_init__`."""
+    for name in names:
+        value = getattr(distribution, name)
+        if not isinstance(value, Tensor):
+            object.__setattr__(distribution, name, as_parameter(name, value))
+
+
+def as_parameter(name: str, value: Any) -> Tensor:
+    """A tensor as it is; an array or a list of numbers in float64. `DistributionError` names what is neither."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.from_numpy(np.array(as_numbers(value)))
+    except (TypeError, ValueError) as error:
+        raise DistributionError(f"{name} must be a tensor, or an array of numbers, got {value!r}", value) from error
+
+
+def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Tensor:
+    """Values (..., n_columns) at which a distribution is asked for something."""
+    if not isinstance(values, Tensor):
+        raise DistributionError(f"{name} must be a tensor (..., {n_columns}), got a {type(values).__name__}", values)
+    if values.dim() == 0 or values.shape[-1] != n_columns:
+        raise DistributionError(
+            f"{name} must be a tensor (..., {n_columns}), got shape {tuple(values.shape)}", tuple(values.shape)
+        )
+    return values
+
+
+def checked_generator(generator: torch.Generator | None) -> torch.Generator | None:
+    """Randomness of samples."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise DistributionError(f"generator must be a torch.Generator, got {generator!r}", generator)
+    return generator
+
+
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Batch of multivariate normal distributions.
+
+    Attributes
+    ----------
+    mean : Tensor (..., n_dims)
+    scale_tril : Tensor (..., n_dims, n_dims)
+        Lower Cholesky factor of the covariance, with a positive diagonal. Its batch shape may be broadcast.
+    """
+
+    mean: Tensor
+    scale_tril: Tensor
+
+    def __post_init__(self) -> None:
+        tensor_fields(self, "mean", "scale_tril")
+        if not self.mean.dim():
+            raise DistributionError("the mean must be a vector (..., n_dims), got a number", self.mean)
+        check_scale_tril(self.scale_tril, self.mean.shape[-1])
+
+    @property
+    def n_dims(self) -> int:
+        return self.mean.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        shape: torch.Size = torch.broadcast_shapes(self.mean.shape[:-1], self.scale_tril.shape[:-2])
+        return shape
+
+    @property
+    def event_shape(self) -> torch.Size:
+        return self.mean.shape[-1:]
+
+    @property
+    def covariance(self) -> Tensor:
+        """L L', (..., n_dims, n_dims)."""
+        return self.scale_tril @ self.scale_tril.mT
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log density [nat], (...), of samples (..., n_dims)."""
+        log_prob: Tensor = -0.5 * self.whiten(sample).square().sum(-1) + log_normaliser(self.scale_tril)
+        return log_prob
+
+    def whiten(self, sample: Tensor) -> Tensor:
+        """L^-1 (sample - mean), (..., n_dims)."""
+        residual = (checked_values(sample, self.n_dims) - self.mean).unsqueeze(-1)
+        factor = self.scale_tril.expand(*residual.shape[:-2], *self.scale_tril.shape[-2:])
+        whitened: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False)
+        return whitened.squeeze(-1)
+
+    def score(self, sample: Tensor) -> Tensor:
+        """Gradient of the log density with respect to samples (..., n_dims), -Sigma^-1 (sample - mean)."""
+        whitened = self.whiten(sample).unsqueeze(-1)
+        factor = self.scale_tril.expand(*whitened.shape[:-2], *self.scale_tril.shape[-2:])
+        score: Tensor = -torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
+        return score.squeeze(-1)
+
+    def sample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """As `rsample`, without gradients."""
+        with torch.no_grad():
+            return self.rsample(n, generator)
+
+    def rsample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """Draw samples that are differentiable in the mean and the factor (reparameterised).
+
+        Parameters
+        ----------
+        n : int or shape
+            How many of each distribution of the batch; if missing, one.
+        generator : torch.Generator, optional
+            That of torch if missing.
+
+        Returns
+        -------
+        Tensor (..., n_dims)
+            The shape n, then that of the batch.
+        """
+        shape = (*sample_shape(n), *self.batch_shape, self.n_dims)
+        noise = torch.randn(
+            shape, generator=checked_generator(generator), dtype=self.mean.dtype, device=self.mean.device
+        )
+        return self.mean + torch.einsum("...ij,...j->...i", self.scale_tril, noise)
+
+    def entropy(self) -> Tensor:
+        """Differential entropy [nat], the batch shape of scale_tril."""
+        entropy: Tensor = 0.5 * self.n_dims - log_normaliser(self.scale_tril)
+        return entropy
+
+    def kl(self, other: Gaussian) -> Tensor:
+        """KL(self || other) [nat], (...)."""
+        factor: Tensor = torch.linalg.solve_triangular(other.scale_tril, self.scale_tril, upper=False)
+        trace = factor.square().sum((-2, -1))
+        log_det = log_normaliser(self.scale_tril) - log_normaliser(other.scale_tril)
+        return 0.5 * (trace + other.whiten(self.mean).square().sum(-1) - self.n_dims) + log_det
+
+    def marginal(self, dims: Sequence[int]) -> Gaussian:
+        """Distribution of some coordinates, in the given order."""
+        kept, _ = split_dims(dims, self.n_dims)
+        return Gaussian(self.mean[..., kept], triangular_factor(self.scale_tril[..., kept, :]))
+
+    def condition(self, dims: Sequence[int], values: Tensor) -> Gaussian:
+        """Distribution of the other coordinates, given some.
+
+        Parameters
+        ----------
+        dims : sequence of int
+            Coordinates that are given; at least one remains.
+        values : Tensor (..., len(dims))
+            Broadcast against the batch: many values condition one distribution to a batch.
+        """
+        return self.split(dims, values)[1]
+
+    def split(self, dims: Sequence[int], values: Tensor) -> tuple[Tensor, Gaussian]:
+        """Log density [nat], (...), of some coordinates' values, and the distribution of the others given them.
+
+        With the factor of the reordered coordinates [[A, 0], [B, D]], given first: mean_rest + B A^-1 (values -
+        mean_given), and D is the factor.
+        """
+        given, rest = split_dims(dims, self.n_dims)
+        if not rest:
+            raise DistributionError(f"conditioning on all {self.n_dims} coordinates leaves none", list(dims))
+        factor, n = triangular_factor(self.scale_tril[..., [*given, *rest], :]), len(given)
+        marginal = Gaussian(self.mean[..., given], factor[..., :n, :n])
+        whitened = marginal.whiten(values)
+        log_prob = -0.5 * whitened.square().sum(-1) + log_normaliser(marginal.scale_tril)
+        shift = (factor[..., n:, :n] @ whitened.unsqueeze(-1)).squeeze(-1)
+        return log_prob, Gaussian(self.mean[..., rest] + shift, factor[..., n:, n:])
+
+    def product(self, other: Gaussian) -> tuple[Gaussian, Tensor]:
+        """Density proportional to the product of two, and the log of the product's integral [nat], (...).
+
+        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C): c and C are those of x given that x plus noise of
+        covariance B was observed as b.
+        """
+        batch = torch.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
+        own, noise = self.scale_tril.expand(batch), other.scale_tril.expand(batch)
+        rows = [torch.cat([own, noise], -1), torch.cat([own, torch.zeros_like(own)], -1)]
+        mean = torch.cat([self.mean, self.mean], -1)
+        observed = Gaussian(mean, triangular_factor(torch.cat(rows, -2)))
+        log_integral, product = observed.split(range(self.n_dims), other.mean)
+        return product, log_integral
+
+    def tilt(self, curvature: Tensor, linear: Tensor) -> tuple[Gaussian, Tensor]:
+        """Density proportional to N(x) exp(-1/2 x'Rx + h'x), and the log of that product's integral [nat], (...).
+
+        Parameters
+        ----------
+        curvature : Tensor (..., n_dims, n_dims)
+            R, symmetric, of any sign.
+        linear : Tensor (..., n_dims)
+            h.
+
+        Raises
+        ------
+        DistributionError
+            The integral diverges: Sigma^-1 + R is not positive definite.
+        """
+        whitened = self.scale_tril.mT @ curvature @ self.scale_tril
+        precision = whitened + torch.eye(self.n_dims, dtype=whitened.dtype, device=whitened.device)
+        root, info = torch.linalg.cholesky_ex(precision)
+        if bool((info != 0).any()):
+            raise DistributionError("the tilted density cannot be normalised: its precision is not positive", curvature)
+        slope = linear - (curvature @ self.mean.unsqueeze(-1)).squeeze(-1)
+        gradient = self.scale_tril.mT @ slope.unsqueeze(-1)
+        half = torch.linalg.solve_triangular(root, gradient, upper=False)
+        # rows C with C C' = L precision^-1 L'
+        rows: Tensor = torch.linalg.solve_triangular(root, self.scale_tril.mT, upper=False).mT
+        constant = 0.5 * ((linear + slope) * self.mean).sum(-1) + 0.5 * half.square().sum((-2, -1))
+        log_det = torch.diagonal(root, dim1=-2, dim2=-1).log().sum(-1)
+        return Gaussian(self.mean + (rows @ half).squeeze(-1), triangular_factor(rows)), constant - log_det
+
+    def to(self, **options: Any) -> Gaussian:
+        """The same distribution with another dtype or on another device."""
+        return Gaussian(self.mean.to(**options), self.scale_tril.to(**options))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name, as `from_tensors` takes them."""
+        return {"mean": self.mean, "scale_tril": self.scale_tril}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Gaussian:
+        """Inverse of `tensors`."""
+        missing = [name for name in ("mean", "scale_tril") if name not in tensors]
+        if missing:
+            raise DistributionError(f"a Gaussian lacks {', '.join(missing)}", sorted(tensors))
+        return cls(tensors["mean"], tensors["scale_tril"])
+
+
+def triangular_factor(rows: Tensor) -> Tensor:
+    """Lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n, by QR.
+
+    The product itself, whose condition number is the square of the rows', is never formed.
+    """
+    upper: Tensor = torch.linalg.qr(rows.mT, mode="r").R
+    sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).to(rows.dtype)
+    return (upper * sign.unsqueeze(-1)).mT
+
+
+def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
+    """Chosen coordinates, counted from 0 or from the end, and the others in order."""
+    try:
+        given = [operator.index(dim) for dim in dims]
+    except (TypeError, RuntimeError) as error:
+        raise DistributionError(f"coordinates must be a list of whole numbers, got {dims!r}", dims) from error
+    chosen = [dim % n_dims if -n_dims <= dim < n_dims else n_dims for dim in given]
+    if not chosen or n_dims in chosen or len(set(chosen)) < len(chosen):
+        raise DistributionError(f"coordinates must be distinct numbers below {n_dims}, got {list(dims)}", list(dims))
+    return chosen, [dim for dim in range(n_dims) if dim not in chosen]
+
+
+def sample_shape(n: int | Sequence[int]) -> tuple[int, ...]:
+    """How many samples, as a shape; `DistributionError` if it is neither a count nor one."""
+    try:
+        shape = tuple(
+            -1 if isinstance(size, bool) else operator.index(size) for size in (n if isinstance(n, Sequence) else (n,))
+        )
+    except TypeError:
+        shape = (-1,)
+    if not all(0 <= size < 2**63 for size in shape):
+        raise DistributionError(f"give the number of samples, or a shape, as in sample(100, generator), got {n!r}", n)
+    return shape
+
+
+def log_normaliser(scale_tril: Tensor) -> Tensor:
+    """Log density at the mean, -sum log diag L - d/2 log 2 pi, (...)."""
+    diagonal = torch.diagonal(scale_tril, dim1=-2, dim2=-1)
+    return -diagonal.log().sum(-1) - 0.5 * diagonal.shape[-1] * LOG_TWO_PI
+
+
+def check_scale_tril(scale_tril: Tensor, n_dims: int) -> None:
+    """Raise `DistributionError` unless the factors are square, of size n_dims, finite, with positive diagonals."""
+    if scale_tril.dim() < 2 or scale_tril.shape[-2:] != (n_dims, n_dims):
+        raise DistributionError(
+            f"scale_tril must end in ({n_dims}, {n_dims}), got {tuple(scale_tril.shape)}", scale_tril.shape
+        )
+    diagonal = torch.diagonal(scale_tril, dim1=-2, dim2=-1)
+    if not bool(torch.isfinite(scale_tril).all() and (diagonal > 0.0).all()):
+        raise DistributionError("scale_tril must be finite with a positive diagonal", scale_tril)

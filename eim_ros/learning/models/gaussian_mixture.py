@@ -1,0 +1,231 @@
+"""Mixtures of normal distributions, any batch shape: sum_k w_k N(x; mu_k, L_k L_k')."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.checks import expect
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models.gaussian import (
+    Gaussian,
+    as_parameter,
+    checked_generator,
+    checked_values,
+    sample_shape,
+    split_dims,
+    tensor_fields,
+)
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """Batch of Gaussian mixtures.
+
+    Samples of a mixture are not differentiable: there is no `rsample`, as `has_rsample` says. Its components' are:
+    `components.rsample`.
+
+    Attributes
+    ----------
+    log_weights : Tensor (..., n_components)
+        Log of the mixture weights; normalised on construction.
+    means : Tensor (..., n_components, n_dims)
+    scale_trils : Tensor (..., n_components, n_dims, n_dims)
+        Lower Cholesky factors of the covariances; may be broadcast over the batch.
+    """
+
+    log_weights: Tensor
+    means: Tensor
+    scale_trils: Tensor
+
+    has_rsample: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        tensor_fields(self, "log_weights", "means", "scale_trils")
+        if self.means.dim() < 2 or not self.log_weights.dim() or self.log_weights.shape[-1] != self.means.shape[-2]:
+            raise DistributionError(
+                f"log_weights (..., k) and means (..., k, d) disagree: {tuple(self.log_weights.shape)} and "
+                f"{tuple(self.means.shape)}",
+                self.means.shape,
+            )
+        total = torch.logsumexp(self.log_weights, -1, keepdim=True)
+        if not bool(torch.isfinite(total).all() and torch.isfinite(self.means).all()):
+            raise DistributionError("weights must have a positive, finite sum, and means must be finite", total)
+        object.__setattr__(self, "log_weights", self.log_weights - total)
+
+    @property
+    def n_components(self) -> int:
+        return self.means.shape[-2]
+
+    @property
+    def n_dims(self) -> int:
+        return self.means.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.means.shape[:-2]
+
+    @property
+    def event_shape(self) -> torch.Size:
+        return self.means.shape[-1:]
+
+    @property
+    def weights(self) -> Tensor:
+        """Weights of the components, (..., n_components), which sum to one."""
+        return self.log_weights.exp()
+
+    @property
+    def covariances(self) -> Tensor:
+        """Covariances of the components, (..., n_components, n_dims, n_dims)."""
+        factors = self.scale_trils.expand(*self.means.shape, self.n_dims)
+        return factors @ factors.mT
+
+    @property
+    def components(self) -> Gaussian:
+        """The components as one batch, (..., n_components)."""
+        return Gaussian(self.means, self.scale_trils)
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean of the mixture, (..., n_dims)."""
+        return (self.weights.unsqueeze(-1) * self.means).sum(-2)
+
+    @property
+    def covariance(self) -> Tensor:
+        """Covariance of the mixture, (..., n_dims, n_dims): within the components plus between their means."""
+        weights = self.weights[..., None, None]
+        centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)
+        return (weights * (self.scale_trils @ self.scale_trils.mT + centered @ centered.mT)).sum(-3)
+
+    def log_joint(self, sample: Tensor) -> Tensor:
+        """log w_k + log N(x; mu_k, Sigma_k), (..., n_components), of samples (..., n_dims)."""
+        return self.log_weights + self.components.log_prob(checked_values(sample, self.n_dims).unsqueeze(-2))
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log density [nat], (...), of samples (..., n_dims)."""
+        return torch.logsumexp(self.log_joint(sample), -1)
+
+    def log_responsibilities(self, sample: Tensor) -> Tensor:
+        """Log posterior of the component given the sample, (..., n_components)."""
+        return torch.log_softmax(self.log_joint(sample), -1)
+
+    def score(self, sample: Tensor) -> Tensor:
+        """Gradient of the log density with respect to samples (..., n_dims)."""
+        weights = self.log_responsibilities(sample).exp().unsqueeze(-1)
+        return (weights * self.components.score(sample.unsqueeze(-2))).sum(-2)
+
+    def marginal(self, dims: Sequence[int]) -> GaussianMixture:
+        """Mixture of some coordinates, in the given order."""
+        components = self.components.marginal(dims)
+        return GaussianMixture(self.log_weights, components.mean, components.scale_tril)
+
+    def condition(self, dims: Sequence[int], values: Tensor) -> GaussianMixture:
+        """Mixture of the other coordinates, given some: a component's weight grows by its density of the values.
+
+        Parameters
+        ----------
+        dims : sequence of int
+            Coordinates that are given; at least one remains.
+        values : Tensor (..., len(dims))
+            Broadcast against the batch: values (n, len(dims)) condition one mixture to a batch (n,).
+        """
+        given = checked_values(values, len(split_dims(dims, self.n_dims)[0]), "values")
+        log_prob, components = self.components.split(dims, given.unsqueeze(-2))
+        return GaussianMixture(self.log_weights + log_prob, components.mean, components.scale_tril)
+
+    def product(self, other: Gaussian) -> tuple[GaussianMixture, Tensor]:
+        """Mixture proportional to the product with a Gaussian, and the log of the product's integral [nat], (...)."""
+        expect(other, Gaussian, "the factor", DistributionError)
+        factor = Gaussian(other.mean.unsqueeze(-2), other.scale_tril.unsqueeze(-3))
+        components, log_integrals = self.components.product(factor)
+        log_joint = self.log_weights + log_integrals
+        return GaussianMixture(log_joint, components.mean, components.scale_tril), torch.logsumexp(log_joint, -1)
+
+    def sample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """Draw samples.
+
+        Parameters
+        ----------
+        n : int or shape
+            How many of each mixture of the batch; if missing, one.
+        generator : torch.Generator, optional
+            That of torch if missing.
+
+        Returns
+        -------
+        Tensor (..., n_dims)
+            The shape n, then that of the batch.
+        """
+        return self.sample_with_components(n, generator)[0]
+
+    @torch.no_grad()
+    def sample_with_components(
+        self, n: int | Sequence[int] = (), generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `sample`; also which component each sample is of, (...) of int64."""
+        shape = sample_shape(n)
+        n_samples, batch = math.prod(shape), self.batch_shape
+        if n_samples == 0:
+            empty = self.means.new_empty(*shape, *batch, self.n_dims)
+            return empty, torch.empty(empty.shape[:-1], dtype=torch.int64, device=empty.device)
+        flat = self.weights.reshape(-1, self.n_components)
+        drawn = torch.multinomial(flat, n_samples, replacement=True, generator=checked_generator(generator))
+        index = drawn.T.reshape(n_samples, *batch)
+        means = self.means.expand(n_samples, *self.means.shape)
+        factors = self.scale_trils.expand(n_samples, *self.means.shape, self.n_dims)
+        mean = means.gather(-2, index[..., None, None].expand(*index.shape, 1, self.n_dims)).squeeze(-2)
+        picked = index[..., None, None, None].expand(*index.shape, 1, self.n_dims, self.n_dims)
+        factor = factors.gather(-3, picked).squeeze(-3)
+        sample = Gaussian(mean, factor).sample(generator=generator)
+        return sample.reshape(*shape, *batch, self.n_dims), index.reshape((*shape, *batch))
+
+    def reshape(self, batch_shape: Sequence[int]) -> GaussianMixture:
+        """The same mixtures in a batch of another shape."""
+        n_axes = len(self.batch_shape)
+        factors = self.scale_trils.expand(*self.means.shape, self.n_dims)
+        parts = (self.log_weights, self.means, factors)
+        return GaussianMixture(*(part.reshape(*batch_shape, *part.shape[n_axes:]) for part in parts))
+
+    def to(self, **options: Any) -> GaussianMixture:
+        """The same mixture with another dtype or on another device."""
+        return GaussianMixture.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name, as `from_tensors` takes them."""
+        return {"log_weights": self.log_weights, "means": self.means, "scale_trils": self.scale_trils}
+
+    @classmethod
+    def from_covariances(cls, weights: Tensor, means: Tensor, covariances: Tensor) -> GaussianMixture:
+        """From weights and covariances themselves.
+
+        Parameters
+        ----------
+        weights : Tensor (..., n_components)
+            Not negative; need not sum to one.
+        means : Tensor (..., n_components, n_dims)
+        covariances : Tensor (..., n_components, n_dims, n_dims)
+            Symmetric and positive definite.
+        """
+        weights, covariances = as_parameter("weights", weights), as_parameter("covariances", covariances)
+        if not bool((weights >= 0.0).all()):
+            raise DistributionError("weights must not be negative", weights)
+        if covariances.dim() < 2 or covariances.shape[-1] != covariances.shape[-2]:
+            raise DistributionError(f"covariances must be square, got {tuple(covariances.shape)}", covariances.shape)
+        factors, info = torch.linalg.cholesky_ex(covariances)
+        if bool((info != 0).any()) or not torch.allclose(covariances, covariances.mT):
+            raise DistributionError("covariances must be symmetric and positive definite", covariances)
+        return cls(weights.log(), means, factors)
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:
+        """Inverse of `tensors`; `DistributionError` names what is missing."""
+        names = ("log_weights", "means", "scale_trils")
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise DistributionError(f"a Gaussian mixture lacks {', '.join(missing)}", sorted(tensors))
+        return cls(*(tensors[name] for name in names))

@@ -1,0 +1,180 @@
+"""Linear-Gaussian experts, q(x | z_i, y) = N(W_i y + w_i, C_i C_i') (thesis 4.2.2).
+
+Softmax gating, log q(z|y) = log softmax(V y + v) (thesis 4.2.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models.gaussian import Gaussian, check_scale_tril, log_normaliser, tensor_fields
+
+CHUNK_ELEMENTS = (
+    131_072  # largest temporary of log_prob, in numbers: stays in cache, bounds memory at thousands of experts
+)
+SAMPLES_PER_EXPERT = 20  # from so many on a product for each expert is faster than one for each sample
+
+
+@dataclass(frozen=True)
+class LinearExperts:
+    """All experts of a mixture as one batch.
+
+    Attributes
+    ----------
+    weights : Tensor (n_components, n_dims, n_context)
+        W. With n_context = 0 an expert is a plain Gaussian component.
+    biases : Tensor (n_components, n_dims)
+        w.
+    scale_trils : Tensor (n_components, n_dims, n_dims)
+        C, lower Cholesky factors of the covariances.
+    """
+
+    weights: Tensor
+    biases: Tensor
+    scale_trils: Tensor
+
+    def __post_init__(self) -> None:
+        tensor_fields(self, "weights", "biases", "scale_trils")
+        if self.weights.dim() != 3 or self.biases.shape != self.weights.shape[:2]:
+            raise DistributionError(
+                f"expert weights (k, dx, dy) and biases (k, dx) disagree: {tuple(self.weights.shape)} and "
+                f"{tuple(self.biases.shape)}",
+                self.weights.shape,
+            )
+        check_scale_tril(self.scale_trils, self.n_dims)
+        if self.scale_trils.shape[:-2] != self.weights.shape[:1]:
+            raise DistributionError(f"{self.n_components} experts need as many scale_trils", self.scale_trils.shape)
+        if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.biases).all()):
+            raise DistributionError("expert parameters must be finite", self.weights)
+
+    @property
+    def n_components(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def n_dims(self) -> int:
+        return self.weights.shape[1]
+
+    @property
+    def n_context(self) -> int:
+        return self.weights.shape[2]
+
+    def means(self, context: Tensor) -> Tensor:
+        """Means (n_samples, n_components, n_dims) for contexts (n_samples, n_context)."""
+        flat = context @ self.weights.flatten(0, 1).T
+        return flat.reshape(-1, self.n_components, self.n_dims) + self.biases
+
+    def __call__(self, context: Tensor) -> Gaussian:
+        """The experts' distributions for contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        return Gaussian(self.means(context), self.scale_trils)
+
+    def select(self, component: Tensor, context: Tensor) -> Gaussian:
+        """Distribution of one expert (n_samples,) of int64 per context (n_samples, n_context)."""
+        product = (self.weights[component] @ context.unsqueeze(-1)).squeeze(-1)
+        return Gaussian(product + self.biases[component], self.scale_trils[component])
+
+    def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims).
+
+        Samples of few experts are drawn expert by expert, which needs no factor for each sample.
+        """
+        if len(component) < SAMPLES_PER_EXPERT * self.n_components:
+            return self.select(component, context).sample(generator=generator)
+        shape = (len(component), self.n_dims)
+        noise = torch.randn(shape, generator=generator, dtype=self.biases.dtype, device=self.biases.device)
+        order = torch.argsort(component, stable=True)
+        counts = torch.bincount(component, minlength=self.n_components).tolist()
+        parts = zip(context[order].split(counts), noise[order].split(counts), strict=True)
+        drawn = [rows @ self.weights[k].T + e @ self.scale_trils[k].T for k, (rows, e) in enumerate(parts)]
+        sample = torch.empty_like(noise)
+        sample[order] = torch.cat(drawn)
+        return sample + self.biases[component]
+
+    def take(self, index: Tensor) -> LinearExperts:
+        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        return LinearExperts(self.weights[index], self.biases[index], self.scale_trils[index])
+
+    def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
+        """Log density [nat] under every expert, (n_samples, n_components).
+
+        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1]: one matrix product for all pairs.
+        """
+        parts = [residual.square().sum(-1) for _, residual in self.residuals(context, sample, self.whitening())]
+        squared = torch.cat(parts) if parts else sample.new_zeros((0, self.n_components))
+        log_prob: Tensor = -0.5 * squared + log_normaliser(self.scale_trils)
+        return log_prob
+
+    def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
+        """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims)."""
+        whitening = self.whitening()
+        normaliser = log_gate + log_normaliser(self.scale_trils)
+        parts = []
+        for rows, residual in self.residuals(context, sample, whitening):
+            weights = torch.softmax(normaliser[rows] - 0.5 * residual.square().sum(-1), -1)
+            parts.append(-(weights.unsqueeze(-1) * residual).flatten(1) @ whitening[:, : self.n_dims])
+        return torch.cat(parts) if parts else torch.zeros_like(sample)
+
+    def residuals(self, context: Tensor, sample: Tensor, whitening: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Whitened residuals (n_rows, n_components, n_dims), a bounded number of rows at a time, with their rows."""
+        inputs = torch.cat([sample, context, torch.ones_like(sample[:, :1])], -1)
+        step = max(1, CHUNK_ELEMENTS // (self.n_components * self.n_dims))
+        for start in range(0, len(inputs), step):
+            rows = slice(start, start + step)
+            yield rows, (inputs[rows] @ whitening.T).reshape(-1, self.n_components, self.n_dims)
+
+    def whitening(self) -> Tensor:
+        """Rows C^-1 [I, -W, -w] of all experts, (n_components n_dims, n_dims + n_context + 1)."""
+        identity = torch.eye(self.n_dims, dtype=self.biases.dtype, device=self.biases.device)
+        blocks = [identity.expand_as(self.scale_trils), -self.weights, -self.biases.unsqueeze(-1)]
+        solved: Tensor = torch.linalg.solve_triangular(self.scale_trils, torch.cat(blocks, -1), upper=False)
+        return solved.reshape(-1, solved.shape[-1])
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"weights": self.weights, "biases": self.biases, "scale_trils": self.scale_trils}
+
+
+@dataclass(frozen=True)
+class SoftmaxGating:
+    """Linear softmax gating.
+
+    Attributes
+    ----------
+    weights : Tensor (n_components, n_context)
+        V.
+    biases : Tensor (n_components,)
+        v.
+    """
+
+    weights: Tensor
+    biases: Tensor
+
+    def __post_init__(self) -> None:
+        tensor_fields(self, "weights", "biases")
+        if self.weights.dim() != 2 or self.biases.shape != self.weights.shape[:1]:
+            raise DistributionError(
+                f"gating weights (k, dy) and biases (k,) disagree: {tuple(self.weights.shape)} and "
+                f"{tuple(self.biases.shape)}",
+                self.weights.shape,
+            )
+        if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.biases).all()):
+            raise DistributionError("gating parameters must be finite", self.weights)
+
+    @property
+    def n_components(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def n_context(self) -> int:
+        return self.weights.shape[1]
+
+    def __call__(self, context: Tensor) -> Tensor:
+        """Log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
+        return torch.log_softmax(torch.addmm(self.biases, context, self.weights.T), -1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"weights": self.weights, "biases": self.biases}

@@ -1,0 +1,14 @@
+"""Compiled modules of the distributions, for the instruction set of this processor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.native import load_native
+
+__all__ = ["SelectedForms"]
+
+if TYPE_CHECKING:
+    from eim_ros.learning.models.native._quadratic_forms import SelectedForms
+else:
+    SelectedForms = load_native("eim_ros.learning.models.native._quadratic_forms", __all__).SelectedForms

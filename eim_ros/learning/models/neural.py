@@ -1,0 +1,359 @@
+"""Nonlinear experts, q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)): networks give mean and covariance (thesis 4.2.3).
+
+Each network works in the whitened residuals of a linear expert, which is kept beside it: with its outputs m and t,
+
+    mean = W y + w + C m(y),    Cholesky factor = C T(y),    T lower triangular, diagonal exp(t_jj), below it t_jl,
+
+so a fresh network, whose outputs are zero, is exactly the linear expert, and its outputs are numbers of order one in
+any units of the samples.
+
+Neural gating, log q(z|y) = log softmax(network(y)) (thesis 4.2.1).
+
+As many multilayer perceptrons as there are components, evaluated by batched matrix products, without a loop.
+
+h_0 = (y - center)/scale,  h_l = tanh(A_l h_{l-1} + a_l),  output = A_L h_{L-1} + a_L.
+
+The hidden units are bounded, so outputs stay bounded however far an input lies from the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models.gaussian import Gaussian
+from eim_ros.learning.models.linear import LinearExperts
+
+FIRST_LAYER_SLOPE = 4.0  # of standardised inputs: units bend at different places, sharply enough for several periods
+
+
+@dataclass(frozen=True)
+class BatchedNetwork:
+    """Networks of equal shape.
+
+    Attributes
+    ----------
+    center, scale : Tensor (n_inputs,)
+        Standardisation of the inputs, the same for all networks; scale > 0.
+    weights : tuple of Tensor (n_networks, n_out, n_in)
+        A_l, one entry per layer, the output layer included.
+    biases : tuple of Tensor (n_networks, n_out)
+        a_l.
+    """
+
+    center: Tensor
+    scale: Tensor
+    weights: tuple[Tensor, ...]
+    biases: tuple[Tensor, ...]
+
+    def __post_init__(self) -> None:
+        fits = len(self.weights) == len(self.biases) > 0 and self.center.dim() == 1
+        fits = fits and self.scale.shape == self.center.shape
+        n_in = len(self.center)
+        for weight, bias in zip(self.weights, self.biases, strict=False):
+            fits = fits and weight.dim() == 3 and weight.shape[::2] == (len(self.weights[0]), n_in)
+            fits = fits and bias.shape == weight.shape[:2]
+            n_in = weight.shape[-2] if fits else 0
+        if not fits:
+            shapes = [tuple(value.shape) for value in (self.center, self.scale, *self.weights, *self.biases)]
+            raise DistributionError(f"center, scale, weights and biases of the networks disagree: {shapes}", shapes)
+        finite = all(bool(torch.isfinite(value).all()) for value in self.tensors().values())
+        if not (finite and bool((self.scale > 0.0).all())):
+            raise DistributionError("parameters of a network must be finite, and its scale positive", self.scale)
+
+    @property
+    def n_networks(self) -> int:
+        return self.weights[0].shape[0]
+
+    @property
+    def n_inputs(self) -> int:
+        return self.weights[0].shape[2]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.weights[-1].shape[1]
+
+    @property
+    def width(self) -> int:
+        """Units of the widest layer."""
+        return max(weight.shape[1] for weight in self.weights)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Outputs (n_networks, n_samples, n_outputs).
+
+        Parameters
+        ----------
+        inputs : Tensor (n_samples, n_inputs) or (n_networks, n_samples, n_inputs)
+            For all networks the same ones, or own ones for each.
+        """
+        standard = ((inputs - self.center) / self.scale).expand(self.n_networks, *inputs.shape[-2:])
+        return forward(self.weights, self.biases, standard)
+
+    def take(self, index: Tensor) -> BatchedNetwork:
+        """Some of the networks, by their numbers (n,) of int64, in that order."""
+        weights, biases = (tuple(value[index] for value in values) for values in (self.weights, self.biases))
+        return BatchedNetwork(self.center, self.scale, weights, biases)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters by name: `layers.0.weight`, `layers.0.bias` and so on."""
+        tensors = {"center": self.center, "scale": self.scale}
+        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            tensors |= {f"layers.{index}.weight": weight, f"layers.{index}.bias": bias}
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> BatchedNetwork:
+        """Inverse of `tensors`; other names are left alone, `DistributionError` names what is missing."""
+        n_layers = sum(name.startswith("layers.") and name.endswith(".weight") for name in tensors)
+        names = ["center", "scale", *(f"layers.{i}.{part}" for i in range(n_layers) for part in ("weight", "bias"))]
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise DistributionError(f"a network lacks {', '.join(missing)}", sorted(tensors))
+        weights, biases = (tuple(tensors[f"layers.{i}.{part}"] for i in range(n_layers)) for part in ("weight", "bias"))
+        return cls(tensors["center"], tensors["scale"], weights, biases)
+
+    @classmethod
+    def random(
+        cls,
+        inputs: Tensor,
+        n_networks: int,
+        hidden_layers: Sequence[int],
+        n_outputs: int,
+        generator: torch.Generator,
+    ) -> BatchedNetwork:
+        """Fresh networks whose outputs are zero everywhere.
+
+        Parameters
+        ----------
+        inputs : Tensor (n_samples, n_inputs)
+            Give the standardisation, device and dtype.
+        n_networks, n_outputs : int
+        hidden_layers : sequence of int
+            Widths.
+        generator : torch.Generator
+            Each network draws hidden weights of its own.
+        """
+        scale = (inputs - inputs.mean(0)).square().mean(0).sqrt()
+        scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
+        weights, biases, n_in = [], [], inputs.shape[-1]
+
+        def uniform(*shape: int) -> Tensor:
+            drawn = torch.rand(shape, generator=generator, dtype=inputs.dtype, device=generator.device)
+            return (2.0 * drawn - 1.0).to(inputs.device)
+
+        for index, n_out in enumerate(hidden_layers):
+            bound = FIRST_LAYER_SLOPE / max(n_in, 1) ** 0.5 if index == 0 else (6.0 / (n_in + n_out)) ** 0.5
+            spread = FIRST_LAYER_SLOPE if index == 0 else 0.0  # bends all over the range of the data
+            weights.append(bound * uniform(n_networks, n_out, n_in))
+            biases.append(spread * uniform(n_networks, n_out))
+            n_in = n_out
+        weights.append(inputs.new_zeros(n_networks, n_outputs, n_in))
+        biases.append(inputs.new_zeros(n_networks, n_outputs))
+        return cls(inputs.mean(0), scale, tuple(weights), tuple(biases))
+
+
+def forward(weights: Sequence[Tensor], biases: Sequence[Tensor], standard: Tensor) -> Tensor:
+    """Outputs (n_networks, n_samples, n_outputs) for standardised inputs (n_networks, n_samples, n_inputs)."""
+    hidden = standard
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        hidden = torch.tanh(torch.baddbmm(bias.unsqueeze(1), hidden, weight.mT))
+    return torch.baddbmm(biases[-1].unsqueeze(1), hidden, weights[-1].mT)
+
+
+CHUNK_ELEMENTS = 4_194_304  # largest layer of log_prob and score, in numbers: bounds memory at many experts
+
+
+@dataclass(frozen=True)
+class NeuralExperts:
+    """All experts of a mixture as one batch.
+
+    Attributes
+    ----------
+    base : LinearExperts
+        W, w, C.
+    network : BatchedNetwork
+        One network per expert; outputs are m (n_dims) and t (n_dims (n_dims + 1)/2: diagonal, then the rest by rows).
+    """
+
+    base: LinearExperts
+    network: BatchedNetwork
+
+    def __post_init__(self) -> None:
+        found = (self.network.n_networks, self.network.n_inputs, self.network.n_outputs)
+        expected = (self.base.n_components, self.base.n_context, n_outputs_of(self.base.n_dims))
+        if found != expected:
+            raise DistributionError(
+                f"networks (count, inputs, outputs) {found} do not fit their linear experts, which need {expected}",
+                found,
+            )
+
+    @classmethod
+    def around(
+        cls, base: LinearExperts, context: Tensor, hidden_layers: Sequence[int], generator: torch.Generator
+    ) -> NeuralExperts:
+        """Fresh experts, equal to the linear ones.
+
+        Parameters
+        ----------
+        base : LinearExperts
+        context : Tensor (n_samples, n_context)
+            Data, by which inputs are standardised.
+        hidden_layers : sequence of int
+        generator : torch.Generator
+        """
+        n_outputs = n_outputs_of(base.n_dims)
+        return cls(base, BatchedNetwork.random(context, base.n_components, hidden_layers, n_outputs, generator))
+
+    @property
+    def n_components(self) -> int:
+        return self.base.n_components
+
+    @property
+    def n_dims(self) -> int:
+        return self.base.n_dims
+
+    @property
+    def n_context(self) -> int:
+        return self.base.n_context
+
+    def local(self, context: Tensor) -> Gaussian:
+        """The experts at contexts of their own (n_components, n_samples, n_context), batch likewise."""
+        shift, factor = triangular(self.network(context), self.n_dims)
+        scale = self.base.scale_trils.unsqueeze(1)
+        mean = context @ self.base.weights.mT + self.base.biases.unsqueeze(1)
+        return Gaussian(mean + (scale @ shift.unsqueeze(-1)).squeeze(-1), scale @ factor)
+
+    def __call__(self, context: Tensor) -> Gaussian:
+        """The experts' distributions for contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        local = self.local(context.expand(self.n_components, *context.shape))
+        return Gaussian(local.mean.transpose(0, 1), local.scale_tril.transpose(0, 1))
+
+    def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
+        """Log density [nat] of samples (n_samples, n_dims) under every expert, (n_samples, n_components)."""
+        parts = [self(context[rows]).log_prob(sample[rows].unsqueeze(1)) for rows in self._chunks(len(context))]
+        return torch.cat(parts)
+
+    def select(self, component: Tensor, context: Tensor) -> Gaussian:
+        """Distribution of one expert (n_samples,) of int64 per context (n_samples, n_context).
+
+        Contexts are sorted into one padded row per expert, so that each is evaluated by about its own network alone.
+        """
+        order = torch.argsort(component, stable=True)
+        count = torch.bincount(component, minlength=self.n_components)
+        first = count.cumsum(0) - count
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(len(order), device=order.device) - first[component[order]]
+        padded = context.new_zeros(self.n_components, int(count.max()), self.n_context)
+        padded[component, rank] = context
+        local = self.local(padded)
+        return Gaussian(local.mean[component, rank], local.scale_tril[component, rank])
+
+    def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims)."""
+        return self.select(component, context).sample(generator=generator)
+
+    def take(self, index: Tensor) -> NeuralExperts:
+        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        return NeuralExperts(self.base.take(index), self.network.take(index))
+
+    def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
+        """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims)."""
+        parts = []
+        for rows in self._chunks(len(context)):
+            experts, repeated = self(context[rows]), sample[rows].unsqueeze(1)
+            weights = torch.softmax(log_gate[rows] + experts.log_prob(repeated), -1)
+            parts.append((weights.unsqueeze(-1) * experts.score(repeated)).sum(1))
+        return torch.cat(parts)
+
+    def tensors(self) -> dict[str, Tensor]:
+        base = {f"base.{name}": value for name, value in self.base.tensors().items()}
+        return base | self.network.tensors()
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralExperts:
+        """Inverse of `tensors`; `DistributionError` names what is missing."""
+        names = ("base.weights", "base.biases", "base.scale_trils")
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise DistributionError(f"neural experts lack {', '.join(missing)}", sorted(tensors))
+        return cls(LinearExperts(*(tensors[name] for name in names)), BatchedNetwork.from_tensors(tensors))
+
+    def _chunks(self, n_samples: int) -> Iterator[slice]:
+        """Rows, a bounded number at a time; one empty chunk where there are none."""
+        step = max(1, CHUNK_ELEMENTS // (self.n_components * max(self.network.width, self.n_dims**2)))
+        for start in range(0, max(n_samples, 1), step):
+            yield slice(start, start + step)
+
+
+def n_outputs_of(n_dims: int) -> int:
+    """Numbers that describe a mean and a Cholesky factor."""
+    return n_dims + n_dims * (n_dims + 1) // 2
+
+
+def triangular(outputs: Tensor, n_dims: int) -> tuple[Tensor, Tensor]:
+    """Outputs (..., n_outputs) of a network as m (..., n_dims) and T (..., n_dims, n_dims)."""
+    shift, log_diagonal, rest = outputs.split([n_dims, n_dims, n_dims * (n_dims - 1) // 2], -1)
+    factor = torch.diag_embed(log_diagonal.exp())
+    if n_dims > 1:
+        row, column = torch.tril_indices(n_dims, n_dims, -1, device=outputs.device)
+        lower = torch.zeros_like(factor)
+        lower[..., row, column] = rest
+        factor = factor + lower
+    return shift, factor
+
+
+@dataclass(frozen=True)
+class NeuralGating:
+    """Softmax of a network's outputs.
+
+    Attributes
+    ----------
+    network : BatchedNetwork
+        A single one, with an output per component.
+    """
+
+    network: BatchedNetwork
+
+    def __post_init__(self) -> None:
+        if self.network.n_networks != 1:
+            raise DistributionError(f"a gating has one network, not {self.network.n_networks}", self.network.n_networks)
+
+    @classmethod
+    def uniform(
+        cls, context: Tensor, n_components: int, hidden_layers: Sequence[int], generator: torch.Generator
+    ) -> NeuralGating:
+        """A fresh gating: all components alike for every context.
+
+        Parameters
+        ----------
+        context : Tensor (n_samples, n_context)
+            Data, by which inputs are standardised.
+        n_components : int
+        hidden_layers : sequence of int
+        generator : torch.Generator
+        """
+        return cls(BatchedNetwork.random(context, 1, hidden_layers, n_components, generator))
+
+    @property
+    def n_components(self) -> int:
+        return self.network.n_outputs
+
+    @property
+    def n_context(self) -> int:
+        return self.network.n_inputs
+
+    def __call__(self, context: Tensor) -> Tensor:
+        """Log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
+        return torch.log_softmax(self.network(context)[0], -1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.network.tensors()
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralGating:
+        """Inverse of `tensors`."""
+        return cls(BatchedNetwork.from_tensors(tensors))

@@ -1,0 +1,238 @@
+"""Log densities of linear experts as linear functions of the products of coordinates.
+
+With e = [x, y, 1] and R = C^-1 [I, -W, -w] the log density -1/2 e'R'R e + log normaliser is linear in the products
+e_a e_b: the densities of all experts at all points are one matrix product, and so are the moments that maximum
+likelihood needs. R'R e e' is a sum of large terms that cancel where an expert is narrow or far away, |R|^2 times the
+rounding error; for such experts, `narrow`, the residuals R e must be squared instead.
+
+Which components of a linear mixture of experts are near to which: where one has samples, the other has density.
+
+The log joint of c', averaged over the points of c, is linear in the moments of these points (`quadratic_form.py`): one
+matrix product tells the distances of all pairs. The points of c are data, weighted by their responsibilities, or the
+samples that c itself would draw.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eim_ros.learning.models.gaussian import log_normaliser
+from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.models.native import SelectedForms
+from eim_ros.learning.models.standardisation import linear_parts
+
+LARGEST_FORM = 1e8  # |R|^2 in units of the data: the error of a log density stays below about 1e-7 nat
+
+
+@dataclass(frozen=True)
+class QuadraticForms:
+    """Log joints log q(x, z_i|y) + A(y) of all components, A(y) being the gating's log normaliser.
+
+    Attributes
+    ----------
+    coefficients : Tensor (n_components, n_products)
+        Of the products of the coordinates [x, y, 1].
+    narrow : Tensor (n_narrow,) of int64
+        Components whose coefficients are too large; they are evaluated by their residuals.
+    residuals : Tensor (n_narrow, n_dims, n_dims + n_context + 1)
+        R of the narrow components.
+    linear : Tensor (n_narrow, n_dims + n_context + 1)
+        What is to be added to -1/2 |R e|^2, linear in e.
+    """
+
+    coefficients: Tensor
+    narrow: Tensor
+    residuals: Tensor
+    linear: Tensor
+
+    @classmethod
+    def from_model(cls, model: MixtureOfExperts) -> QuadraticForms:
+        """Log joints of a linear model. Data and parameters should be of order one, see `Standardisation`."""
+        gating, experts = linear_parts(model)
+        return cls.from_experts(experts, gating)
+
+    @classmethod
+    def from_experts(cls, experts: LinearExperts, gating: SoftmaxGating | None = None) -> QuadraticForms:
+        """Log densities of experts, with the logits of a gating added if one is given."""
+        n_dims, n_context = experts.n_dims, experts.n_context
+        residuals = experts.whitening().reshape(experts.n_components, n_dims, -1)
+        linear = residuals.new_zeros(len(residuals), n_dims + n_context + 1)
+        linear[:, -1] = log_normaliser(experts.scale_trils)
+        if gating is not None:
+            linear[:, n_dims:-1] += gating.weights
+            linear[:, -1] += gating.biases
+        form = -0.5 * (residuals.mT @ residuals)
+        row, column = _triangle(form.shape[-1], form.device)
+        coefficients = torch.where(row == column, form[:, row, column], 2.0 * form[:, row, column])
+        coefficients[:, column == n_dims + n_context] += linear
+        narrow = (~(residuals.square().sum((-2, -1)) <= LARGEST_FORM)).nonzero().flatten()
+        coefficients[narrow] = 0.0
+        return cls(coefficients, narrow, residuals[narrow], linear[narrow])
+
+    def __call__(self, joint: Tensor, products: Tensor, out: Tensor | None = None) -> Tensor:
+        """Values (n_samples, n_components) at [x, y] (n_samples, n_dims + n_context) with their products.
+
+        A buffer for them may be given: fresh memory can cost more than the product.
+        """
+        values = torch.mm(products, self.coefficients.T, out=out)
+        if len(self.narrow):
+            extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1)
+            n_narrow, n_dims, width = self.residuals.shape
+            residual = (extended @ self.residuals.reshape(-1, width).T).reshape(-1, n_narrow, n_dims)
+            values[:, self.narrow] = extended @ self.linear.T - 0.5 * residual.square().sum(-1)
+        return values
+
+    def take(self, index: Tensor) -> QuadraticForms:
+        """Those of some components, by their numbers (n,)."""
+        coefficients = self.coefficients[index]
+        if not len(self.narrow):
+            return QuadraticForms(coefficients, self.narrow, self.residuals, self.linear)
+        place = torch.full((len(self.coefficients),), -1, device=index.device)
+        place[self.narrow] = torch.arange(len(self.narrow), device=index.device)
+        place = place[index]
+        narrow = (place >= 0).nonzero().flatten()
+        return QuadraticForms(coefficients, narrow, self.residuals[place[narrow]], self.linear[place[narrow]])
+
+    def selected(self) -> SelectedForms:
+        """The forms for few components at each point, compiled; on the CPU, in float64."""
+        fields = (self.coefficients, self.narrow, self.residuals, self.linear)
+        return SelectedForms(*(field.detach().numpy() for field in fields))
+
+    def gradient(self, joint: Tensor, weights: Tensor) -> Tensor:
+        """Gradients in the coordinates of the forms, averaged with weights (n_samples, n_components).
+
+        Returns
+        -------
+        Tensor (n_samples, n_dims + n_context)
+        """
+        extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1)
+        columns = extended.T.contiguous()
+        row, column = _triangle(len(columns), joint.device)
+        average = self.coefficients.T @ weights.T
+        place = torch.eye(len(columns), dtype=joint.dtype, device=joint.device)[:-1]
+        gradient = (place[:, row] @ (average * columns[column]) + place[:, column] @ (average * columns[row])).T
+        if len(self.narrow):
+            width = self.residuals.shape[-1]
+            residual = (extended @ self.residuals.reshape(-1, width).T).reshape(len(joint), *self.residuals.shape[:2])
+            share = weights[:, self.narrow]
+            pull = share.unsqueeze(-1) * residual
+            gradient = gradient + share @ self.linear[:, :-1]
+            gradient -= pull.flatten(1) @ self.residuals[..., :-1].reshape(-1, width - 1)
+        return gradient
+
+
+def products_of_coordinates(joint: Tensor) -> Tensor:
+    """Products e_a e_b, a <= b, of e = [joint, 1], (n_samples, n_products); the last one is 1.
+
+    They are stored by columns, since whole columns are multiplied several times faster than parts of rows.
+    """
+    extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1).T.contiguous()
+    row, column = _triangle(len(extended), joint.device)
+    return (extended[row] * extended[column]).T
+
+
+def symmetric_from_products(products: Tensor, width: int) -> Tensor:
+    """Symmetric matrices (..., width, width) from the products of their rows and columns (..., n_products)."""
+    row, column = _triangle(width, products.device)
+    matrix = products.new_zeros(*products.shape[:-1], width, width)
+    matrix[..., row, column] = products
+    matrix[..., column, row] = products
+    return matrix
+
+
+def _triangle(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    row, column = torch.triu_indices(width, width, device=device)
+    return row, column
+
+
+CHUNK_ELEMENTS = 262_144  # distances, or probabilities of the gating, at a time
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; where exp underflows it is several times slower
+
+
+def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: int) -> Tensor:
+    """The components with the greatest mean log joints at the points of each component.
+
+    Parameters
+    ----------
+    forms : QuadraticForms
+        Log joints of a model.
+    products : Tensor (n_components, n_products)
+        Sums, or means, of the products of the coordinates over the points of each component.
+    n_neighbours : int
+        Length of the lists.
+
+    Returns
+    -------
+    Tensor (n_components, n_neighbours) of int64
+        Each row begins with its own component.
+    """
+    count = products[:, -1:]
+    mean = products / torch.where(count > 0.0, count, torch.ones_like(count))
+    lists = []
+    step = max(1, CHUNK_ELEMENTS // len(products))
+    for start in range(0, len(mean), step):
+        rows = mean[start : start + step]
+        affinity = rows @ forms.coefficients.T
+        affinity[:, forms.narrow] = _narrow_affinity(forms, rows)
+        own = torch.arange(start, start + len(rows), device=rows.device)
+        affinity[own - start, own] = math.inf
+        lists.append(affinity.topk(n_neighbours, -1).indices)
+    return torch.cat(lists)
+
+
+def products_of_samples(model: MixtureOfExperts, context: Tensor) -> Tensor:
+    """Mean products of the coordinates of each expert's own samples, at the contexts that it answers for.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+        Linear.
+    context : Tensor (n_contexts, n_context)
+        Contexts y of the data; those of expert i are weighted by q(z_i|y).
+
+    Returns
+    -------
+    Tensor (n_components, n_products)
+        Of [x, y, 1], in the order of `products_of_coordinates`.
+    """
+    _, experts = linear_parts(model)
+    n_dims, width = model.n_dims, model.n_dims + model.n_context + 1
+    contexts = symmetric_from_products(_products_of_contexts(model, context), model.n_context + 1)
+    mean_map = torch.cat([experts.weights, experts.biases.unsqueeze(-1)], -1)
+    mixed = mean_map @ contexts
+    moments = contexts.new_zeros(model.n_components, width, width)
+    moments[:, :n_dims, :n_dims] = mixed @ mean_map.mT + experts.scale_trils @ experts.scale_trils.mT
+    moments[:, :n_dims, n_dims:] = mixed
+    moments[:, n_dims:, n_dims:] = contexts
+    row, column = torch.triu_indices(width, width, device=context.device)
+    return moments[:, row, column]
+
+
+def _products_of_contexts(model: MixtureOfExperts, context: Tensor) -> Tensor:
+    """Mean products of [y, 1] over p(y|z_i), (n_components, n_products)."""
+    if model.n_context == 0:
+        return context.new_ones(model.n_components, 1)
+    gating, _ = linear_parts(model)
+    total = context.new_zeros(model.n_components, (model.n_context + 1) * (model.n_context + 2) // 2)
+    step = max(1, CHUNK_ELEMENTS // model.n_components)
+    buffer = context.new_empty(min(step, len(context)), model.n_components)
+    for rows in context.split(step):
+        logits = torch.addmm(gating.biases, rows, gating.weights.T, out=buffer[: len(rows)])
+        weights = logits.sub_(logits.amax(-1, keepdim=True)).clamp_min_(LEAST_LOG_PROBABILITY).exp_()
+        total.addmm_(weights.T, products_of_coordinates(rows) / weights.sum(-1, keepdim=True))
+    return total / total[:, -1:]
+
+
+def _narrow_affinity(forms: QuadraticForms, mean: Tensor) -> Tensor:
+    """Mean log joints of the narrow components at the mean of the coordinates: their spread is ignored."""
+    width = forms.linear.shape[-1]
+    last = torch.triu_indices(width, width, device=mean.device)[1] == width - 1
+    extended = mean[:, last]
+    residual = (extended @ forms.residuals.reshape(-1, width).T).reshape(len(mean), *forms.residuals.shape[:2])
+    affinity: Tensor = extended @ forms.linear.T - 0.5 * residual.square().sum(-1)
+    return affinity

@@ -1,0 +1,45 @@
+"""A model as one file: safetensors for the parameters, JSON for what describes them and says of what kind it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from eim_ros.core.errors import DistributionError, ModelFileError
+from eim_ros.core.files import read_tensor_file, write_tensor_file
+from eim_ros.learning.models.arrays import MIXTURE_KIND, MODEL_KIND, MODEL_SCHEMA
+from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
+
+def save_model(
+    path: str | Path, model: GaussianMixture | MixtureOfExperts, document: dict[str, Any] | None = None
+) -> None:
+    """Write a model of any kind and a JSON-compatible description of it, atomically."""
+    kind = MIXTURE_KIND if isinstance(model, GaussianMixture) else MODEL_KIND
+    write_tensor_file(path, model.tensors(), document or {}, kind=kind, schema=MODEL_SCHEMA)
+
+
+def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, dict[str, Any]]:
+    """Read a model of any kind and its description; `ModelFileError` says why a file is refused."""
+    tensors, document = read_tensor_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
+    name = document["kind"].replace("_", " ")
+    try:
+        if document["kind"] == MIXTURE_KIND:
+            return GaussianMixture.from_tensors(tensors), document
+        return MixtureOfExperts.from_tensors(tensors), document
+    except DistributionError as error:
+        raise ModelFileError(f"{path} does not hold a valid {name}: {error}", str(path)) from error
+
+
+def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document: dict[str, Any] | None = None) -> None:
+    """As `save_model`."""
+    save_model(path, model, document)
+
+
+def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[str, Any]]:
+    """As `load_model`; a file of another kind is refused."""
+    model, document = load_model(path)
+    if not isinstance(model, MixtureOfExperts):
+        raise ModelFileError(f"{path} holds a {document['kind']!r}, expected a {MODEL_KIND!r}", document["kind"])
+    return model, document

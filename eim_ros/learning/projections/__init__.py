@@ -1,0 +1,77 @@
+"""Closed-form and convex projections: trust-region I-projections and weighted maximum likelihood.
+
+EIM and inference with a known density share these updates and differ only in where the log density ratio comes from.
+"""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.learning.projections.categorical import CategoricalUpdate, project_categorical
+    from eim_ros.learning.projections.gating import GatingUpdate, project_gating
+    from eim_ros.learning.projections.gaussian import (
+        GaussianUpdate,
+        QuadraticSurrogate,
+        fit_to_gradients,
+        fit_to_values,
+        project_experts,
+        solve_multipliers,
+    )
+    from eim_ros.learning.projections.likelihood import fit_experts, fit_gating
+    from eim_ros.learning.projections.neural import (
+        FitSettings,
+        ShortenedStep,
+        WeightedSamples,
+        fit_neural_experts,
+        fit_neural_gating,
+        shorten_step,
+        weigh_samples,
+    )
+
+__all__ = [
+    "CategoricalUpdate",
+    "FitSettings",
+    "GatingUpdate",
+    "GaussianUpdate",
+    "QuadraticSurrogate",
+    "ShortenedStep",
+    "WeightedSamples",
+    "fit_experts",
+    "fit_gating",
+    "fit_neural_experts",
+    "fit_neural_gating",
+    "fit_to_gradients",
+    "fit_to_values",
+    "project_categorical",
+    "project_experts",
+    "project_gating",
+    "shorten_step",
+    "solve_multipliers",
+    "weigh_samples",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "CategoricalUpdate": "categorical",
+        "FitSettings": "neural",
+        "GatingUpdate": "gating",
+        "GaussianUpdate": "gaussian",
+        "QuadraticSurrogate": "gaussian",
+        "ShortenedStep": "neural",
+        "WeightedSamples": "neural",
+        "fit_experts": "likelihood",
+        "fit_gating": "likelihood",
+        "fit_neural_experts": "neural",
+        "fit_neural_gating": "neural",
+        "fit_to_gradients": "gaussian",
+        "fit_to_values": "gaussian",
+        "project_categorical": "categorical",
+        "project_experts": "gaussian",
+        "project_gating": "gating",
+        "shorten_step": "neural",
+        "solve_multipliers": "gaussian",
+        "weigh_samples": "neural",
+    },
+)

@@ -1,0 +1,386 @@
+"""Trust-region I-projection of categorical distributions, one per context (thesis 4.1.1, 4.2.1, A.3.1, A.4.1).
+
+Maximise E[r] - tau KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= E H(old) -
+entropy_loss_bound, where E is the mean over contexts (tau = 1 in the thesis). The solution is new ~ exp{(a log old +
+r)/s} with a = eta + tau and s = a + omega.
+The two multipliers come from the dual, see `categorical_dual`.
+
+The two multipliers of a trust region of categorical distributions, by Newton's method on their dual.
+
+With v = (a log old + r) / s, a = kl_weight + eta and s = a + omega, the dual of `categorical` is
+
+    g(eta, omega) = s E log sum exp v + eta kl_bound - omega least_entropy,    convex, eta >= 0 and omega >= 0,
+    dg/deta = kl_bound - KL,    dg/domega = H - least_entropy,
+
+and its Hessian consists of covariances of log old and v under exp(v), so one pass over the probabilities gives all of
+it. A step changes a and s by a factor of ten at most and is cut where it would go uphill; bounds are aimed at from
+within. Where they are not met that way (a distribution that can lose no entropy, rewards at the end of the range of
+numbers), two nested monotone root-finds have the last word: for a fixed a the entropy rises with omega, and with the
+least feasible omega the KL falls with a.
+
+Batched bracketing of the root of decreasing functions, with a guarantee on which end is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class RootBracket:
+    """Bracket of the crossing of a decreasing function with zero.
+
+    Attributes
+    ----------
+    lower : Tensor (...)
+        Largest tried argument whose value is positive (or the given lower end).
+    upper : Tensor (...)
+        Smallest tried argument whose value is at most zero: the feasible end. Where the function is at most zero
+        at the given lower end already, `upper` equals it.
+    found : Tensor (...) of bool
+        Whether a feasible argument was met at all.
+    """
+
+    lower: Tensor
+    upper: Tensor
+    found: Tensor
+
+
+def decreasing_root(
+    function: Callable[[Tensor], Tensor], start: Tensor, *, relative_tolerance: float = 1e-10, max_iterations: int = 100
+) -> RootBracket:
+    """Smallest t >= 0 with `function(start + t) <= 0`, for each entry of a batch, by doubling and bisection.
+
+    Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude; the excess t
+    over `start` is tracked on its own, so a root close to `start` loses no digits.
+
+    Parameters
+    ----------
+    function : callable
+        Maps arguments (...) to values (...), decreasing in each entry; values may be infinite or NaN at the start
+        (a pole), which counts as positive.
+    start : Tensor (...)
+        Lower end.
+    relative_tolerance : float
+        Width of the final bracket relative to its upper end's excess.
+    max_iterations : int
+        Bound on doublings, and on bisections.
+
+    Returns
+    -------
+    RootBracket
+    """
+
+    def feasible(excess: Tensor) -> Tensor:
+        return function(start + excess) <= 0.0
+
+    zero = torch.zeros_like(start)
+    at_start = feasible(zero)
+    smallest = torch.finfo(start.dtype).eps * start.abs().clamp_min(1.0)
+    low = zero
+    high = torch.where(at_start, zero, torch.ones_like(start))
+    done = at_start
+    for _ in range(max_iterations):
+        done = done | feasible(high)
+        if bool(done.all()):
+            break
+        low = torch.where(done, low, high)
+        high = torch.where(done, high, 4.0 * high)
+    for _ in range(max_iterations):
+        active = done & ~at_start & (high - low > relative_tolerance * high + smallest)
+        if not bool(active.any()):
+            break
+        middle = torch.where(low > 0.0, torch.sqrt(low * high), high / 64.0)
+        middle = torch.where(high < 2.0 * low, 0.5 * (low + high), middle)
+        inside = feasible(middle)
+        high = torch.where(active & inside, middle, high)
+        low = torch.where(active & ~inside, middle, low)
+    return RootBracket(start + low, start + high, done)
+
+
+Pair: TypeAlias = tuple[float, float]  # of eta and of omega
+
+MARGIN = 2e-6  # of a bound: so far within it Newton's method aims
+LARGEST_FACTOR = 10.0  # by which a and s change in a step
+MAX_STEPS = 60
+MAX_CUTS = 10  # of one step
+OVERSHOT = 0.9  # uphill at the end of a step by more than this share of how steeply it went down: cut
+TOLERANCE = 1e-4  # relative width of the bracket of a multiplier, where root-finds decide
+ROUNDING = 1e-6  # of a margin
+SINGULAR = 1e-12  # relative determinant of a Hessian that counts as none
+TINY = 1e-300
+LEAST_WEIGHT = 1e-12  # of a, where no KL term holds it up: components of equal reward then keep their proportions
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A pair of multipliers, the gradient of the dual there, and its Hessian (eta eta, eta omega, omega omega).
+
+    The gradient is that with bounds which are narrower by the margins: below minus a margin the bound itself is
+    exceeded.
+    """
+
+    eta: float
+    omega: float
+    gradient: Pair
+    hessian: tuple[float, float, float]
+    margins: Pair
+
+    @property
+    def free(self) -> tuple[bool, bool]:
+        """Whether a multiplier is above zero, or its bound is exceeded by more than rounding."""
+        exceeded = (
+            slope < -(1.0 + ROUNDING) * margin for slope, margin in zip(self.gradient, self.margins, strict=True)
+        )
+        eta_exceeded, omega_exceeded = exceeded
+        return self.eta > 0.0 or eta_exceeded, self.omega > 0.0 or omega_exceeded
+
+    @property
+    def settled(self) -> bool:
+        """Whether each multiplier is zero by right, or its bound met."""
+        parts = zip(self.free, self.gradient, self.margins, strict=True)
+        return all(not free or abs(slope) <= 0.5 * margin for free, slope, margin in parts)
+
+    def newton_step(self) -> Pair:
+        """In the multipliers that are free."""
+        (eta_free, omega_free), (in_eta, in_omega), (ee, eo, oo) = self.free, self.gradient, self.hessian
+        determinant = ee * oo - eo * eo
+        if eta_free and omega_free and determinant > SINGULAR * ee * oo:
+            return (eo * in_omega - oo * in_eta) / determinant, (eo * in_eta - ee * in_omega) / determinant
+        return self.step_of_each()
+
+    def step_of_each(self) -> Pair:
+        """As if the other one stood still."""
+        return tuple(  # type: ignore[return-value]
+            -slope / max(curvature, TINY) if free else 0.0
+            for free, slope, curvature in zip(self.free, self.gradient, self.hessian[::2], strict=True)
+        )
+
+
+class CategoricalDual:
+    """Dual of one projection.
+
+    Parameters
+    ----------
+    old_log_probs, reward : Tensor (n_contexts, n_components)
+        Either may be minus infinity where a component is out.
+    kl_bound, entropy_loss_bound : float
+        [nat], infinite for none.
+    kl_weight : float
+        tau >= 0, raised to `LEAST_WEIGHT` if it is less.
+    """
+
+    def __init__(
+        self, old_log_probs: Tensor, reward: Tensor, kl_bound: float, entropy_loss_bound: float, kl_weight: float
+    ) -> None:
+        self._old, self._reward = old_log_probs, reward
+        self._bounds = kl_bound, entropy_loss_bound
+        self._weight = max(kl_weight, LEAST_WEIGHT)
+        self._some_out = not bool(torch.isfinite(old_log_probs).all() and torch.isfinite(reward).all())
+        self._old_entropy = float(mean_entropy(old_log_probs))
+        scales = kl_bound, max(entropy_loss_bound, min(kl_bound, 1.0))
+        of_kl, of_loss = (MARGIN * scale if math.isfinite(scale) else 0.0 for scale in scales)
+        self._margins = of_kl, of_loss
+
+    def log_probs(self, eta: float, omega: float) -> Tensor:
+        """The maximiser of the Lagrangian, (n_contexts, n_components)."""
+        a = self._weight + eta
+        return torch.log_softmax((a * self._old + self._reward) / (a + omega), -1)
+
+    def feasible(self, log_probs: Tensor) -> bool:
+        """Whether both bounds hold."""
+        loss = self._old_entropy - float(mean_entropy(log_probs))
+        return float(mean_kl(log_probs, self._old)) <= self._bounds[0] and loss <= self._bounds[1]
+
+    def multipliers(self, start: Pair | None = None) -> Pair | None:
+        """The least (eta, omega) at which both bounds hold, complementary to them; None if there are none.
+
+        Parameters
+        ----------
+        start : (float, float), optional
+            A guess; if missing, the eta of a small step and no omega.
+        """
+        found = self._by_newton(start or (self._small_step(), 0.0))
+        if found is not None and self.feasible(self.log_probs(*found)):
+            return found
+        return self._by_root_finds()
+
+    def _small_step(self) -> float:
+        """Eta of a step so small that its KL is half the variance of the reward over a squared."""
+        if self._bounds[0] <= 0.0:
+            return 0.0
+        probabilities = self._old.exp()
+        reward = torch.where(probabilities > 0.0, self._reward, torch.zeros_like(self._reward))
+        mean = (probabilities * reward).sum(-1, keepdim=True)
+        variance = float((probabilities * (reward - mean).square()).sum(-1).mean())
+        guess = math.sqrt(0.5 * variance / self._bounds[0]) - self._weight
+        return max(0.0, guess) if math.isfinite(guess) else 0.0
+
+    def _by_newton(self, start: Pair) -> Pair | None:
+        eta, omega = (value if math.isfinite(bound) else 0.0 for value, bound in zip(start, self._bounds, strict=True))
+        point: _Point | None = self._at(eta, omega)
+        for _ in range(MAX_STEPS):
+            if point is None or not all(map(math.isfinite, point.hessian)):
+                return None
+            if point.settled:
+                return point.eta, point.omega
+            point = self._moved(point)
+        return None
+
+    def _moved(self, point: _Point) -> _Point | None:
+        """The next point, where the dual rises along the step less steeply than it fell; None if there is none."""
+        for step in (point.newton_step(), point.step_of_each()):
+            move = self._limited(point, step)
+            downhill = -_along(point.gradient, move)
+            if downhill > 0.0:
+                break
+        else:
+            return None
+        fraction = 1.0
+        for _ in range(MAX_CUTS):
+            following = self._at(point.eta + fraction * move[0], point.omega + fraction * move[1])
+            uphill = _along(following.gradient, move)
+            if uphill <= OVERSHOT * downhill:
+                return following
+            fraction *= max(0.1, downhill / (downhill + uphill))  # where the slope vanishes if it is linear
+        return None
+
+    def _limited(self, point: _Point, step: Pair) -> Pair:
+        """The step within the signs of the multipliers and the largest factor of a and s."""
+        a = self._weight + point.eta
+        s = a + point.omega
+        least_eta, most_eta = max(0.0, a / LARGEST_FACTOR - self._weight), LARGEST_FACTOR * a - self._weight
+        eta = min(max(point.eta + step[0], least_eta), most_eta)
+        omega = min(max(point.omega + step[1], 0.0), LARGEST_FACTOR * s)
+        return eta - point.eta, omega - point.omega
+
+    def _at(self, eta: float, omega: float) -> _Point:
+        a = self._weight + eta
+        s = a + omega
+        old, value = self._old, torch.add(self._reward, self._old, alpha=a).div_(s)
+        log_probs = torch.log_softmax(value, -1)
+        probabilities = log_probs.exp()
+        if self._some_out:
+            there, zero = probabilities > 0.0, torch.zeros_like(value)
+            old, value, log_probs = (torch.where(there, part, zero) for part in (old, value, log_probs))
+
+        def mean(weighted: Tensor, part: Tensor) -> float:
+            return float(torch.linalg.vecdot(weighted, part).mean())
+
+        entropy, cross_entropy = -mean(probabilities, log_probs), -mean(probabilities, old)
+        old = old - torch.linalg.vecdot(probabilities, old).unsqueeze(-1)
+        value.sub_(torch.linalg.vecdot(probabilities, value).unsqueeze(-1))
+        weighted = probabilities * value
+        value_value, old_value = mean(weighted, value) / s, mean(weighted, old) / s
+        old_old = mean(probabilities.mul_(old), old) / s
+        in_eta = self._bounds[0] - self._margins[0] - (cross_entropy - entropy)
+        in_omega = entropy - self._old_entropy + self._bounds[1] - self._margins[1]
+        hessian = old_old - 2.0 * old_value + value_value, value_value - old_value, value_value
+        return _Point(eta, omega, (in_eta, in_omega), hessian, self._margins)
+
+    def _by_root_finds(self) -> Pair | None:
+        """Omega within a root-find in a; the feasible ends of their brackets."""
+        like = self._reward
+        start = torch.full((), self._weight, dtype=like.dtype, device=like.device)
+
+        def log_probs(a: Tensor, s: Tensor) -> Tensor:
+            return torch.log_softmax((a * self._old + self._reward) / s, -1)
+
+        def least_s(a: Tensor) -> Tensor:
+            least_entropy = self._old_entropy - self._bounds[1]
+            return decreasing_root(
+                lambda s: least_entropy - mean_entropy(log_probs(a, s)), a, relative_tolerance=TOLERANCE
+            ).upper
+
+        bracket = decreasing_root(
+            lambda a: mean_kl(log_probs(a, least_s(a)), self._old) - self._bounds[0],
+            start,
+            relative_tolerance=TOLERANCE,
+        )
+        a = bracket.upper
+        return (float(a - start), float(least_s(a) - a)) if bool(bracket.found) else None
+
+
+def mean_entropy(log_probs: Tensor) -> Tensor:
+    """Mean entropy [nat] of distributions (n_contexts, n_components)."""
+    entropy: Tensor = torch.special.entr(log_probs.exp()).sum(-1).mean()
+    return entropy
+
+
+def mean_kl(new: Tensor, old: Tensor) -> Tensor:
+    """Mean KL(new || old) [nat] of distributions given by their logs (n_contexts, n_components)."""
+    probabilities = new.exp()
+    difference = torch.where(probabilities > 0.0, new - old, torch.zeros_like(new))
+    return (probabilities * difference).sum(-1).mean()
+
+
+def _along(gradient: Pair, move: Pair) -> float:
+    """Slope along a move; a multiplier that stands still counts for nothing, were its slope infinite."""
+    return sum(slope * part for slope, part in zip(gradient, move, strict=True) if part != 0.0)
+
+
+@dataclass(frozen=True)
+class CategoricalUpdate:
+    """Result of the projection.
+
+    Attributes
+    ----------
+    log_probs : Tensor (n_contexts, n_components)
+    eta, omega : float
+        Multipliers of the KL and of the entropy constraint.
+    kl : float
+        Mean KL(new || old) [nat].
+    entropy_change : float
+        Mean H(new) - H(old) [nat].
+    feasible : bool
+        False if no multiplier met the bounds; log_probs then are the old ones.
+    """
+
+    log_probs: Tensor
+    eta: float
+    omega: float
+    kl: float
+    entropy_change: float
+    feasible: bool
+
+
+def project_categorical(
+    old_log_probs: Tensor,
+    reward: Tensor,
+    kl_bound: float,
+    entropy_loss_bound: float,
+    *,
+    kl_weight: float = 1.0,
+) -> CategoricalUpdate:
+    """Trust-region I-projection of q(z|y) at the given contexts; one context is the unconditional case.
+
+    Parameters
+    ----------
+    old_log_probs : Tensor (n_contexts, n_components)
+        log q_old(z|y); minus infinity marks a component that is out.
+    reward : Tensor (n_contexts, n_components)
+        phi(y, z) [nat]; minus infinity rules a component out.
+    kl_bound, entropy_loss_bound : float
+        Largest mean KL and largest mean loss of entropy [nat]; infinite for none.
+    kl_weight : float
+        tau >= 0, the weight of the KL in the objective, as in `project_experts`.
+    """
+    unchanged = CategoricalUpdate(old_log_probs, float("inf"), 0.0, 0.0, 0.0, False)
+    if not bool((reward < torch.inf).all()):  # NaN or infinite
+        return unchanged
+    dual = CategoricalDual(old_log_probs, reward, kl_bound, entropy_loss_bound, kl_weight)
+    multipliers = dual.multipliers()
+    if multipliers is None:
+        return unchanged
+    log_probs = dual.log_probs(*multipliers)
+    if not bool(torch.isfinite(log_probs.exp()).all()):
+        return unchanged
+    kl = float(mean_kl(log_probs, old_log_probs))
+    change = float(mean_entropy(log_probs) - mean_entropy(old_log_probs))
+    return CategoricalUpdate(log_probs, *multipliers, kl, change, True)

@@ -1,0 +1,320 @@
+"""Softmax gating fitted to soft targets (the M-projection of a gating), for EM.
+
+The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v) and depends on the targets by
+their moments sum_n t_ni [y_n, 1] only. It is minimised by L-BFGS on standardised contexts, warm-started, in
+coordinates in which the diagonal blocks of its Hessian are about the identity: components that are rarely chosen would
+else move too slowly.
+
+Weighted maximum likelihood of linear-Gaussian experts (the M-projection): the M-step of EM (thesis 2.1.3).
+
+An expert needs only the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]: W = M_xy M_yy^-1 (centred) and the
+covariance of the residuals. Under the constraint that no variance be below a floor f the best covariance has the same
+eigenvectors and the eigenvalues max(lambda, f), so that with a floor, too, the likelihood of EM never falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from eim_ros.learning.models.gaussian import log_normaliser
+from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.models.quadratic_form import products_of_coordinates, symmetric_from_products
+from eim_ros.learning.models.standardisation import Standardisation, linear_parts
+
+FloatArray = npt.NDArray[np.float64]
+
+LEAST_LOG_WEIGHT = -700.0  # of a component without any mass: exp of it is still above zero in float64
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; where exp underflows it is several times slower
+CHUNK_ELEMENTS = 262_144  # probabilities at a time: they stay in cache
+
+
+@dataclass(frozen=True)
+class GatingFit:
+    """Outcome of `fit_gating_to_moments`.
+
+    Attributes
+    ----------
+    gating : SoftmaxGating
+    log_normaliser : float
+        Mean of log sum_i exp(V y + v)_i over the contexts, at the start of the optimisation [nat].
+    """
+
+    gating: SoftmaxGating
+    log_normaliser: float
+
+
+def fit_gating(
+    initial: SoftmaxGating, context: Tensor, targets: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
+) -> SoftmaxGating:
+    """Softmax regression to soft targets.
+
+    Parameters
+    ----------
+    initial : SoftmaxGating
+        Start of the optimisation; decides device and dtype.
+    context : Tensor (n_samples, n_context)
+    targets : Tensor (n_samples, n_components)
+        Non-negative; each row sums to 1.
+    max_iterations : int
+        Of L-BFGS; a warm start needs few.
+    l2 : float
+        Weight of 1/2 |V|^2 in standardised coordinates; keeps separable targets from driving V to infinity.
+
+    Returns
+    -------
+    SoftmaxGating
+        Never of a greater cross entropy than the initial one. Without contexts it is the mean of the targets.
+    """
+    center = context.mean(0)
+    scale = (context - center).square().mean(0).sqrt()
+    scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
+    standard = (context - center) / scale
+    design = _design(standard)
+    products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
+    moments = (targets.T @ products).reshape(-1, *2 * (design.shape[1],))
+    start = SoftmaxGating(initial.weights * scale, initial.biases + initial.weights @ center)
+    fitted = fit_gating_to_moments(start, standard, moments, max_iterations=max_iterations, l2=l2).gating
+    weights = fitted.weights / scale
+    return SoftmaxGating(weights, fitted.biases - weights @ center)
+
+
+def fit_gating_to_moments(
+    initial: SoftmaxGating, context: Tensor, moments: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
+) -> GatingFit:
+    """Softmax regression to targets of which only the moments are known.
+
+    Parameters
+    ----------
+    initial : SoftmaxGating
+    context : Tensor (n_samples, n_context)
+        Standardised.
+    moments : Tensor (n_components, n_context + 1, n_context + 1)
+        sum_n t_n e_n e_n' with e = [y, 1]; the targets t of a context sum to 1.
+    max_iterations, l2
+        As in `fit_gating`.
+
+    Returns
+    -------
+    GatingFit
+        Its gating never has a greater cross entropy than the initial one.
+    """
+    share = moments[:, -1, -1] / moments[:, -1, -1].sum()
+    if initial.n_context == 0:
+        log_weights = share.log().clamp_min(LEAST_LOG_WEIGHT)
+        normaliser = float(torch.logsumexp(initial.biases, 0))
+        return GatingFit(SoftmaxGating(initial.weights, log_weights), normaliser)
+    design = _design(context)
+    first = moments[:, -1] / len(context)
+    start = torch.cat([initial.weights, initial.biases.unsqueeze(-1)], -1)
+    normaliser, expected = _normaliser_and_gradient(design, start)
+    if initial.n_components == 1:
+        return GatingFit(SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser)
+    # halfway between the Hessian's blocks if the targets were fitted and what the present probabilities make of them
+    identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
+    blocks = 0.5 * moments / len(context) + (0.5 * expected[:, -1].clamp_min(0.0) + l2)[:, None, None] * identity
+    factor = torch.linalg.cholesky(blocks + 1e-9 * identity)
+
+    def losses(parameters: Tensor) -> tuple[float, float, Tensor]:
+        """Cross entropy, penalty, and the gradient of their sum."""
+        log_normaliser, gradient = (
+            (normaliser, expected) if parameters is start else _normaliser_and_gradient(design, parameters)
+        )
+        penalised = torch.cat([parameters[:, :-1], torch.zeros_like(parameters[:, -1:])], -1)
+        penalty = 0.5 * l2 * float(penalised.square().sum())
+        return log_normaliser - float((first * parameters).sum()), penalty, gradient - first + l2 * penalised
+
+    fitted = _minimise(losses, start, factor, max_iterations)
+    weights, biases = fitted[:, :-1], fitted[:, -1]
+    return GatingFit(SoftmaxGating(weights - weights.mean(0), biases - biases.mean()), normaliser)
+
+
+def _design(context: Tensor) -> Tensor:
+    return torch.cat([context, context.new_ones(len(context), 1)], -1)
+
+
+def _normaliser_and_gradient(design: Tensor, parameters: Tensor) -> tuple[float, Tensor]:
+    """Mean log normaliser of the logits, and its gradient: the mean of p_i [y, 1], (n_components, n_context + 1)."""
+    step = max(1, CHUNK_ELEMENTS // len(parameters))
+    buffer = design.new_empty(min(step, len(design)), len(parameters))  # fresh memory each time would cost more
+    total, gradient = design.new_zeros(()), torch.zeros_like(parameters.T, memory_format=torch.contiguous_format)
+    for rows in design.split(step):
+        logits = torch.mm(rows, parameters.T, out=buffer[: len(rows)])
+        largest = logits.amax(-1, keepdim=True)
+        probabilities = logits.sub_(largest).clamp_min_(LEAST_LOG_PROBABILITY).exp_()
+        sums = probabilities.sum(-1, keepdim=True)
+        total += (largest + sums.log()).sum()
+        gradient.addmm_((rows / sums).T, probabilities)
+    return float(total) / len(design), gradient.T / len(design)
+
+
+def _minimise(
+    losses: Callable[[Tensor], tuple[float, float, Tensor]], start: Tensor, factor: Tensor, max_iterations: int
+) -> Tensor:
+    """Parameters after so many steps of L-BFGS in the coordinates factor' parameters; the start if it was better."""
+    lowest, _, _ = losses(start)
+    seen: dict[bytes, float] = {}
+
+    def parameters_at(flat: FloatArray) -> Tensor:
+        step = torch.as_tensor(flat, dtype=start.dtype, device=start.device).reshape(start.shape)
+        if not bool(step.any()):
+            return start
+        moved: Tensor = torch.linalg.solve_triangular(factor.mT, step.unsqueeze(-1), upper=True)
+        return start + moved.squeeze(-1)
+
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+        cross_entropy, penalty, gradient = losses(parameters_at(flat))
+        seen[flat.tobytes()] = cross_entropy
+        scaled = torch.linalg.solve_triangular(factor, gradient.unsqueeze(-1), upper=False)
+        return cross_entropy + penalty, scaled.reshape(-1).to(torch.float64).cpu().numpy()
+
+    result: Any = minimize(
+        objective,
+        np.zeros(start.numel()),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iterations, "gtol": 1e-7, "ftol": 1e-12},
+    )
+    reached = seen.get(result.x.tobytes(), float("nan"))
+    return parameters_at(result.x) if np.isfinite(result.x).all() and reached <= lowest else start
+
+
+LEAST_VARIANCE = 1e-12  # of a singular covariance where no floor is set, relative to the data's
+NOISE = 1e-13  # a variance below this share of the second moment is rounding error
+
+
+def fit_experts(
+    context: Tensor, sample: Tensor, responsibilities: Tensor, *, covariance_floor: float = 0.0, ridge: float = 1e-3
+) -> LinearExperts:
+    """Weighted least squares with covariance, all experts at once.
+
+    Parameters
+    ----------
+    context : Tensor (n_samples, n_context)
+    sample : Tensor (n_samples, n_dims)
+    responsibilities : Tensor (n_samples, n_components)
+        Non-negative weights.
+    covariance_floor : float
+        Least variance in any direction, relative to the samples' variances.
+    ridge : float
+        Pseudo-observations per regression coefficient in units of the contexts' variance; an expert with fewer points
+        than coefficients falls back to a constant mean.
+
+    Returns
+    -------
+    LinearExperts
+        An expert without any weight gets the regression of all samples.
+    """
+    units = Standardisation.from_data(context, sample)
+    products = products_of_coordinates(units.joint(context, sample))
+    width = sample.shape[1] + context.shape[1] + 1
+    moments = symmetric_from_products(responsibilities.T @ products, width)
+    total = symmetric_from_products(products.sum(0), width)
+    experts, _ = experts_from_moments(
+        torch.where(_empty(moments)[:, None, None], total, moments), units.n_dims, covariance_floor, ridge
+    )
+    blank = SoftmaxGating(context.new_zeros(len(moments), context.shape[1]), context.new_zeros(len(moments)))
+    return linear_parts(units.original(MixtureOfExperts(blank, experts)))[1]
+
+
+def experts_from_moments(
+    moments: Tensor, n_dims: int, covariance_floor: float = 0.0, ridge: float = 1e-3
+) -> tuple[LinearExperts, Tensor]:
+    """Maximum likelihood experts of given moments, in standardised coordinates.
+
+    Parameters
+    ----------
+    moments : Tensor (n_components, n_dims + n_context + 1, n_dims + n_context + 1)
+        Weighted sums of e e' with e = [x, y, 1]; of positive weight.
+    n_dims : int
+    covariance_floor : float
+        Least eigenvalue of a covariance.
+    ridge : float
+        Pseudo-observations of unit variance per regression coefficient.
+
+    Returns
+    -------
+    experts : LinearExperts
+    regular : Tensor (n_components,) of bool
+        Where the covariance was not singular, or a floor has cured it.
+    """
+    count = moments[:, -1, -1].clamp_min(torch.finfo(moments.dtype).tiny)
+    second = moments / count[:, None, None]
+    mean = second[:, :-1, -1]
+    covariance = second[:, :-1, :-1] - mean.unsqueeze(-1) * mean.unsqueeze(-2)
+    xx, xy, yy = (
+        covariance[:, :n_dims, :n_dims],
+        covariance[:, :n_dims, n_dims:],
+        covariance[:, n_dims:, n_dims:],
+    )
+    # the damping is bounded: with weights of 1e-300 it would overflow, and a slope of zero is reached long before
+    damping = (ridge / count).clamp_max(1e30).unsqueeze(-1) + NOISE
+    damped = yy + torch.diag_embed(damping.expand(*yy.shape[:-1]))
+    slope = torch.linalg.solve(damped, xy.mT).mT
+    residual = xx - slope @ xy.mT - xy @ slope.mT + slope @ yy @ slope.mT
+    residual = 0.5 * (residual + residual.mT)
+    noise = NOISE * torch.diagonal(second, dim1=-2, dim2=-1)[:, :n_dims].amax(-1)
+    factor, regular = _floored_factor(residual, covariance_floor, noise)
+    bias = mean[:, :n_dims] - (slope @ mean[:, n_dims:].unsqueeze(-1)).squeeze(-1)
+    return LinearExperts(slope, bias, factor), regular
+
+
+def improve_experts(
+    previous: LinearExperts, moments: Tensor, covariance_floor: float = 0.0, ridge: float = 1e-3
+) -> LinearExperts:
+    """Maximum likelihood experts, less those that would be no better than the previous ones.
+
+    An expert keeps its parameters if it has no weight, if its covariance would be singular, or if the ridge or
+    rounding would lower its expected log-likelihood: so no step of EM ever lowers the likelihood.
+    """
+    fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge)
+    keep = ~regular | _empty(moments)
+    if previous.n_context > 0 or covariance_floor == 0.0:  # otherwise the fit is the maximum
+        worse = ~(_expected_log_likelihood(fitted, moments) >= _expected_log_likelihood(previous, moments))
+        if bool(worse.any()) and covariance_floor > 0.0:  # a previous expert below the floor is no alternative
+            index = worse.nonzero().flatten()
+            variance = torch.linalg.svdvals(previous.scale_trils[index])[:, -1].square()
+            worse[index] = variance >= (1.0 - 1e-6) * covariance_floor
+        keep |= worse
+    pairs = ((getattr(previous, name), getattr(fitted, name)) for name in ("weights", "biases", "scale_trils"))
+    return LinearExperts(*(torch.where(keep.reshape(-1, *(1,) * (old.dim() - 1)), old, new) for old, new in pairs))
+
+
+def _expected_log_likelihood(experts: LinearExperts, moments: Tensor) -> Tensor:
+    """sum_n r_n log N(x_n) = r log normaliser - 1/2 tr(R M R'), (n_components,)."""
+    rows = experts.whitening().reshape(experts.n_components, experts.n_dims, -1)
+    value: Tensor = moments[:, -1, -1] * log_normaliser(experts.scale_trils)
+    return value - 0.5 * ((rows @ moments) * rows).sum((-2, -1))
+
+
+def _empty(moments: Tensor) -> Tensor:
+    return ~(moments[:, -1, -1] > torch.finfo(moments.dtype).eps)
+
+
+def _floored_factor(covariance: Tensor, floor: float, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Cholesky factors (k, d, d) of covariances whose eigenvalues are raised to the floor, and which are regular.
+
+    Most covariances are above the floor, which one Cholesky factorisation shows; only the others are decomposed.
+    """
+    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    _, above = torch.linalg.cholesky_ex(covariance - floor * identity)
+    factor, positive = torch.linalg.cholesky_ex(covariance)
+    pivots = torch.diagonal(factor, dim1=-2, dim2=-1).square().amin(-1)
+    plain = (above == 0) & (positive == 0) & (pivots > noise)
+    if bool(plain.all()):
+        return factor, plain
+    index = (~plain).nonzero().flatten()
+    values, vectors = torch.linalg.eigh(covariance[index])
+    raised = values.clamp_min(max(floor, LEAST_VARIANCE))
+    upper = torch.linalg.qr(raised.sqrt().unsqueeze(-1) * vectors.mT)[1]
+    sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).unsqueeze(-1)
+    factor[index] = (sign * upper).mT.tril()
+    return factor, plain if floor < LEAST_VARIANCE else torch.ones_like(plain)

@@ -1,0 +1,34 @@
+"""Estimates of the log ratio of two densities, of which one is known by its samples alone."""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.learning.ratio.density_ratio import DensityRatio
+    from eim_ros.learning.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs, WhitenedInputs
+    from eim_ros.learning.ratio.network import NetworkRatio
+    from eim_ros.learning.ratio.plug_in import PlugInRatio
+
+__all__ = [
+    "DensityRatio",
+    "FeatureInputs",
+    "NetworkRatio",
+    "PlugInRatio",
+    "RatioInputs",
+    "StandardisedInputs",
+    "WhitenedInputs",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "DensityRatio": "density_ratio",
+        "FeatureInputs": "inputs",
+        "NetworkRatio": "network",
+        "PlugInRatio": "plug_in",
+        "RatioInputs": "inputs",
+        "StandardisedInputs": "inputs",
+        "WhitenedInputs": "inputs",
+    },
+)

@@ -1,0 +1,242 @@
+"""Mixtures as estimators of scikit-learn, which must be installed: `pip install .[sklearn]`.
+
+For pipelines, searches over parameters and cross-validation; they have the parameters, attributes and methods of
+`sklearn.mixture.GaussianMixture`, by its names. What scikit-learn has no name for is given as `settings`. Without
+scikit-learn, and for conditional models, see `EM`, `TruncatedEM` and `EIM`, which these call.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from eim_ros.core.errors import EimError
+from eim_ros.learning.eim.eim import EIM
+from eim_ros.learning.em.em import EM
+from eim_ros.learning.em.truncated import TruncatedEM
+from eim_ros.learning.run import FitResult, FittedModel, Status
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class _Mixture(DensityMixin, BaseEstimator, ABC):
+    """What the estimators share: all but `_learner`, which a subclass has.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_ : ndarray (n_components,), (n_components, n_features), (..., n_features, n_features)
+    fitted_ : FittedModel
+        The same as our own libraries take it.
+    converged_ : bool
+    n_iter_ : int
+    n_features_in_ : int
+    """
+
+    n_components: int
+    settings: Mapping[str, Any] | None
+    random_state: Any
+
+    def fit(self, X: Any, y: Any = None) -> _Mixture:
+        """Fit to samples X (n_samples, n_features); y is ignored."""
+        samples = validate_data(self, X, dtype=np.float64)
+        try:
+            result: FitResult[Any] = self._learner(self._seed()).fit(samples)
+        except EimError as error:
+            raise ValueError(str(error)) from error
+        self.fitted_ = FittedModel(result.mixture_of_experts, conditional=False)
+        self.weights_, self.means_ = self.fitted_.weights.numpy(), self.fitted_.means.numpy()
+        self.covariances_ = self.fitted_.covariances.numpy()
+        self.converged_ = result.status is Status.CONVERGED
+        self.n_iter_ = len(result.history.records)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
+        """Fit, and the component of each sample, (n_samples,)."""
+        return self.fit(X).predict(X)
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """The most probable component of each sample, (n_samples,)."""
+        return np.asarray(self._fitted().predict(self._checked(X)))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each component given the sample, (n_samples, n_components)."""
+        return np.asarray(self._fitted().predict_proba(self._checked(X)))
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log density of each sample, (n_samples,) [nat]."""
+        return np.asarray(self._fitted().score_samples(self._checked(X)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density [nat]."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        """Draw samples (n_samples, n_features), and which component each is of, (n_samples,)."""
+        mixture = self._fitted().mixture_of_experts.as_mixture()
+        generator = torch.Generator().manual_seed(self._seed())
+        sample, component = mixture.sample_with_components(n_samples, generator)
+        return sample.numpy(), component.numpy()
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of the samples; the lower, the better."""
+        n_samples = len(self._checked(X))
+        return -2.0 * n_samples * self.score(X) + self._n_parameters() * float(np.log(n_samples))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion of the samples; the lower, the better."""
+        return -2.0 * len(self._checked(X)) * self.score(X) + 2.0 * self._n_parameters()
+
+    @abstractmethod
+    def _learner(self, seed: int) -> EM | TruncatedEM | EIM:
+        """The learner by this estimator's parameters."""
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _fitted(self) -> FittedModel:
+        check_is_fitted(self)
+        return self.fitted_
+
+    def _checked(self, X: Any) -> FloatArray:
+        self._fitted()
+        checked: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
+        return checked
+
+    def _n_parameters(self) -> int:
+        k, d = self.means_.shape
+        return int(k - 1 + k * d + k * d * (d + 1) // 2)
+
+
+class EMMixture(_Mixture):
+    """Gaussian mixture by expectation maximisation.
+
+    Parameters
+    ----------
+    n_components : int
+    tol : float
+        The fit ends when the mean log-likelihood rises by less [nat].
+    reg_covar : float
+        Least variance in any direction, relative to the data's variances.
+    max_iter : int
+        Upper bound on iterations.
+    n_init : int
+        Starts by k-means, of which the likeliest result is kept.
+    random_state : int, RandomState or None
+    settings : mapping, optional
+        Further fields of `EMConfig`.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        tol: float = 1e-4,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        random_state: Any = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.random_state = random_state
+        self.settings = settings
+
+    def _learner(self, seed: int) -> EM:
+        return EM(
+            n_components=self.n_components,
+            tolerance=self.tol,
+            covariance_floor=self.reg_covar,
+            n_iterations=self.max_iter,
+            n_starts=self.n_init,
+            seed=seed,
+            **(self.settings or {}),
+        )
+
+
+class TruncatedEMMixture(_Mixture):
+    """Gaussian mixture of very many components by truncated EM.
+
+    Parameters
+    ----------
+    n_components : int
+    tol : float
+        The fit ends when the mean free energy rises by less [nat].
+    reg_covar : float
+        Least variance in any direction, relative to the data's variances.
+    max_iter : int
+        Upper bound on iterations.
+    random_state : int, RandomState or None
+    settings : mapping, optional
+        Further fields of `TruncatedEMConfig`.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        tol: float = 1e-4,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.settings = settings
+
+    def _learner(self, seed: int) -> TruncatedEM:
+        return TruncatedEM(
+            n_components=self.n_components,
+            tolerance=self.tol,
+            covariance_floor=self.reg_covar,
+            n_iterations=self.max_iter,
+            seed=seed,
+            **(self.settings or {}),
+        )
+
+
+class EIMMixture(_Mixture):
+    """Gaussian mixture that minimises KL(model || data), by expected information maximisation.
+
+    With fewer components than the data have modes it keeps to some of them and does not average.
+
+    Parameters
+    ----------
+    n_components : int
+    max_iter : int
+        Iterations.
+    random_state : int, RandomState or None
+    settings : mapping, optional
+        Further fields of `EIMConfig`.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        max_iter: int = 40,
+        random_state: Any = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.settings = settings
+
+    def _learner(self, seed: int) -> EIM:
+        return EIM(n_components=self.n_components, n_iterations=self.max_iter, seed=seed, **(self.settings or {}))

@@ -1,0 +1,121 @@
+"""Motions as a data set of LeRobot, written by LeRobot's own library and read back by it.
+
+Each motion is an episode at a fixed rate: `observation.state` is the configuration, `action` the next one, and
+`observation.environment_state` the context, where there is one. Frame i is at i / fps, exactly.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import checked_whole
+from eim_ros.core.data_set import DataSet, interpolated
+from eim_ros.core.errors import ConfigurationError, DataError
+from eim_ros.motion.demonstrations import Demonstrations
+
+REPOSITORY = "local/motions"  # LeRobot names each data set, also one that nobody publishes
+STATE, ACTION, ENVIRONMENT = "observation.state", "action", "observation.environment_state"
+ROUNDING = 1e-6  # relative: LeRobot's numbers are of single precision
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "") -> tuple[int, int]:
+    """Write motions into a new folder.
+
+    Parameters
+    ----------
+    data_set : DataSet
+        Motions, with their durations.
+    folder : Path
+        Must not exist.
+    fps : int
+        Frames per second.
+    task : str
+        What LeRobot is told of motions without a label; "motion" if empty.
+
+    Returns
+    -------
+    n_episodes, n_frames : int
+
+    Raises
+    ------
+    ConfigurationError
+        LeRobot is not installed, or the folder exists.
+    DataError
+        The data set is of no motions, or does not know how long they take; or what is read back differs.
+    """
+    fps = checked_whole(fps, 1, "fps")
+    motions = Demonstrations.from_data_set(data_set)
+    if not np.isfinite(motions.durations).all():
+        raise DataError("the data set does not tell the durations of its motions", motions.durations)
+    if folder.exists():
+        raise ConfigurationError(f"{folder} exists; name a new folder", str(folder))
+    library = _library()
+    labels = data_set.description.get("labels") or [""] * len(motions)
+    features = _features(motions)
+    written = library.create(REPOSITORY, fps, features, root=folder, use_videos=False)
+    try:
+        episodes = [_frames(motions, row, fps) for row in range(len(motions))]
+        for frames, label in zip(episodes, labels, strict=True):
+            for frame in zip(*frames.values(), strict=True):
+                written.add_frame({**dict(zip(frames, frame, strict=True)), "task": label or task or "motion"})
+            written.save_episode()
+        if hasattr(written, "finalize"):  # from version 0.4 on, in whose files the footer is missing before
+            written.finalize()
+        _check(library(REPOSITORY, root=folder), episodes, fps)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # half a data set is none
+        raise
+    return len(episodes), sum(len(frames[STATE]) for frames in episodes)
+
+
+def _library() -> Any:
+    try:
+        from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    except ImportError as error:
+        raise ConfigurationError(
+            f"needs LeRobot's library ({error}): pip install lerobot, in an environment of its own where torch differs",
+            "lerobot",
+        ) from error
+    return LeRobotDataset
+
+
+def _features(motions: Demonstrations) -> dict[str, dict[str, Any]]:
+    columns = {STATE: motions.joint_names, ACTION: motions.joint_names, ENVIRONMENT: motions.context_names}
+    return {
+        name: {"dtype": "float32", "shape": (len(names),), "names": list(names)}
+        for name, names in columns.items()
+        if names
+    }
+
+
+def _frames(motions: Demonstrations, row: int, fps: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Columns of one episode, each (n_frames, n_columns)."""
+    duration, positions = float(motions.durations[row]), motions.positions[row]
+    moments = np.arange(int(np.floor(duration * fps * (1.0 + 1e-9))) + 1) / fps
+    times = np.linspace(0.0, duration, len(positions))
+    state = interpolated(times, positions, np.minimum(moments, duration), "linear").astype(np.float32)
+    context = np.tile(motions.context[row].astype(np.float32), (len(state), 1))
+    columns = {STATE: state, ACTION: np.concatenate([state[1:], state[-1:]])}
+    return {**columns, ENVIRONMENT: context} if context.shape[1] else columns
+
+
+def _check(found: Any, episodes: list[dict[str, npt.NDArray[np.float32]]], fps: int) -> None:
+    """Read all back: numbers, episodes and times."""
+    table = found.hf_dataset.with_format("numpy")
+    lengths = [len(frames[STATE]) for frames in episodes]
+    expected = {name: np.concatenate([frames[name] for frames in episodes]) for name in episodes[0]}
+    expected["episode_index"] = np.repeat(np.arange(len(lengths)), lengths)
+    expected["timestamp"] = np.concatenate([np.arange(length) / fps for length in lengths])
+    if found.fps != fps:
+        raise DataError(f"what LeRobot wrote has {found.fps} frames per second instead of {fps}", found.fps)
+    for name, values in expected.items():
+        read = np.asarray(table[name], dtype=np.float64).reshape(values.shape)
+        if not np.allclose(read, values, rtol=ROUNDING, atol=1e-9):
+            raise DataError(f"what LeRobot wrote differs in {name}", name)

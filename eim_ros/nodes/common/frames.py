@@ -1,0 +1,311 @@
+"""How frames lie to the base link of a robot: those that are fixed to it, and those of tf.
+
+Buffers of `geometry_msgs/TransformStamped`: tf2's where tf2_ros is installed, else ours, which answers the same.
+
+Frames as tf has them: what is published on /tf and /tf_static.
+
+Like the listener of tf2_ros, but without work while nobody asks: messages are taken when a transform is looked up, and
+now and then so that none is lost.
+
+Reads serialised messages (XCDR version 1, OMG DDSI-RTPS 2.3, 10.5) of topics that come fast.
+
+rclpy makes a Python object of each field, which takes it 50 us for one transform; to read the few numbers that are
+needed takes 5. What is serialised otherwise is read by rclpy.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from rclpy.clock import Clock, ClockType, JumpThreshold, TimeJump
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
+from rclpy.time import Time
+
+from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics.frames import HISTORY, SECOND, FrameBuffer, FrameError, StampedTransform
+from eim_ros.kinematics.links import fixed_links
+from eim_ros.nodes.common.interfaces import TFMessage
+from eim_ros.nodes.common.subscriptions import DrainedSubscription
+
+LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
+CDR_HEADER_BYTES = 4  # it, and two bytes of options; the message's fields follow
+
+
+class CdrReader:
+    """Reads one field after the other.
+
+    Parameters
+    ----------
+    data : bytes
+        A serialised message.
+
+    Raises
+    ------
+    ValueError
+        If it is serialised otherwise; `struct.error` and `ValueError` by the methods if it is cut short.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        if data[:2] != LITTLE_ENDIAN:
+            raise ValueError("no plain little-endian CDR")
+        self._data = memoryview(data)[CDR_HEADER_BYTES:]
+        self._place = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Read so far, with the header."""
+        return CDR_HEADER_BYTES + self._place
+
+    def time(self) -> int:
+        """Of a `builtin_interfaces/Time` [ns]."""
+        place = self._aligned(4)
+        seconds, nanoseconds = struct.unpack_from("<iI", self._data, place)
+        self._place = place + 8
+        return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+    def count(self) -> int:
+        """Of a sequence, or a uint32."""
+        place = self._aligned(4)
+        self._place = place + 4
+        return int(struct.unpack_from("<I", self._data, place)[0])
+
+    def text(self) -> str:
+        """A string."""
+        length = self.count()
+        place, self._place = self._place, self._place + length
+        if self._place > len(self._data) or not length:
+            raise ValueError("the message is cut short")
+        return str(self._data[place : self._place - 1], "utf-8")  # without its final 0
+
+    def doubles(self, n: int) -> tuple[float, ...]:
+        """So many float64."""
+        place = self._aligned(8) if n else self._place
+        self._place = place + 8 * n
+        return struct.unpack_from(f"<{n}d", self._data, place)
+
+    def _aligned(self, size: int) -> int:
+        return -(-self._place // size) * size
+
+
+try:
+    import tf2_ros
+except ImportError:
+    tf2_ros = None
+
+
+class TransformBuffer(Protocol):
+    """Transforms of the last seconds; for several threads."""
+
+    def put(self, message: bytes, is_static: bool) -> list[FrameError]:
+        """Keep the transforms of a serialised `tf2_msgs/TFMessage`; returns what is wrong with those that are none."""
+
+    def lookup(self, target: str, source: str, stamp: int | None) -> np.ndarray:
+        """As `FrameBuffer.lookup`."""
+
+    def clear(self) -> None:
+        """Forget all but static transforms."""
+
+
+def transform_buffer() -> TransformBuffer:
+    """The best there is."""
+    return OwnBuffer() if tf2_ros is None else Tf2Buffer()
+
+
+class OwnBuffer:
+    """A `FrameBuffer` of messages."""
+
+    def __init__(self) -> None:
+        self._buffer = FrameBuffer()
+        self.lookup = self._buffer.lookup
+        self.clear = self._buffer.clear
+
+    def put(self, message: bytes, is_static: bool) -> list[FrameError]:
+        refused = []
+        for child, transform in stamped_transforms(message):
+            try:
+                self._buffer.put(child, transform, is_static)
+            except FrameError as error:
+                refused.append(error)
+        return refused
+
+
+class Tf2Buffer:
+    """The buffer of tf2_ros. It ignores what is no transform by itself, and says so on stderr."""
+
+    def __init__(self) -> None:
+        self._buffer = tf2_ros.Buffer(Duration(seconds=HISTORY))
+
+    def put(self, message: bytes, is_static: bool) -> list[FrameError]:
+        keep = self._buffer.set_transform_static if is_static else self._buffer.set_transform
+        for transform in deserialize_message(message, TFMessage).transforms:
+            keep(transform, "eim_ros")
+        return []
+
+    def lookup(self, target: str, source: str, stamp: int | None) -> np.ndarray:
+        try:
+            found = self._buffer.lookup_transform_core(target, source, Time(nanoseconds=stamp or 0))
+        except tf2_ros.TransformException as error:
+            may_come = not isinstance(error, tf2_ros.ExtrapolationException) or "past" not in str(error)
+            raise FrameError(str(error), source, may_come) from error
+        position, rotation = found.transform.translation, found.transform.rotation
+        return pose_from(
+            (position.x, position.y, position.z),
+            (rotation.x, rotation.y, rotation.z, rotation.w),
+        )
+
+    def clear(self) -> None:
+        self._buffer.clear()
+
+
+def stamped_transforms(message: bytes) -> list[tuple[str, StampedTransform]]:
+    """Child frames and transforms of a serialised `tf2_msgs/TFMessage`."""
+    try:
+        reader = CdrReader(message)
+        return [_transform(reader) for _ in range(reader.count())]
+    except (ValueError, struct.error):
+        return [_transform_of(transform) for transform in deserialize_message(message, TFMessage).transforms]
+
+
+def _transform(reader: CdrReader) -> tuple[str, StampedTransform]:
+    stamp, parent, child = reader.time(), reader.text(), reader.text()
+    numbers = reader.doubles(7)
+    return _named(parent, child, stamp, numbers[:3], numbers[3:])
+
+
+def _transform_of(message: Any) -> tuple[str, StampedTransform]:
+    position, rotation = message.transform.translation, message.transform.rotation
+    return _named(
+        message.header.frame_id,
+        message.child_frame_id,
+        nanoseconds(message.header.stamp),
+        (position.x, position.y, position.z),
+        (rotation.x, rotation.y, rotation.z, rotation.w),
+    )
+
+
+def _named(
+    parent: str, child: str, stamp: int, position: tuple[float, ...], quaternion: tuple[float, ...]
+) -> tuple[str, StampedTransform]:
+    """Names may begin with a slash, as in tf of ROS 1."""
+    return child.lstrip("/"), StampedTransform(parent.lstrip("/"), stamp, position, quaternion)
+
+
+def nanoseconds(stamp: Any) -> int:
+    """Of a `builtin_interfaces/Time`."""
+    return int(stamp.sec) * SECOND + int(stamp.nanosec)
+
+
+_DEPTH = 1000  # messages that wait between two looks: 5 kHz
+_PERIOD = 0.2  # [s] between two looks while nobody asks
+
+
+class Transforms:
+    """Listens for the life of a node; for several threads.
+
+    Parameters
+    ----------
+    node : Node
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._buffer = transform_buffer()
+        self._subscriptions: dict[bool, DrainedSubscription] = {}
+        if TFMessage is None:
+            return
+        for is_static, topic, durability in (
+            (True, "/tf_static", DurabilityPolicy.TRANSIENT_LOCAL),
+            (False, "/tf", DurabilityPolicy.VOLATILE),
+        ):
+            profile = QoSProfile(depth=_DEPTH, durability=durability)
+            self._subscriptions[is_static] = DrainedSubscription(node, TFMessage, topic, profile)
+        node.create_timer(_PERIOD, self._take, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        backwards = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=True)
+        self._jumps = node.get_clock().create_jump_callback(backwards, post_callback=self._set_back)
+
+    def lookup(self, target: str, source: str, stamp: int) -> np.ndarray:
+        """Pose (4, 4) of a frame in another at a time [ns], 0 for the latest at which it is known.
+
+        Raises
+        ------
+        FrameError
+            Naming what is not known.
+        """
+        self._take()
+        try:
+            return self._buffer.lookup(target, source, stamp or None)
+        except FrameError as error:
+            if TFMessage is None:
+                raise FrameError("no tf here: tf2_msgs is not installed", source) from error
+            if not any(subscription.n_publishers for subscription in self._subscriptions.values()):
+                raise FrameError(f"{error}; nobody publishes on /tf or /tf_static", error.value) from error
+            raise
+
+    def _take(self) -> None:
+        for is_static, subscription in self._subscriptions.items():
+            for message in subscription.take():
+                for error in self._buffer.put(message, is_static):
+                    self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
+
+    def _set_back(self, jump: TimeJump) -> None:
+        """Of a simulation that begins anew."""
+        self._buffer.clear()
+
+
+@dataclass(frozen=True, eq=False)
+class BaseFrames:
+    """Of one robot.
+
+    Attributes
+    ----------
+    robot : Robot
+    transforms : Transforms, optional
+        What tf tells; without it frames are those that are fixed to the base link.
+    prefix : str
+        What stands before the names of the robot's links in tf.
+    """
+
+    robot: Robot
+    transforms: Transforms | None = None
+    prefix: str = ""
+
+    @cached_property
+    def _fixed(self) -> Mapping[str, np.ndarray]:
+        return fixed_links(self.robot, self.robot.base_link)
+
+    def is_fixed(self, frame: str) -> bool:
+        """Whether a frame, empty: that of the base link, is fixed to it, so that nobody has to be asked."""
+        return not frame or frame in self._fixed or frame.removeprefix(self.prefix) in self._fixed
+
+    def in_base(self, frame: str, stamp: int = 0) -> np.ndarray:
+        """Pose (4, 4) of a frame in that of the base link at a time [ns], 0 for the latest.
+
+        Raises
+        ------
+        FrameError
+            Saying what is known, and whether the frame may be known a little later.
+        """
+        if self.is_fixed(frame):
+            link = frame.removeprefix(self.prefix)
+            return self._fixed[(frame if frame in self._fixed else link) or self.robot.base_link]
+        base = self.robot.base_link
+        if self.transforms is None:
+            raise FrameError(
+                f"expected the base link {base!r}, a link that is fixed to it "
+                f"({', '.join(list(self._fixed)[1:]) or 'there is none'}), or nothing: tf is not listened to (use_tf)",
+                frame,
+            )
+        try:
+            return self.transforms.lookup(self.prefix + base, frame, stamp)
+        except FrameError as error:
+            raise FrameError(
+                f"which is neither fixed to the base link {base!r} nor known by tf: {error}", frame, error.may_come
+            ) from error

@@ -1,0 +1,91 @@
+"""Between `geometry_msgs/Pose` and transforms (4, 4), in both directions; positions [m], quaternions xyzw.
+
+Points (n, 3) of a `sensor_msgs/PointCloud2`, and back.
+
+Matrices in messages: one flat row-major array with `array.frombytes`; a list per row would cost milliseconds.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import numpy.typing as npt
+from geometry_msgs.msg import Pose
+from sensor_msgs.msg import PointCloud2, PointField
+
+from eim_ros.core.errors import DataError
+from eim_ros.kinematics import pose_from, quaternion_from_matrix
+
+
+def transform_of(pose: Pose) -> np.ndarray:
+    """Transform of a message; `PoseError` if it holds none."""
+    position, quaternion = pose.position, pose.orientation
+    return pose_from((position.x, position.y, position.z), (quaternion.x, quaternion.y, quaternion.z, quaternion.w))
+
+
+def pose_message(transform: np.ndarray) -> Pose:
+    """Message of a transform."""
+    pose = Pose()
+    pose.position.x, pose.position.y, pose.position.z = transform[:3, 3].tolist()
+    rotation = pose.orientation
+    rotation.x, rotation.y, rotation.z, rotation.w = quaternion_from_matrix(transform).tolist()
+    return pose
+
+
+KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
+
+
+def points_of(cloud: PointCloud2) -> np.ndarray:
+    """Finite points (n, 3) of a message [m].
+
+    Raises
+    ------
+    DataError
+        If it lacks one of the fields x, y, z, or its data are shorter than it says.
+    """
+    fields = {field.name: field for field in cloud.fields if field.name in ("x", "y", "z")}
+    problem = ""
+    if len(fields) != 3 or any(field.datatype not in KINDS or field.count > 1 for field in fields.values()):
+        problem = f"has the fields {', '.join(field.name for field in cloud.fields) or 'none'}"
+    elif any(field.offset + np.dtype(KINDS[field.datatype]).itemsize > cloud.point_step for field in fields.values()):
+        problem = f"has a field beyond its point_step of {cloud.point_step}"
+    elif cloud.row_step < cloud.width * cloud.point_step or len(cloud.data) < cloud.height * cloud.row_step:
+        problem = f"has {len(cloud.data)} bytes for {cloud.height} rows of {cloud.row_step} and {cloud.width} points"
+    if problem:
+        raise DataError(f"a point cloud {problem}; expected x, y, z as float32 or float64, and all its data", problem)
+    order = ">" if cloud.is_bigendian else "<"
+    names = list(fields)
+    layout = np.dtype(
+        {
+            "names": names,
+            "formats": [order + KINDS[fields[name].datatype] for name in names],
+            "offsets": [fields[name].offset for name in names],
+            "itemsize": cloud.point_step,
+        }
+    )
+    rows = np.frombuffer(cloud.data, dtype=np.uint8, count=cloud.height * cloud.row_step).reshape(cloud.height, -1)
+    records = np.ascontiguousarray(rows[:, : cloud.width * cloud.point_step]).reshape(-1).view(layout)
+    points = np.stack([records[name].astype(np.float64) for name in ("x", "y", "z")], axis=-1)
+    return points[np.isfinite(points).all(axis=1)]
+
+
+def point_cloud_message(points: np.ndarray) -> PointCloud2:
+    """Message of points (n, 3), in float64."""
+    cloud = PointCloud2(height=1, width=len(points), point_step=24, row_step=24 * len(points), is_dense=True)
+    cloud.is_bigendian = sys.byteorder == "big"
+    cloud.fields = [
+        PointField(name=name, offset=8 * i, datatype=PointField.FLOAT64, count=1) for i, name in enumerate("xyz")
+    ]
+    cloud.data = np.ascontiguousarray(points, dtype=np.float64).tobytes()
+    return cloud
+
+
+def float64_bytes(values: npt.ArrayLike) -> bytes:
+    """For a field of type float64[]."""
+    return np.ascontiguousarray(values, dtype=np.float64).tobytes()
+
+
+def uint32_bytes(values: npt.ArrayLike) -> bytes:
+    """For a field of type uint32[]."""
+    return np.ascontiguousarray(values, dtype=np.uint32).tobytes()

@@ -1,0 +1,68 @@
+"""Parameters that several nodes share. Reading them needs no ROS."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.settings import Settings, option
+from eim_ros.nodes.common.data_directory import DataDirectory
+
+
+@dataclasses.dataclass(frozen=True)
+class ManagedSettings(Settings):
+    """How a lifecycle node begins."""
+
+    autostart: bool = option(
+        True, "Configure and activate at start; false leaves both to a lifecycle manager or 'ros2 lifecycle set'."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class DataDirectorySettings(ManagedSettings):
+    """Parameters of nodes that remote callers give paths."""
+
+    data_directory: str = option(
+        "",
+        "Directory that every path of a request must lead into, and that relative ones count from; empty: eim_ros in "
+        "$ROS_HOME, or in ~/.ros.",
+    )
+    max_file_size: int = option(
+        500_000_000, "Size of the largest file that a request may have opened.", unit="byte", minimum=1
+    )
+
+    @functools.cached_property
+    def data(self) -> DataDirectory:
+        """Where the paths of requests lead."""
+        return DataDirectory(self.data_directory, self.max_file_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class RobotSettings(Settings):
+    """Parameters that name a robot, at most one way, and the links between which it is meant."""
+
+    robot: str = option(
+        "",
+        "Robot as a shipped name or the path of a URDF file; empty: robot_description, else that of the model.",
+    )
+    robot_description: str = option("", "Robot as URDF text; empty: the parameter robot, else that of the model.")
+    use_robot_description_topic: bool = option(
+        False, "Take the robot from the transient-local topic robot_description when the node is configured."
+    )
+    robot_description_timeout: float = option(
+        10.0, "Longest wait for the topic robot_description.", unit="s", minimum=0.0, maximum=3600.0
+    )
+    base_link: str = option("", "Link in whose frame poses are given; empty: that of the model, else the root.")
+    tip_link: str = option("", "Link that is to reach a pose; empty: that of the model, else the only leaf.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sources = {
+            "robot": bool(self.robot),
+            "robot_description": bool(self.robot_description),
+            "use_robot_description_topic": self.use_robot_description_topic,
+        }
+        given = [name for name, is_given in sources.items() if is_given]
+        if len(given) > 1:
+            raise ConfigurationError(f"give the robot once, not by {' and '.join(given)}", given)

@@ -1,0 +1,213 @@
+"""A subscription whose messages are taken all at once when somebody needs them.
+
+The executor of rclpy spends about 0.1 ms on each message, even if nobody needs it: transforms and joint states at 1 kHz
+cost an idle node a quarter of a core (`benchmarks/service_load.py topics`). This subscription belongs to a callback
+group that never executes, so the executor does not wait for it, and the middleware keeps the messages.
+
+Serialised messages of a topic of any type, with their times of arrival and a count of those that were lost.
+
+The subscription is reliable if all publishers are: of joint states published 1000 at a time, hundreds were lost
+otherwise. Messages wait in the queue of the middleware until `take` empties it, see `drained_subscription`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.duration import Duration
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    QoSCompatibility,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_check_compatible,
+)
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+
+from eim_ros.bags.writer import Topic
+from eim_ros.core.errors import ConfigurationError
+
+
+class DrainedSubscription:
+    """A subscription of a node, for several threads.
+
+    Parameters
+    ----------
+    node : Node
+    message_type : type
+    topic : str
+    qos_profile : QoSProfile
+        Its depth is the number of messages that wait at most; older ones are lost.
+    """
+
+    def __init__(self, node: Node, message_type: Any, topic: str, qos_profile: QoSProfile) -> None:
+        self._node = node
+        self._subscription = node.create_subscription(
+            message_type,
+            topic,
+            _unexpected,
+            qos_profile,
+            callback_group=_NeverExecuted(),
+            raw=True,
+            # waiting for events would wake the executor for each message, too
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+        )
+        self._lock = threading.Lock()
+
+    @property
+    def topic(self) -> str:
+        """Full name of the topic."""
+        return str(self._subscription.topic_name)
+
+    @property
+    def n_publishers(self) -> int:
+        """Number of known publishers."""
+        return int(self._subscription.get_publisher_count())
+
+    def take(self) -> list[bytes]:
+        """All messages that wait, serialised, in the order of their arrival."""
+        return [data for data, _ in self.take_with_info(self._subscription.qos_profile.depth)]
+
+    def take_with_info(self, most: int) -> list[tuple[bytes, Any]]:
+        """At most so many messages, each with what the middleware knows about it."""
+        subscription, taken = self._subscription, list[tuple[bytes, Any]]()
+        with self._lock, subscription.handle:
+            while len(taken) < most:  # ends even if messages come faster than they are taken
+                message = subscription.handle.take_message(subscription.msg_type, True)
+                if message is None:
+                    break
+                taken.append(message)
+        return taken
+
+    def destroy(self) -> None:
+        """End the subscription."""
+        with contextlib.suppress(Exception):  # the context is being shut down
+            self._node.destroy_subscription(self._subscription)
+
+
+class _NeverExecuted(ReentrantCallbackGroup):
+    def can_execute(self, entity: Any) -> bool:
+        return False
+
+
+def _unexpected(message: Any) -> None:
+    raise AssertionError("messages of this subscription are taken, not handed over")
+
+
+def topic_of(node: Node, name: str) -> Topic | None:
+    """Type of a topic and what its publishers offer; None while it has no publisher."""
+    publishers = node.get_publishers_info_by_topic(name)
+    types = {publisher.topic_type for publisher in publishers}
+    if not types:
+        return None
+    if len(types) > 1:
+        raise ConfigurationError(f"it has publishers of different types: {', '.join(sorted(types))}", name)
+    offered = tuple(dict.fromkeys(_offered(publisher.qos_profile) for publisher in publishers))
+    return Topic(name, types.pop(), qos=offered)
+
+
+class RawSubscription:
+    """A subscription with a deep queue that fits what the publishers offer.
+
+    Parameters
+    ----------
+    node : Node
+    topic : Topic
+        As `topic_of` tells it.
+    depth : int
+        Length of the queue.
+
+    Raises
+    ------
+    ConfigurationError
+        When the type is not installed.
+    """
+
+    def __init__(self, node: Node, topic: Topic, depth: int) -> None:
+        self._node = node
+        self.topic = topic
+        self.n_lost = 0
+        self._profile = _requested(topic.qos, depth)
+        self._newest: dict[bytes, int] = {}  # number of the last message, by publisher
+        self._subscription = DrainedSubscription(node, _message_class(topic.type), topic.name, self._profile)
+
+    def take(self, most: int) -> Iterator[tuple[int, int, bytes]]:
+        """Times of arrival and of publication [ns] and content of the messages that wait, at most so many."""
+        for data, info in self._subscription.take_with_info(most):
+            self._count_lost(info)
+            yield info["received_timestamp"] or time.time_ns(), info["source_timestamp"] or 0, data
+
+    @property
+    def unheard(self) -> str:
+        """Whose messages do not come, since they offer less than was asked for; empty if there is nobody."""
+        publishers = self._node.get_publishers_info_by_topic(self.topic.name)
+        weaker = [
+            publisher.node_name
+            for publisher in publishers
+            if qos_check_compatible(publisher.qos_profile, self._profile)[0] == QoSCompatibility.ERROR
+        ]
+        if not weaker:
+            return ""
+        return f"{', '.join(weaker)} came later and offers a weaker quality of service: not recorded"
+
+    def destroy(self) -> None:
+        """End the subscription."""
+        self._subscription.destroy()
+
+    def _count_lost(self, info: Any) -> None:
+        """Publishers number their messages: what is left out was lost."""
+        number, publisher = info["publication_sequence_number"], info["publisher_gid"]["data"]
+        if number is None:
+            return
+        before = self._newest.get(publisher)
+        if before is not None and number > before + 1:
+            self.n_lost += number - before - 1
+        self._newest[publisher] = number
+
+
+def _message_class(name: str) -> Any:
+    package, _, kind = name.partition("/msg/")
+    try:
+        return getattr(importlib.import_module(f"{package}.msg"), kind)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"its type {name} is not installed: {error}", name) from error
+
+
+def _requested(offered: tuple[Qos, ...], depth: int) -> QoSProfile:
+    """The strongest that every publisher offers."""
+    reliable = all(qos.reliability == QosReliability.RELIABLE for qos in offered)
+    latched = all(qos.durability == QosDurability.TRANSIENT_LOCAL for qos in offered)
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+def _offered(profile: QoSProfile) -> Qos:
+    """The same for rosbags; its numbers are those of ROS."""
+    return Qos(
+        QosHistory(int(profile.history)),
+        profile.depth,
+        QosReliability(int(profile.reliability)),
+        QosDurability(int(profile.durability)),
+        _time(profile.deadline),
+        _time(profile.lifespan),
+        QosLiveliness(int(profile.liveliness)),
+        _time(profile.liveliness_lease_duration),
+        profile.avoid_ros_namespace_conventions,
+    )
+
+
+def _time(duration: Duration) -> QosTime:
+    return QosTime(*divmod(duration.nanoseconds, 1_000_000_000))

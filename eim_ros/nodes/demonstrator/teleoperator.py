@@ -1,0 +1,103 @@
+"""A person drives the planar robot: wished velocities become short trajectories, again and again.
+
+~/twist is the velocity of the tip in the plane and its rotation, ~/joint_velocity that of joints by name. The robot
+stops when a wish is not renewed in time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from geometry_msgs.msg import Twist
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from eim_ros.core.errors import ConfigurationError, JointStateError
+from eim_ros.nodes.common.node import guarded
+from eim_ros.nodes.common.process import PeriodicWork
+from eim_ros.nodes.planar_simulator.messages import trajectory_message
+from eim_ros.planar import PlanarArm
+from eim_ros.planar.arm import joint_velocity, target_after
+
+_PERIOD = 0.05  # [s] between two short trajectories
+_HORIZON = 0.15  # [s] for which one of them goes on
+
+
+class Person:
+    """Subscribes to the wishes of a person, and publishes trajectories.
+
+    Parameters
+    ----------
+    node : Node
+        Which has the topics.
+    arm : PlanarArm
+    patience : float
+        A wish counts no longer than this [s].
+    publish : callable
+        Takes a trajectory; an empty one stops the robot.
+    """
+
+    def __init__(self, node: Node, arm: PlanarArm, patience: float, publish: Callable[[JointTrajectory], None]) -> None:
+        self._arm = arm
+        self._patience = patience
+        self._publish = publish
+        self._q: np.ndarray | None = None
+        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None  # when, and velocity [rad/s] at q
+        self._node = node
+        self._listening = [
+            node.create_subscription(JointState, "joint_states", self._take_state, 10),
+            node.create_subscription(Twist, "~/twist", guarded(node, self._take_twist), 10),
+            node.create_subscription(JointState, "~/joint_velocity", guarded(node, self._take_velocity), 10),
+        ]
+        self._driving = PeriodicWork(node, {self._command: _PERIOD})
+
+    def close(self) -> None:
+        """Listen no more; the robot stops if it is being driven."""
+        self._driving.stop()
+        for subscription in self._listening:
+            self._node.destroy_subscription(subscription)
+        if self._wish is not None:
+            self._publish(JointTrajectory())
+
+    def _take_state(self, message: JointState) -> None:
+        places = dict(zip(message.name, message.position, strict=False))
+        if all(name in places for name in self._arm.joint_names):
+            self._q = np.array([places[name] for name in self._arm.joint_names])
+
+    def _take_twist(self, message: Twist) -> None:
+        linear, angular = np.array([message.linear.x, message.linear.y]), float(message.angular.z)
+        if not (np.isfinite(linear).all() and np.isfinite(angular)):
+            raise ConfigurationError("a twist must be finite", linear.tolist())
+        self._take_wish(lambda q: joint_velocity(self._arm, q, linear, angular))
+
+    def _take_velocity(self, message: JointState) -> None:
+        names = list(message.name)
+        unknown = sorted(set(names) - set(self._arm.joint_names))
+        if unknown or len(names) != len(message.velocity) or not np.isfinite(message.velocity).all():
+            raise JointStateError(
+                f"wished velocities must be finite, one for each name, of known joints; unknown: {unknown}", names
+            )
+        wished = dict(zip(names, message.velocity, strict=True))
+        velocity = np.array([wished.get(name, 0.0) for name in self._arm.joint_names])
+        self._take_wish(lambda q: velocity)
+
+    def _take_wish(self, velocity: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Velocity [rad/s] at a configuration, from now on."""
+        self._wish = (time.monotonic(), velocity)
+        self._driving.start()
+
+    def _command(self) -> None:
+        """A short trajectory as the person wishes; once the wish is too old, the robot is stopped."""
+        if self._wish is None or self._q is None:
+            return
+        since, velocity = self._wish
+        if time.monotonic() - since > self._patience:
+            self._wish = None
+            self._driving.stop()
+            self._publish(JointTrajectory())
+            return
+        target = target_after(self._arm, self._q, velocity(self._q), _HORIZON)
+        self._publish(trajectory_message(self._arm.joint_names, np.array([_HORIZON]), target[None]))

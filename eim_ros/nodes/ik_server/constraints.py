@@ -1,0 +1,271 @@
+"""Between the fields of a request and the constraints of the sampler, in both directions.
+
+Between meshes and point clouds of a request and obstacles of the sampler, in both directions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from geometry_msgs.msg import Point, Pose
+from shape_msgs.msg import Mesh as MeshMessage
+from shape_msgs.msg import MeshTriangle, SolidPrimitive
+
+from eim_ros.core.deadlines import NEVER, check_time
+from eim_ros.core.errors import ConstraintError, MeshError
+from eim_ros.ik import Constraints
+from eim_ros.kinematics import (
+    Box,
+    Capsule,
+    CollisionOptions,
+    Cylinder,
+    Mesh,
+    Obstacle,
+    PointCloud,
+    Robot,
+    Shape,
+    Sphere,
+)
+from eim_ros.kinematics.collision_options import SceneSize
+from eim_ros.kinematics.meshes import MeshLimits, find_mesh, seconds_to_read
+from eim_ros.nodes.common.data_directory import DataDirectory
+from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
+from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message, transform_of
+
+SECONDS_EACH = 3e-6  # [s] to read a vertex or a triangle of a message, on the safe side
+
+
+def check_size(scene: Any, options: CollisionOptions, n_others: int = 0) -> None:
+    """`ConstraintError` if a `SceneObstacles`, and as many others, are more than the options allow; nothing is read."""
+    n_points = sum(int(cloud.width) * int(cloud.height) for cloud in scene.point_clouds)
+    n_meshes = len(scene.meshes) + len(scene.mesh_files)
+    is_thinned = scene.point_resolution > 0.0
+    SceneSize(
+        n_others + n_meshes + len(scene.point_clouds),
+        0 if is_thinned else n_points,
+        n_points if is_thinned else 0,
+        sum(max(len(mesh.triangles), len(mesh.vertices) // 3) for mesh in scene.meshes),
+        0 if scene.convex_hulls else n_meshes,
+    ).check(options)
+
+
+def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: float = NEVER) -> tuple[Obstacle, ...]:
+    """Obstacles of a `SceneObstacles`, read until the deadline; clouds without a point are left out.
+
+    Files of meshes are those of packages, or lie in the data directory.
+
+    Raises
+    ------
+    ConstraintError, DataError, MeshError, PathError, PoseError
+        If lists differ in length, a mesh or a cloud is none, a file cannot be read, or a cloud is in another frame.
+    OutOfTime
+        If the deadline, a time of `perf_counter` [s], is over before.
+    """
+    _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
+    _same_length("mesh_files", scene.mesh_files, "mesh_file_poses", scene.mesh_file_poses)
+    scales = [(scale.x, scale.y, scale.z) for scale in scene.mesh_file_scales] or [(1.0,) * 3] * len(scene.mesh_files)
+    _same_length("mesh_files", scene.mesh_files, "mesh_file_scales", scales)
+    convex = bool(scene.convex_hulls)
+    found: list[Obstacle] = []
+    for mesh, pose in zip(scene.meshes, scene.mesh_poses, strict=True):
+        check_time(deadline, "read the meshes", SECONDS_EACH * (len(mesh.vertices) + len(mesh.triangles)))
+        found.append(mesh_of(mesh, transform_of(pose), convex))
+    n_left = robot.collision.most_triangles - sum(len(mesh.triangles) for mesh in scene.meshes)
+    for name, pose, scale in zip(scene.mesh_files, scene.mesh_file_poses, scales, strict=True):
+        path = _mesh_file(name, robot.collision.package_paths, data)
+        check_time(deadline, f"read mesh {name!r}", seconds_to_read(path))
+        limits = MeshLimits(robot.collision.most_mesh_bytes, n_left)
+        found.append(loaded := Mesh.load(path, transform_of(pose), scale, convex=convex, name=name, limits=limits))
+        n_left -= len(np.asarray(loaded.faces))
+    for cloud in scene.point_clouds:
+        check_time(deadline, "read the point clouds")
+        if cloud.header.frame_id not in ("", robot.base_link):
+            raise ConstraintError(
+                f"a point cloud is in frame {cloud.header.frame_id!r}, expected the base link {robot.base_link!r}, or "
+                "nothing",
+                cloud.header.frame_id,
+            )
+        if len(points := points_of(cloud)):
+            found.append(
+                PointCloud(points, float(scene.point_radius), resolution=float(scene.point_resolution), name="points")
+            )
+    return tuple(found)
+
+
+def _mesh_file(name: str, package_paths: Sequence[str | Path], data: DataDirectory) -> Path:
+    """A file of a package; any other must lie in the data directory."""
+    try:
+        path = find_mesh(name, None, package_paths, packages_only=True)
+    except MeshError:
+        if name.startswith("package://"):
+            raise
+        return data.readable(unquote(name.removeprefix("file://")) if name.startswith("file://") else name)
+    return data.check_file(Path(os.path.realpath(path)))  # packages that were built with links have some
+
+
+def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, name: str = "") -> Mesh:
+    """A `shape_msgs/Mesh` at a pose (4, 4) in the base frame; `ConstraintError` if it is none."""
+    vertices = np.array([(point.x, point.y, point.z) for point in message.vertices]).reshape(-1, 3)
+    faces = np.array([triangle.vertex_indices for triangle in message.triangles], dtype=np.int64).reshape(-1, 3)
+    return Mesh(transform, vertices, faces, convex, name)
+
+
+def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
+    """Copy meshes and clouds into a `SceneObstacles`.
+
+    Raises
+    ------
+    ConstraintError
+        If meshes are convex in part, or clouds have different radii or resolutions: a message has one for all.
+    """
+    meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
+    clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
+    if len({bool(mesh.convex) for mesh in meshes}) > 1 or len({(each.radius, each.resolution) for each in clouds}) > 1:
+        raise ConstraintError("a request holds meshes of one kind, and point clouds of one radius and resolution", None)
+    for mesh in meshes:
+        vertices = [Point(x=x, y=y, z=z) for x, y, z in np.asarray(mesh.vertices).tolist()]
+        triangles = [MeshTriangle(vertex_indices=face) for face in np.asarray(mesh.faces).astype(np.uint32)]
+        scene.meshes.append(MeshMessage(vertices=vertices, triangles=triangles))
+        scene.mesh_poses.append(pose_message(np.asarray(mesh.pose)))
+        scene.convex_hulls = bool(mesh.convex)
+    for cloud in clouds:
+        pose = np.asarray(cloud.pose)
+        scene.point_clouds.append(point_cloud_message(np.asarray(cloud.points) @ pose[:3, :3].T + pose[:3, 3]))
+        scene.point_radius, scene.point_resolution = float(cloud.radius), float(cloud.resolution)
+
+
+def _same_length(first: str, these: Sequence[Any], second: str, those: Sequence[Any]) -> None:
+    if len(these) != len(those):
+        raise ConstraintError(f"there are {len(these)} {first} and {len(those)} {second}; expected as many", len(those))
+
+
+_NONE = Constraints()
+
+
+def constraints_of(
+    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request,
+    robot: Robot,
+    data: DataDirectory,
+    deadline: float = NEVER,
+) -> Constraints:
+    """Constraints of a request to a server of this robot, read until the deadline, a time of `perf_counter` [s].
+
+    Meshes of obstacles may be read from the directory `data`.
+
+    Raises
+    ------
+    ConstraintError, DataError, MeshError, PathError, PoseError
+        If lists differ in length, name a joint twice, an obstacle is none, or there are too many.
+    OutOfTime
+        If the deadline is over before all obstacles are read.
+    """
+    if _has_none(request):
+        return _NONE
+    joints, lower, upper = list(request.limited_joints), list(request.lower_limits), list(request.upper_limits)
+    if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
+        raise ConstraintError(
+            f"there are {len(joints)} limited_joints, {len(lower)} lower_limits and {len(upper)} upper_limits; "
+            "expected as many of each, each joint once",
+            joints,
+        )
+    fixed, values = list(request.fixed_joints.name), list(request.fixed_joints.position)
+    if len(fixed) != len(values) or len(set(fixed)) != len(fixed):
+        raise ConstraintError(
+            f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected as many, each joint once", fixed
+        )
+    if len(request.obstacles) != len(request.obstacle_poses):
+        raise ConstraintError(
+            f"there are {len(request.obstacles)} obstacles and {len(request.obstacle_poses)} obstacle_poses; expected "
+            "as many",
+            len(request.obstacle_poses),
+        )
+    check_size(request.scene, robot.collision, len(request.obstacles))
+    return Constraints(
+        limits={joint: (low, high) for joint, low, high in zip(joints, lower, upper, strict=True)},
+        fixed=dict(zip(fixed, values, strict=True)),
+        self_collision=bool(request.avoid_self_collision),
+        obstacles=(
+            *_primitives(request.obstacles, request.obstacle_poses, deadline),
+            *scene_obstacles(request.scene, robot, data, deadline),
+        ),
+        clearance=float(request.clearance),
+        tolerances=list(request.tolerances) or None,
+    )
+
+
+def _has_none(request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request) -> bool:
+    """Whether all fields have their defaults, as those of most requests: a fifth of the time to parse one."""
+    scene = request.scene
+    return not (
+        request.limited_joints
+        or request.lower_limits
+        or request.upper_limits
+        or request.fixed_joints.name
+        or request.fixed_joints.position
+        or request.avoid_self_collision
+        or request.obstacles
+        or request.obstacle_poses
+        or request.clearance
+        or request.tolerances
+        or scene.meshes
+        or scene.mesh_poses
+        or scene.mesh_files
+        or scene.mesh_file_poses
+        or scene.mesh_file_scales
+        or scene.point_clouds
+    )
+
+
+def _primitives(messages: Sequence[SolidPrimitive], poses: Sequence[Pose], deadline: float) -> Iterator[Shape]:
+    for primitive, pose in zip(messages, poses, strict=True):
+        check_time(deadline, "read the obstacles")
+        yield shape_of(primitive, transform_of(pose), "an obstacle")
+
+
+def fill_constraints(request: SampleIK.Request, constraints: Constraints) -> None:
+    """Copy constraints into a request; `ConstraintError` of a capsule, which no message describes."""
+    request.limited_joints = list(constraints.limits)
+    request.lower_limits = [float(lower) for lower, _ in constraints.limits.values()]
+    request.upper_limits = [float(upper) for _, upper in constraints.limits.values()]
+    request.fixed_joints.name = list(constraints.fixed)
+    request.fixed_joints.position = [float(value) for value in constraints.fixed.values()]
+    request.avoid_self_collision = constraints.self_collision
+    primitives = [shape for shape in constraints.obstacles if not isinstance(shape, (Mesh, PointCloud))]
+    request.obstacles = [_primitive(shape) for shape in primitives]
+    request.obstacle_poses = [pose_message(np.asarray(shape.pose, dtype=np.float64)) for shape in primitives]
+    fill_scene(request.scene, [shape for shape in constraints.obstacles if isinstance(shape, (Mesh, PointCloud))])
+    request.clearance = float(constraints.clearance)
+    if constraints.tolerances is not None:
+        request.tolerances = np.asarray(constraints.tolerances, dtype=np.float64).tolist()
+
+
+def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Shape:
+    """A primitive at a pose (4, 4) in the base frame; `ConstraintError` tells `what` it is where it is none."""
+    sizes = list(primitive.dimensions)
+    expected = {SolidPrimitive.BOX: 3, SolidPrimitive.SPHERE: 1, SolidPrimitive.CYLINDER: 2}
+    if len(sizes) != expected.get(primitive.type):
+        raise ConstraintError(
+            f"{what} is of type {primitive.type} and has {len(sizes)} dimensions; expected BOX (3), SPHERE (1) "
+            "or CYLINDER (2)",
+            primitive.type,
+        )
+    if primitive.type == SolidPrimitive.BOX:
+        return Box(transform, sizes)
+    if primitive.type == SolidPrimitive.SPHERE:
+        return Sphere(transform[:3, 3], sizes[SolidPrimitive.SPHERE_RADIUS])
+    return Cylinder(transform, sizes[SolidPrimitive.CYLINDER_RADIUS], sizes[SolidPrimitive.CYLINDER_HEIGHT])
+
+
+def _primitive(shape: Shape) -> SolidPrimitive:
+    if isinstance(shape, Capsule):
+        raise ConstraintError("a request cannot hold a capsule; give a cylinder and two spheres", shape)
+    if isinstance(shape, Box):
+        return SolidPrimitive(type=SolidPrimitive.BOX, dimensions=np.asarray(shape.size, dtype=np.float64).tolist())
+    if isinstance(shape, Sphere):
+        return SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[float(shape.radius)])
+    return SolidPrimitive(type=SolidPrimitive.CYLINDER, dimensions=[float(shape.length), float(shape.radius)])

@@ -1,0 +1,418 @@
+"""One solution of one pose, the nearest to a state: from a `PositionIKRequest`, ours or MoveIt's, to what is sampled.
+
+Pure functions of messages. Each field is obeyed, or refused by its name with MoveIt's error code for that; where the
+comments of the messages leave it open, it means what it means to MoveIt's own service. Fields that only MoveIt's
+messages have are read where they are.
+
+From the constraints of a `PositionIKRequest`, ours or MoveIt's, to those of the sampler.
+
+A range of a continuous joint that goes over half a turn is two ranges of its values: each combination of such ranges is
+one alternative, and a solution obeys one of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
+from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition, Posture, SampleRequest
+from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
+from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics.collision import collision_model
+from eim_ros.kinematics.links import fixed_links, following_joints, link_poses
+from eim_ros.kinematics.srdf import listed_groups, srdf_groups
+from eim_ros.kinematics.urdf import Mimic
+from eim_ros.nodes.common.messages import transform_of
+from eim_ros.nodes.ik_server.constraints import shape_of
+from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, pose_of, timeout_of
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+
+FloatArray = npt.NDArray[np.float64]
+Frame = Callable[[Any, str], FloatArray]
+"""Called with a header and what it is of: the pose (4, 4) of its frame in that of the base."""
+Range = tuple[float, float]
+Understood = TypeVar("Understood")
+
+MOST_ALTERNATIVES = 1024
+ROUNDING = 1e-9  # [rad] or [m] by which a joint that this chain does not move may be beyond its range
+
+
+def goal_constraints(
+    message: Any,
+    robot: Robot,
+    state: Mapping[str, float],
+    followers: Mapping[str, Mimic],
+    frame: Frame,
+    self_collision: bool,
+) -> tuple[Constraints, ...]:
+    """Alternatives of which a solution obeys one.
+
+    Parameters
+    ----------
+    message : Constraints
+    robot : Robot
+    state : mapping of str to float
+        Values of joints in the request's state [rad] or [m].
+    followers : mapping of str to Mimic
+        Joints that follow one of the chain.
+    frame : callable
+        See `Frame`.
+    self_collision : bool
+        Of the constraints.
+
+    Raises
+    ------
+    RequestError
+        Naming the field: one that is malformed, that the robot cannot obey, or that is not supported.
+    """
+    if len(getattr(message, "visibility_constraints", ())):
+        raise _wrong("visibility_constraints are not supported; leave them away", message.visibility_constraints)
+    n_links = len(message.position_constraints) + len(message.orientation_constraints)
+    if n_links > MOST_CONSTRAINTS:
+        raise _wrong(f"there are {n_links} constraints of links, at most {MOST_CONSTRAINTS} are allowed", n_links)
+    ranges: dict[str, list[Range]] = {}
+    for constraint in message.joint_constraints:
+        name, span = _source(constraint, followers)
+        if name in robot.joint_names:
+            ranges[name] = _both(ranges.get(name), _ranges(name, span, robot), name)
+        else:
+            _check_other(name, span, state)
+    links: list[LinkConstraint] = [
+        *(_position(constraint, frame) for constraint in message.position_constraints),
+        *(_orientation(constraint, frame) for constraint in message.orientation_constraints),
+    ]
+    for name in dict.fromkeys(link.link for link in links):
+        try:
+            link_poses(robot, name)
+        except RobotError as error:
+            raise RequestError(ErrorCode.INVALID_LINK_NAME, f"a constrained link: {error}", name) from error
+    if (n_alternatives := math.prod(map(len, ranges.values()))) > MOST_ALTERNATIVES:
+        raise _wrong(
+            f"joint_constraints: ranges over half a turn of continuous joints make {n_alternatives} alternatives, at "
+            f"most {MOST_ALTERNATIVES} are allowed",
+            n_alternatives,
+        )
+    alternatives = [
+        Constraints(limits=dict(zip(ranges, choice, strict=True)), self_collision=self_collision, links=links)
+        for choice in itertools.product(*ranges.values())
+    ]
+    try:
+        alternatives[0].check(robot)
+    except ConstraintError as error:
+        raise _wrong(str(error), error.value) from error
+    return tuple(alternatives)
+
+
+def _source(constraint: Any, followers: Mapping[str, Mimic]) -> tuple[str, Range]:
+    """Joint and range [rad] or [m]; of a joint that follows another, what it asks of that one."""
+    name, value = str(constraint.joint_name), float(constraint.position)
+    below, above = float(constraint.tolerance_below), float(constraint.tolerance_above)
+    if not (math.isfinite(value) and below >= 0.0 and above >= 0.0):
+        raise _wrong(
+            f"joint_constraints: {name!r} is at {value} - {below} + {above}; expected a finite position and tolerances "
+            "of at least 0",
+            name,
+        )
+    span = (value - below, value + above)
+    if name in followers and followers[name].multiplier != 0.0:
+        mimic = followers[name]
+        low, high = sorted((end - mimic.offset) / mimic.multiplier for end in span)
+        return mimic.joint, (low, high)
+    return name, span
+
+
+def _ranges(name: str, span: Range, robot: Robot) -> list[Range]:
+    """Ranges of a joint of the chain within its limits, at least one."""
+    j = robot.joint_names.index(name)
+    lower, upper = float(robot.lower[j]), float(robot.upper[j])
+    low, high = span
+    spans = [span]
+    if robot.continuous[j]:
+        if high - low >= 2.0 * math.pi:
+            return [(-math.inf, math.inf)]
+        turns = 2.0 * math.pi * math.floor((low + math.pi) / (2.0 * math.pi))
+        spans = [(low - turns, high - turns), (low - turns - 2.0 * math.pi, high - turns - 2.0 * math.pi)]
+    within = [(max(a, lower), min(b, upper)) for a, b in spans if max(a, lower) <= min(b, upper)]
+    if not within:
+        raise _wrong(
+            f"joint_constraints: {name!r} is to be from {low:.6g} to {high:.6g}, outside of its limits {lower:.6g} to "
+            f"{upper:.6g}",
+            name,
+        )
+    return within
+
+
+def _both(first: list[Range] | None, second: list[Range], name: str) -> list[Range]:
+    """What is in one of the first and one of the second ranges."""
+    if first is None:
+        return second
+    common = [(max(a, c), min(b, d)) for (a, b), (c, d) in itertools.product(first, second) if max(a, c) <= min(b, d)]
+    if not common:
+        raise _wrong(f"joint_constraints: those of {name!r} exclude each other", name)
+    return common
+
+
+def _check_other(name: str, span: Range, state: Mapping[str, float]) -> None:
+    """A joint that the chain does not move stays where the state says, which is in the range or not."""
+    if name not in state:
+        raise _wrong(f"joint_constraints: {name!r} is neither a joint of this chain nor in robot_state", name)
+    if not span[0] - ROUNDING <= state[name] <= span[1] + ROUNDING:
+        raise RequestError(
+            ErrorCode.NO_IK_SOLUTION,
+            f"joint_constraints: {name!r} is to be from {span[0]:.6g} to {span[1]:.6g}, and is at {state[name]:.6g} in "
+            "robot_state; no joint of this chain moves it",
+            name,
+        )
+
+
+def _position(constraint: Any, frame: Frame) -> LinkPosition:
+    what = f"position_constraints: that of link {constraint.link_name!r}"
+    region, offset = constraint.constraint_region, constraint.target_point_offset
+    if len(getattr(region, "meshes", ())):
+        raise _wrong(f"{what} has a mesh, which is not supported; give boxes, spheres or cylinders", region.meshes)
+    if len(region.primitives) > MOST_SHAPES:
+        raise _wrong(f"{what} has {len(region.primitives)} primitives, at most {MOST_SHAPES} are allowed", None)
+    if len(region.primitives) != len(region.primitive_poses):
+        raise _wrong(
+            f"{what} has {len(region.primitives)} primitives and {len(region.primitive_poses)} primitive_poses; "
+            "expected as many",
+            len(region.primitives),
+        )
+    in_base = frame(constraint.header, what)
+    return _understood(
+        lambda: LinkPosition(
+            constraint.link_name,
+            [
+                shape_of(primitive, in_base @ transform_of(pose), "a primitive")
+                for primitive, pose in zip(region.primitives, region.primitive_poses, strict=True)
+            ],
+            (offset.x, offset.y, offset.z),
+        ),
+        what,
+    )
+
+
+def _orientation(constraint: Any, frame: Frame) -> LinkOrientation:
+    what = f"orientation_constraints: that of link {constraint.link_name!r}"
+    if constraint.parameterization not in (constraint.XYZ_EULER_ANGLES, constraint.ROTATION_VECTOR):
+        raise _wrong(
+            f"{what} has the parameterization {constraint.parameterization}, expected XYZ_EULER_ANGLES or "
+            "ROTATION_VECTOR",
+            constraint.parameterization,
+        )
+    turn, in_base = constraint.orientation, frame(constraint.header, what)
+    tolerances = [getattr(constraint, f"absolute_{axis}_axis_tolerance") for axis in "xyz"]
+
+    def read() -> LinkOrientation:
+        in_frame = pose_from(np.zeros(3), (turn.x, turn.y, turn.z, turn.w))[:3, :3]
+        axes = in_frame if constraint.parameterization == constraint.ROTATION_VECTOR else None
+        return LinkOrientation(constraint.link_name, in_base[:3, :3] @ in_frame, tolerances, axes)
+
+    return _understood(read, what)
+
+
+def _understood(read: Callable[[], Understood], what: str) -> Understood:
+    """What is read of a constraint; where it is malformed, its name is told."""
+    try:
+        return read()
+    except EimError as error:
+        raise _wrong(f"{what}: {error}", error.value) from error
+
+
+def _wrong(message: str, value: object) -> RequestError:
+    return RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, message, value)
+
+
+PARTIAL_SAMPLES = 64  # solutions of which the nearest to a state of some joints is returned
+
+
+@dataclass(frozen=True, eq=False)
+class NearestRequest:
+    """What is asked for.
+
+    Attributes
+    ----------
+    alternatives : tuple of SampleRequest
+        A solution of any of them will do; they differ in their constraints.
+    state : Posture, optional
+        Of the joints of the chain that the state names; None where it names none.
+    timeout : float
+        [s] for all of them.
+    remark : str
+        What could not be obeyed, for the answer's message; empty mostly.
+    """
+
+    alternatives: tuple[SampleRequest, ...]
+    state: Posture | None
+    timeout: float
+    remark: str
+
+    def cost(self, robot: Robot, q: FloatArray) -> float:
+        """How far a solution (dof,) is from the state, in the joints that it names; 0 where it names none."""
+        return 0.0 if self.state is None else float(self.state.costs(robot, q[None])[0])
+
+
+def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings) -> NearestRequest:
+    """What a request asks of the sampler.
+
+    Parameters
+    ----------
+    request : PositionIKRequest
+        As received; see the comments of the message for units and defaults.
+    around : Surroundings
+        Robot of the server, the frames around it, and where it is.
+    settings : IkServerSettings
+        Groups, defaults and limits.
+
+    Raises
+    ------
+    RequestError
+        With the error code to answer.
+    """
+    robot = around.robot
+    stamped, link = _goal(request)
+    to_tip = np.linalg.inv(_link_on_tip(link, _tip_of(request.group_name, robot, settings), robot))
+    pose = around.in_base(stamped.header, "pose_stamped") @ pose_of(stamped.pose, "pose_stamped") @ to_tip
+    state = _state(request.robot_state)
+    is_now = not state or bool(request.robot_state.is_diff)
+    if is_now:
+        state = {**(around.joints or {}), **state}
+    timeout = timeout_of(request.timeout.sec + 1e-9 * request.timeout.nanosec, settings)
+    avoids = bool(request.avoid_collisions)
+    if avoids and len(getattr(request.robot_state, "attached_collision_objects", ())):
+        raise RequestError(
+            ErrorCode.INVALID_ROBOT_STATE,
+            "robot_state.attached_collision_objects cannot be checked for collisions: detach them, or leave "
+            "avoid_collisions false",
+        )
+    unchecked = _why_unchecked(robot) if avoids else ""
+    is_checked = avoids and not unchecked
+    nothing = f"avoid_collisions: nothing was checked, for {unchecked}" if unchecked else ""
+    remarks = [around.unknown_joints if is_now else "", nothing]
+    alternatives = goal_constraints(
+        request.constraints,
+        robot,
+        state,
+        following_joints(robot),
+        around.in_base,
+        is_checked,
+    )
+    named = {name: state[name] for name in robot.joint_names if name in state}
+    wanted = SampleRequest(
+        pose,
+        random_seed=0,
+        position_only=False,
+        position_tolerance=settings.default_position_tolerance,
+        orientation_tolerance=settings.default_orientation_tolerance,
+        **_seed(named, robot),
+    )
+    return NearestRequest(
+        tuple(replace(wanted, constraints=constraints) for constraints in alternatives),
+        Posture(named) if named else None,
+        timeout,
+        "; ".join(filter(None, remarks)),
+    )
+
+
+def check_groups(robot: Robot, settings: IkServerSettings) -> tuple[str, ...]:
+    """Names of the planning groups that are served; `RobotError` where one of the settings is wrong."""
+    return tuple(_groups(robot, settings.groups, settings.robot_description_semantic))
+
+
+@functools.lru_cache(maxsize=8)
+def _groups(robot: Robot, listed: str, srdf: str) -> Mapping[str, str]:
+    """Tip of each planning group."""
+    return {**srdf_groups(robot, srdf), **listed_groups(robot, listed)}
+
+
+def _goal(request: Any) -> tuple[Any, str]:
+    """The stamped pose and the name of the link that is to reach it, which may be empty."""
+    poses, links = list(request.pose_stamped_vector), list(request.ik_link_names)
+    if len(poses) > 1 or len(links) > 1:
+        raise RequestError(
+            ErrorCode.INVALID_LINK_NAME,
+            f"pose_stamped_vector has {len(poses)} poses and ik_link_names {len(links)} names; expected one of each at "
+            "most, for this server has one tip",
+            links,
+        )
+    if poses:
+        return poses[0], (links[0] if links else "")
+    return request.pose_stamped, (links[0] if links else request.ik_link_name)
+
+
+def _tip_of(group: str, robot: Robot, settings: IkServerSettings) -> str:
+    if not group:
+        return robot.tip_link
+    groups = _groups(robot, settings.groups, settings.robot_description_semantic)
+    if group not in groups:
+        known = ", ".join(groups) or "none"
+        raise RequestError(
+            ErrorCode.INVALID_GROUP_NAME,
+            f"group_name is {group!r}; the groups of this server: {known} (parameters groups and "
+            "robot_description_semantic)",
+            group,
+        )
+    return groups[group]
+
+
+def _link_on_tip(link: str, tip: str, robot: Robot) -> FloatArray:
+    """Pose (4, 4) of the link that is to reach the pose, the group's tip unless named, in the frame of the chain's."""
+    attached = fixed_links(robot, robot.tip_link)
+    if (link or tip) not in attached:
+        raise RequestError(
+            ErrorCode.INVALID_LINK_NAME,
+            f"ik_link_name is {link!r}, expected {robot.tip_link!r}, a link that is fixed to it "
+            f"({', '.join(list(attached)[1:]) or 'there is none'}), or nothing",
+            link,
+        )
+    return attached[link or tip]
+
+
+def _state(message: Any) -> dict[str, float]:
+    """Values of all joints that a state names [rad] or [m]."""
+    names, values = list(message.joint_state.name), list(message.joint_state.position)
+    problem = ""
+    if len(names) != len(values):
+        problem = f"has {len(names)} names and {len(values)} positions; expected as many"
+    elif len(set(names)) != len(names):
+        problem = "names a joint twice; expected each once"
+    elif wrong := [name for name, value in zip(names, values, strict=True) if not math.isfinite(value)]:
+        problem = f"is not finite for {', '.join(wrong)}"
+    if problem:
+        raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"robot_state.joint_state {problem}", names)
+    return dict(zip(names, values, strict=True))
+
+
+def _seed(named: Mapping[str, float], robot: Robot) -> dict[str, Any]:
+    """How the nearest solution is asked for.
+
+    Of a whole state directly; where joints are free, as the nearest of many that were moved as near to it as can be.
+    """
+    middle = 0.5 * (robot.lower + robot.upper)
+    near = np.array([named.get(name, middle[j]) for j, name in enumerate(robot.joint_names)])
+    if len(named) == robot.dof:
+        return {"n": 1, "near": near}
+    if not named:
+        return {"n": 1}
+    # without a closed form an arm with fewer solutions than samples would be searched to the end
+    is_distinct = robot.closed_form is not None
+    return {"n": PARTIAL_SAMPLES, "near": near, "posture": Posture(named), "distinct": is_distinct}
+
+
+def _why_unchecked(robot: Robot) -> str:
+    """Why the robot's description has no shapes that can be checked for collisions; empty where it has."""
+    try:
+        none = "the robot's description has no collision shape that is a box, cylinder, sphere, capsule or mesh"
+        return "" if collision_model(robot).n_shapes else none
+    except MeshError as error:
+        return str(error)
+    except RobotError as error:
+        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"avoid_collisions: {error}", error.value) from error

@@ -1,0 +1,205 @@
+"""Line reaching with a planar robot: mixtures by EM, EIM, and EIM that is told about the tip (thesis 6.3).
+
+The expert reaches any point of an upright line, with its elbow on either side, so its configurations lie on a thin
+curved manifold that few Gaussians cannot follow. EM covers it and misses the line between; EIM stays on the line and
+leaves out what it cannot represent. The third learner's density ratio estimator sees the tip's x coordinate as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.configs import RATIO_ESTIMATORS
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import GaussianMixture
+from eim_ros.learning.ratio import FeatureInputs
+from eim_ros.learning.run import completed, timed
+from eim_ros.planar.arm import PlanarArm
+from eim_ros.planar.expert import Expert, ExpertConfig
+from eim_ros.planar.task import PlanarTask, line_task
+
+LEARNERS = ("EM", "EIM", "EIM + tip")
+EXPERT = "expert"  # the row of the test data
+NEAR = 0.1  # [m] from the line within which a sample covers it
+N_BINS = 50  # of the histograms along the line
+REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # a manifold wants many more than the model has
+
+
+@dataclass(frozen=True)
+class LineReachingConfig(Settings):
+    """Settings of `fit_line_reaching`."""
+
+    n_components: tuple[int, ...] = option((1, 5, 10, 20, 30, 40, 50), "mixtures of so many components", minimum=1)
+    n_samples: int = option(10000, "samples of the expert for training, and as many for testing", minimum=100)
+    n_links: int = option(10, "links of the robot, 1 m each", minimum=2)
+    line_x: float = option(5.0, "where the line is", unit="m")
+    line_height: float = option(7.0, "the line reaches as far up and down", unit="m", minimum=0.1)
+    n_iterations: int = option(100, "iterations of EIM", minimum=1)
+    em_iterations: int = option(100, "iterations of EM at most", minimum=1)
+    learners: tuple[str, ...] = option(LEARNERS, "learners to run", choices=LEARNERS)
+    ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
+
+
+@dataclass(frozen=True)
+class LineFit:
+    """One learner's mixture.
+
+    Attributes
+    ----------
+    mixture : GaussianMixture
+    distance : float
+        Mean distance of its samples' tips to the line [m].
+    near : float
+        Share of its samples within 0.1 m of the line.
+    coverage : float
+        Overlap of the histograms along the line of its samples within 0.1 m and of the test data, from 0 to 1.
+    histogram : Tensor (50,)
+        The former; sums to 1.
+    """
+
+    mixture: GaussianMixture
+    distance: float
+    near: float
+    coverage: float
+    histogram: Tensor
+
+
+@dataclass(frozen=True)
+class LineReachingResult:
+    """Data and fits.
+
+    Attributes
+    ----------
+    arm : PlanarArm
+    task : PlanarTask
+    train, test : Tensor (n_samples, n_links)
+        Configurations of the expert; no learner has seen the latter.
+    histogram : Tensor (50,)
+        Of the test data along the line; sums to 1.
+    fits : dict
+        By learner and number of components.
+    """
+
+    arm: PlanarArm
+    task: PlanarTask
+    train: Tensor
+    test: Tensor
+    histogram: Tensor
+    fits: dict[tuple[str, int], LineFit]
+
+
+def line_reaching_arm(config: LineReachingConfig) -> tuple[PlanarArm, PlanarTask]:
+    """The robot and its line."""
+    ends = (config.line_x, -config.line_height), (config.line_x, config.line_height)
+    return PlanarArm(n_links=config.n_links), line_task(*ends, tolerance=NEAR)
+
+
+def fit_line_reaching(config: LineReachingConfig, seed: int = 0) -> LineReachingResult:
+    """Draw the expert's samples and fit all mixtures, with the first of the density ratio estimators.
+
+    Parameters
+    ----------
+    config : LineReachingConfig
+    seed : int
+        Of data and learners.
+    """
+    data = line_reaching_data(config, seed)
+    fits = {
+        (learner, count): fit_mixture(config, data, learner, config.ratios[0], count, seed)[0]
+        for count in config.n_components
+        for learner in config.learners
+    }
+    return LineReachingResult(data.arm, data.task, data.train, data.test, data.histogram, fits)
+
+
+def coverage(histogram: Tensor, other: Tensor) -> float:
+    """Overlap of two histograms that sum to 1, from 0 to 1."""
+    return float(torch.minimum(histogram, other).sum())
+
+
+@dataclass(frozen=True)
+class LineReachingData:
+    """Arm, task, samples of the expert, and the histogram of the test samples along the line."""
+
+    arm: PlanarArm
+    task: PlanarTask
+    train: Tensor
+    test: Tensor
+    histogram: Tensor
+
+
+@lru_cache(maxsize=1)  # all cells of a seed share it
+def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingData:
+    """Draw the expert's samples for training and for testing; the last result is cached."""
+    arm, task = line_reaching_arm(config)
+    drawn = Expert(arm, task, ExpertConfig()).draw(2 * config.n_samples, torch.Generator().manual_seed(seed))
+    train, test = drawn[: config.n_samples], drawn[config.n_samples :]
+    return LineReachingData(arm, task, train, test, _histogram(task, arm.tip(test)))
+
+
+def fit_mixture(
+    config: LineReachingConfig, data: LineReachingData, learner: str, ratio: str, n_components: int, seed: int
+) -> tuple[LineFit, float]:
+    """A fit, the same whatever came before it, and its CPU time [s]."""
+    generator = torch.Generator().manual_seed(1_000_003 * seed + n_components)
+    mixture, seconds = timed(lambda: _mixture(config, data, learner, ratio, n_components, generator))
+    return _judged(mixture, data.arm, data.task, data.histogram, config.n_samples, generator), seconds
+
+
+def _mixture(
+    config: LineReachingConfig,
+    data: LineReachingData,
+    learner: str,
+    ratio: str,
+    n_components: int,
+    generator: torch.Generator,
+) -> GaussianMixture:
+    train = data.train
+    if learner == "EM":
+        em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
+        model = completed(EM(em_config).fit(train, generator=generator))
+        assert isinstance(model, GaussianMixture)
+        return model
+
+    def tip(context: Tensor, sample: Tensor) -> Tensor:
+        return data.task.normal_coordinate(data.arm.tip(sample)).unsqueeze(-1)
+
+    eim_config = EIMConfig(
+        n_components=n_components,
+        n_iterations=config.n_iterations,
+        initial_starts=1,
+        ratio=ratio,
+        reference_factors=REFERENCE_FACTORS,
+    )
+    inputs = FeatureInputs.from_data(train[:, :0], train, tip) if learner == "EIM + tip" else None
+    model = completed(EIM(eim_config, inputs).fit(train, generator=generator))
+    assert isinstance(model, GaussianMixture)
+    return model
+
+
+def _judged(
+    mixture: GaussianMixture,
+    arm: PlanarArm,
+    task: PlanarTask,
+    test: Tensor,
+    n_samples: int,
+    generator: torch.Generator,
+) -> LineFit:
+    tip = arm.tip(mixture.sample(n_samples, generator))
+    distance = task.distance(tip)
+    near = distance <= NEAR
+    histogram = _histogram(task, tip[near])
+    return LineFit(mixture, float(distance.mean()), float(near.double().mean()), coverage(histogram, test), histogram)
+
+
+def _histogram(task: PlanarTask, tip: Tensor) -> Tensor:
+    """Shares of tips (n, 2) along the line, (50,); zeros without any."""
+    counts = torch.histc(task.along(tip), N_BINS, 0.0, task.length)
+    return counts / counts.sum().clamp_min(1.0)

@@ -1,0 +1,22 @@
+"""What people see: `eim view` in the browser (viser), and pictures in files (matplotlib).
+
+Each library is imported on first use. What they show is computed without them.
+"""
+
+from typing import TYPE_CHECKING
+
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.view.picture import draw_solutions
+
+__all__ = [
+    "draw_solutions",
+]
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        "draw_solutions": "picture",
+    },
+)

@@ -1,0 +1,41 @@
+"""Files of pictures: PNG and SVG by matplotlib, reproducible byte by byte."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import write_atomically
+
+
+def new_figure(width: float, height: float, dpi: int = 100) -> Figure:
+    """An empty figure of so many inches, whose parts arrange themselves."""
+    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a PNG, or an SVG where the path ends so; returns the path.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ending.
+    """
+    path = Path(path)
+    check_picture_name(path)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:].lower())
+    write_atomically(path, buffer.getvalue())
+    return path
+
+
+def check_picture_name(path: str | Path) -> None:
+    """`ConfigurationError` for a picture that would be neither PNG nor SVG."""
+    if Path(path).suffix.lower() not in (".png", ".svg"):
+        raise ConfigurationError(f"a picture's file ends in .png or .svg, got {str(path)!r}", str(path))

@@ -1,0 +1,301 @@
+"""All solutions of a target that moves: ghosts with the colours of their families, and one that is chosen.
+
+The chosen one is moved along with the target, so that it stays in its family as long as that lasts. Where a model is
+given the ghosts are its samples, else they are spread over all families.
+
+Numbers and colours of families: a family keeps them while the target moves; colours as viser takes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.ik import Sampler
+from eim_ros.ik.components import Family, families, family_labels
+from eim_ros.ik.order import nearest
+from eim_ros.ik.prior import GivenDensity
+from eim_ros.kinematics import Robot
+from eim_ros.view.groups import group_arms
+from eim_ros.view.style import FAMILY_COLOURS, rgb
+
+FloatArray = npt.NDArray[np.float64]
+
+FARTHEST = 0.7  # [rad, m] in some joint that a family moves from one target to the next, and is known again
+
+
+def family_colour(number: int) -> str:
+    """Of a family with a number."""
+    return FAMILY_COLOURS[number % len(FAMILY_COLOURS)]
+
+
+def byte_colour(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue from 0 to 255 of a colour such as "#0072B2"."""
+    red, green, blue = (round(255 * share) for share in rgb(colour))
+    return red, green, blue
+
+
+def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Colours (n, 3) of instances and lines, which viser takes for shares of light: sRGB decoded (IEC 61966-2-1)."""
+    shares = np.array([rgb(colour) for colour in colours])
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return np.asarray(np.round(255.0 * linear), dtype=np.uint8)
+
+
+def kept_numbers(
+    robot: Robot, before: Sequence[FloatArray], numbers: Sequence[int], now: Sequence[FloatArray]
+) -> list[int]:
+    """Numbers of families, different ones, which are those that they had for the target before.
+
+    Parameters
+    ----------
+    robot : Robot
+    before, now : sequence of (n_i, dof)
+        Solutions of each family, of the target before and of this one.
+    numbers : sequence of int
+        Of the families before.
+
+    Returns
+    -------
+    list of int
+        A family that is near no earlier one, or less near than another one of now, has the least that is left.
+    """
+    found: dict[int, int] = {}
+    if before and now:
+        owners, own = (np.repeat(np.arange(len(rows)), [len(family) for family in rows]) for rows in (before, now))
+        distance, index = nearest(robot, np.concatenate(now), np.concatenate(before))
+        away = np.full((len(now), len(before)), np.inf)
+        np.minimum.at(away, (own, owners[index]), distance)
+        for flat in np.argsort(away, axis=None, kind="stable"):
+            i, k = divmod(int(flat), len(before))
+            if away[i, k] > FARTHEST:
+                break
+            if i not in found and numbers[k] not in found.values():
+                found[i] = numbers[k]
+    left = (number for number in itertools.count() if number not in set(found.values()))
+    return [found[i] if i in found else next(left) for i in range(len(now))]
+
+
+IntArray = npt.NDArray[np.int64]
+
+TIMEOUT = 0.1  # [s] of one target: what is found late is of a target that has moved on
+N_TRIALS = 256  # configurations of which the first target is that of the most dexterous
+MOVES = 1e-9  # of the largest entry of Jacobians, above which the tip moves along or about an axis
+N_GROUPS = 5  # of solutions that no curves hold together
+
+
+@dataclass(frozen=True, eq=False)
+class Solutions:
+    """What is seen of one target.
+
+    Attributes
+    ----------
+    pose : (4, 4)
+        Of the target in the base frame.
+    positions : (n, dof)
+        Verified solutions: the ghosts [rad] or [m].
+    labels : (n,) int
+        Family of each.
+    families : list of Family
+    numbers : list of int
+        By which each family is known while the target moves, in ascending order.
+    chosen : (dof,) or None
+        The solution that is looked at; None where there is none.
+    family : int
+        That of the chosen one, -1 where there is none.
+    along : float
+        Where the chosen one is in its family, from 0 at its first to 1 at its last.
+    density : GivenDensity or None
+        The model given the target; None without a model.
+    message : str
+        In words how many were found, or why none.
+    elapsed : float
+        [s] that solving took.
+    """
+
+    pose: FloatArray
+    positions: FloatArray
+    labels: IntArray
+    families: list[Family]
+    numbers: list[int]
+    chosen: FloatArray | None
+    family: int
+    along: float
+    density: GivenDensity | None
+    message: str
+    elapsed: float
+
+    @functools.cached_property
+    def log_prob(self) -> FloatArray:
+        """Log densities (n,) of the ghosts under the model [nat]; NaN without one."""
+        return self.log_prob_of(self.positions)
+
+    def log_prob_of(self, rows: FloatArray) -> FloatArray:
+        """The same of any configurations (m, dof)."""
+        if self.density is None or not len(rows):
+            return np.full(len(rows), np.nan)
+        return self.density.log_prob(rows)
+
+    @property
+    def ghost_numbers(self) -> IntArray:
+        """Number (n,) of the family of each ghost."""
+        return np.array(self.numbers, dtype=np.int64)[self.labels] if len(self.labels) else self.labels
+
+
+class LiveSolutions:
+    """Solves for one target after the other, and remembers the families and the choice.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    n : int
+        Ghosts wanted.
+    position_only : bool
+        Whether any orientation will do.
+    random_seed : int
+        Of each target's samples.
+    """
+
+    def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, random_seed: int = 0) -> None:
+        self.sampler, self.robot = sampler, sampler.robot
+        self.n, self.position_only = n, position_only
+        self.random_seed = random_seed
+        self.chosen: FloatArray | None = None
+        self._before: list[FloatArray] = []
+        self._numbers: list[int] = []
+
+    def solve(self, pose: FloatArray) -> Solutions:
+        """The solutions of a target."""
+        started = time.perf_counter()
+        samples = self.sampler.sample(
+            pose, self.n, self.random_seed, position_only=self.position_only, timeout=TIMEOUT, order="none"
+        )
+        rows = samples.positions
+        kept = self._kept(pose)
+        found = families(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
+        grouped = self._grouped(found)
+        kind, found = "family" if grouped is found else "group", grouped
+        numbers = kept_numbers(self.robot, self._before, self._numbers, [family.positions for family in found])
+        order = np.argsort(numbers)
+        found, numbers = [found[i] for i in order], sorted(numbers)
+        if found:  # where the target is out of reach for a while they are remembered
+            self._before, self._numbers = [family.positions for family in found], numbers
+        shown = rows[: self.n]
+        labels = family_labels(self.robot, found, shown)
+        chosen, family, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
+        return Solutions(
+            pose,
+            shown,
+            labels,
+            found,
+            numbers,
+            chosen,
+            family,
+            along,
+            samples.density if self.sampler.n_experts else None,
+            _told(kind, found, len(shown), samples.message),
+            time.perf_counter() - started,
+        )
+
+    def choose(self, solutions: Solutions, family: int, along: float) -> Solutions:
+        """The same with another choice: a place in a family, from 0 to 1."""
+        chosen = place_in(solutions.families[family], along)
+        refined = self.robot.refine(chosen[None], solutions.pose, position_only=self.position_only)
+        if refined.converged[0]:
+            chosen = refined.positions[0]
+        else:  # between two solutions that are far apart: the one before is a solution
+            chosen = _first_before(solutions.families[family], along)
+        return self._with_choice(solutions, chosen, family, along)
+
+    def choose_ghost(self, solutions: Solutions, index: int) -> Solutions:
+        """The same with a ghost as the choice."""
+        chosen, family, along = self._choice(solutions.families, solutions.positions[index][None])
+        assert chosen is not None
+        return self._with_choice(solutions, chosen, family, along)
+
+    def _with_choice(self, solutions: Solutions, chosen: FloatArray, family: int, along: float) -> Solutions:
+        self.chosen = chosen
+        return replace(solutions, chosen=chosen, family=family, along=along)
+
+    def _kept(self, pose: FloatArray) -> FloatArray:
+        """The chosen one moved onto a target (1, dof), or nothing (0, dof)."""
+        if self.chosen is None:
+            return np.empty((0, self.robot.dof))
+        moved = self.robot.refine(self.chosen[None], pose, position_only=self.position_only)
+        return moved.positions[moved.converged]
+
+    def _most_dexterous(self, rows: FloatArray) -> FloatArray:
+        """One of configurations (n, dof) in a row of its own, or none of none."""
+        return rows[np.argsort(-dexterity(self.robot, rows, self.position_only), kind="stable")[:1]]
+
+    def _choice(self, found: list[Family], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
+        if not found or not len(wanted):
+            return None, -1, 0.0
+        label = int(family_labels(self.robot, found, wanted)[0])
+        family = found[label]
+        place = int(nearest(self.robot, wanted, family.positions)[1][0])
+        self.chosen = wanted[0]
+        return wanted[0], label, float(family.along[place] / max(family.along[-1], 1e-9))
+
+    def _grouped(self, found: list[Family]) -> list[Family]:
+        """Solutions of which more than one direction is free: groups of those that look alike."""
+        if len(found) != 1 or found[0].is_curve or len(found[0]) < 2 or self.robot.dof < self._taken + 2:
+            return found
+        rows = found[0].positions
+        labels = group_arms(self.robot.skeleton(rows), N_GROUPS).labels
+        groups = [rows[labels == label] for label in range(int(labels.max()) + 1)]
+        return [Family(group, np.arange(float(len(group))), is_curve=False) for group in groups]
+
+    @property
+    def _taken(self) -> int:
+        return 3 if self.position_only else 6
+
+
+def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
+    """Along and about which axes (6,) of the base frame the tip can move at all: of planar arms x, y and about z."""
+    rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
+    largest = np.abs(robot.jacobian(rows)).max(axis=(0, 2))
+    return np.asarray(largest > MOVES * largest.max())
+
+
+def dexterity(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray:
+    """Yoshikawa's measure (n,) of configurations (n, dof), of the axes along and about which the tip can move."""
+    axes = moving_axes(robot) & (np.arange(6) < (3 if position_only else 6))
+    return np.asarray(np.linalg.svd(robot.jacobian(rows)[:, axes], compute_uv=False).prod(axis=-1))
+
+
+def first_pose(robot: Robot) -> FloatArray:
+    """The pose (4, 4) of the most dexterous of some configurations, so that the target can be moved every way."""
+    rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
+    return robot.forward(rows[int(np.argmax(dexterity(robot, rows, False)))])
+
+
+def place_in(family: Family, along: float) -> FloatArray:
+    """The configuration (dof,) at a share, from 0 to 1, of the way through a family; or one of its single solutions."""
+    length = along * family.along[-1]
+    after = int(np.clip(np.searchsorted(family.along, length), 1, len(family) - 1)) if len(family) > 1 else 0
+    if after == 0 or not family.is_curve:
+        return np.asarray(family.positions[round(along * (len(family) - 1))])
+    start, end = family.along[after - 1], family.along[after]
+    share = (length - start) / max(end - start, 1e-12)
+    way = family.positions[after] - family.positions[after - 1]
+    way = np.where(np.abs(way) > np.pi, way - 2.0 * np.pi * np.round(way / (2.0 * np.pi)), way)  # a continuous joint
+    return np.asarray(family.positions[after - 1] + share * way)
+
+
+def _first_before(family: Family, along: float) -> FloatArray:
+    index = int(np.searchsorted(family.along, along * family.along[-1], side="right")) - 1
+    return np.asarray(family.positions[max(index, 0)])
+
+
+def _told(kind: str, found: list[Family], n: int, message: str) -> str:
+    if not found:
+        return message
+    kinds = {"family": ("family", "families"), "group": ("group that looks alike", "groups that look alike")}[kind]
+    return f"{n} solution{'s' if n > 1 else ''} in {len(found)} {kinds[len(found) > 1]}"

@@ -1,0 +1,420 @@
+"""A page in the browser: drag the target, and see all solutions.
+
+viser serves it. What the browser reports only marks what is wanted; one thread solves and draws, always for the newest
+target, so that nothing piles up while it is dragged.
+
+The panel of the page beside the scene: what can be set there, and what is told of solutions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import viser
+from scipy.spatial.transform import Rotation
+
+from eim_ros.core.errors import ConfigurationError, EimError
+from eim_ros.ik import Sampler
+from eim_ros.ik.components import Family
+from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
+from eim_ros.kinematics.poses import check_pose
+from eim_ros.view.live import LiveSolutions, Solutions, dexterity, family_colour, first_pose, moving_axes
+from eim_ros.view.panels import density_panel, joint_panel, legend_panel, manipulability_panel
+from eim_ros.view.scene import ArmScene, arm_surfaces
+from eim_ros.view.style import MUTED
+
+FloatArray = npt.NDArray[np.float64]
+
+NO_FAMILY = ("–",)
+FORMS = ("sticks", "arms")  # of ghosts
+
+
+class Controls:
+    """Handles of what can be set; the page listens to them.
+
+    Parameters
+    ----------
+    gui : viser.GuiApi
+    robot : Robot
+    live : LiveSolutions
+        What is set at first.
+    first : (4, 4) array
+        First target.
+    most_ghosts : int
+    told : str
+        Shown among the settings of the view; empty: nothing.
+    extra_tab : str, optional
+        Name of a tab before the others, for others to fill; solutions are not shown at first where there is one.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        robot: Robot,
+        live: LiveSolutions,
+        first: FloatArray,
+        most_ghosts: int,
+        told: str,
+        extra_tab: str | None = None,
+    ) -> None:
+        self._robot = robot
+        self._status = gui.add_markdown("")
+        self._legend = gui.add_html("")
+        tabs = gui.add_tab_group()
+        self.extra_tab = None if extra_tab is None else tabs.add_tab(extra_tab)
+        with tabs.add_tab("Solutions"):
+            hint = "Which family the solid arm is of; or click a ghost"
+            self.family: Any = gui.add_dropdown("Family", NO_FAMILY, hint=hint)
+            hint = "Moves the arm while its tip stays"
+            self.along: Any = gui.add_slider("Along it", 0.0, 1.0, 0.001, 0.0, hint=hint)
+            self._manipulability = gui.add_html("")
+            self._joints = gui.add_html("")
+        self._density: Any = None
+        if live.sampler.n_experts:
+            with tabs.add_tab("Density"):
+                self._density = gui.add_html("")
+        with tabs.add_tab("Target"):
+            self.position: Any = gui.add_vector3("Position [m]", _rounded(first[:3, 3]), step=0.001)
+            self.rpy: Any = gui.add_vector3("Roll, pitch, yaw [°]", _rpy(first), step=0.1)
+            self.position_only = gui.add_checkbox("Any orientation", live.position_only)
+            self.reset = gui.add_button("Back to the first target")
+        with tabs.add_tab("View"):
+            self.n = gui.add_slider("Ghosts", 1, most_ghosts, 1, live.n)
+            self.form = gui.add_dropdown("Ghosts as", FORMS)
+            self.with_ghosts = gui.add_checkbox("Show ghosts", extra_tab is None)
+            self.with_arm = gui.add_checkbox("Show the chosen arm", extra_tab is None)
+            self.with_curves = gui.add_checkbox("Show self-motions", extra_tab is None)
+            if told:
+                gui.add_markdown(f"*{told}*")
+
+    @property
+    def target(self) -> FloatArray:
+        """The pose (4, 4) that the fields of the target tell."""
+        rotation = Rotation.from_euler("xyz", self.rpy.value, degrees=True)
+        return pose_from(self.position.value, rotation.as_quat())
+
+    def chosen_family(self, solutions: Solutions) -> int | None:
+        """Which one of the families is chosen; None where that is none of them."""
+        names = _names(solutions)
+        return names.index(self.family.value) if self.family.value in names else None
+
+    def tell(self, problem: str) -> None:
+        """Why nothing is shown."""
+        self._status.content = problem
+
+    def show(self, solutions: Solutions, position_only: bool) -> None:
+        """Tell of a target and its solutions."""
+        self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
+        self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
+        told = [_told(number, family) for number, family in zip(solutions.numbers, solutions.families, strict=True)]
+        self._legend.content = legend_panel(told, [family_colour(number) for number in solutions.numbers])
+        self.show_choice(solutions, position_only)
+
+    def show_choice(self, solutions: Solutions, position_only: bool) -> None:
+        """Tell of the chosen solution."""
+        options = _names(solutions) or NO_FAMILY
+        if options != self.family.options:
+            self.family.options = options
+        self.family.disabled = self.along.disabled = solutions.chosen is None
+        if self._density is not None:
+            self._density.content = _density(solutions)
+        if solutions.chosen is None:
+            self._joints.content, self._manipulability.content = joint_panel(self._robot, None, MUTED), ""
+            return
+        family = solutions.families[solutions.family]
+        colour = family_colour(solutions.numbers[solutions.family])
+        self.family.value, self.along.value = options[solutions.family], solutions.along
+        self.along.disabled = len(family) < 2
+        values = dexterity(self._robot, family.positions, position_only)
+        own = float(dexterity(self._robot, solutions.chosen[None], position_only)[0])
+        place = solutions.along * float(family.along[-1])
+        self._manipulability.content = manipulability_panel(family.along, values, place, own, colour)
+        self._joints.content = joint_panel(self._robot, solutions.chosen, colour)
+
+
+def _density(solutions: Solutions) -> str:
+    """Of the ghosts and the chosen solution under the model; empty where there is none."""
+    if solutions.chosen is None or not len(solutions.positions):
+        return ""
+    colours = [family_colour(number) for number in solutions.ghost_numbers.tolist()]
+    own = float(solutions.log_prob_of(solutions.chosen[None])[0])
+    return density_panel(solutions.log_prob, colours, own, family_colour(solutions.numbers[solutions.family]))
+
+
+def _names(solutions: Solutions) -> tuple[str, ...]:
+    return tuple(str(number + 1) for number in solutions.numbers)
+
+
+def _told(number: int, family: Family) -> str:
+    if family.is_curve:
+        return f"{number + 1}: {family.along[-1]:.1f} rad{', closed' if family.is_closed else ''}"
+    return f"{number + 1}: {len(family)} solution{'s' if len(family) > 1 else ''}"
+
+
+def _rounded(values: FloatArray) -> tuple[float, float, float]:
+    x, y, z = (round(float(value), 4) for value in values)
+    return x, y, z
+
+
+def _rpy(pose: FloatArray) -> tuple[float, float, float]:
+    return _rounded(Rotation.from_matrix(pose[:3, :3]).as_euler("xyz", degrees=True))
+
+
+MOST_GHOSTS, FEW_GHOSTS = 200, 50
+CAMERA, LOOKS_AT = np.array([0.65, -0.65, 0.6]), np.array([0.0, 0.0, 0.3])  # in reaches of the arm
+ABOVE = np.array([0.0, -0.3, 1.1])  # of arms that move in the plane alone
+FOV = 1.2  # [rad], from top to bottom
+TARGET_SIZE = 0.22  # in reaches, too
+
+
+class Page:
+    """Serves the page until it is closed.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    source : str or Path, optional
+        Description of the robot, for its visuals, see `arm_surfaces`.
+    pose : (4, 4) array_like, optional
+        First target; default: see `first_pose`.
+    n : int
+        Ghosts, 1 to 200.
+    position_only : bool, optional
+        Whether any orientation will do; default: as the model's context is, and for arms of less than six joints.
+    host, port : str, int
+        Where to serve; port 0 is any that is free.
+    random_seed : int
+        Of the solutions, the same for every target: so they move as little as can be.
+    extra_tab : str, optional
+        Name of a tab to be filled, see `MotionTab` and `LineTab`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the port is in use, or there is no such host.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        *,
+        source: str | Path | None = None,
+        package_paths: Sequence[str | Path] = (),
+        pose: npt.ArrayLike | None = None,
+        n: int = 50,
+        position_only: bool | None = None,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        random_seed: int = 0,
+        extra_tab: str | None = None,
+    ) -> None:
+        self.robot = sampler.robot
+        if not 1 <= n <= MOST_GHOSTS:
+            raise ConfigurationError(f"the number of solutions to show must be 1 to {MOST_GHOSTS}, got {n}", n)
+        if position_only is None:
+            position_only = sampler.context_kind == "position" or self.robot.dof < 6
+        self.surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
+        self.first = first_pose(self.robot) if pose is None else check_pose(pose)
+        self.live = LiveSolutions(sampler, n, position_only, random_seed)
+        self._server = _started(host, port, f"{self.robot.name} · eim view")
+        self._changed, self._drawing = threading.Condition(), threading.RLock()
+        self._is_wanted, self._is_closed, self._n_drawn = True, False, 0
+        self.solutions: Solutions | None = None
+        n_ghosts = max(n, FEW_GHOSTS)
+        self._after_solutions: list[Callable[[], None]] = []
+        self._at_close: list[Callable[[], None]] = []
+        self._add_scene(n_ghosts)
+        self._add_controls(n_ghosts, extra_tab)
+        self._thread = threading.Thread(target=self._follow, name="solutions", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self._server.get_host()}:{self._server.get_port()}"
+
+    @property
+    def server(self) -> viser.ViserServer:
+        """For those who fill the extra tab, and add to the scene."""
+        return self._server
+
+    @property
+    def extra_tab(self) -> viser.GuiTabHandle:
+        """To be filled."""
+        assert self._controls.extra_tab is not None
+        return self._controls.extra_tab
+
+    def on_solutions(self, act: Callable[[], None]) -> None:
+        """Call this whenever other solutions are shown, or another one is chosen."""
+        self._after_solutions.append(act)
+
+    def on_close(self, act: Callable[[], None]) -> None:
+        """Call this before the page is no longer served."""
+        self._at_close.append(act)
+
+    @property
+    def clients(self) -> list[viser.ClientHandle]:
+        """The browsers that show it, with their cameras."""
+        return list(self._server.get_clients().values())
+
+    @property
+    def n_drawn(self) -> int:
+        """How often solutions were drawn."""
+        return self._n_drawn
+
+    def close(self) -> None:
+        """Stop serving."""
+        for act in self._at_close:
+            act()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join()
+        with contextlib.redirect_stdout(io.StringIO()):  # it tells that it stops
+            self._server.stop()
+
+    def _add_scene(self, n_ghosts: int) -> None:
+        server, reach = self._server, self.robot.reach
+        server.gui.configure_theme(show_logo=False, show_share_button=False)
+        server.gui.main_panel.dock_right()
+        server.scene.configure_default_lights(enabled=False)  # in which colours fade
+        server.scene.configure_environment_map(None)
+        server.scene.add_light_hemisphere("/light", ground_color=(150, 150, 150), intensity=1.5)
+        server.scene.add_light_directional("/sun", intensity=1.5, position=(1.0, -2.0, 3.0))
+        is_free = moving_axes(self.robot)
+        eye, aim = (CAMERA * reach, LOOKS_AT * reach) if is_free[2] else (ABOVE * reach, 0.5 * self.first[:3, 3])
+        server.initial_camera.position, server.initial_camera.look_at = eye, aim
+        server.initial_camera.fov = FOV
+        self._scene = ArmScene(server.scene, self.robot, self.surfaces, n_ghosts)
+        self._target = server.scene.add_transform_controls(
+            "/target",
+            scale=TARGET_SIZE * reach,
+            depth_test=False,
+            active_axes=(bool(is_free[0]), bool(is_free[1]), bool(is_free[2])),
+            disable_rotations=self.live.position_only,
+            position=self.first[:3, 3],
+            wxyz=np.roll(quaternion_from_matrix(self.first), 1),
+        )
+        self._target.on_update(lambda _: self._want())
+        self._show_ghosts_as("sticks")
+
+    def _show_ghosts_as(self, form: str) -> None:
+        with self._drawing:
+            for ghosts in self._scene.show_ghosts_as(form):
+                ghosts.on_click(lambda event: self.choose_ghost(event.instance_index))
+        self._want()
+
+    def _add_controls(self, n_ghosts: int, extra_tab: str | None) -> None:
+        told = self._controls = Controls(
+            self._server.gui, self.robot, self.live, self.first, n_ghosts, self.told, extra_tab
+        )
+        told.family.on_update(lambda event: self._choose(event, None))
+        told.along.on_update(lambda event: self._choose(event, told.along.value))
+        for field in (told.position, told.rpy):
+            field.on_update(self._place_target)
+        for setting in (told.position_only, told.with_ghosts, told.with_curves, told.with_arm, told.n):
+            setting.on_update(lambda _: self._want())
+        told.form.on_update(lambda _: self._show_ghosts_as(told.form.value))
+        told.reset.on_click(lambda _: self.move_target(self.first))
+
+    def _want(self) -> None:
+        with self._changed:
+            self._is_wanted = True
+            self._changed.notify_all()
+
+    def _follow(self) -> None:
+        """Solves and draws whenever something has changed, until the page is closed."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_wanted or self._is_closed)
+                if self._is_closed:
+                    return
+                self._is_wanted = False
+            with self._drawing:
+                self.live.n, self.live.position_only = int(self._controls.n.value), self._controls.position_only.value
+                try:
+                    self.solutions = self.live.solve(pose_from(self._target.position, np.roll(self._target.wxyz, -1)))
+                    self._draw(self.solutions)
+                except EimError as error:  # the next target may do better
+                    self._controls.tell(str(error))
+
+    def _draw(self, solutions: Solutions) -> None:
+        with self._server.atomic():
+            shown = self._controls
+            self._scene.draw(solutions, shown.with_ghosts.value, shown.with_curves.value, shown.with_arm.value)
+            self._target.disable_rotations = self.live.position_only
+            self._controls.show(solutions, self.live.position_only)
+        self._n_drawn += 1
+        self._tell_others()
+
+    def _tell_others(self) -> None:
+        for act in self._after_solutions:
+            act()
+
+    def choose(self, family: int, along: float) -> None:
+        """Show the solution at a place, from 0 to 1, in one of the families that there are."""
+        with self._drawing:
+            if self.solutions is None or not 0 <= family < len(self.solutions.families):
+                raise ConfigurationError(f"there is no family {family} of this target", family)
+            self.solutions = self.live.choose(self.solutions, family, along)
+            self._redraw_choice()
+
+    def _choose(self, event: Any, along: float | None) -> None:
+        """By the browser's controls; what the page itself sets there has no client."""
+        if event.client is None:
+            return
+        with self._drawing:
+            solutions = self.solutions
+            if solutions is None or solutions.chosen is None:
+                return
+            family = self._controls.chosen_family(solutions)
+            if along is None and family is not None:
+                self.choose(family, 0.5)
+            elif along is not None:
+                self.choose(solutions.family, along)
+
+    def choose_ghost(self, index: int | None) -> None:
+        """Look at one of the solutions that are shown."""
+        with self._drawing:
+            if self.solutions is not None and index is not None and index < len(self.solutions.positions):
+                self.solutions = self.live.choose_ghost(self.solutions, index)
+                self._redraw_choice()
+
+    def _redraw_choice(self) -> None:
+        assert self.solutions is not None
+        with self._server.atomic():
+            self._scene.draw_chosen(self.solutions)
+            self._controls.show_choice(self.solutions, self.live.position_only)
+        self._tell_others()
+
+    def _place_target(self, event: Any) -> None:
+        if event.client is not None:
+            self.move_target(self._controls.target)
+
+    def move_target(self, pose: FloatArray) -> None:
+        """Put the target at a pose (4, 4)."""
+        self._target.position = pose[:3, 3]
+        self._target.wxyz = np.roll(quaternion_from_matrix(pose), 1)
+        self._want()
+
+
+def _started(host: str, port: int, label: str) -> viser.ViserServer:
+    """A server on this very port: viser itself would take the next free one."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve on {host}:{port}: {error.strerror or error}; give another --port (0: any that is free)",
+                port,
+            ) from error
+    with contextlib.redirect_stdout(io.StringIO()):  # it tells its address in a box
+        return viser.ViserServer(host=host, port=port, label=label, verbose=False)

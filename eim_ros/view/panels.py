@@ -1,0 +1,177 @@
+"""What is told of the chosen solution beside the scene, as HTML: joints in their limits, manipulability, density."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.urdf import PRISMATIC, SOURCE
+from eim_ros.view.style import FAINT, MUTED
+
+FloatArray = npt.NDArray[np.float64]
+
+WARNED = 0.05  # share of a joint's range beside a limit where it is marked as close to it
+WARNING = "#D55E00"
+WIDTH, HEIGHT, MARGIN = 260.0, 84.0, 6.0  # of the curve of the manipulability [pixel]
+ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
+
+
+def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
+    """Each joint's value between its limits.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (dof,) or None
+        The chosen solution [rad] or [m]; None: the limits alone.
+    colour : str
+        Of its family.
+    """
+    slides = {int(row[SOURCE]) for row in robot.links[:-1] if row[PRISMATIC]}
+    rows = []
+    for joint, name in enumerate(robot.joint_names):
+        lower, upper = float(robot.lower[joint]), float(robot.upper[joint])
+        factor, unit = (1.0, "m") if joint in slides else (180.0 / np.pi, "°")
+        value = None if q is None else float(q[joint])
+        share = 0.0 if value is None or upper == lower else (value - lower) / (upper - lower)
+        is_close = value is not None and not robot.continuous[joint] and not WARNED <= share <= 1.0 - WARNED
+        mark = (
+            ""
+            if value is None
+            else f'<div style="position:absolute;left:calc({100 * share:.2f}% - 3px);top:-2px;width:6px;height:12px;'
+            f'border-radius:2px;background:{WARNING if is_close else colour}"></div>'
+        )
+        told = "" if value is None else f"{value * factor:.3f} {unit}" if unit == "m" else f"{value * factor:.1f}{unit}"
+        ends = "turns on" if robot.continuous[joint] else f"{lower * factor:.4g} … {upper * factor:.4g} {unit}"
+        rows.append(
+            f'<div style="{ROW}" title="{html.escape(name)}: {ends}">'
+            f'<div style="width:9em;overflow:hidden;text-overflow:ellipsis">{html.escape(name)}</div>'
+            f'<div style="position:relative;flex:1;height:8px;border-radius:4px;background:{FAINT}">{mark}</div>'
+            f'<div style="width:5em;text-align:right">{told}</div></div>'
+        )
+    return f'<div style="padding:4px 10px">{"".join(rows)}</div>'
+
+
+def manipulability_panel(along: FloatArray, values: FloatArray, place: float, value: float, colour: str) -> str:
+    """Yoshikawa's measure along a family, and where the chosen solution is.
+
+    Parameters
+    ----------
+    along, values : (n,)
+        Way through the family [rad, m], and the measure there.
+    place, value : float
+        Of the chosen solution.
+    colour : str
+    """
+    most = max(float(values.max(initial=0.0)), value, 1e-12)
+    length = max(float(along.max(initial=0.0)), 1e-12)
+
+    def point(x: float, y: float) -> str:
+        return (
+            f"{MARGIN + (WIDTH - 2 * MARGIN) * x / length:.1f},{HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * y / most:.1f}"
+        )
+
+    line = " ".join(point(float(x), float(y)) for x, y in zip(along, values, strict=True))
+    x, _, y = point(place, value).partition(",")
+    drawn = f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>' if len(along) > 1 else ""
+    return (
+        f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>, '
+        f"{100 * value / most:.0f} % of the most in this family ({most:.4g})"
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">'
+        f'<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="{FAINT}"/>'
+        f'{drawn}<circle cx="{x}" cy="{y}" r="4.5" fill="{colour}" stroke="white"/></svg>'
+        f'<div style="color:{MUTED}">0 at a singularity; from the first to the last solution of the family</div></div>'
+    )
+
+
+def density_panel(values: FloatArray, colours: Sequence[str], value: float, colour: str) -> str:
+    """Log densities of solutions under a model, one dot each, and that of the chosen one as a line.
+
+    Parameters
+    ----------
+    values : (n,)
+        Of the ghosts [nat]; n >= 1.
+    colours : sequence of str
+        Of the family of each.
+    value, colour : float, str
+        Of the chosen solution.
+    """
+    least, most = min(float(values.min()), value), max(float(values.max()), value)
+    width = max(most - least, 1e-9)
+
+    def x(density: float) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * (density - least) / width
+
+    rows = HEIGHT - 4 * MARGIN
+    dots = "".join(
+        f'<circle cx="{x(float(v)):.1f}" cy="{MARGIN + rows * ((0.61803 * i) % 1.0):.1f}" r="3" fill="{dot}" '
+        'fill-opacity="0.7"/>'
+        for i, (v, dot) in enumerate(zip(values, colours, strict=True))
+    )
+    return (
+        f'<div style="padding:4px 10px;font-size:12px">log density of the chosen one <b>{value:.2f} nat</b>, '
+        f"{most - value:.2f} below the most of those shown"
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{dots}'
+        f'<line x1="{x(value):.1f}" y1="0" x2="{x(value):.1f}" y2="{HEIGHT}" stroke="{colour}" stroke-width="2"/></svg>'
+        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{least:.1f}</span>'
+        f"<span>{most:.1f} nat</span></div></div>"
+    )
+
+
+def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
+    """Which colour is which family."""
+    chips = "".join(
+        f'<span style="display:inline-flex;align-items:center;gap:4px;margin-right:10px">'
+        f'<span style="width:10px;height:10px;border-radius:5px;background:{colour}"></span>{html.escape(name)}</span>'
+        for name, colour in zip(names, colours, strict=True)
+    )
+    return f'<div style="padding:4px 10px;font-size:12px">{chips}</div>'
+
+
+def histogram_panel(
+    values: FloatArray, expected: FloatArray, colour: str, outline: str, ends: tuple[float, float], place: float
+) -> str:
+    """Shares along a line as bars, what is expected as an outline, and a place of the line.
+
+    Parameters
+    ----------
+    values, expected : (n_bins,)
+        Shares; bins of equal length.
+    colour, outline : str
+    ends : two floats
+        Of the line [m].
+    place : float
+        [m].
+    """
+    most, width = max(float(values.max()), float(expected.max()), 1e-12), (WIDTH - 2 * MARGIN) / len(values)
+    low, high = ends
+
+    def y(share: float) -> float:
+        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * share / most
+
+    bars = "".join(
+        f'<rect x="{MARGIN + i * width:.1f}" y="{y(float(v)):.1f}" width="{width:.1f}" '
+        f'height="{HEIGHT - MARGIN - y(float(v)):.1f}" fill="{colour}" fill-opacity="0.6"/>'
+        for i, v in enumerate(values)
+    )
+    steps = " ".join(
+        f"{MARGIN + (i + side) * width:.1f},{y(float(v)):.1f}" for i, v in enumerate(expected) for side in (0, 1)
+    )
+    x = MARGIN + (WIDTH - 2 * MARGIN) * (place - low) / (high - low)
+    return (
+        f'<div style="padding:4px 10px;font-size:12px">tips along the line; outline: the expert'
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{bars}'
+        f'<polyline points="{steps}" fill="none" stroke="{outline}" stroke-width="1"/>'
+        f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HEIGHT}" stroke="{WARNING}" stroke-width="1.5"/></svg>'
+        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{low:.4g} m</span>'
+        f"<span>{high:.4g} m</span></div></div>"
+    )
+
+
+def text_panel(lines: Sequence[str]) -> str:
+    """Lines of text."""
+    return f'<div style="padding:4px 10px;font-size:12px">{"<br>".join(html.escape(line) for line in lines)}</div>'

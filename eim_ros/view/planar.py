@@ -1,0 +1,97 @@
+"""Planar arms, their goal and obstacles, drawn in the plane of the robot.
+
+Picture of the planar demonstration: samples of EM and of EIM, and how far from the line the simulator found them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Circle
+from torch import Tensor
+
+from eim_ros.planar import PlanarArm, PlanarTask
+from eim_ros.planar.line_reaching import LineReachingResult
+from eim_ros.view.figure_file import new_figure, write_figure
+from eim_ros.view.style import INK, LIMITS, MUTED
+
+GOAL = "#009E73"
+DISC = "#D55E00"
+
+
+def draw_arms(axes: Axes, arm: PlanarArm, q: Tensor, colour: str, alpha: float = 0.35) -> None:
+    """Arms (n, n_links) [rad], a dot at each tip and at the base.
+
+    Parameters
+    ----------
+    axes : Axes
+    arm : PlanarArm
+    q : Tensor (n, n_links)
+    colour : str
+    alpha : float
+        Opacity of an arm.
+    """
+    points = arm.points(q).numpy()
+    axes.add_collection(LineCollection(list(points), colors=colour, linewidths=0.8, alpha=alpha, zorder=2))
+    axes.scatter(points[:, -1, 0], points[:, -1, 1], s=5, color=INK, linewidths=0.0, zorder=4)
+    axes.scatter([0.0], [0.0], s=22, color=INK, marker="s", zorder=5)
+
+
+def draw_task(axes: Axes, task: PlanarTask) -> None:
+    """Line or point, and discs."""
+    for x, y, radius in task.obstacles.tolist():
+        axes.add_patch(Circle((x, y), radius, facecolor=DISC, alpha=0.45, linewidth=0.0, zorder=1))
+    (x0, y0), (x1, y1) = task.start.tolist(), task.end.tolist()
+    if task.is_line:
+        axes.plot([x0, x1], [y0, y1], color=GOAL, linewidth=2.5, alpha=0.8, zorder=3, solid_capstyle="butt")
+    else:
+        axes.scatter([x0], [y0], s=60, color=GOAL, zorder=6)
+    axes.set_aspect("equal")
+    axes.set_facecolor("white")
+    for spine in axes.spines.values():
+        spine.set_color(LIMITS)
+    axes.tick_params(labelsize=7, colors=MUTED, length=0)
+
+
+COLOURS = {"EM": "#0072B2", "EIM + tip": "#E69F00"}
+TITLES = {"EM": "EM", "EIM + tip": "EIM, told about the tip"}
+
+
+def draw_planar_demo(
+    result: LineReachingResult,
+    samples: Mapping[str, npt.NDArray[np.float64]],
+    table: Mapping[str, Mapping[str, float]],
+    path: str | Path,
+) -> None:
+    """Write a PNG.
+
+    Parameters
+    ----------
+    result : LineReachingResult
+        Arm, task, and the expert's test configurations.
+    samples : mapping of str to (n, n_links)
+        Configurations [rad] of each learner that the simulator executed.
+    table : mapping
+        Of each learner: mean_distance [m] and share_reached.
+    path : str or Path
+    """
+    panels = {"the expert": result.test[: len(next(iter(samples.values())))], **samples}
+    figure = new_figure(4.2 * len(panels), 4.8)
+    for place, (name, q) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        draw_task(place, result.task)
+        draw_arms(place, result.arm, torch.as_tensor(q), COLOURS.get(name, "#555555"))
+        title = TITLES.get(name, name)
+        if name in table:
+            figures = table[name]
+            reached = 100.0 * figures["share_reached"]
+            title += f"\n{figures['mean_distance']:.2f} m from the line, {reached:.0f} % on it"
+        place.set_title(title, fontsize=9)
+        place.set_xlim(-2.5, 9.0)
+        place.set_ylim(-8.0, 8.0)
+    write_figure(figure, path)

@@ -1,0 +1,376 @@
+"""The scene of the page: ghosts, the chosen arm, self-motion curves, the ground.
+
+Bodies of all ghosts are instances of one surface, so that one redraw sends poses and colours alone; ghosts that are not
+there at the moment have the size 0.
+
+One arm in full on the page.
+
+Many lines of a scene, each of one colour.
+
+What each body of an arm looks like: its visuals, else its collision shapes, else capsules from joint to joint.
+
+One of these for the whole arm. Where a file is missing that the visuals name, the next are taken, and it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import trimesh
+import viser
+from scipy.spatial.transform import Rotation
+
+from eim_ros.core.errors import EimError
+from eim_ros.ik.components import Family
+from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere
+from eim_ros.kinematics.links import BodyShape, MeshReference, body_poses, body_shapes, link_shapes
+from eim_ros.kinematics.meshes import find_mesh, read_mesh
+from eim_ros.kinematics.urdf import read_urdf_source, urdf_folder
+from eim_ros.view.live import Solutions, byte_colour, family_colour, light
+from eim_ros.view.style import FAMILY_COLOURS, MUTED
+
+FloatArray = npt.NDArray[np.float64]
+
+THICK, THIN = 0.025, 0.006  # radius of capsules from joint to joint, as a share of the arm's reach
+ROUND, FEW, COARSE = 16, 6, 1  # faces around a cylinder and a stick, and subdivisions of a ball
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """Triangles of a body.
+
+    Attributes
+    ----------
+    body : int
+    vertices : (n, 3)
+        In the body's frame [m].
+    faces : (m, 3) int
+    """
+
+    body: int
+    vertices: FloatArray
+    faces: npt.NDArray[np.int64]
+
+
+def arm_surfaces(
+    robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
+) -> tuple[list[Surface], str]:
+    """Surfaces of the bodies of an arm that have any.
+
+    Parameters
+    ----------
+    robot : Robot
+    source : str or Path, optional
+        Path or text of the description that the robot was read from: `Robot.urdf` has no visuals.
+    package_paths : sequence of str or Path
+        See `find_mesh`.
+
+    Returns
+    -------
+    list of Surface
+        At most one of each body.
+    str
+        Why the visuals are not shown, in words; empty where they are, or there are none.
+    """
+    told = ""
+    if source is not None:
+        try:
+            folder = urdf_folder(source) or robot.folder
+            found = _read(robot, link_shapes(read_urdf_source(source), "visual"), folder, package_paths)
+            if found:
+                return found, told
+        except EimError as error:
+            told = f"visuals are not shown: {error}"
+    try:
+        found = _read(robot, link_shapes(robot.urdf), robot.folder, package_paths)
+    except EimError as error:
+        found, told = [], told or f"collision shapes are not shown: {error}"
+    return found or stick_surfaces(robot, THICK, ROUND), told
+
+
+def _read(
+    robot: Robot,
+    links: dict[str, list[Shape | MeshReference]],
+    folder: Path | None,
+    package_paths: Sequence[str | Path],
+) -> list[Surface]:
+    bodies: dict[int, list[tuple[FloatArray, npt.NDArray[np.int64]]]] = {}
+    for placed in body_shapes(robot, links):
+        vertices, faces = _triangles(placed, folder, package_paths)
+        bodies.setdefault(placed.body, []).append((vertices @ placed.pose[:3, :3].T + placed.pose[:3, 3], faces))
+    return [_joined(body, parts) for body, parts in sorted(bodies.items())]
+
+
+def _triangles(
+    placed: BodyShape, folder: Path | None, package_paths: Sequence[str | Path]
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Vertices (n, 3) in the frame of the shape [m] and faces (m, 3)."""
+    shape = placed.shape
+    if isinstance(shape, MeshReference):
+        return read_mesh(find_mesh(shape.filename, folder, package_paths), shape.scale)
+    mesh = _primitive(shape)
+    return np.asarray(mesh.vertices, dtype=np.float64), np.asarray(mesh.faces, dtype=np.int64)
+
+
+def _primitive(shape: Shape) -> Any:
+    if isinstance(shape, Box):
+        return trimesh.creation.box(extents=shape.size)
+    if isinstance(shape, Sphere):
+        return trimesh.creation.icosphere(subdivisions=COARSE, radius=shape.radius)
+    if isinstance(shape, Cylinder):
+        return trimesh.creation.cylinder(radius=shape.radius, height=shape.length, sections=ROUND)
+    return _capsule(shape)
+
+
+def _capsule(shape: Capsule, n_faces: int = ROUND) -> Any:
+    """About the origin, whatever trimesh takes for its middle."""
+    mesh = trimesh.creation.capsule(height=shape.length, radius=shape.radius, count=[n_faces, n_faces // 2])
+    mesh.apply_translation(-mesh.bounds.mean(axis=0))
+    return mesh
+
+
+def _joined(body: int, parts: list[tuple[FloatArray, npt.NDArray[np.int64]]]) -> Surface:
+    offsets = np.cumsum([0] + [len(vertices) for vertices, _ in parts[:-1]])
+    faces = [faces + offset for (_, faces), offset in zip(parts, offsets, strict=True)]
+    return Surface(body, np.concatenate([vertices for vertices, _ in parts]), np.concatenate(faces))
+
+
+def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> list[Surface]:
+    """Of each body a capsule from its own joint to the next one, or to the tip, that it carries.
+
+    Parameters
+    ----------
+    robot : Robot
+    thickness : float
+        Radius of the capsules, as a share of the arm's reach.
+    n_faces : int
+        Around each of them: what is thin and shown many times needs few.
+    """
+    zero = np.zeros((1, robot.dof))
+    poses = body_poses(robot, zero)[0]
+    ends = np.concatenate([poses[1:, :3, 3], robot.forward(zero)[:, :3, 3]])
+    radius = max(thickness * robot.reach, 1e-3)
+    surfaces = []
+    for body, (pose, end) in enumerate(zip(poses, ends, strict=True)):
+        to_end = pose[:3, :3].T @ (end - pose[:3, 3])
+        length = float(np.linalg.norm(to_end))
+        turned = _turn(to_end / length) if length > 0.0 else np.eye(3)
+        mesh = _capsule(Capsule(np.eye(4), radius, max(length, 1e-6)), n_faces)
+        vertices = np.asarray(mesh.vertices) @ turned.T + 0.5 * to_end
+        surfaces.append(Surface(body, vertices, np.asarray(mesh.faces, dtype=np.int64)))
+    return surfaces
+
+
+def _turn(direction: FloatArray) -> FloatArray:
+    """A rotation (3, 3) that takes z to a direction (3,)."""
+    across = np.cross(direction, np.eye(3)[int(np.argmin(np.abs(direction)))])
+    across /= np.linalg.norm(across)
+    return np.stack([across, np.cross(direction, across), direction], axis=1)
+
+
+class ArmMeshes:
+    """Draws an arm with its surfaces; meshes are sent once, then poses and colours alone.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    robot : Robot
+    surfaces : sequence of Surface
+    name : str
+        In the tree of the scene, such as "/chosen".
+    """
+
+    def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], name: str) -> None:
+        self._robot = robot
+        self._bodies = [surface.body for surface in surfaces]
+        self._root = scene.add_frame(name, show_axes=False)
+        self._meshes = [
+            scene.add_mesh_simple(f"{name}/body_{surface.body}", surface.vertices, surface.faces, color=(0, 0, 0))
+            for surface in surfaces
+        ]
+
+    @property
+    def visible(self) -> bool:
+        return bool(self._root.visible)
+
+    @visible.setter
+    def visible(self, is_wanted: bool) -> None:
+        self._root.visible = is_wanted
+
+    def show(self, q: npt.NDArray[np.float64] | None, colour: str, opacity: float | None = None) -> None:
+        """In a configuration (dof,) and a colour; None: where it is."""
+        poses = None if q is None else body_poses(self._robot, q)[0]
+        wxyzs = None if poses is None else wxyzs_of(poses[:, :3, :3])
+        for body, mesh in zip(self._bodies, self._meshes, strict=True):
+            mesh.color = byte_colour(colour)
+            mesh.opacity = opacity
+            if poses is not None and wxyzs is not None:
+                mesh.position, mesh.wxyz = poses[body, :3, 3], wxyzs[body]
+
+
+def wxyzs_of(rotations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Quaternions (n, 4), w first, of rotations (n, 3, 3)."""
+    return np.roll(Rotation.from_matrix(rotations).as_quat(), 1, axis=1)
+
+
+class Lines:
+    """Lines that are drawn anew at once.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    name : str
+        In the tree of the scene.
+    thickness : float
+        [m].
+    """
+
+    def __init__(self, scene: viser.SceneApi, name: str, thickness: float) -> None:
+        nothing = np.zeros((1, 2, 3))
+        self._segments = scene.add_line_segments(
+            name, nothing, nothing.astype(np.uint8), thickness=thickness, visible=False
+        )
+
+    @property
+    def visible(self) -> bool:
+        return bool(self._segments.visible)
+
+    @visible.setter
+    def visible(self, is_wanted: bool) -> None:
+        self._segments.visible = is_wanted
+
+    def draw(self, ways: Sequence[npt.NDArray[np.float64]], colours: npt.NDArray[np.uint8]) -> None:
+        """Show these alone.
+
+        Parameters
+        ----------
+        ways : sequence of (n_i, 3)
+            Points of each line [m]; at least one line.
+        colours : (n, 3) uint8
+            Of each, see `eim_ros.view.live.light`.
+        """
+        segments = [np.stack([way[:-1], way[1:]], axis=1) for way in ways]
+        self._segments.points = np.concatenate(segments).astype(np.float32)
+        each = np.repeat(colours, [len(part) for part in segments], axis=0)
+        self._segments.colors = np.repeat(each[:, None], 2, axis=1)
+        self._segments.visible = True
+
+
+STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
+THINNER = 0.4  # of the thinnest body
+FADED = 0.3  # of the arm where there is no solution
+FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
+LINE = 0.006  # thickness of curves, as a share of the arm's reach
+
+
+class ArmScene:
+    """Draws solutions on a server's scene.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    robot : Robot
+    surfaces : list of Surface
+    n_ghosts : int
+        Most of them.
+    """
+
+    def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int) -> None:
+        self.robot, self.n_ghosts = robot, n_ghosts
+        self._surfaces = list(surfaces)
+        self._palette = light(FAMILY_COLOURS)
+        self._scene = scene
+        self._point: int | None = None  # of the skeleton, that moves most along self-motions
+        size = robot.reach
+        scene.add_grid(
+            "/ground", width=3 * size, height=3 * size, cell_size=_cell(size), cell_color=FAINTEST, section_color=FAINT
+        )
+        self._curves = Lines(scene, "/curves", LINE * size)
+        self._chosen = ArmMeshes(scene, robot, self._surfaces, "/chosen")
+        self.show_ghosts_as("sticks")
+
+    def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
+        """As "sticks" from joint to joint, or as whole "arms": handles of those that can be clicked, made anew."""
+        surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot, self._thin())
+        self._moving = [surface for surface in surfaces if surface.body]  # the base stands still: the arm shows it
+        self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
+        return self._ghosts
+
+    def _thin(self) -> float:
+        """Radius of sticks, as a share of the arm's reach: thinner than the arm itself."""
+        widths = [float(np.ptp(surface.vertices, axis=0).min()) for surface in self._surfaces if surface.body]
+        return min([THIN, *(THINNER * 0.5 * width / self.robot.reach for width in widths if width > 0.0)])
+
+    def _instances(self, surface: Surface, opacity: float) -> viser.BatchedMeshHandle:
+        return self._scene.add_batched_meshes_simple(
+            f"/ghosts/body_{surface.body}",
+            surface.vertices,
+            surface.faces,
+            np.tile([1.0, 0.0, 0.0, 0.0], (self.n_ghosts, 1)),
+            np.zeros((self.n_ghosts, 3)),
+            batched_scales=np.zeros(self.n_ghosts),
+            batched_colors=np.zeros((self.n_ghosts, 3), dtype=np.uint8),
+            lod="off",
+            opacity=opacity,
+            cast_shadow=False,
+            receive_shadow=False,
+        )
+
+    def draw(
+        self, solutions: Solutions, with_ghosts: bool = True, with_curves: bool = True, with_arm: bool = True
+    ) -> None:
+        """Show the solutions of a target."""
+        self._draw_ghosts(solutions, with_ghosts)
+        self._draw_curves(solutions, with_curves)
+        self._chosen.visible = with_arm
+        self.draw_chosen(solutions)
+
+    def draw_chosen(self, solutions: Solutions) -> None:
+        """Show the chosen one, in the colour of its family; without any the arm fades where it is."""
+        if solutions.chosen is None:
+            self._chosen.show(None, MUTED, FADED)
+        else:
+            self._chosen.show(solutions.chosen, family_colour(solutions.numbers[solutions.family]))
+
+    def _draw_ghosts(self, solutions: Solutions, is_wanted: bool) -> None:
+        n = min(len(solutions.positions), self.n_ghosts) if is_wanted else 0
+        scales = np.zeros(self.n_ghosts, dtype=np.float32)
+        scales[:n] = 1.0
+        poses = body_poses(self.robot, solutions.positions[:n])
+        colours = np.zeros((self.n_ghosts, 3), dtype=np.uint8)
+        colours[:n] = self._palette[solutions.ghost_numbers[:n] % len(self._palette)]
+        positions = np.zeros((poses.shape[1], self.n_ghosts, 3), dtype=np.float32)
+        wxyzs = np.tile(np.array([1.0, 0.0, 0.0, 0.0], dtype=np.float32), (*positions.shape[:2], 1))
+        if n:
+            turned = wxyzs_of(poses[:, :, :3, :3].reshape(-1, 3, 3)).reshape(n, -1, 4)
+            positions[:, :n], wxyzs[:, :n] = poses[:, :, :3, 3].swapaxes(0, 1), turned.swapaxes(0, 1)
+        for surface, handle in zip(self._moving, self._ghosts, strict=True):
+            if n:
+                handle.batched_positions, handle.batched_wxyzs = positions[surface.body], wxyzs[surface.body]
+                handle.batched_colors = colours
+            handle.batched_scales = scales
+
+    def _draw_curves(self, solutions: Solutions, is_wanted: bool) -> None:
+        curves = [i for i, family in enumerate(solutions.families) if family.is_curve and len(family) > 1]
+        curves.sort(key=lambda i: i == solutions.family)  # the last is drawn over the others
+        if not curves or not is_wanted:
+            self._curves.visible = False
+            return
+        ways = [self.robot.skeleton(_closed(solutions.families[i])) for i in curves]
+        if self._point is None:
+            self._point = int(np.argmax(sum(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0) for way in ways)))
+        numbers = [solutions.numbers[i] % len(self._palette) for i in curves]
+        self._curves.draw([way[:, self._point] for way in ways], self._palette[numbers])
+
+
+def _closed(family: Family) -> FloatArray:
+    return np.concatenate([family.positions, family.positions[:1]]) if family.is_closed else family.positions
+
+
+def _cell(size: float) -> float:
+    return 0.1 if size < 3.0 else 0.5

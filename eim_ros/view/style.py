@@ -1,0 +1,45 @@
+"""Colours: Okabe and Ito's (2008), which colour-blind readers can tell apart, and greys."""
+
+from __future__ import annotations
+
+GROUP_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+NO_GROUP_COLOUR = "#8A8F98"
+FAMILY_COLOURS = (*GROUP_COLOURS, "#D55E00", "#7A5195", "#8F8F00", "#00A6A6", "#8A5A2B", "#F0E442", "#BC5090")
+AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
+INK, MUTED, FAINT, LIMITS = "#1B1F27", "#5B626E", "#C9CDD4", "#ECEEF2"
+
+# A method has one colour in every picture, an estimator of the density ratio one kind of line.
+METHOD_COLOURS = {
+    "expert": NO_GROUP_COLOUR,
+    "EM": "#E69F00",
+    "EIM": "#0072B2",
+    "EIM + tip": "#009E73",
+    "VIPS": "#1B1F27",
+    "GAN": "#CC79A7",
+    "f-GAN": "#D55E00",
+    "WGAN": "#56B4E9",
+    "WGAN-GP": "#8F8F00",
+    "b-GAN": "#8A5A2B",
+    "EIM-KL": "#00A6A6",
+    "EIM-US": "#7A5195",
+    "EIM-US-KL": "#BC5090",
+}
+RATIO_LINES = {"network": "-", "plug-in": "--", "residual": ":", "known": "-.", "none": "-"}
+RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network"}
+
+
+def method_label(method: str, ratio: str) -> str:
+    """Name of a method with its estimator of the density ratio, as legends and titles have it."""
+    return f"{method} ({RATIO_NAMES[ratio]})" if ratio in RATIO_NAMES else method
+
+
+def mixed(colour: str, other: str, share: float) -> tuple[float, float, float]:
+    """A colour with this share of another in it."""
+    (r, g, b), (s, h, c) = rgb(colour), rgb(other)
+    return r + share * (s - r), g + share * (h - g), b + share * (c - b)
+
+
+def rgb(colour: str) -> tuple[float, float, float]:
+    """Shares of red, green and blue, from 0 to 1, of a colour such as "#0072B2"."""
+    red, green, blue = (int(colour[start : start + 2], 16) / 255.0 for start in (1, 3, 5))
+    return red, green, blue

@@ -1,0 +1,340 @@
+"""Inverse kinematics of real arms from samples: mixtures of linear experts by EM and EIM (thesis 6.4, figure 6.6).
+
+Data: uniform configurations q, and the positions y that they reach. The model is asked for q at y. An arm of seven
+joints reaches a position in infinitely many ways; EM averages over them, and the average reaches something else.
+Measured are the error of the tip's position under raw samples and two entropies of the gating: experts should share all
+positions, H(E q(z|y)) high, and each should answer for few of them, E H(q(z|y)) low.
+
+The data lie exactly on FK(q) = y, where p has no density: the better a classifier is, the less its ratio means. So the
+contexts of both classes are blurred, y + sigma n, and sigma is annealed. Beside the thesis' classifier and the plug-in
+density, the row "known" has the kinematics themselves in the ratio (`KinematicInputs`) and no network.
+
+Claims of thesis 6.4: inverse kinematics of an arm from samples.
+
+Error of the tip's position and entropies of the gating, over components and over iterations (thesis figure 6.6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from eim_ros.core.data_set import DataSet
+from eim_ros.core.settings import Settings, option
+from eim_ros.ik import IKModel, KinematicEIMConfig, KinematicInputs, collect, evaluate
+from eim_ros.kinematics import Robot
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.configs import RATIO_ESTIMATORS
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import MixtureOfExperts
+from eim_ros.learning.ratio import FeatureInputs
+from eim_ros.learning.run import completed, timed
+from eim_ros.view.figure_file import new_figure, write_figure
+from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, RATIO_LINES, method_label
+from experiments.harness import Cell, Experiment, Outcome
+from experiments.report import Claim, Finding, paired_means
+from experiments.table import ResultTable, Row, mean_and_error
+
+KNOWN = "known"  # the estimator that knows the kinematics
+CURVES = {
+    "rmse_position": "curve_rmse",
+    "entropy_conditional": "curve_conditional",
+    "entropy_marginal": "curve_marginal",
+}  # columns over the iterations, and the figures of `evaluate` that they are of
+N_POINTS = 20  # of a curve, at most, beside the start
+N_CURVE = 1000  # test samples that its points are of
+
+
+@dataclass(frozen=True)
+class KinematicsConfig(Settings):
+    """Settings of the experiment; sizes of thesis table B.1."""
+
+    robots: tuple[str, ...] = option(("iiwa14", "panda"), "robots by name")
+    n_components: tuple[int, ...] = option((10, 25, 50, 100), "mixtures of so many experts", minimum=1)
+    n_samples: int = option(10000, "samples for training", minimum=100)
+    n_validation: int = option(5000, "samples that EIM's estimators are judged by", minimum=10)
+    n_test: int = option(5000, "samples for testing", minimum=10)
+    em_iterations: int = option(100, "iterations of EM at most", minimum=1)
+    start_iterations: int = option(10, "iterations of EM at most for EIM's start", minimum=1)
+    n_iterations: int = option(100, "iterations of EIM", minimum=1)
+    kl_bound: float = option(0.15, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.015, "largest KL of the gating's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(0.15, "largest loss of entropy per update", unit="nat", minimum=0.0)
+    gating_entropy_loss_bound: float = option(0.1, "the same of the gating", unit="nat", minimum=0.0)
+    hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
+    dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
+    batch_size: int = option(200, "pairs of each class in a batch", minimum=1)
+    n_epochs: int = option(3, "most passes over the data per iteration", minimum=1)
+    smoothing: float = option(
+        0.3, "noise on the classifier's positions at the start, in standard deviations; 0: none", minimum=0.0
+    )
+    smoothing_decay: float = option(0.97, "factor on it per iteration", minimum=0.0, maximum=1.0)
+    smoothing_floor: float = option(0.2, "least noise, as a share of that at the start", minimum=0.0, maximum=1.0)
+    ratios: tuple[str, ...] = option(
+        ("network", "plug-in", KNOWN), "density ratio estimators of EIM", choices=(*RATIO_ESTIMATORS, KNOWN)
+    )
+
+
+def _cells(config: KinematicsConfig) -> list[Cell]:
+    methods = [("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
+    return [
+        {"robot": robot, "method": method, "estimator": ratio, "n_components": count}
+        for robot in config.robots
+        for count in config.n_components
+        for method, ratio in methods
+    ]
+
+
+def _measure(config: KinematicsConfig, cell: Cell, seed: int) -> Outcome:
+    data = _data(config, str(cell["robot"]), seed)
+    ratio, count = str(cell["estimator"]), int(cell["n_components"])
+    generator = torch.Generator().manual_seed(1_000_003 * seed + count)
+    models: list[MixtureOfExperts] = []
+    model, seconds = timed(lambda: _fitted(config, ratio, count, data, generator, models))
+    chosen = [models[index] for index in _evenly(len(models))]
+    points = [_figures(data, one, data.test, seed, N_CURVE) for one in chosen]
+    curves = {column: [round(point[name], 4) for point in points] for name, column in CURVES.items()}
+    return Outcome(seconds, {**_figures(data, model, data.test, seed), **curves})
+
+
+EXPERIMENT = Experiment(
+    "kinematics",
+    "inverse kinematics of arms by EM and EIM from samples (thesis 6.4, figure 6.6)",
+    KinematicsConfig,
+    _cells,
+    _measure,
+    {"n_components": "--components"},
+)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Samples of a robot: those for training, those for validation behind them, and those for testing."""
+
+    robot: Robot
+    both: tuple[Tensor, Tensor]
+    train: tuple[Tensor, Tensor]
+    test: DataSet
+
+
+@lru_cache(maxsize=1)  # all methods of a robot and seed share it
+def _data(config: KinematicsConfig, name: str, seed: int) -> _Data:
+    robot = Robot.load(name)
+    drawn = collect(robot, config.n_samples + config.n_validation, "position", 2 * seed)
+    both = torch.from_numpy(drawn.context), torch.from_numpy(drawn.sample)
+    train = both[0][: config.n_samples], both[1][: config.n_samples]
+    return _Data(robot, both, train, collect(robot, config.n_test, "position", 2 * seed + 1))
+
+
+def _fitted(
+    config: KinematicsConfig,
+    ratio: str,
+    n_components: int,
+    data: _Data,
+    generator: torch.Generator,
+    models: list[MixtureOfExperts],
+) -> MixtureOfExperts:
+    """By EIM, or by EM where there is no density ratio; the start and the model of each iteration go to `models`."""
+
+    def keep(state: Any, record: dict[str, float]) -> None:
+        models.append(state.model)
+
+    n_iterations = config.em_iterations if ratio == "none" else config.start_iterations
+    em = EM(EMConfig(n_components=n_components, n_iterations=n_iterations))
+    if ratio == "none":
+        return _mixture(completed(em.fit(data.train, generator=generator, callbacks=[keep])))
+    start = _mixture(completed(em.fit(data.train, generator=generator)))
+    models.append(start)
+    learner = _learner(config, ratio, n_components, data)
+    return _mixture(completed(learner.fit(data.both, start, generator, callbacks=[keep])))
+
+
+def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Data) -> EIM:
+    """EIM with one of the estimators. It returns its last model: a blurred ratio cannot tell which is the best."""
+    n_held_out = config.n_validation / (config.n_samples + config.n_validation)
+    shared: dict[str, Any] = {
+        "n_components": n_components,
+        "n_iterations": config.n_iterations,
+        "kl_bound": config.kl_bound,
+        "gating_kl_bound": config.gating_kl_bound,
+        "entropy_loss_bound": config.entropy_loss_bound,
+        "gating_entropy_loss_bound": config.gating_entropy_loss_bound,
+        "n_gating_contexts": 200,
+        "n_expert_samples": 100,
+        "n_selection_samples": 0,
+        "validation_share": n_held_out,
+    }
+    context, sample = data.both
+    if ratio == KNOWN:
+        kinematic = KinematicEIMConfig(ratio="plug-in", **shared)
+        return EIM(kinematic, KinematicInputs.from_data(data.robot, "position", context, kinematic))
+    inputs = None
+    if config.smoothing > 0.0 and ratio == "network":
+        inputs = FeatureInputs.from_data(
+            context,
+            sample,
+            _no_features,
+            smoothing=config.smoothing,
+            decay=config.smoothing_decay,
+            floor=config.smoothing_floor,
+        )
+    network: dict[str, Any] = {
+        "hidden_layers": config.hidden_layers,
+        "dropout": config.dropout,
+        "batch_size": config.batch_size,
+        "n_epochs": config.n_epochs,
+    }
+    return EIM(EIMConfig(ratio=ratio, **shared, **network), inputs)
+
+
+def _no_features(context: Tensor, sample: Tensor) -> Tensor:
+    """The classifier sees configurations and positions, and nothing else."""
+    return sample[:, :0]
+
+
+def _mixture(model: Any) -> MixtureOfExperts:
+    assert isinstance(model, MixtureOfExperts)
+    return model
+
+
+def _evenly(n: int) -> list[int]:
+    """At most so many places of n as a curve has points, first and last among them."""
+    last = min(n - 1, N_POINTS)
+    return [round(index * (n - 1) / max(last, 1)) for index in range(last + 1)]
+
+
+def _figures(data: _Data, model: MixtureOfExperts, test: DataSet, seed: int, n: int | None = None) -> dict[str, float]:
+    """Those of `evaluate`, for the first n test samples."""
+    some = DataSet(test.context[:n], test.sample[:n], test.description)
+    return evaluate(IKModel(model, data.robot, "position"), some, seed)
+
+
+HIGH = 0.9  # of its maximum: an entropy over the experts that counts as using all of them
+FALLS = 0.9  # of EM's E H(q(z|y)) at its end: what counts as lower
+SHOWN = ("network", "plug-in", "residual", "known")
+
+
+def _below_em(table: ResultTable, estimator: str) -> Finding | None:
+    eim, em = {"method": "EIM", "estimator": estimator}, {"method": "EM"}
+    pairs = paired_means(table, "rmse_position", ("robot", "n_components"), eim, em)
+    if not pairs:
+        return None
+    n_below = sum(first < second for first, second in pairs.values())
+    shown = "; ".join(
+        f"{robot}, K = {count}: {first:.3f} m (EM {second:.3f})" for (robot, count), (first, second) in pairs.items()
+    )
+    return Finding(f"below at {n_below} of {len(pairs)}: {shown}", n_below == len(pairs))
+
+
+def _all_are_used(table: ResultTable, estimator: str) -> Finding | None:
+    rows, rows_of_em = table.where(method="EIM", estimator=estimator), table.where(method="EM")
+    if not rows or not rows_of_em:
+        return None
+    least, of_em = (min(row["entropy_marginal"] for row in some) for some in (rows, rows_of_em))
+    return Finding(f"at least {least:.3f} of its maximum (EM {of_em:.3f})", bool(min(least, of_em) >= HIGH))
+
+
+def _only_eim_parts_the_positions(table: ResultTable, estimator: str) -> Finding | None:
+    eim, em = {"method": "EIM", "estimator": estimator}, {"method": "EM"}
+    pairs = paired_means(table, "entropy_conditional", ("robot", "n_components"), eim, em)
+    if not pairs:
+        return None
+    curves = table.values(CURVES["entropy_conditional"], **eim)
+    n_falling = sum(curve[-1] < curve[0] for curve in curves)
+    n_lower = sum(first < FALLS * second for first, second in pairs.values())
+    worst = max(pairs, key=lambda key: pairs[key][0] / pairs[key][1])
+    first, second = pairs[worst]
+    return Finding(
+        f"falls in {n_falling} of {len(curves)} runs; at the end clearly below EM's at {n_lower} of {len(pairs)}, "
+        f"closest to it at {worst[0]}, K = {worst[1]}: {first:.2f} (EM {second:.2f})",
+        n_falling == len(curves) and n_lower == len(pairs),
+    )
+
+
+CLAIMS = (
+    Claim("6.4, figure 6.6a", "EIM's RMSE of the end-effector's position is below EM's.", _below_em, SHOWN),
+    Claim("6.4, figure 6.6c", "Both keep H(z) high: they use all components.", _all_are_used, SHOWN),
+    Claim("6.4, figure 6.6b", "Only EIM lowers E H(q(z \\| y)).", _only_eim_parts_the_positions, SHOWN),
+)
+
+
+LABELS = {
+    "rmse_position": "RMSE of raw samples [m]",
+    "entropy_conditional": "E H(q(z|y)), share of its maximum",
+    "entropy_marginal": "H(E q(z|y)), share of its maximum",
+}
+MARKERS = {"none": "o", "network": "s", "plug-in": "^", "residual": "D", "known": "v"}
+
+
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG for each robot: above over components, means over seeds; below over a run with the most components.
+
+    Parameters
+    ----------
+    table : ResultTable
+        Of the experiment kinematics.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
+    """
+    return [_draw_robot(table, robot, folder / f"kinematics_{robot}.png") for robot in table.distinct("robot")]
+
+
+def _draw_robot(table: ResultTable, robot: str, path: Path) -> Path:
+    rows = table.where(robot=robot)
+    methods = list(dict.fromkeys((row["method"], row["estimator"]) for row in rows))
+    most = max(row["n_components"] for row in rows)
+    figure = new_figure(12.0, 7.4)
+    above, below = figure.subplots(2, len(LABELS))
+    for column, (name, label) in enumerate(LABELS.items()):
+        for method, ratio in methods:
+            some = table.where(robot=robot, method=method, estimator=ratio)
+            _draw_components(above[column], some, method, ratio, name)
+            _draw_iterations(below[column], [row for row in some if row["n_components"] == most], method, ratio, name)
+        for axes in (above[column], below[column]):
+            axes.set_ylabel(label, fontsize=9)
+            axes.grid(color=FAINT, linewidth=0.5)
+            axes.set_ylim(bottom=0.0, top=None if name == "rmse_position" else 1.02)
+        above[column].set_xlabel("experts", fontsize=9)
+        below[column].set_xlabel(f"share of the iterations; {most} experts", fontsize=9)
+    above[0].legend(frameon=False, fontsize=8)
+    n_seeds = len({row["seed"] for row in rows})
+    seeds = f"{n_seeds} seed" if n_seeds == 1 else f"mean of {n_seeds} seeds, bars: standard error"
+    figure.suptitle(f"Inverse kinematics of {robot} from samples, {seeds}", fontsize=10, color=INK)
+    return write_figure(figure, path)
+
+
+def _draw_components(axes: Axes, rows: list[Row], method: str, ratio: str, name: str) -> None:
+    counts = sorted({row["n_components"] for row in rows})
+    values = [mean_and_error([row for row in rows if row["n_components"] == count], name) for count in counts]
+    mean, error = np.array(values).T
+    axes.errorbar(
+        counts,
+        mean,
+        np.nan_to_num(error),
+        color=METHOD_COLOURS[method],
+        linestyle=RATIO_LINES[ratio],
+        marker=MARKERS[ratio],
+        markersize=4,
+        capsize=2,
+        label="EIM (kinematics known)" if ratio == KNOWN else method_label(method, ratio),
+    )
+    axes.set_xticks(counts)
+
+
+def _draw_iterations(axes: Axes, rows: list[Row], method: str, ratio: str, name: str) -> None:
+    """One curve for each seed: a run that converged early has fewer points."""
+    for row in rows:
+        curve = row[CURVES[name]]
+        share = np.linspace(0.0, 1.0, len(curve))
+        axes.plot(share, curve, color=METHOD_COLOURS[method], linestyle=RATIO_LINES[ratio], linewidth=1.2)

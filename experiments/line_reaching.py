@@ -1,0 +1,229 @@
+"""Claims of thesis 6.3: a planar robot that reaches a line.
+
+Distances to the line over components, sampled arms, and histograms along the line (thesis figures 6.4, 6.5).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from eim_ros.planar import PlanarArm, PlanarTask
+from eim_ros.planar.line_reaching import (
+    EXPERT,
+    NEAR,
+    LineReachingConfig,
+    fit_mixture,
+    line_reaching_arm,
+    line_reaching_data,
+)
+from eim_ros.view.figure_file import new_figure, write_figure
+from eim_ros.view.planar import draw_arms, draw_task
+from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, method_label
+from experiments.harness import Cell, Experiment, Outcome
+from experiments.report import Claim, Finding, Pairs, paired_means
+from experiments.table import ResultTable, Row, mean_and_error
+
+BY = ("n_components",)
+MUCH_CLOSER = 0.5  # of EM's distance: what counts as reaching the line where EM misses it
+
+
+def _closer_than_em(table: ResultTable, estimator: str) -> Finding | None:
+    pairs = paired_means(table, "distance", BY, {"method": "EIM", "estimator": estimator}, {"method": "EM"})
+    return _closer(pairs, "EM", MUCH_CLOSER)
+
+
+def _closer_with_tip(table: ResultTable, estimator: str) -> Finding | None:
+    if estimator == "plug-in" and table.where(estimator=estimator):
+        return Finding("a density of the joints cannot see the tip: not run", None)
+    tip, plain = ({"method": method, "estimator": estimator} for method in ("EIM + tip", "EIM"))
+    return _closer(paired_means(table, "distance", BY, tip, plain), "without", 1.0)
+
+
+def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
+    """Distances of the first method below this factor of those of the second."""
+    if not pairs:
+        return None
+    n_below = sum(first < factor * second for first, second in pairs.values())
+    shown = "; ".join(
+        f"k = {key[0]} {pairs[key][0]:.3f} m ({other} {pairs[key][1]:.3f})"
+        for key in dict.fromkeys((min(pairs), max(pairs)))
+    )
+    words = "closer" if factor == 1.0 else "at most half as far"
+    return Finding(f"{words} at {n_below} of {len(pairs)} numbers k of components: {shown}", n_below == len(pairs))
+
+
+def _covers_more_with_more(table: ResultTable, estimator: str) -> Finding | None:
+    rows = table.where(method="EIM", estimator=estimator)
+    if not rows:
+        return None
+    counts = sorted({row["n_components"] for row in rows})
+    values = [mean_and_error([row for row in rows if row["n_components"] == n], "coverage")[0] for n in counts]
+    shown = ", ".join(f"{value:.2f} ({count})" for count, value in zip(counts, values, strict=True))
+    agrees = values[-1] == max(values) and values[0] == min(values) if len(counts) > 1 else None
+    return Finding(f"overlap of the histograms along the line, by number of components: {shown}", agrees)
+
+
+CLAIMS = (
+    Claim(
+        "6.3, figure 6.4a",
+        "EIM reaches the line with any number of components; EM misses it even with many.",
+        _closer_than_em,
+    ),
+    Claim("6.3, figure 6.4a", "Told about the tip, EIM is closer still.", _closer_with_tip),
+    Claim(
+        "6.3, figure 6.5",
+        "With few components EIM ignores parts of the line; with more it covers more of them.",
+        _covers_more_with_more,
+    ),
+)
+
+
+MOST_COLUMNS = 4
+CURVES_HEIGHT, ROW_HEIGHT = 3.6, 2.4  # [inch]
+
+
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: curves above, means over seeds; below them arms and histograms of some mixtures of the first seed.
+
+    Parameters
+    ----------
+    table : ResultTable
+        Of the experiment line-reaching.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
+    """
+    arm, task = line_reaching_arm(LineReachingConfig.from_mapping(table.settings))
+    rows = [row for row in table.rows if row["method"] != EXPERT]
+    methods = list(dict.fromkeys((row["method"], row["estimator"]) for row in rows))
+    counts = sorted({row["n_components"] for row in rows})
+    shown = _some(counts)
+    figure = new_figure(2.6 * len(shown) + 2.4, CURVES_HEIGHT + ROW_HEIGHT * len(methods), dpi=90)
+    heights = (CURVES_HEIGHT, ROW_HEIGHT * len(methods))
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
+    left, right = above.subplots(1, 2)
+    _draw_curves(left, table, methods, counts, "distance", "mean distance to the line [m]")
+    left.set_yscale("log")
+    _draw_curves(right, table, methods, counts, "coverage", "coverage of the line [share]")
+    right.set_ylim(0.0, 1.0)
+    above.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    panels = below.subplots(len(methods), 2 * len(shown), squeeze=False, width_ratios=(2.6, 1.0) * len(shown))
+    for line, (method, ratio) in zip(panels, methods, strict=True):
+        for column, count in enumerate(shown):
+            arms, bars = line[2 * column : 2 * column + 2]
+            row = table.where(method=method, estimator=ratio, n_components=count)[0]
+            expert = table.where(method=EXPERT, seed=row["seed"])[0]
+            _draw_samples(arms, arm, task, row, METHOD_COLOURS[method])
+            _draw_histogram(bars, arm, task, row["histogram"], expert["histogram"], METHOD_COLOURS[method])
+            label = f"{method_label(method, ratio)}\n{count}: {row['distance']:.2f} m"
+            arms.set_title(label, fontsize=8, color=INK)
+            bars.set_title(f"{row['coverage']:.2f}", fontsize=9, color=MUTED)
+    below.supxlabel(
+        "lines: 60 sampled arms, axes in metres; black dots: their tips, square: their base; green: the line; above: "
+        "method, components, mean distance\nbars: share of tips within .1 m along the line, outline: test data; above "
+        "them the coverage, the overlap of both",
+        fontsize=9,
+        color=MUTED,
+    )
+    return [write_figure(figure, folder / "line_reaching.png")]
+
+
+def _some(counts: list[int]) -> list[int]:
+    """A few of the numbers of components, first and last among them."""
+    n = min(MOST_COLUMNS, len(counts))
+    return sorted({counts[round(i * (len(counts) - 1) / max(1, n - 1))] for i in range(n)})
+
+
+def _draw_curves(
+    axes: Axes, table: ResultTable, methods: list[tuple[str, str]], counts: list[int], name: str, label: str
+) -> None:
+    for method, ratio in methods:
+        rows = [table.where(method=method, estimator=ratio, n_components=count) for count in counts]
+        values = [mean_and_error(some, name)[0] for some in rows]
+        axes.plot(
+            counts,
+            values,
+            marker="o",
+            markersize=4,
+            color=METHOD_COLOURS[method],
+            linestyle=RATIO_LINES[ratio],
+            label=method_label(method, ratio),
+        )
+    axes.set_xticks(counts)
+    axes.set_xlabel("number of components", fontsize=9)
+    axes.set_ylabel(label, fontsize=9)
+    axes.grid(color=FAINT, linewidth=0.5)
+
+
+def _draw_samples(axes: Axes, arm: PlanarArm, task: PlanarTask, row: Row, colour: str) -> None:
+    draw_task(axes, task)
+    draw_arms(axes, arm, torch.tensor(row["samples"], dtype=torch.float64), colour, 0.3)
+    axes.set_xlim(-0.25 * arm.reach, 1.0 * arm.reach)
+    axes.set_ylim(-1.0 * arm.reach, 1.0 * arm.reach)
+
+
+def _draw_histogram(
+    axes: Axes, arm: PlanarArm, task: PlanarTask, found: list[float], expected: list[float], colour: str
+) -> None:
+    """Along the line, as high as the robot's panel: bars of the model, outline of the test data."""
+    low, high = float(task.start[1]), float(task.end[1])
+    height = (high - low) / len(found)
+    centres = [low + height * (index + 0.5) for index in range(len(found))]
+    axes.barh(centres, found, height=height, color=colour, alpha=0.6, linewidth=0.0)
+    axes.step(expected, centres, where="mid", color=INK, linewidth=0.8)
+    axes.set_ylim(-1.0 * arm.reach, 1.0 * arm.reach)
+    axes.set_xlim(0.0, 3.0 * max(expected))
+    axes.axis("off")
+
+
+N_DRAWN = 60  # configurations that a row keeps for the picture
+
+
+def _cells(config: LineReachingConfig) -> list[Cell]:
+    cells: list[Cell] = [{"method": EXPERT, "estimator": "none", "n_components": 0}]
+    for count in config.n_components:
+        for learner in config.learners:
+            ratios = ("none",) if learner == "EM" else config.ratios
+            if learner == "EIM + tip":  # a plug-in density does not look at it
+                ratios = tuple(ratio for ratio in ratios if ratio != "plug-in")
+            cells += [{"method": learner, "estimator": ratio, "n_components": count} for ratio in ratios]
+    return cells
+
+
+def _measure(config: LineReachingConfig, cell: Cell, seed: int) -> Outcome:
+    data = line_reaching_data(config, seed)
+    if cell["method"] == EXPERT:
+        distance = data.task.distance(data.arm.tip(data.test))
+        figures = _figures(float(distance.mean()), float((distance <= NEAR).double().mean()), 1.0)
+        return Outcome(0.0, {**figures, **_drawn(data.histogram, data.test)})
+    learner, ratio, count = str(cell["method"]), str(cell["estimator"]), int(cell["n_components"])
+    fit, seconds = fit_mixture(config, data, learner, ratio, count, seed)
+    sample = fit.mixture.sample(N_DRAWN, torch.Generator().manual_seed(seed))
+    figures = _figures(fit.distance, fit.near, fit.coverage)
+    return Outcome(seconds, {**figures, **_drawn(fit.histogram, sample)})
+
+
+EXPERIMENT = Experiment(
+    "line-reaching",
+    "mixtures by EM and EIM for a planar robot that reaches a line (thesis 6.3, figures 6.4, 6.5)",
+    LineReachingConfig,
+    _cells,
+    _measure,
+    {"n_components": "--components"},
+)
+
+
+def _figures(distance: float, near: float, coverage: float) -> dict[str, float]:
+    return {"distance": distance, "near": near, "coverage": coverage}
+
+
+def _drawn(histogram: Tensor, sample: Tensor) -> dict[str, list[float] | list[list[float]]]:
+    """What the picture needs beside the figures: the histogram along the line, and some configurations [rad]."""
+    rounded = (sample[:N_DRAWN] * 1e4).round() / 1e4
+    return {"histogram": ((histogram * 1e6).round() / 1e6).tolist(), "samples": rounded.tolist()}

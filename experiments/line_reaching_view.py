@@ -1,0 +1,359 @@
+"""`python -m experiments view FOLDER`: postures of the planar robot on its line, in the browser.
+
+FOLDER holds results of the experiment line-reaching. The page shows configurations of the expert and of each mixture,
+and the simulator executes the one that is chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from eim_ros.cli.view import add_page_flags, serve
+from eim_ros.core.errors import ConfigurationError, DataError
+from eim_ros.ik import Sampler
+from eim_ros.kinematics import Robot
+from eim_ros.planar import Outcome, PlanarArm, PlanarSimulator, PlanarTask, folded
+from eim_ros.planar.arm import planar_urdf
+from eim_ros.planar.line_reaching import EXPERT, LineReachingConfig, line_reaching_arm
+from eim_ros.planar.motions import reaching_motion
+from eim_ros.view.live import light
+from eim_ros.view.motion_tab import Playback, by_hand
+from eim_ros.view.page import Page
+from eim_ros.view.panels import histogram_panel, text_panel
+from eim_ros.view.scene import ArmMeshes, Lines
+from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, method_label
+from experiments.line_reaching import EXPERIMENT
+from experiments.table import ResultTable
+
+FloatArray = npt.NDArray[np.float64]
+
+TABLE = "table.csv"  # in the folder of an experiment's results
+RATE = 50  # [Hz] of the simulator
+
+
+@dataclass(frozen=True, eq=False)
+class LinePostures:
+    """What was drawn of one mixture, or of the expert.
+
+    Attributes
+    ----------
+    method : str
+    q : (n, dof)
+        [rad].
+    heights : (n,)
+        y of the point of the line that is nearest to each tip [m].
+    distances : (n,)
+        Of each tip to the line [m].
+    histogram : (n_bins,)
+        Shares of 10000 draws, by default, within .1 m of the line along it; sums to 1, or to 0 where none is.
+    distance, near, coverage : float
+        Of as many draws: mean distance [m], share within .1 m, overlap with the expert's histogram.
+    """
+
+    method: str
+    q: FloatArray
+    heights: FloatArray
+    distances: FloatArray
+    histogram: FloatArray
+    distance: float
+    near: float
+    coverage: float
+
+    def nearest(self, height: float) -> npt.NDArray[np.int64]:
+        """All of them (n,), first those that reach the line nearest to a place of it [m]."""
+        return np.argsort(np.abs(self.heights - height), kind="stable")
+
+
+@dataclass(frozen=True, eq=False)
+class Executed:
+    """A posture that the simulator went to from the folded arm.
+
+    Attributes
+    ----------
+    positions : (n_ticks, dof)
+        [rad].
+    duration : float
+        [s].
+    outcome : Outcome
+        At the end.
+    """
+
+    positions: FloatArray
+    duration: float
+    outcome: Outcome
+
+    def at(self, phase: float) -> FloatArray:
+        """Configuration (dof,) at a share, from 0 to 1, of the time."""
+        return np.asarray(self.positions[round(phase * (len(self.positions) - 1))])
+
+
+class LineStudy:
+    """Results of the experiment line-reaching, of the first seed of each mixture.
+
+    Parameters
+    ----------
+    table : ResultTable
+
+    Raises
+    ------
+    DataError
+        If the table is of another experiment, or empty.
+    """
+
+    def __init__(self, table: ResultTable) -> None:
+        if table.header.experiment != EXPERIMENT.name:
+            raise DataError(
+                f"the results are of the experiment {table.header.experiment}, not of {EXPERIMENT.name}",
+                table.header.experiment,
+            )
+        self.arm: PlanarArm
+        self.task: PlanarTask
+        self.arm, self.task = line_reaching_arm(LineReachingConfig.from_mapping(table.settings))
+        self.robot = Robot.from_urdf(planar_urdf(self.arm.n_links, self.arm.link_length))
+        self._rows = {
+            (method_label(row["method"], row["estimator"]), row["n_components"]): row for row in table.rows[::-1]
+        }
+        self.methods = tuple(dict.fromkeys(label for label, _ in reversed(self._rows)))
+        if not self.methods:
+            raise DataError("the table of results has no row: run `python -m experiments line-reaching` to its end", 0)
+
+    @classmethod
+    def load(cls, path: str | Path) -> LineStudy:
+        """Of a table, or of the folder that `python -m experiments line-reaching` writes."""
+        path = Path(path)
+        inside = (path, path / TABLE, path / EXPERIMENT.name / TABLE)
+        found = next((file for file in inside if file.is_file()), None)
+        if found is None:
+            raise ConfigurationError(
+                f"there are no results of the experiment in {path}: make them by "
+                f"python -m experiments {EXPERIMENT.name} --output {path}",
+                str(path),
+            )
+        return cls(ResultTable.read(found))
+
+    def counts(self, method: str) -> list[int]:
+        """Numbers of components of which there is a mixture; 0 alone for the expert."""
+        return sorted(count for label, count in self._rows if label == method)
+
+    def postures(self, method: str, n_components: int) -> LinePostures:
+        """Of a mixture."""
+        row = self._rows[method, n_components]
+        q = torch.tensor(row["samples"], dtype=torch.float64)
+        tip = self.arm.tip(q)
+        return LinePostures(
+            row["method"],
+            q.numpy(),
+            self.task.nearest(tip)[:, 1].numpy(),
+            self.task.distance(tip).numpy(),
+            np.array(row["histogram"]),
+            row["distance"],
+            row["near"],
+            row["coverage"],
+        )
+
+    @property
+    def expert(self) -> LinePostures | None:
+        """What the mixtures were learnt from."""
+        label = method_label(EXPERT, "none")
+        return self.postures(label, 0) if (label, 0) in self._rows else None
+
+    def execute(self, q: FloatArray) -> Executed:
+        """Let the simulator go to a posture (dof,), straight in the joints from the folded arm."""
+        start = folded(self.arm)
+        motion = reaching_motion(self.arm, torch.from_numpy(start), torch.from_numpy(q))
+        simulator = PlanarSimulator(self.arm, self.task, rate=RATE)
+        simulator.execute(self.arm.joint_names, motion.times.tolist(), motion.positions.tolist())
+        positions = [simulator.q.copy()]
+        while simulator.outcome.moving:
+            simulator.step()
+            positions.append(simulator.q.copy())
+        return Executed(np.array(positions), (len(positions) - 1) / RATE, simulator.outcome)
+
+
+GOAL = "#009E73"
+SOME = 10  # postures that are shown at the place at first
+THIN, THICK = 0.003, 0.008  # lines, as shares of the arm's reach
+ABOVE = np.array([0.0, -0.05, 1.35])  # of the camera [reach]; straight down it would not know what is up
+UNDER, OVER = -0.002, 0.002  # heights, so that a line is in front of another [reach]
+
+
+class LineTab:
+    """Adds the line to a page of the planar robot, in the tab that was made for it.
+
+    Parameters
+    ----------
+    page : Page
+        With an extra tab.
+    study : LineStudy
+        Its robot is the page's.
+    """
+
+    def __init__(self, page: Page, study: LineStudy) -> None:
+        self._page, self._study = page, study
+        self._drawing = threading.RLock()
+        scene, reach = page.server.scene, study.robot.reach
+        self._arm = ArmMeshes(scene, study.robot, page.surfaces, "/line/arm")
+        self._goal = Lines(scene, "/line/goal", THICK * reach)
+        self._goal.draw([_at_height(np.stack([study.task.start, study.task.end]), OVER * reach)], light([GOAL]))
+        self._others = Lines(scene, "/line/others", THIN * reach)
+        self._near = Lines(scene, "/line/near", THIN * reach)
+        self._executed: Executed | None = None
+        middle = 0.5 * float(study.task.start[0]) * np.array([1.0, 0.0, 0.0])
+        page.server.initial_camera.look_at = middle
+        page.server.initial_camera.position = middle + reach * ABOVE
+        self._add_controls()
+        page.on_close(self._playback.close)
+        self._choose_method()
+
+    def _add_controls(self) -> None:
+        gui, study = self._page.server.gui, self._study
+        low, high = float(study.task.start[1]), float(study.task.end[1])
+        with self._page.extra_tab:
+            self.method: Any = gui.add_dropdown("Postures of", study.methods)
+            self.count: Any = gui.add_dropdown("Components", ("–",))
+            self.height: Any = gui.add_slider(
+                "y on the line [m]", low, high, 0.05, 0.0, hint="Where it is to be reached"
+            )
+            hint = "Those that reach the line nearest to there"
+            self.n: Any = gui.add_slider("Postures there", 1, 60, 1, SOME, hint=hint)
+            hint = "The simulator goes to the nearest one, from the folded arm"
+            self.simulate: Any = gui.add_button("Let the simulator go there", hint=hint)
+            self._playback = Playback(gui, self._show_phase, self._duration)
+            self.visible: Any = gui.add_checkbox("Show the line and its postures", True)
+            self._told = gui.add_html("")
+            self._histogram = gui.add_html("")
+        for setting, act in (
+            (self.method, self._choose_method),
+            (self.count, self._choose),
+            (self.height, self._choose),
+            (self.n, self._choose),
+            (self.visible, self._show_or_hide),
+        ):
+            setting.on_update(by_hand(act))
+        self.simulate.on_click(lambda _: self.execute())
+
+    @property
+    def postures(self) -> LinePostures:
+        """Those that are shown."""
+        count = self.count.value
+        return self._study.postures(self.method.value, int(count) if count.isdigit() else 0)
+
+    @property
+    def chosen(self) -> npt.NDArray[np.float64]:
+        """The posture (dof,) that reaches the line nearest to the place."""
+        postures = self.postures
+        return np.asarray(postures.q[postures.nearest(float(self.height.value))[0]])
+
+    def execute(self) -> None:
+        """Let the simulator go to the chosen posture, and show how."""
+        with self._drawing:
+            self._execute()
+        self._playback.play()
+
+    def _execute(self) -> Executed:
+        if self._executed is None:
+            self._executed = self._study.execute(self.chosen)
+            self._tell()
+        return self._executed
+
+    def _choose_method(self) -> None:
+        with self._drawing:
+            counts = tuple(str(count) for count in self._study.counts(self.method.value) if count) or ("–",)
+            before = self.count.value
+            if counts != self.count.options:
+                self.count.options = counts
+                self.count.value = before if before in counts else counts[len(counts) // 2]
+            self.count.disabled = len(counts) < 2
+            self._choose()
+
+    def _choose(self) -> None:
+        """Show the postures at the place."""
+        with self._drawing, self._page.server.atomic():
+            postures, self._executed = self.postures, None
+            self._playback.play(False)
+            order = postures.nearest(float(self.height.value))
+            near, others = order[: int(self.n.value)], order[int(self.n.value) :]
+            self._draw_lines(self._near, postures, near, METHOD_COLOURS[postures.method], 0.0)
+            if len(others):
+                self._draw_lines(self._others, postures, others, FAINT, UNDER)
+            self._arm.show(self.chosen, METHOD_COLOURS[postures.method])
+            self._tell()
+            self._show_or_hide()
+
+    def _draw_lines(
+        self, lines: Lines, postures: LinePostures, rows: npt.NDArray[np.int64], colour: str, height: float
+    ) -> None:
+        skeletons = self._study.robot.skeleton(postures.q[rows])
+        skeletons[..., 2] += height * self._study.robot.reach
+        lines.draw(list(skeletons), light([colour])[[0] * len(rows)])
+
+    def _tell(self) -> None:
+        postures = self.postures
+        index = int(postures.nearest(float(self.height.value))[0])
+        told = [
+            f"all draws: {postures.distance:.3f} m from the line on average",
+            f"{100.0 * postures.near:.0f} % of them within 0.1 m, coverage {postures.coverage:.2f}",
+            f"this posture: y = {postures.heights[index]:.2f} m, {postures.distances[index]:.3f} m from the line",
+        ]
+        if self._executed is not None:
+            outcome = self._executed.outcome
+            reached = "reached" if outcome.reached else "NOT reached"
+            told.append(
+                f"the simulator: line {reached}, {outcome.distance:.3f} m, after {self._executed.duration:.1f} s"
+            )
+        self._told.content = text_panel(told)
+        expert = self._study.expert
+        self._histogram.content = histogram_panel(
+            postures.histogram,
+            postures.histogram if expert is None else expert.histogram,
+            METHOD_COLOURS[postures.method],
+            INK,
+            (float(self._study.task.start[1]), float(self._study.task.end[1])),
+            float(self.height.value),
+        )
+
+    def _show_or_hide(self) -> None:
+        is_wanted = bool(self.visible.value)
+        for part in (self._goal, self._near, self._arm):
+            part.visible = is_wanted
+        self._others.visible = is_wanted and int(self.n.value) < len(self.postures.q)
+
+    def _duration(self) -> float:
+        with self._drawing:
+            return self._execute().duration
+
+    def _show_phase(self, phase: float) -> None:
+        with self._drawing:
+            self._arm.show(self._execute().at(phase), METHOD_COLOURS[self.postures.method])
+
+
+def _at_height(points: npt.ArrayLike, height: float) -> npt.NDArray[np.float64]:
+    """Points (n, 3) of (n, 2)."""
+    flat = np.asarray(points, dtype=np.float64)
+    return np.column_stack([flat, np.full(len(flat), height)])
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser(
+        "view", help="show the postures of line-reaching in the browser", description=__doc__
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="results of the experiment line-reaching")
+    add_page_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    study = LineStudy.load(args.folder)
+    page = Page(Sampler.of(study.robot), host=args.host, port=args.port, extra_tab="Line")
+    LineTab(page, study)
+    return serve(page, args)

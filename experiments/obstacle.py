@@ -1,0 +1,187 @@
+"""One Gaussian for a robot that reaches a point around a disc: averaging against choosing (thesis figure 1.1).
+
+The expert's arm passes above the disc or below it. The Gaussian of highest likelihood lies between, through the disc;
+EIM's takes one of the two ways, and leaves the other out.
+
+Claims of thesis figure 1.1: one Gaussian around a disc.
+
+Sampled arms of the expert and of one Gaussian by EM and by EIM, around a disc (thesis figure 1.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.configs import RATIO_ESTIMATORS
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import GaussianMixture
+from eim_ros.learning.run import completed, timed
+from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, passing_side, point_task
+from eim_ros.view.figure_file import write_figure
+from eim_ros.view.planar import draw_arms, draw_task
+from eim_ros.view.style import INK, METHOD_COLOURS, method_label
+from experiments.harness import Cell, Experiment, Outcome
+from experiments.pictures import panel_figure
+from experiments.report import Claim, Finding
+from experiments.table import ResultTable, mean_and_error
+
+LEARNERS = ("EM", "EIM")
+EXPERT = "expert"  # the row of the training data
+N_DRAWN = 60  # configurations that a row keeps for the picture
+
+
+@dataclass(frozen=True)
+class ObstacleConfig(Settings):
+    """Settings of the experiment."""
+
+    n_samples: int = option(10000, "samples of the expert", minimum=100)
+    n_links: int = option(10, "links of the robot, 1 m each", minimum=2)
+    goal_x: float = option(7.0, "where the point is on the x axis", unit="m")
+    disc_x: float = option(3.5, "where the disc's centre is on the x axis", unit="m")
+    disc_radius: float = option(2.0, "radius of the disc", unit="m", minimum=1e-3)
+    n_components: int = option(1, "components of the models", minimum=1)
+    n_iterations: int = option(100, "iterations of EIM", minimum=1)
+    ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
+
+
+def obstacle_arm(config: ObstacleConfig) -> tuple[PlanarArm, PlanarTask]:
+    """The robot, its point and the disc."""
+    disc = (config.disc_x, 0.0, config.disc_radius)
+    return PlanarArm(n_links=config.n_links), point_task((config.goal_x, 0.0), disc)
+
+
+def _cells(config: ObstacleConfig) -> list[Cell]:
+    methods = [(EXPERT, "none"), ("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
+    return [{"method": method, "estimator": ratio} for method, ratio in methods]
+
+
+def _measure(config: ObstacleConfig, cell: Cell, seed: int) -> Outcome:
+    data = _data(config, seed)
+    ratio, seconds, sample = str(cell["estimator"]), 0.0, data
+    if cell["method"] != EXPERT:
+        generator = torch.Generator().manual_seed(1_000_003 * seed + 1)  # not that of the data
+        mixture, seconds = timed(lambda: _mixture(config, ratio, data, generator))
+        sample = mixture.sample(config.n_samples, generator)
+    drawn = ((sample[:N_DRAWN] * 1e4).round() / 1e4).tolist()
+    return Outcome(seconds, {**_judged(sample, *obstacle_arm(config)), "samples": drawn})
+
+
+EXPERIMENT = Experiment(
+    "obstacle",
+    "one Gaussian by EM and EIM for a planar robot that reaches around a disc (thesis figure 1.1)",
+    ObstacleConfig,
+    _cells,
+    _measure,
+    {"n_components": "--components"},
+)
+
+
+@lru_cache(maxsize=1)  # all cells of a seed share it
+def _data(config: ObstacleConfig, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return Expert(*obstacle_arm(config), ExpertConfig()).draw(config.n_samples, generator)
+
+
+def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.Generator) -> GaussianMixture:
+    """By EIM, or by EM where there is no density ratio."""
+    if ratio == "none":
+        model = completed(EM(EMConfig(n_components=config.n_components)).fit(data, generator=generator))
+    else:
+        eim_config = EIMConfig(
+            n_components=config.n_components,
+            n_iterations=config.n_iterations,
+            initial_starts=1,
+            ratio=ratio,
+            reference_factors=(2.0, 5.0, 10.0, 20.0, 40.0, 80.0),  # a manifold wants many more than the model has
+        )
+        model = completed(EIM(eim_config).fit(data, generator=generator))
+    assert isinstance(model, GaussianMixture)
+    return model
+
+
+def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> dict[str, float]:
+    """Share of configurations that collide, mean distance to the goal [m], share that passes above the disc."""
+    points = arm.points(q)
+    return {
+        "collisions": float((task.clearance(points) <= 0.0).double().mean()),
+        "distance": float(task.distance(points[:, -1]).mean()),
+        "above": float((passing_side(points, task.obstacles[0, :2]) > 0).double().mean()),
+    }
+
+
+MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of the samples; [m] from the point, of an arm of 10 m
+
+
+def _solves_the_task(table: ResultTable, estimator: str) -> Finding | None:
+    rows, of_em = table.where(method="EIM", estimator=estimator), table.where(method="EM")
+    if not rows or not of_em:
+        return None
+    (collisions, _), (distance, _) = mean_and_error(rows, "collisions"), mean_and_error(rows, "distance")
+    (em_collisions, _), (em_distance, _) = mean_and_error(of_em, "collisions"), mean_and_error(of_em, "distance")
+    return Finding(
+        f"EIM: {collisions:.1%} collide, {distance:.2f} m from the point; EM: {em_collisions:.1%}, {em_distance:.2f} m",
+        collisions <= MOST_COLLISIONS and distance <= MOST_OFF and em_collisions > 0.5 and em_distance > MOST_OFF,
+    )
+
+
+def _keeps_to_one_way(table: ResultTable, estimator: str) -> Finding | None:
+    rows = table.where(method="EIM", estimator=estimator)
+    if not rows:
+        return None
+    shares = [max(row["above"], 1.0 - row["above"]) for row in rows]
+    return Finding(
+        f"share of samples on one side of the disc: {min(shares):.1%} (least of the seeds)", min(shares) > 0.95
+    )
+
+
+CLAIMS = (
+    Claim(
+        "figure 1.1",
+        "One Gaussian of highest likelihood averages over both ways, misses the point and hits the disc; EIM's does "
+        "neither.",
+        _solves_the_task,
+    ),
+    Claim("figure 1.1", "EIM's takes one of the two ways and ignores the other.", _keeps_to_one_way),
+)
+
+
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: a panel for the expert and one for each method, of the first seed.
+
+    Parameters
+    ----------
+    table : ResultTable
+        Of the experiment obstacle.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
+    """
+    arm, task = obstacle_arm(ObstacleConfig.from_mapping(table.settings))
+    rows = table.where(seed=min(table.values("seed")))
+    figure, panels = panel_figure(len(rows), 3.6, 3.3)
+    for axes, row in zip(panels, rows, strict=True):
+        draw_task(axes, task)
+        draw_arms(axes, arm, torch.tensor(row["samples"], dtype=torch.float64), METHOD_COLOURS[row["method"]])
+        label = method_label(row["method"], row["estimator"])
+        figures = f"{row['collisions']:.1%} collide, {row['distance']:.2f} m off"
+        axes.set_title(f"{label}\n{figures}", fontsize=9, color=INK)
+        axes.set_xlim(-0.35 * arm.reach, 1.0 * arm.reach)
+        axes.set_ylim(-0.55 * arm.reach, 0.55 * arm.reach)
+        axes.set_xlabel("x [m]", fontsize=8)
+        axes.set_ylabel("y [m]", fontsize=8)
+    figure.supxlabel(
+        "lines: 60 sampled arms; black dots: their tips, square: their base; green: the point to reach\n"
+        "orange: the disc; off: mean distance of the tips to the point",
+        fontsize=9,
+    )
+    return [write_figure(figure, folder / "obstacle.png")]

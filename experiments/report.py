@@ -1,0 +1,370 @@
+"""The report: for each experiment what the thesis says, what a result table says, and with which estimator.
+
+Everything comes from tables, nothing is fitted. Only seeds whose rows are complete count; where there are none, what
+rows there are, and no figures. How much of the full settings a table is of stands before any number of it.
+
+A claim of the thesis as data: its words, where they stand, and a check against a result table.
+
+A check looks at the rows of one estimator of the density ratio at a time, so that what the thesis' classifier shows and
+what a plug-in density shows are never mixed.
+
+`python -m experiments report` writes the page and its figures. It reads DIR/NAME/table.csv and lists missing tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import check_outputs, to_json, write_atomically
+from eim_ros.core.settings import Settings
+from experiments.harness import EXPERIMENTS, TABLE_NAME, Experiment, experiment_module
+from experiments.table import ResultTable, Value, summary
+
+ALWAYS_SHOWN = ("network", "plug-in")  # the thesis' classifier, and the density that knows the model
+
+Pairs = dict[tuple[Value, ...], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a table says about a claim.
+
+    Attributes
+    ----------
+    measured : str
+        In words and figures.
+    agrees : bool, optional
+        None where the table cannot tell.
+    """
+
+    measured: str
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the thesis says.
+
+    Attributes
+    ----------
+    source : str
+        Where.
+    text : str
+        One sentence.
+    check : callable
+        From a table and an estimator of the density ratio to a finding; None where there are no rows for it. Any
+        row may be missing.
+    estimators : tuple of str
+        Whose rows are looked at. What the first two say is told even where they are missing.
+    """
+
+    source: str
+    text: str
+    check: Callable[[ResultTable, str], Finding | None]
+    estimators: tuple[str, ...] = (*ALWAYS_SHOWN, "residual")
+
+    def findings(self, table: ResultTable) -> dict[str, Finding]:
+        """By estimator."""
+        found = {estimator: self.check(table, estimator) for estimator in self.estimators}
+        missing = Finding("no rows", None)
+        return {name: one or missing for name, one in found.items() if one is not None or name in ALWAYS_SHOWN}
+
+
+def paired_means(
+    table: ResultTable,
+    figure: str,
+    by: tuple[str, ...],
+    first: Mapping[str, Value],
+    second: Mapping[str, Value],
+) -> Pairs:
+    """Means of a figure under two methods, over the seeds that have both.
+
+    Parameters
+    ----------
+    table : ResultTable
+    figure : str
+        Column.
+    by : tuple of str
+        Columns that tell problems apart: both methods are compared within each.
+    first, second : mapping
+        Values that the rows of a method have.
+
+    Returns
+    -------
+    dict
+        From values of `by` to the two means; without problems that only one of them has.
+    """
+    values: list[dict[tuple[Value, ...], float]] = [
+        {(*(row[name] for name in by), row["seed"]): float(row[figure]) for row in table.where(**conditions)}
+        for conditions in (first, second)
+    ]
+    pairs: dict[tuple[Value, ...], list[tuple[float, float]]] = {}
+    for key in values[0]:
+        if key in values[1]:
+            pairs.setdefault(key[:-1], []).append((values[0][key], values[1][key]))
+    means = {key: np.mean(some, axis=0) for key, some in pairs.items()}
+    return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
+
+
+ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network", "known": "density known"}
+VERDICTS = {True: "yes", False: "**no**", None: "not told"}
+OPENING = """# The thesis' claims beside our measurements
+
+What the thesis ([Becker 2019](#sources)) says of EIM, and what this package measured. Made by `{command}` from the
+result tables in [`{tables}`]({link}) alone: nothing is fitted, running it again changes nothing.
+
+*Classifier* is the thesis' estimator of the density ratio, a network that tells data from samples of the model;
+*plug-in* is a density fitted to the data by EM, over the model's own. Both are always shown. QUICK settings are smaller
+than the thesis': what they show need not hold for FULL ones. FULL, IN PART: of a full run, but not all of its cells.
+INCOMPLETE: a run that has finished none of its seeds yet.
+"""
+SOURCES = """## Sources
+
+P. Becker, *Expected Information Maximization: Using the I-Projection for Mixture Density Estimation*, Master's thesis,
+TU Darmstadt, 2019.
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment in the report.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    claims : sequence of Claim
+        Of the thesis; empty where it says nothing.
+    table : ResultTable, optional
+        With the complete seeds alone, or with all rows where no seed is complete; None where there is none.
+    n_left_out : int
+        Rows of other seeds.
+    complete : bool
+        Whether the seeds are.
+    link : str
+        From the report to the table.
+    figures : sequence of str
+        From the report to each.
+    """
+
+    experiment: Experiment[Any]
+    claims: Sequence[Claim]
+    table: ResultTable | None = None
+    n_left_out: int = 0
+    complete: bool = True
+    link: str = ""
+    figures: Sequence[str] = ()
+
+
+def complete_seeds(experiment: Experiment[Any], table: ResultTable, path: Path) -> ResultTable:
+    """The rows of those seeds that have all cells, and of no other.
+
+    Raises
+    ------
+    ConfigurationError
+        The table, that of a path, is of another experiment or has settings that this version does not know.
+    """
+    if table.header.experiment != experiment.name:
+        raise ConfigurationError(
+            f"{path} holds results of {table.header.experiment}, not of {experiment.name}", str(path)
+        )
+    try:
+        cells = experiment.cells(experiment.settings_type.from_mapping(table.settings))
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{path} holds results of another version ({error}): run `python -m experiments {experiment.name}` again",
+            str(path),
+        ) from error
+    names = list(cells[0])
+    wanted = {tuple(cell[name] for name in names) for cell in cells}
+    found: dict[int, set[tuple[Any, ...]]] = {}
+    for row in table.rows:
+        found.setdefault(row["seed"], set()).add(tuple(row.get(name) for name in names))
+    return table.with_rows(row for row in table.rows if found[row["seed"]] >= wanted)
+
+
+def report_text(sections: Sequence[Section], tables: str, link: str, command: str) -> str:
+    """The report in Markdown.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+    tables : str
+        The folder of tables, as readers know it.
+    link : str
+        From the report to this folder.
+    command : str
+        That makes the report.
+    """
+    parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections)]
+    return "\n".join([*parts, *(_section(one, tables) for one in sections), SOURCES])
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    lines = [
+        "Claims that agree, of those that the rows can tell:",
+        "",
+        "| experiment | setting | seeds | classifier | plug-in | others |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in sections:
+        name = one.experiment.name
+        if one.table is None or not one.table.rows:
+            lines.append(f"| [{name}](#{name}) | **no table** | | | | |")
+            continue
+        kind = _kind(one, one.table)
+        findings = [claim.findings(one.table) for claim in one.claims]
+        columns = [_score(findings, [estimator]) for estimator in ALWAYS_SHOWN]
+        others = _score(findings, [key for key in ESTIMATORS if key not in ALWAYS_SHOWN])
+        n_seeds = len(one.table.distinct("seed"))
+        lines.append(f"| [{name}](#{name}) | {kind} | {n_seeds} | {' | '.join(columns)} | {others} |")
+    return "\n".join([*lines, ""])
+
+
+def _score(findings: Sequence[Mapping[str, Finding]], estimators: Sequence[str]) -> str:
+    verdicts = [one[key].agrees for one in findings for key in estimators if key in one]
+    told = [verdict for verdict in verdicts if verdict is not None]
+    return f"{sum(told)} of {len(told)}" if told else ""
+
+
+def _section(one: Section, tables: str) -> str:
+    experiment, table = one.experiment, one.table
+    lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
+    if table is None or not table.rows:
+        lines += [f"**No table.** `python -m experiments {experiment.name} --output {tables}` makes it.", ""]
+        if one.claims:
+            lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
+        return "\n".join(lines)
+    lines += [_provenance(one, table), ""]
+    if one.claims:
+        lines += ["| the thesis says | estimator | we measured | agrees |", "|---|---|---|---|"]
+        lines += [line for claim in one.claims for line in _lines(claim, table)]
+    else:
+        text = experiment.report or (
+            lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
+        )
+        lines += ["```", *text(table), "```"]
+    for path in one.figures:
+        lines += ["", f"![{experiment.name}]({path})"]
+    return "\n".join([*lines, ""])
+
+
+def _provenance(one: Section, table: ResultTable) -> str:
+    kind, (_, differences) = _kind(one, table), _setting(one.experiment, table)
+    seeds = ", ".join(map(str, sorted(table.distinct("seed"))))
+    versions = ", ".join(f"{name} {version}" for name, version in table.header.versions.items())
+    left_out = f" {one.n_left_out} rows of unfinished seeds are left out." if one.n_left_out else ""
+    apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
+    minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
+    return (
+        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of "
+        f"CPU.{left_out}{apart} Versions: {versions}."
+    )
+
+
+def _lines(claim: Claim, table: ResultTable) -> list[str]:
+    """Lines of the table for a claim, whose words stand in the first."""
+    lines = []
+    for number, (estimator, finding) in enumerate(claim.findings(table).items()):
+        words = f"{claim.text} ({claim.source})" if number == 0 else ""
+        words, measured = (text.replace("|", "\\|") for text in (words, finding.measured))
+        lines.append(f"| {words} | {ESTIMATORS[estimator]} | {measured} | {VERDICTS[finding.agrees]} |")
+    return lines
+
+
+def _kind(one: Section, table: ResultTable) -> str:
+    return _setting(one.experiment, table)[0] + ("" if one.complete else ", INCOMPLETE")
+
+
+def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
+    """Which preset a table is of, or of a part of its cells, in capitals, and in what it differs from the full one."""
+    found = _comparable(experiment.settings_type.from_mapping(table.settings))
+    full, quick = (_comparable(experiment.preset(is_quick).settings) for is_quick in (False, True))
+    differences = [f"{name} {value} (full: {full[name]})" for name, value in found.items() if value != full[name]]
+    if found in (full, quick):
+        return "FULL" if found == full else "QUICK", differences
+    in_part = all(_is_part(experiment, full, {name: found[name]}) for name in found if found[name] != full[name])
+    return "FULL, IN PART" if in_part else "NEITHER FULL NOR QUICK", differences
+
+
+def _is_part(experiment: Experiment[Any], full: dict[str, Any], changed: dict[str, Any]) -> bool:
+    """Whether a changed setting leaves cells of the full run out, and does nothing else: no row depends on others."""
+    all_cells, cells = (
+        {tuple(cell.items()) for cell in experiment.cells(experiment.settings_type.from_mapping(values))}
+        for values in (full, {**full, **changed})
+    )
+    return cells < all_cells
+
+
+def _comparable(settings: Settings) -> dict[str, Any]:
+    """By name; the order of names, such as methods, is that of the rows and no difference."""
+    values = settings.to_mapping()
+    return {
+        name: sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+        for name, value in values.items()
+    }
+
+
+TABLES, OUTPUT = "benchmarks/results/experiments", "docs/report"
+PAGE = "index.md"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    parser = subparsers.add_parser("report", help="result tables beside what the thesis says", description=__doc__)
+    add = parser.add_argument
+    add("--tables", default=TABLES, metavar="DIR", help="folder of result tables (default %(default)s)")
+    add("--output", default=OUTPUT, metavar="FOLDER", help=f"of {PAGE} and figures (default %(default)s)")
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb; returns the exit code."""
+    folder, tables = Path(args.output), Path(args.tables)
+    paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
+    check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
+    found = {}
+    for name, path in paths.items():  # all are read before anything is written
+        experiment = experiment_module(name).EXPERIMENT
+        table = ResultTable.read(path) if path.exists() else None
+        found[name] = experiment, table, table and complete_seeds(experiment, table, path)
+    sections = [_read_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
+    link = Path(os.path.relpath(tables, folder)).as_posix()
+    command = (
+        "make report"
+        if (args.tables, args.output) == (TABLES, OUTPUT)
+        else f"python -m experiments report --tables {args.tables}"
+    )
+    write_atomically(folder / PAGE, report_text(sections, args.tables, link, command).encode())
+    missing = [one.experiment.name for one in sections if one.table is None]
+    if args.json:
+        print(to_json({"report": str(folder / PAGE), "missing": missing}))
+    else:
+        print(f"report: {folder / PAGE}")
+        if missing:
+            print(f"without tables of: {', '.join(missing)}")
+    return 0
+
+
+def _read_section(name: str, experiment: Any, table: Any, complete: Any, folder: Path, path: Path) -> Any:
+    """Of an experiment: draw its figures, where a seed is complete, into the folder of the report."""
+    module = experiment_module(name)
+    is_complete = complete is not None and bool(complete.rows)
+    drawn = module.draw(complete, folder / name) if is_complete else []
+    return Section(
+        experiment,
+        getattr(module, "CLAIMS", ()),
+        complete if is_complete else table,
+        len(table.rows) - len(complete.rows) if is_complete else 0,
+        is_complete,
+        Path(os.path.relpath(path, folder)).as_posix(),
+        [figure.relative_to(folder).as_posix() for figure in drawn],
+    )

@@ -1,0 +1,352 @@
+"""Robustness against random starts: EM and EIM on x = sin(2.5 pi y) + noise, linear experts (thesis 6.2, figure 6.3).
+
+Each half wave of the sine is nearly a straight line, so five linear experts can follow it, if each finds its own. From
+a random start EM's experts often end across several half waves, a local optimum of the likelihood. Start and data are
+the same for all methods; a further row is EM from its own start, k-means, which is what one would use.
+
+Claims of thesis 6.2: EM and EIM from the same random starts.
+
+Log-likelihoods of many random starts and the fits behind them, as in the thesis' figure 6.3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.ticker import ScalarFormatter
+from torch import Tensor
+
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.configs import RATIO_ESTIMATORS
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.learning.run import completed, timed
+from eim_ros.view.figure_file import new_figure, write_figure
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, METHOD_COLOURS, MUTED, method_label
+from experiments.harness import Cell, Experiment, Outcome
+from experiments.report import Claim, Finding
+from experiments.table import ResultTable, Row
+
+FREQUENCY = 2.5 * math.pi
+N_HALF_WAVES = 5
+AS_GOOD_AS = 0.25  # a run as good as this [nat] below the global optimum counts as having found it
+OPTIMUM = "EM from the half waves"  # the row of the best that linear experts can do, but for luck
+K_MEANS = "EM from k-means"
+N_DRAWN = 400  # samples that a row keeps for the picture
+
+
+@dataclass(frozen=True)
+class RobustnessConfig(Settings):
+    """Settings of the experiment."""
+
+    n_starts: int = option(20, "random starts, the same ones for all learners", minimum=1)
+    n_samples: int = option(5000, "samples for training, and as many for testing", minimum=100)
+    noise: float = option(0.1, "standard deviation of the noise", minimum=1e-3)
+    n_components: int = option(N_HALF_WAVES, "experts", minimum=1)
+    em_iterations: int = option(500, "iterations of EM at most", minimum=1)
+    n_iterations: int = option(250, "iterations of EIM", minimum=0)
+    kl_bound: float = option(0.05, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.02, "largest KL of the gating's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.01,
+        "largest loss of entropy per update: an expert that is narrow before the gating has found its place is stuck",
+        unit="nat",
+        minimum=0.0,
+    )
+    gating_entropy_loss_bound: float = option(0.01, "the same of the gating", unit="nat", minimum=0.0)
+    n_gating_contexts: int = option(500, "contexts at which EIM takes the gating's rewards", minimum=1)
+    hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
+    dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
+    ratios: tuple[str, ...] = option(
+        ("network", "plug-in", "residual"), "density ratio estimators of EIM", choices=RATIO_ESTIMATORS
+    )
+
+
+def sine_samples(n_samples: int, noise: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Contexts y, uniform in [-1, 1], and samples x = sin(2.5 pi y) + noise, (n_samples, 1) each."""
+    context = 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
+    return context, (FREQUENCY * context).sin() + noise * torch.randn(
+        n_samples, 1, generator=generator, dtype=torch.float64
+    )
+
+
+def random_start(context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator) -> MixtureOfExperts:
+    """Lines of standard normal slope through random samples, of variance one, under a standard normal gating.
+
+    Parameters
+    ----------
+    context, sample : Tensor (n_samples, 1)
+    n_components : int
+    generator : torch.Generator
+    """
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    chosen = torch.randint(len(sample), (n_components,), generator=generator)
+    slope = normal(n_components, 1)
+    experts = LinearExperts(
+        slope.unsqueeze(-1),
+        sample[chosen] - slope * context[chosen],
+        torch.ones(n_components, 1, 1, dtype=torch.float64),
+    )
+    return MixtureOfExperts(SoftmaxGating(normal(n_components, 1), normal(n_components)), experts)
+
+
+def reached_optimum(table: ResultTable, row: Row) -> bool:
+    """Whether a run ended within .25 nat of the global optimum of its seed."""
+    (optimum,) = table.values("log_likelihood", method=OPTIMUM, seed=row["seed"])
+    return bool(row["log_likelihood"] >= optimum - AS_GOOD_AS)
+
+
+def _cells(config: RobustnessConfig) -> list[Cell]:
+    methods = [("EM", "none"), (K_MEANS, "none"), *(("EIM", ratio) for ratio in config.ratios)]
+    cells: list[Cell] = [{"method": OPTIMUM, "estimator": "none", "start": 0}]
+    for method, ratio in methods:
+        cells += [{"method": method, "estimator": ratio, "start": start} for start in range(config.n_starts)]
+    return cells
+
+
+def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
+    train, test = _data(config, seed)
+    ratio = str(cell["estimator"])
+    generator = torch.Generator().manual_seed(1_000_003 * seed + int(cell["start"]))
+    start: MixtureOfExperts | None = None
+    if cell["method"] == OPTIMUM:
+        start = _half_waves(config.noise)
+    elif cell["method"] != K_MEANS:
+        start = random_start(*train, config.n_components, generator)
+    model, seconds = timed(lambda: _fitted(config, ratio, train, start, generator))
+    context = test[0][:N_DRAWN]
+    drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
+    figures = {
+        "log_likelihood": float(model.log_prob(*test).mean()),
+        "least_weight": float(model.gating(test[0]).exp().mean(0).min()),
+        "contexts": _rounded(context),
+        "samples": _rounded(drawn),
+        "components": component.tolist(),
+    }
+    return Outcome(seconds, figures)
+
+
+def _report(table: ResultTable) -> list[str]:
+    """For each method the starts that reached the optimum, and the mean, median and least log-likelihood [nat]."""
+    lines = ["                          method  estimator  at the optimum   mean  median   least"]
+    for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
+        rows = table.where(method=method, estimator=ratio)
+        values = torch.tensor([row["log_likelihood"] for row in rows], dtype=torch.float64)
+        reached = f"{sum(reached_optimum(table, row) for row in rows)} of {len(rows)}"
+        figures = "  ".join(f"{float(value):6.3f}" for value in (values.mean(), values.median(), values.min()))
+        lines.append(f"{method:>32}  {ratio:>9}  {reached:>14} {figures}")
+    return lines
+
+
+EXPERIMENT = Experiment(
+    "robustness",
+    "EM and EIM from random starts on a sine (thesis 6.2, figure 6.3)",
+    RobustnessConfig,
+    _cells,
+    _measure,
+    {"n_starts": "--starts", "n_components": "--experts"},
+    _report,
+)
+
+
+@lru_cache(maxsize=1)  # all starts of a seed share it
+def _data(config: RobustnessConfig, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Training and test data."""
+    generator = torch.Generator().manual_seed(seed)
+    train = sine_samples(config.n_samples, config.noise, generator)
+    return train, sine_samples(config.n_samples, config.noise, generator)
+
+
+def _fitted(
+    config: RobustnessConfig,
+    ratio: str,
+    train: tuple[Tensor, Tensor],
+    start: MixtureOfExperts | None,
+    generator: torch.Generator,
+) -> MixtureOfExperts:
+    """By EIM, or by EM where there is no density ratio; EM starts from k-means where no start is given."""
+    if ratio == "none":
+        em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
+        model = completed(EM(em_config).fit(train, start, generator))
+    else:
+        eim_config = EIMConfig(
+            n_components=config.n_components,
+            n_iterations=config.n_iterations,
+            ratio=ratio,
+            kl_bound=config.kl_bound,
+            entropy_loss_bound=config.entropy_loss_bound,
+            gating_kl_bound=config.gating_kl_bound,
+            gating_entropy_loss_bound=config.gating_entropy_loss_bound,
+            n_gating_contexts=config.n_gating_contexts,
+            hidden_layers=config.hidden_layers,
+            dropout=config.dropout,
+            reference_factors=(3.0, 5.0),
+        )
+        model = completed(EIM(eim_config).fit(train, start, generator))
+    assert isinstance(model, MixtureOfExperts)
+    return model
+
+
+def _rounded(values: Tensor) -> list[float]:
+    """Column of (n, 1) with four digits."""
+    return [round(value, 4) for value in values[:, 0].tolist()]
+
+
+def _half_waves(noise: float) -> MixtureOfExperts:
+    """One expert for each half wave: through its crossing of zero, with a slope of 2 over its width."""
+    width = math.pi / FREQUENCY
+    centre = width * (torch.arange(N_HALF_WAVES, dtype=torch.float64) - (N_HALF_WAVES - 1) / 2)
+    slope = (2.0 / width) * (FREQUENCY * centre).cos()
+    sharpness = 100.0  # the gating's parabola -sharpness (y - centre)^2, up to what all experts share
+    gating = SoftmaxGating((2.0 * sharpness * centre).unsqueeze(-1), -sharpness * centre.square())
+    factors = torch.full((N_HALF_WAVES, 1, 1), 2.0 * noise, dtype=torch.float64)
+    return MixtureOfExperts(gating, LinearExperts(slope.reshape(-1, 1, 1), (-slope * centre).unsqueeze(-1), factors))
+
+
+def _values(table: ResultTable, method: str, estimator: str) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihoods of the starts (n,) [nat], and whether each is at the optimum of its seed."""
+    best = {row["seed"]: row["log_likelihood"] - AS_GOOD_AS for row in table.where(method=OPTIMUM)}
+    rows = [row for row in table.where(method=method, estimator=estimator) if row["seed"] in best]
+    values = np.array([row["log_likelihood"] for row in rows], dtype=float)
+    return values, values >= np.array([best[row["seed"]] for row in rows])
+
+
+def _more_often(table: ResultTable, estimator: str) -> Finding | None:
+    (values, at_optimum), (of_em, em_at_optimum) = _values(table, "EIM", estimator), _values(table, "EM", "none")
+    if not len(values) or not len(of_em):
+        return None
+    return Finding(
+        f"EIM from {at_optimum.sum()} of {len(values)} random starts, EM from {em_at_optimum.sum()} of {len(of_em)} "
+        f"(within {AS_GOOD_AS} nat of the optimum){_from_k_means(table)}",
+        bool(at_optimum.mean() > em_at_optimum.mean()),
+    )
+
+
+def _from_k_means(table: ResultTable) -> str:
+    """What the thesis does not compare with: EM with a start of its own."""
+    values, at_optimum = _values(table, K_MEANS, "none")
+    return f"; EM from k-means {at_optimum.sum()} of {len(values)} times" if len(values) else ""
+
+
+def _higher_on_average(table: ResultTable, estimator: str) -> Finding | None:
+    (values, _), (of_em, _) = _values(table, "EIM", estimator), _values(table, "EM", "none")
+    if not len(values) or not len(of_em):
+        return None
+    return Finding(
+        f"mean over the starts: EIM {values.mean():.2f} nat (worst {values.min():.2f}), EM {of_em.mean():.2f} "
+        f"(worst {of_em.min():.2f})",
+        bool(values.mean() > of_em.mean()),
+    )
+
+
+def _em_is_better_there(table: ResultTable, estimator: str) -> Finding | None:
+    (values, at_optimum), (of_em, em_at_optimum) = _values(table, "EIM", estimator), _values(table, "EM", "none")
+    if not len(values) or not len(of_em):
+        return None
+    if not at_optimum.any() or not em_at_optimum.any():
+        return Finding("not both reach it", None)
+    eim, em = values[at_optimum].mean(), of_em[em_at_optimum].mean()
+    return Finding(f"mean of those runs: EM {em:.3f} nat, EIM {eim:.3f}", bool(em > eim))
+
+
+CLAIMS = (
+    Claim("6.2, figure 6.3", "EIM reaches the global optimum from more of the random starts than EM.", _more_often),
+    Claim("6.2, figure 6.3", "So its mean log-likelihood is the higher one.", _higher_on_average),
+    Claim("6.2, figure 6.3", "Where both reach the optimum, EM's log-likelihood is higher.", _em_is_better_there),
+)
+
+
+COLOURS = {**METHOD_COLOURS, K_MEANS: METHOD_COLOURS["EM"]}
+LINEAR = 1.0  # [nat] around zero in which the axis of log-likelihoods is linear
+TICKS = (-1000.0, -100.0, -50.0, -20.0, -10.0, -5.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+
+
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: each start's log-likelihood under all methods, and the median fit of each.
+
+    Parameters
+    ----------
+    table : ResultTable
+        Of the experiment robustness.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
+    """
+    methods = [
+        key for key in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows) if key[0] != OPTIMUM
+    ]
+    figure = new_figure(3.2 * len(methods), 7.6)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.3, 1.0))[:, 0]
+    _draw_values(above.subplots(), table, methods)
+    panels = below.subplots(1, len(methods), squeeze=False, sharey=True)[0]
+    panels[0].set_ylabel("x", fontsize=9)
+    for axes, (method, ratio) in zip(panels, methods, strict=True):
+        rows = sorted(table.where(method=method, estimator=ratio), key=lambda row: float(row["log_likelihood"]))
+        median = rows[len(rows) // 2]
+        _draw_fit(axes, table.where(method=OPTIMUM, seed=median["seed"])[0], median)
+        label = f"{method_label(method, ratio)}\nmedian run: {median['log_likelihood']:.2f} nat"
+        axes.set_title(label, fontsize=9, color=INK)
+    return [write_figure(figure, folder / "robustness.png")]
+
+
+def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]]) -> None:
+    optimum = {row["seed"]: float(row["log_likelihood"]) for row in table.where(method=OPTIMUM)}
+    low = high = np.mean(list(optimum.values()))
+    for position, (method, ratio) in enumerate(methods):
+        rows = table.where(method=method, estimator=ratio)
+        values = np.array([row["log_likelihood"] for row in rows])
+        low, high = min(low, values.min()), max(high, values.max())
+        colour = COLOURS[method]
+        spread = np.linspace(-0.25, 0.25, len(values))
+        axes.scatter(position + spread, values, s=16, color=colour, alpha=0.8, linewidths=0.0)
+        axes.hlines(values.mean(), position - 0.35, position + 0.35, color=colour, linewidth=2.5)
+        reached = sum(reached_optimum(table, row) for row in rows)
+        axes.annotate(
+            f"mean {values.mean():.2f}\n{reached} of {len(rows)} at the optimum",
+            (position, 0.02),
+            xycoords=("data", "axes fraction"),
+            ha="center",
+            fontsize=8,
+            color=MUTED,
+        )
+        name = method_label(method, ratio).replace(" (", "\n(")
+        axes.text(position, 1.02, name, transform=axes.get_xaxis_transform(), ha="center", fontsize=9, color=INK)
+    axes.axhline(float(np.mean(list(optimum.values()))), color=FAINT, linewidth=1.0, zorder=0)
+    axes.set_xlim(-0.6, len(methods) - 0.4)
+    axes.set_xticks([])
+    axes.set_yscale("symlog", linthresh=LINEAR)  # a run that fails altogether must not press the others together
+    axes.set_yticks([tick for tick in TICKS if low - LINEAR < tick < high + LINEAR], minor=False)
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    scale = axes.yaxis.get_transform()
+    least, most = scale.transform(np.array([low, high]))
+    margins = np.array([least - 0.35 * (most - least), most + 0.05 * (most - least)])
+    axes.set_ylim(*scale.inverted().transform(margins))
+    axes.set_ylabel("log-likelihood per test sample [nat]", fontsize=9)
+    axes.set_xlabel(
+        f"dot: a start, random but for k-means and the same for all; bar: their mean; grey line: {OPTIMUM}; "
+        "axis linear from -1 to 1",
+        fontsize=8,
+    )
+
+
+def _draw_fit(axes: Axes, best: Row, row: Row) -> None:
+    """Samples of a fit in the colours of its experts, over those of the best one in grey."""
+    axes.scatter(best["contexts"], best["samples"], s=4, color=FAINT, linewidths=0.0, label=OPTIMUM)
+    colours = [GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in row["components"]]
+    axes.scatter(row["contexts"], row["samples"], s=4, c=colours, linewidths=0.0)
+    axes.set_xticks([-1.0, -0.5, 0.0, 0.5, 1.0])
+    axes.set_ylim(-2.0, 2.0)
+    axes.set_xlabel(f"y; a colour per expert\ngrey: {OPTIMUM}", fontsize=8)

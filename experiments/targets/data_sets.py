@@ -1,0 +1,123 @@
+"""The data of the published experiments: scikit-learn's breast cancer, and files of the UCI repository.
+
+Columns are scaled as the authors scale them. `synthetic_*` have the shape of a data set but none of its content: they
+are for tests, and for timing where the file is not at hand; nothing they give compares with a published result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DataError
+from experiments.targets.regression import LogisticRegression, NeuralRegression
+
+FloatArray = npt.NDArray[np.float64]
+N_CREDIT, N_CREDIT_FEATURES = 1000, 24
+N_WINE, N_WINE_FEATURES = 4898, 11
+
+
+@dataclass(frozen=True)
+class Split:
+    """A posterior by the training data, and the rows that were held out.
+
+    Attributes
+    ----------
+    target : NeuralRegression
+    test_features : Tensor (n_test, n_features)
+    test_values : Tensor (n_test,)
+    """
+
+    target: NeuralRegression
+    test_features: Tensor
+    test_values: Tensor
+
+
+def breast_cancer() -> LogisticRegression:
+    """BreastCancer: 569 patients, 30 measurements and an intercept; label 1 is malignant. Needs scikit-learn."""
+    try:
+        from sklearn.datasets import load_breast_cancer
+    except ImportError as error:
+        raise DataError(
+            "the breast cancer data are scikit-learn's, which is not installed: pip install scikit-learn", None
+        ) from error
+    features, benign = load_breast_cancer(return_X_y=True)
+    return _regression(features, 1.0 - benign)
+
+
+def german_credit(path: str | Path) -> LogisticRegression:
+    """GermanCredit: 1000 customers, 24 numbers and an intercept; label 1 is a bad credit.
+
+    Parameters
+    ----------
+    path : str or Path
+        `german.data-numeric` of UCI's Statlog data: 25 numbers in a row, the last one 1 (good) or 2 (bad).
+    """
+    table = _table(path, None, N_CREDIT_FEATURES + 1)
+    return _regression(table[:, :-1], table[:, -1] - 1.0)
+
+
+def wine(path: str | Path, seed: int = 0) -> Split:
+    """WINE: the quality of a wine from 11 measurements, by a network 11-8-8-1; three fifths of the rows to train with.
+
+    Parameters
+    ----------
+    path : str or Path
+        `winequality-white.csv` of UCI: a line of names, then 12 numbers in a row, separated by semicolons.
+    seed : int
+        Of the split. The authors' split cannot be reproduced from its seed.
+    """
+    table = _table(path, ";", N_WINE_FEATURES + 1, header=1)
+    return _split(table[:, :-1], table[:, -1], seed)
+
+
+def synthetic_german_credit(seed: int = 0) -> LogisticRegression:
+    """Random data of the shape of GermanCredit: 1000 rows, 24 normal features, labels drawn from a logistic model."""
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((N_CREDIT, N_CREDIT_FEATURES))
+    logits = features @ (0.5 * rng.standard_normal(N_CREDIT_FEATURES)) - 1.0
+    return _regression(features, (rng.random(N_CREDIT) < 1.0 / (1.0 + np.exp(-logits))).astype(np.float64))
+
+
+def synthetic_wine(seed: int = 0) -> Split:
+    """Random data of the shape of WINE: 4898 rows, 11 normal features, values from a smooth function and noise."""
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((N_WINE, N_WINE_FEATURES))
+    hidden = np.tanh(features @ rng.standard_normal((N_WINE_FEATURES, 4)) / 3.0)
+    return _split(features, 6.0 + hidden.sum(1) + 0.7 * rng.standard_normal(N_WINE), seed)
+
+
+def _regression(features: FloatArray, labels: FloatArray) -> LogisticRegression:
+    """Columns divided by their standard deviations, ones in front."""
+    scaled = features / features.std(axis=0)
+    rows = np.concatenate([np.ones((len(scaled), 1)), scaled], axis=1)
+    return LogisticRegression(torch.from_numpy(rows), torch.from_numpy(np.asarray(labels, dtype=np.float64)))
+
+
+def _split(features: FloatArray, values: FloatArray, seed: int) -> Split:
+    """Columns of mean 0 and deviation 1; three fifths to train, one to test, one (validation) left out."""
+    scaled = (features - features.mean(axis=0)) / features.std(axis=0)
+    order = np.random.default_rng(seed).permutation(len(scaled))
+    train, test = order[: int(0.6 * len(order))], order[int(0.6 * len(order)) : int(0.8 * len(order))]
+    target = NeuralRegression(torch.from_numpy(scaled[train]), torch.from_numpy(values[train]))
+    return Split(target, torch.from_numpy(scaled[test]), torch.from_numpy(values[test]))
+
+
+def _table(path: str | Path, delimiter: str | None, n_columns: int, header: int = 0) -> FloatArray:
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()[header:]
+        table = np.loadtxt(lines, delimiter=delimiter, ndmin=2) if any(lines) else np.empty((0, 0))
+    except OSError as error:
+        raise DataError(f"cannot read the data {str(path)!r}: {error.strerror or error}", str(path)) from error
+    except ValueError as error:
+        raise DataError(f"{str(path)!r} is no table of numbers: {error}", str(path)) from error
+    if table.shape[1] != n_columns or len(table) < 2:
+        raise DataError(f"{str(path)!r} must have {n_columns} columns, it is {table.shape}", table.shape)
+    if not np.isfinite(table).all():
+        raise DataError(f"{str(path)!r} has values that are not finite", str(path))
+    return table

@@ -1,0 +1,351 @@
+"""Posterior of Bayesian logistic regression with a normal prior (seed 003, appendix J).
+
+    log p~(x) = sum_i [y_i f_i - log(1 + exp f_i)] + log N(x; 0, prior_scale^2 I),   f_i = features_i . x
+
+Its evidence is not known. The score is sum_i (y_i - sigmoid f_i) features_i - x / prior_scale^2.
+
+Posterior of the weights of a small neural network that predicts a number (WINE: 11-8-8-1; seed 003, appendix J).
+
+    log p~(x) = - sum_i (y_i - network_x(features_i))^2 - |x|^2 / (2 prior_scale^2)
+
+with sigmoid hidden layers: the errors count as the authors count them, as if their variance were 1/2, and neither
+density is normalised. The weights are in the order of the layers, each its matrix (inputs, outputs) by rows, then its
+biases. The gradient is back-propagation, written out for many networks at once.
+
+Targets of data that see a part of them in each iteration, another part for each sample (seed 003, appendix J).
+
+The data are shuffled and cut into disjoint batches; sample i of an iteration is judged by batch i mod n_batches, whose
+log likelihood is scaled to that of all data. So the log density of each sample is unbiased, and the noise of a batch is
+not shared by all samples (local reparameterisation). Evaluation is by the whole data, `log_prob`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from eim_ros.core.errors import DataError
+from experiments.targets.target import MixtureStart, Target, checked_samples
+
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class LogisticRegression:
+    """Density of the weights given labelled data.
+
+    Attributes
+    ----------
+    features : Tensor (n_data, n_dims)
+        With a column of ones if there is to be an intercept.
+    labels : Tensor (n_data,)
+        0 or 1.
+    prior_scale : float
+        Standard deviation of each weight.
+    """
+
+    features: Tensor
+    labels: Tensor
+    prior_scale: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.features.dim() != 2 or self.labels.shape != self.features.shape[:1] or len(self.labels) == 0:
+            raise DataError(
+                f"expected features (n_data, n_dims) and a label of each, got {tuple(self.features.shape)} and "
+                f"{tuple(self.labels.shape)}",
+                self.features.shape,
+            )
+        if not bool(torch.isfinite(self.features).all()):
+            raise DataError("features must be finite: leave out rows with missing values", self.features)
+        if not bool(((self.labels == 0.0) | (self.labels == 1.0)).all()):
+            raise DataError("labels must be 0 or 1", self.labels.unique())
+
+    @property
+    def n_dims(self) -> int:
+        return self.features.shape[1]
+
+    @property
+    def n_data(self) -> int:
+        """Number of labelled rows."""
+        return self.features.shape[0]
+
+    @property
+    def start(self) -> MixtureStart:
+        """One component as wide as the paper's prior."""
+        return MixtureStart.isotropic(self.n_dims, 1, 10.0, 100.0)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Unnormalised log density [nat], (n_samples,)."""
+        x = checked_samples(x, self.n_dims)
+        logits = x @ self.features.T
+        return logits @ self.labels - functional.softplus(logits).sum(-1) + self.log_prior(x)
+
+    def score(self, x: Tensor) -> Tensor:
+        """Gradient of the log density, (n_samples, n_dims)."""
+        x = checked_samples(x, self.n_dims)
+        return (self.labels - torch.sigmoid(x @ self.features.T)) @ self.features + self.score_of_prior(x)
+
+    def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both, with the logits computed once."""
+        x = checked_samples(x, self.n_dims)
+        log_likelihood, score = self._likelihood(x, self.features, self.labels)
+        return log_likelihood + self.log_prior(x), score + self.score_of_prior(x)
+
+    def log_prior(self, x: Tensor) -> Tensor:
+        """Log prior [nat], (n_samples,)."""
+        constant = self.n_dims * (math.log(self.prior_scale) + 0.5 * LOG_TWO_PI)
+        return -0.5 * x.square().sum(-1) / self.prior_scale**2 - constant
+
+    def score_of_prior(self, x: Tensor) -> Tensor:
+        """Its gradient, (n_samples, n_dims)."""
+        return -x / self.prior_scale**2
+
+    def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Of parts of the data, see `DataTarget`."""
+        return self._likelihood(x, self.features[rows], self.labels[rows])
+
+    def accuracy(self, weights: Tensor) -> float:
+        """Share of the data whose label is the more probable one, averaged over sampled weights (n_samples, n_dims)."""
+        probability = torch.sigmoid(weights @ self.features.T).mean(0)
+        return float(((probability > 0.5) == (self.labels == 1.0)).double().mean())
+
+    def _likelihood(self, x: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Log likelihood (..., n_samples) and gradient (..., n_samples, n_dims)."""
+        logits = x @ features.mT
+        log_likelihood = (logits @ labels.unsqueeze(-1)).squeeze(-1) - functional.softplus(logits).sum(-1)
+        return log_likelihood, (labels.unsqueeze(-2) - torch.sigmoid(logits)) @ features
+
+
+@dataclass(frozen=True)
+class NeuralRegression:
+    """Density of the weights given features and values.
+
+    Attributes
+    ----------
+    features : Tensor (n_data, n_features)
+    values : Tensor (n_data,)
+    hidden : tuple of int
+        Widths of the hidden layers.
+    prior_scale : float
+        Standard deviation of each weight.
+    """
+
+    features: Tensor
+    values: Tensor
+    hidden: tuple[int, ...] = (8, 8)
+    prior_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.features.dim() != 2 or self.values.shape != self.features.shape[:1] or len(self.values) == 0:
+            raise DataError(
+                f"expected features (n_data, n_features) and a value of each, got {tuple(self.features.shape)} and "
+                f"{tuple(self.values.shape)}",
+                self.features.shape,
+            )
+        if not bool(torch.isfinite(self.features).all() and torch.isfinite(self.values).all()):
+            raise DataError("features and values must be finite: leave out rows with missing values", self.features)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Inputs and outputs of each layer."""
+        widths = (self.features.shape[1], *self.hidden, 1)
+        return tuple(zip(widths[:-1], widths[1:], strict=True))
+
+    @property
+    def n_dims(self) -> int:
+        return sum((inputs + 1) * outputs for inputs, outputs in self.shapes)
+
+    @property
+    def n_data(self) -> int:
+        """Number of rows."""
+        return self.features.shape[0]
+
+    @property
+    def start(self) -> MixtureStart:
+        """Four components as wide as the prior."""
+        return MixtureStart.isotropic(self.n_dims, 4, self.prior_scale, self.prior_scale**2)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Unnormalised log density [nat], (n_samples,)."""
+        x = checked_samples(x, self.n_dims)
+        error = self._forward(x, self.features)[-1].squeeze(-1) - self.values
+        return self.log_prior(x) - error.square().sum(-1)
+
+    def score(self, x: Tensor) -> Tensor:
+        """Gradient of the log density, (n_samples, n_dims)."""
+        return self.log_prob_and_score(x)[1]
+
+    def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both, with the networks evaluated once."""
+        x = checked_samples(x, self.n_dims)
+        log_likelihood, score = self._likelihood(x, self.features, self.values)
+        return log_likelihood + self.log_prior(x), score + self.score_of_prior(x)
+
+    def log_prior(self, x: Tensor) -> Tensor:
+        """Log prior without its normaliser [nat], (n_samples,)."""
+        return -0.5 * x.square().sum(-1) / self.prior_scale**2
+
+    def score_of_prior(self, x: Tensor) -> Tensor:
+        """Its gradient, (n_samples, n_dims)."""
+        return -x / self.prior_scale**2
+
+    def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Of parts of the data, see `DataTarget`."""
+        n_groups, n_samples, n_dims = x.shape
+        features = self.features[rows].unsqueeze(1).expand(-1, n_samples, -1, -1)
+        values = self.values[rows].unsqueeze(1)
+        log_likelihood, score = self._likelihood(x, features, values)
+        return log_likelihood, score
+
+    def predict(self, weights: Tensor, features: Tensor) -> Tensor:
+        """Mean prediction (n_rows,) over sampled weights (n_samples, n_dims), of features (n_rows, n_features)."""
+        return self._forward(checked_samples(weights, self.n_dims), features)[-1].squeeze(-1).mean(0)
+
+    def _layers(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Matrices (..., inputs, outputs) and biases (..., 1, outputs)."""
+        layers = []
+        start = 0
+        for inputs, outputs in self.shapes:
+            middle, end = start + inputs * outputs, start + (inputs + 1) * outputs
+            matrix = x[..., start:middle].unflatten(-1, (inputs, outputs))
+            layers.append((matrix, x[..., middle:end].unsqueeze(-2)))
+            start = end
+        return layers
+
+    def _forward(self, x: Tensor, features: Tensor) -> list[Tensor]:
+        """What each layer takes, and the prediction: (..., n_rows, width)."""
+        values = [features]
+        layers = self._layers(x)
+        for i, (matrix, bias) in enumerate(layers):
+            activation = values[-1] @ matrix + bias
+            values.append(activation if i == len(layers) - 1 else torch.sigmoid(activation))
+        return values
+
+    def _likelihood(self, x: Tensor, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Log likelihood (...) of weights (..., n_dims) and its gradient."""
+        values = self._forward(x, features)
+        error = values[-1].squeeze(-1) - targets
+        slope = -2.0 * error.unsqueeze(-1)
+        parts: list[Tensor] = []
+        for (matrix, _), value in zip(reversed(self._layers(x)), reversed(values[:-1]), strict=True):
+            of_matrix = value.mT @ slope
+            parts = [of_matrix.flatten(-2), slope.sum(-2), *parts]
+            if value is not values[0]:
+                slope = (slope @ matrix.mT) * value * (1.0 - value)
+        return -error.square().sum(-1), torch.cat(parts, -1)
+
+
+class DataTarget(Target, Protocol):
+    """A posterior of data whose log likelihood is a sum over them."""
+
+    @property
+    def n_data(self) -> int: ...
+
+    def log_prior(self, x: Tensor) -> Tensor:
+        """Log prior [nat], (n_samples,)."""
+        ...
+
+    def score_of_prior(self, x: Tensor) -> Tensor:
+        """Its gradient, (n_samples, n_dims)."""
+        ...
+
+    def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Log likelihood of some of the data and its gradient.
+
+        Parameters
+        ----------
+        x : Tensor (n_groups, n_samples, n_dims)
+        rows : Tensor (n_groups, n_rows) of int64
+            A group's samples are judged by its rows of the data.
+
+        Returns
+        -------
+        log_likelihood : Tensor (n_groups, n_samples)
+        score : Tensor (n_groups, n_samples, n_dims)
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MinibatchTarget:
+    """A posterior of data, by parts of them.
+
+    Attributes
+    ----------
+    full : DataTarget
+        By all data.
+    batch_size : int
+        Data in a batch, 1 to all.
+    """
+
+    full: DataTarget
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_size <= self.full.n_data:
+            raise DataError(f"a batch takes 1 to {self.full.n_data} rows, got {self.batch_size}", self.batch_size)
+
+    @property
+    def n_dims(self) -> int:
+        return self.full.n_dims
+
+    @property
+    def start(self) -> MixtureStart:
+        return self.full.start
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Unnormalised log density by all data [nat], (n_samples,)."""
+        return self.full.log_prob(x)
+
+    def minibatch(self, generator: torch.Generator) -> BatchedTarget:
+        """A target with newly shuffled data."""
+        order = torch.randperm(self.full.n_data, generator=generator)
+        n_batches = self.full.n_data // self.batch_size
+        return BatchedTarget(self.full, order[: n_batches * self.batch_size].reshape(n_batches, self.batch_size))
+
+
+@dataclass(frozen=True)
+class BatchedTarget:
+    """A posterior of data of which sample i sees the rows batches[i mod n_batches].
+
+    Attributes
+    ----------
+    full : DataTarget
+    batches : Tensor (n_batches, batch_size) of int64
+    """
+
+    full: DataTarget
+    batches: Tensor
+
+    @property
+    def n_dims(self) -> int:
+        return self.full.n_dims
+
+    @property
+    def start(self) -> MixtureStart:
+        return self.full.start
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Unbiased estimate of the log density of all data [nat], (n_samples,)."""
+        return self.log_prob_and_score(x)[0]
+
+    def score(self, x: Tensor) -> Tensor:
+        """Gradient of the estimate, (n_samples, n_dims)."""
+        return self.log_prob_and_score(x)[1]
+
+    def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both, with the likelihoods computed once."""
+        x = checked_samples(x, self.n_dims)
+        n, n_batches = len(x), len(self.batches)
+        padding = -n % n_batches
+        padded = torch.cat([x, x.new_zeros(padding, self.n_dims)])
+        groups = padded.reshape(-1, n_batches, self.n_dims).transpose(0, 1)
+        log_likelihood, score = self.full.log_likelihoods(groups, self.batches)
+        share = self.full.n_data / self.batches.shape[1]
+        log_prob = self.full.log_prior(x) + share * log_likelihood.transpose(0, 1).reshape(-1)[:n]
+        return log_prob, self.full.score_of_prior(x) + share * score.transpose(0, 1).reshape(-1, self.n_dims)[:n]

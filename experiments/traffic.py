@@ -1,0 +1,407 @@
+"""Where vehicles will be: mixtures of linear experts by EM and EIM, and how much they put off the road (thesis 6.5).
+
+Context: a position (x, y) of a vehicle. Sample: its positions at the next five steps of 2.5 s. From one position nobody
+knows whether it waits, turns or changes lanes; EM averages over what its experts cannot tell apart and puts vehicles on
+the median strip and off the road. The thesis uses NGSIM's Lankershim Boulevard: give its file as `ngsim`. Without, the
+tracks are those of a synthetic intersection, and every row and figure says so.
+
+Where vehicles drive, by a kernel density of the positions of test vehicles (thesis 6.5).
+
+Where hardly any vehicle has been seen is off the road: a position whose density is below that of all but a given share
+of the positions of other vehicles. The density is that of normal kernels, binned: counts on a fine grid, blurred.
+
+Claim of thesis 6.5: vehicles off the road.
+
+Vehicles off the road over numbers of components, and where methods put them, as in the thesis' figure 6.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from matplotlib.axes import Axes
+from scipy.ndimage import gaussian_filter
+from torch import Tensor
+
+from eim_ros.core.errors import DataError
+from eim_ros.core.settings import Settings, option
+from eim_ros.learning import EIMConfig, EMConfig, FitResult
+from eim_ros.learning.configs import RATIO_ESTIMATORS
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import MixtureOfExperts
+from eim_ros.learning.run import completed, timed
+from eim_ros.view.figure_file import write_figure
+from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, method_label
+from experiments.harness import Cell, Experiment, Outcome
+from experiments.pictures import panel_figure
+from experiments.report import Claim, Finding, paired_means
+from experiments.table import ResultTable, Row, mean_and_error
+from experiments.traffic_data import VehicleTrack, read_ngsim, split_by_vehicle, synthetic_intersection, track_windows
+
+Array = npt.NDArray[np.float64]
+
+BINS_PER_BANDWIDTH = 3.0
+REACH = 4.0  # bandwidths beyond which a kernel is cut off
+MOST_BINS = 4000  # along either axis
+
+
+@dataclass(frozen=True)
+class RoadMap:
+    """Density on a grid.
+
+    Attributes
+    ----------
+    origin : array (2,)
+        Corner of the first cell [m].
+    cell : float
+        Width of a cell [m].
+    density : array (n_x, n_y)
+        [1/m^2]
+    threshold : float
+        A position of lower density is off the road [1/m^2].
+    """
+
+    origin: Array
+    cell: float
+    density: Array
+    threshold: float
+
+    @classmethod
+    def from_positions(cls, positions: Array, others: Array, bandwidth: float, share_off: float) -> RoadMap:
+        """Map of positions.
+
+        Parameters
+        ----------
+        positions : array (n, 2)
+            Of the test vehicles [m].
+        others : array (m, 2)
+            Of vehicles that are not in the test [m]; they set the threshold.
+        bandwidth : float
+            Standard deviation of the kernels [m].
+        share_off : float
+            Share of the others that counts as off the road.
+        """
+        if not len(positions) or not len(others):
+            raise DataError("a road map needs positions of test vehicles and of others", (len(positions), len(others)))
+        cell = bandwidth / BINS_PER_BANDWIDTH
+        origin = positions.min(0) - REACH * bandwidth
+        n_bins = np.ceil((positions.max(0) + REACH * bandwidth - origin) / cell).astype(int)
+        if n_bins.max() > MOST_BINS:
+            raise DataError(
+                f"a bandwidth of {bandwidth:g} m is too narrow for an area of {n_bins.max() * cell:.0f} m", bandwidth
+            )
+        edges = [start + cell * np.arange(n + 1) for start, n in zip(origin, n_bins, strict=True)]
+        counts = np.histogram2d(positions[:, 0], positions[:, 1], bins=edges)[0]
+        blurred = gaussian_filter(counts, BINS_PER_BANDWIDTH, mode="constant", truncate=REACH)
+        map_without = cls(origin, cell, blurred / (len(positions) * cell**2), 0.0)
+        threshold = float(np.quantile(map_without.density_at(others), share_off))
+        return cls(origin, cell, map_without.density, max(threshold, np.finfo(float).tiny))
+
+    def density_at(self, positions: Array) -> Array:
+        """Density at positions (..., 2) [1/m^2], (...); zero beyond the grid."""
+        index = np.floor((positions - self.origin) / self.cell)
+        inside = np.all((index >= 0) & (index < np.array(self.density.shape)), axis=-1)
+        rows, columns = np.where(inside[..., None], index, 0).astype(int).transpose(-1, *range(index.ndim - 1))
+        return np.where(inside, self.density[rows, columns], 0.0)
+
+    def is_off(self, positions: Array) -> npt.NDArray[np.bool_]:
+        """Whether positions (..., 2) [m] are off the road, (...)."""
+        return np.asarray(self.density_at(positions) < self.threshold)
+
+
+SYNTHETIC, NGSIM = "synthetic intersection", "NGSIM Lankershim"
+TEST_DATA = "test data"  # the row of what other vehicles than those of the road map do
+STEP, N_STEPS = 2.5, 5  # [s], thesis 6.5
+N_DRAWN = 150  # trajectories that a row keeps for the picture
+DRAWN_CELLS = 160  # of the road, along the longer side of the picture
+WINDOWS_PER_VEHICLE = 4  # of the synthetic ones, at least: so many vehicles are simulated
+
+
+@dataclass(frozen=True)
+class TrafficConfig(Settings):
+    """Settings of the experiment; defaults of thesis table B.1 where it has them."""
+
+    ngsim: str = option("", "CSV file of the NGSIM trajectories; without, a synthetic intersection stands in")
+    location: str = option("lankershim", "rows of the file that are taken")
+    n_components: tuple[int, ...] = option((5, 10, 20, 50), "mixtures of so many experts", minimum=1)
+    n_samples: int = option(8000, "windows for training", minimum=50)
+    n_test: int = option(3430, "windows for testing, and as many for what needs vehicles of its own", minimum=20)
+    bandwidth: float = option(1.5, "of the kernel density of positions", unit="m", minimum=0.05)
+    share_off: float = option(
+        0.01, "share of other vehicles' positions that counts as off the road", minimum=0.0, maximum=0.5
+    )
+    em_iterations: int = option(200, "iterations of EM at most", minimum=1)
+    n_iterations: int = option(300, "iterations of EIM at most", minimum=0)
+    plateau_window: int = option(
+        20, "EIM ends when the held-out KL falls no more from so many iterations to the next; 0: never", minimum=0
+    )
+    kl_bound: float = option(0.005, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.005, "largest KL of the gating's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(0.01, "largest loss of entropy per update", unit="nat", minimum=0.0)
+    gating_entropy_loss_bound: float = option(0.01, "the same of the gating", unit="nat", minimum=0.0)
+    hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
+    dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
+    n_epochs: int = option(5, "most passes of that network over the data per iteration", minimum=1)
+    n_expert_samples: int = option(400, "samples per expert for its surrogate", minimum=2)
+    ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
+
+
+@dataclass(frozen=True)
+class TrafficData:
+    """Windows of three sets of vehicles.
+
+    Attributes
+    ----------
+    train, test : tuple of Tensor
+        Positions (n, 2) and following positions (n, 10) [m].
+    road : RoadMap
+        By all positions of the test vehicles.
+    off_road : float
+        Share of the positions of the third set that are off the road.
+    """
+
+    train: tuple[Tensor, Tensor]
+    test: tuple[Tensor, Tensor]
+    road: RoadMap
+    off_road: float
+
+
+def traffic_data(config: TrafficConfig, seed: int) -> TrafficData:
+    """Read or simulate tracks, and part them by vehicle."""
+    generator = np.random.default_rng(seed)
+    sizes = (config.n_samples, config.n_test, config.n_test)
+    if config.ngsim:
+        tracks = _tracks(config.ngsim, config.location)
+    else:
+        tracks = synthetic_intersection(max(sum(sizes) // WINDOWS_PER_VEHICLE, 3), generator)
+    parts = split_by_vehicle(tracks, sizes, generator)
+    train, test, other = (
+        _some(track_windows(part, STEP, N_STEPS), n, generator) for part, n in zip(parts, sizes, strict=True)
+    )
+    positions, others = (np.concatenate([track.positions for track in part]) for part in parts[1:])
+    road = RoadMap.from_positions(positions, others, config.bandwidth, config.share_off)
+    return TrafficData(train, test, road, _off_road(road, other[1])[0])
+
+
+def _cells(config: TrafficConfig) -> list[Cell]:
+    data = NGSIM if config.ngsim else SYNTHETIC
+    cells: list[Cell] = [{"data": data, "method": TEST_DATA, "estimator": "none", "n_components": 0}]
+    for count in config.n_components:
+        methods = [("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
+        cells += [{"data": data, "method": name, "estimator": ratio, "n_components": count} for name, ratio in methods]
+    return cells
+
+
+def _measure(config: TrafficConfig, cell: Cell, seed: int) -> Outcome:
+    data = _data(config, seed)
+    ratio, count = str(cell["estimator"]), int(cell["n_components"])
+    context, following = data.test
+    if cell["method"] == TEST_DATA:
+        rows = slice(0, N_DRAWN)
+        return Outcome(
+            0.0, {"off_road": data.off_road, **_drawn(context[rows], following[rows]), **_drawn_road(data.road)}
+        )
+    generator = torch.Generator().manual_seed(1_000_003 * seed + count)
+    fit, seconds = timed(lambda: _fitted(config, ratio, count, data.train, generator))
+    model = completed(fit)
+    assert isinstance(model, MixtureOfExperts)
+    sample = model.sample(context, torch.Generator().manual_seed(seed))
+    points, trajectories = _off_road(data.road, sample)
+    figures = {
+        "off_road": points,
+        "off_road_trajectories": trajectories,
+        "log_likelihood": float(model.log_prob(context, following).mean()),
+        "iterations": fit.state.iteration,
+    }
+    return Outcome(seconds, {**figures, **_drawn(context[:N_DRAWN], sample[:N_DRAWN])})
+
+
+EXPERIMENT = Experiment(
+    "traffic",
+    "positions of vehicles by EM and EIM: how many are off the road (thesis 6.5, figure 6.7)",
+    TrafficConfig,
+    _cells,
+    _measure,
+    {"n_components": "--components"},
+)
+
+
+@lru_cache(maxsize=1)  # all methods of a seed share it
+def _data(config: TrafficConfig, seed: int) -> TrafficData:
+    return traffic_data(config, seed)
+
+
+@lru_cache(maxsize=1)  # all seeds share the file
+def _tracks(path: str, location: str) -> list[VehicleTrack]:
+    return read_ngsim(path, location)
+
+
+def _some(windows: tuple[np.ndarray, np.ndarray], n: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """So many of the windows, drawn at random; all where there are no more."""
+    chosen = generator.permutation(len(windows[0]))[:n]
+    context, following = (torch.from_numpy(part[chosen]) for part in windows)
+    return context, following
+
+
+def _fitted(
+    config: TrafficConfig, ratio: str, n_components: int, train: tuple[Tensor, Tensor], generator: torch.Generator
+) -> FitResult[Any]:
+    """By EIM, or by EM where there is no density ratio."""
+    if len(train[0]) < n_components:
+        raise DataError(f"{n_components} experts need as many windows of tracks, got {len(train[0])}", len(train[0]))
+    if ratio == "none":
+        em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
+        return EM(em_config).fit(train, generator=generator)
+    eim_config = EIMConfig(
+        n_components=n_components,
+        n_iterations=config.n_iterations,
+        plateau_window=config.plateau_window,
+        ratio=ratio,
+        kl_bound=config.kl_bound,
+        gating_kl_bound=config.gating_kl_bound,
+        entropy_loss_bound=config.entropy_loss_bound,
+        gating_entropy_loss_bound=config.gating_entropy_loss_bound,
+        hidden_layers=config.hidden_layers,
+        dropout=config.dropout,
+        n_epochs=config.n_epochs,
+        n_expert_samples=config.n_expert_samples,
+    )
+    return EIM(eim_config).fit(train, generator=generator)
+
+
+def _off_road(road: RoadMap, following: Tensor) -> tuple[float, float]:
+    """Shares of the positions (n, 10) off the road, and of the trajectories that are there at least once."""
+    off = road.is_off(following.reshape(len(following), N_STEPS, 2).numpy())
+    return float(off.mean()), float(off.any(-1).mean())
+
+
+def _drawn(context: Tensor, following: Tensor) -> dict[str, list[list[float]]]:
+    """Trajectories [m], each from its context on: x, y, x, y, ..."""
+    return {"trajectories": ((torch.cat([context, following], -1) * 10.0).round() / 10.0).tolist()}
+
+
+def _drawn_road(road: RoadMap) -> dict[str, object]:
+    """The road on a coarser grid: for each row of y, where runs of cells begin and end; corner and cell [m]."""
+    stride = max(1, -(-max(road.density.shape) // DRAWN_CELLS))
+    on = (road.density >= road.threshold)[::stride, ::stride]
+    runs = [np.flatnonzero(np.diff(np.pad(column.astype(int), 1))).tolist() for column in on.T]
+    return {"road": runs, "road_corner": [*road.origin.round(2).tolist(), round(road.cell * stride, 4)]}
+
+
+MOST_OF_EM = 0.5  # what counts as "much more plausible"
+
+
+def _more_plausible(table: ResultTable, estimator: str) -> Finding | None:
+    pairs = paired_means(
+        table, "off_road", ("n_components",), {"method": "EIM", "estimator": estimator}, {"method": "EM"}
+    )
+    if not pairs:
+        return None
+    shown = "; ".join(f"k = {n} {eim:.1%} (EM {em:.1%})" for (n,), (eim, em) in pairs.items())
+    data = "synthetic traffic" if SYNTHETIC in table.distinct("data") else "NGSIM"
+    n_less = sum(eim <= MOST_OF_EM * em for eim, em in pairs.values())
+    return Finding(
+        f"{data}, positions off the road with k components: {shown}; at most half of EM's at {n_less} of {len(pairs)}",
+        n_less == len(pairs),
+    )
+
+
+CLAIMS = (
+    Claim(
+        "6.5, figure 6.7a",
+        "EIM puts far fewer positions off the road than EM, with any number of components.",
+        _more_plausible,
+    ),
+)
+
+
+MARKERS = {"network": "o", "plug-in": "s", "residual": "^", "none": "o"}
+MARGIN = 15.0  # [m] beyond the road that is shown
+
+
+def draw(table: ResultTable, folder: Path) -> list[Path]:
+    """Write a PNG: shares off the road over numbers of components, and trajectories of each method on the map.
+
+    Parameters
+    ----------
+    table : ResultTable
+        Of the experiment traffic.
+    folder : Path
+
+    Returns
+    -------
+    list of Path
+    """
+    methods = list(dict.fromkeys((r["method"], r["estimator"]) for r in table.rows if r["method"] != TEST_DATA))
+    seed = table.distinct("seed")[0]
+    truth = table.where(method=TEST_DATA, seed=seed)[0]
+    figure, (left, first, *others) = panel_figure(2 + len(methods), 3.6, 3.8)
+    name = f"{truth['data']}: not measured traffic" if truth["data"] == SYNTHETIC else str(truth["data"])
+    figure.suptitle(f"Vehicles off the road, {name}", fontsize=10, color=INK)
+    _draw_shares(left, table, methods)
+    _draw_map(first, truth, truth, METHOD_COLOURS["expert"])
+    first.set_title(f"test vehicles\n{float(truth['off_road']):.1%} off the road", fontsize=9, color=INK)
+    counts = table.distinct("n_components")[1:]
+    count = counts[(len(counts) - 1) // 2]  # with many all methods look alike
+    for axes, (method, ratio) in zip(others, methods, strict=True):
+        row = table.where(method=method, estimator=ratio, n_components=count, seed=seed)[0]
+        _draw_map(axes, truth, row, METHOD_COLOURS[method])
+        label = f"{method_label(method, ratio)}, {count} components\n{float(row['off_road']):.1%} off the road"
+        axes.set_title(label, fontsize=9, color=INK)
+    figure.supxlabel(
+        f"maps, of one seed: grey: road; lines: up to {N_DRAWN} trajectories; dots: the given positions",
+        fontsize=9,
+    )
+    return [write_figure(figure, folder / "traffic.png")]
+
+
+def _draw_shares(axes: Axes, table: ResultTable, methods: list[tuple[str, str]]) -> None:
+    counts = table.distinct("n_components")[1:]
+    for method, ratio in methods:
+        shares = [
+            mean_and_error(table.where(method=method, estimator=ratio, n_components=count), "off_road")
+            for count in counts
+        ]
+        mean, error = 100.0 * np.array(shares).T
+        colour, name = METHOD_COLOURS[method], method_label(method, ratio)
+        axes.errorbar(counts, mean, np.nan_to_num(error), color=colour, capsize=2, linestyle="none")
+        axes.plot(
+            counts, mean, color=colour, linestyle=RATIO_LINES[ratio], marker=MARKERS[ratio], markersize=4, label=name
+        )
+    level = 100.0 * mean_and_error(table.where(method=TEST_DATA), "off_road")[0]
+    axes.axhline(level, color=MUTED, linewidth=1.0, label="vehicles of another set")
+    axes.set_ylim(bottom=0.0)
+    axes.set_xticks(counts)
+    axes.set_xlabel("number of components", fontsize=9)
+    axes.set_ylabel("positions off the road [%]", fontsize=9)
+    n_seeds = len(table.distinct("seed"))
+    title = f"means of {n_seeds} seeds\nbars: standard error" if n_seeds > 1 else "one seed"
+    axes.set_title(title, fontsize=9, color=INK)
+    axes.legend(fontsize=8, frameon=False)
+
+
+def _draw_map(axes: Axes, truth: Row, row: Row, colour: str) -> None:
+    """Trajectories of a row over the road, which is grey; a dot where each begins."""
+    x, y, cell = truth["road_corner"]
+    for index, ends in enumerate(truth["road"]):
+        spans = [(x + cell * begin, cell * (end - begin)) for begin, end in zip(ends[::2], ends[1::2], strict=True)]
+        axes.broken_barh(spans, (y + cell * index, cell), color=FAINT, linewidth=0.0)
+    for trajectory in row["trajectories"]:
+        places = np.array(trajectory).reshape(-1, 2)
+        axes.plot(places[:, 0], places[:, 1], color=colour, linewidth=0.6, alpha=0.7)
+        axes.plot(*places[0], marker="o", markersize=1.5, color=colour)
+    occupied = [ends for ends in truth["road"] if ends]
+    right = x + cell * max(max(ends) for ends in occupied)
+    left = x + cell * min(min(ends) for ends in occupied)
+    axes.set_xlim(left - MARGIN, right + MARGIN)
+    axes.set_ylim(y - MARGIN, y + cell * len(truth["road"]) + MARGIN)
+    axes.set_aspect("equal")
+    axes.set_xlabel("x [m]", fontsize=9)
+    axes.set_ylabel("y [m]", fontsize=9)

@@ -1,0 +1,378 @@
+"""A synthetic signalised intersection: made-up tracks of vehicles, where those of NGSIM are not at hand.
+
+A boulevard of two lanes each way, with a median strip, crosses a street of one lane each way. Vehicles drive at speeds
+of their own, stop at red lights and behind each other (Gipps 1981: never faster than allows for stopping behind the one
+ahead), go straight or turn, and change lanes. Nothing of this is measured traffic.
+
+Reader of the public NGSIM vehicle trajectories (U.S. Department of Transportation), Lankershim Boulevard by default.
+
+The file is the CSV of data.transportation.gov, with a row per vehicle and tenth of a second: Vehicle_ID, Frame_ID,
+Total_Frames, Global_Time [ms], Local_X, Local_Y [ft], Global_X, Global_Y, v_Length [ft], ..., Location. Vehicle numbers
+begin anew in each recording, so a vehicle's rows are cut into tracks where time jumps.
+
+Tracks of vehicles, and the pairs that are learnt from them: a position, and the positions at the next time steps.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.errors import DataError
+
+Array = npt.NDArray[np.float64]
+
+LARGEST_JITTER = 0.25  # of a period, by which times may miss a regular grid
+
+
+@dataclass(frozen=True)
+class VehicleTrack:
+    """One vehicle without a gap.
+
+    Attributes
+    ----------
+    vehicle : int
+        Number of the vehicle; a vehicle that was lost from view has several tracks.
+    times : array (n,)
+        At equal intervals [s].
+    positions : array (n, 2)
+        x and y on the ground [m].
+    """
+
+    vehicle: int
+    times: Array
+    positions: Array
+
+
+def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: int = 5) -> tuple[Array, Array]:
+    """A position every `step` seconds along each track, and the positions at the next steps.
+
+    Parameters
+    ----------
+    tracks : sequence of VehicleTrack
+    step : float
+        [s]; a multiple of the interval of the tracks.
+    n_steps : int
+
+    Returns
+    -------
+    start : array (n, 2)
+        [m]
+    following : array (n, 2 n_steps)
+        x and y of the first step, of the second, ... [m]
+
+    Raises
+    ------
+    DataError
+        No track lasts n_steps steps, or the interval of one does not divide the step.
+    """
+    starts, followings = [], []
+    for track in tracks:
+        if len(track.times) < 2:
+            continue
+        period = float(np.median(np.diff(track.times)))
+        stride = round(step / period)
+        if stride < 1 or abs(stride * period - step) > LARGEST_JITTER * period:
+            raise DataError(
+                f"positions of vehicle {track.vehicle} are {period:g} s apart, which does not divide {step:g} s", period
+            )
+        first = np.arange(0, max(len(track.times) - n_steps * stride, 0), stride)
+        later = first[:, None] + stride * np.arange(1, n_steps + 1)
+        starts.append(track.positions[first])
+        followings.append(track.positions[later].reshape(len(first), 2 * n_steps))
+    if not sum(map(len, starts)):
+        raise DataError(f"none of {len(tracks)} tracks lasts {n_steps * step:g} s", len(tracks))
+    return np.concatenate(starts), np.concatenate(followings)
+
+
+def split_by_vehicle(
+    tracks: Sequence[VehicleTrack], shares: Sequence[float], generator: np.random.Generator
+) -> list[list[VehicleTrack]]:
+    """Tracks in parts of about these shares of the vehicles, no vehicle in two of them; `DataError` for too few."""
+    vehicles = np.array(sorted({track.vehicle for track in tracks}))
+    if len(vehicles) < len(shares):
+        raise DataError(
+            f"{len(shares)} parts need as many vehicles, got {len(vehicles)}: no vehicle may be in two of them, give a "
+            "recording of more",
+            len(vehicles),
+        )
+    order = generator.permutation(vehicles)
+    spare = len(vehicles) - len(shares)  # each part has one
+    ends = np.round(np.cumsum(shares) / sum(shares) * spare).astype(int) + np.arange(1, len(shares) + 1)
+    part_of = {int(vehicle): int(np.searchsorted(ends, index, "right")) for index, vehicle in enumerate(order)}
+    return [[track for track in tracks if part_of[track.vehicle] == part] for part in range(len(shares))]
+
+
+PERIOD = 0.5  # [s] of the tracks
+REACH = 120.0  # [m] from the middle, where vehicles come and go
+LANES = {"boulevard": (4.0, 7.6), "street": (2.2,)}  # [m] right of the middle line; the median strip ends at 2.2
+CROSSING = {"boulevard": 9.0, "street": 14.0}  # [m] from the middle to the stop line, as seen from a road
+BOULEVARD_SHARE, LEAST_GAP, MEAN_GAP = 0.7, 2.5, 6.0  # of the vehicles; between two on a lane [s]
+CYCLE, GREEN, CLEARANCE = 60.0, {"boulevard": 32.0, "street": 20.0}, 4.0  # [s]
+SPEED, SPEED_SPREAD, TURN_SPEED = 13.0, 2.0, 6.0  # [m/s]
+ACCELERATION, BRAKING, HARD_BRAKING = 2.0, 3.0, 4.5  # [m/s^2]; the last one where a light turns red
+HEADWAY, STOP_AHEAD = 7.0, 1.0  # [m] from front to front in a queue; from the first front to the stop line
+RADIUS = {"right": 5.0, "left": 9.0}  # [m] of the turns
+TURN_SHARE = 0.3  # of the drivers who can turn in one way; of the street, half of them turn, each way alike
+WANDER, ERROR = 0.25, 0.2  # [m] standard deviations: of vehicles from the middle of the lane, of measured positions
+LANE_CHANGE_SHARE, LANE_CHANGE_LENGTH = 0.25, 40.0  # of straight drivers on the boulevard, [m]
+DIRECTIONS = {"boulevard": ((0.0, 1.0), (0.0, -1.0)), "street": ((1.0, 0.0), (-1.0, 0.0))}
+LONGEST = 240.0  # [s] after which a vehicle is followed no more
+
+
+_Lane: TypeAlias = tuple[str, int, int]  # road, direction, number from the middle
+
+
+@dataclass(frozen=True)
+class _Drive:
+    """Way along a route [m] at each time step from the first one on."""
+
+    begin: int
+    way: list[float]
+
+    def ahead(self, step: int, stop: float) -> tuple[float, float] | None:
+        """Way and speed [m/s] at a time step, while this vehicle is in the lane before the crossing."""
+        index = step - self.begin
+        if index + 1 >= len(self.way) or self.way[index] > stop + HEADWAY:
+            return None
+        return self.way[index], (self.way[index + 1] - self.way[index]) / PERIOD
+
+
+@dataclass(frozen=True)
+class _Route:
+    """Path (n, 2) [m], the way along it (n,) [m], where its stop line and its turn (from, to) are [m], its road."""
+
+    path: Array
+    way: Array
+    stop: float
+    turn: tuple[float, float] | None
+    road: str
+
+
+def synthetic_intersection(n_vehicles: int, generator: np.random.Generator) -> list[VehicleTrack]:
+    """Tracks of so many vehicles, every half second.
+
+    Parameters
+    ----------
+    n_vehicles : int
+    generator : numpy.random.Generator
+    """
+    tracks = []
+    arrivals: dict[_Lane, int] = defaultdict(int)
+    leaders: dict[_Lane, _Drive] = {}
+    for vehicle in range(n_vehicles):
+        road = "boulevard" if generator.random() < BOULEVARD_SHARE else "street"
+        lane = (road, int(generator.integers(2)), int(generator.integers(len(LANES[road]))))
+        arrivals[lane] += math.ceil((LEAST_GAP + generator.exponential(MEAN_GAP)) / PERIOD)
+        route = _route(*lane, generator)
+        speed = SPEED + SPEED_SPREAD * float(generator.standard_normal())
+        drive = _drive(route, arrivals[lane], max(speed, TURN_SPEED), leaders.get(lane))
+        leaders[lane] = drive
+        times = PERIOD * np.arange(drive.begin, drive.begin + len(drive.way), dtype=np.float64)
+        exact = _positions(route, np.array(drive.way), WANDER * float(generator.standard_normal()))
+        tracks.append(VehicleTrack(vehicle, times, exact + ERROR * generator.standard_normal(exact.shape)))
+    return tracks
+
+
+def _route(road: str, direction: int, lane: int, generator: np.random.Generator) -> _Route:
+    """Way of a vehicle that comes in on a lane: straight on, or by a quarter of a circle into the other road."""
+    ahead = np.array(DIRECTIONS[road][direction])
+    right = np.array([ahead[1], -ahead[0]])
+    line = LANES[road][lane] * right
+    turn = _turn(road, lane, generator)
+    if turn is None:
+        along = np.arange(-REACH, REACH + 1.0)
+        path = line + along[:, None] * ahead
+        if road == "boulevard" and generator.random() < LANE_CHANGE_SHARE:
+            begin = generator.uniform(CROSSING[road], REACH - LANE_CHANGE_LENGTH)
+            share = np.clip((along - begin) / LANE_CHANGE_LENGTH, 0.0, 1.0)
+            other = LANES[road][1 - lane] - LANES[road][lane]
+            path = path + (0.5 - 0.5 * np.cos(np.pi * share))[:, None] * other * right
+        return _Route(path, along + REACH, REACH - CROSSING[road], None, road)
+    side, radius = (1.0 if turn == "right" else -1.0), RADIUS[turn]
+    into = LANES["street" if road == "boulevard" else "boulevard"][-1 if turn == "right" else 0]
+    corner = line - side * into * ahead
+    angle = np.linspace(0.0, 0.5 * np.pi, 10)[:, None]
+    arc = corner - radius * ahead + side * radius * right * (1.0 - np.cos(angle)) + radius * ahead * np.sin(angle)
+    before = float((corner - radius * ahead) @ ahead)
+    entry = line + np.arange(-REACH, before)[:, None] * ahead
+    leaving = arc[-1] + np.arange(1.0, REACH - radius)[:, None] * side * right
+    path = np.concatenate([entry, arc, leaving])
+    way = np.concatenate([[0.0], np.linalg.norm(np.diff(path, axis=0), axis=-1).cumsum()])
+    return _Route(path, way, REACH - CROSSING[road], (before + REACH, before + REACH + 0.5 * np.pi * radius), road)
+
+
+def _turn(road: str, lane: int, generator: np.random.Generator) -> str | None:
+    """To the left from inner lanes, to the right from outer ones."""
+    number = generator.random()
+    if road == "street":
+        return "right" if number < 0.25 else "left" if number < 0.5 else None
+    return ("left" if lane == 0 else "right") if number < TURN_SHARE else None
+
+
+def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _Drive:
+    """Drive along a route: as fast as the driver likes, the turn, the light and the vehicle ahead allow."""
+    way, velocity, path = 0.0, speed, []
+    for step in range(begin, begin + round(LONGEST / PERIOD)):
+        path.append(way)
+        wished = min(velocity + ACCELERATION * PERIOD, speed)
+        if route.turn is not None and way < route.turn[1]:
+            wished = min(wished, _safe_speed(max(route.turn[0] - way, 0.0), TURN_SPEED))
+        to_line = route.stop - way
+        if not _is_green(route.road, step * PERIOD) and to_line > velocity**2 / (2.0 * HARD_BRAKING):
+            wished = min(wished, _safe_speed(max(to_line - STOP_AHEAD, 0.0), 0.0))
+        if leader is not None and (ahead := leader.ahead(step, route.stop)) is not None:
+            wished = min(wished, _safe_speed(max(ahead[0] - way - HEADWAY, 0.0), ahead[1]))
+        velocity = max(wished, 0.0)
+        way += velocity * PERIOD
+        if way > route.way[-1]:
+            break
+    return _Drive(begin, path)
+
+
+def _safe_speed(gap: float, speed_there: float) -> float:
+    """Speed from which a driver who reacts one period late comes down to a speed after a gap [m] (Gipps 1981)."""
+    late = BRAKING * PERIOD
+    return math.sqrt(late**2 + 2.0 * BRAKING * gap + speed_there**2) - late
+
+
+def _is_green(road: str, time: float) -> bool:
+    """Whether a road has green light: first the boulevard, then, after a clearance, the street."""
+    within = time % CYCLE
+    if road == "boulevard":
+        return within < GREEN[road]
+    begin = GREEN["boulevard"] + CLEARANCE
+    return begin <= within < begin + GREEN[road]
+
+
+def _positions(route: _Route, way: Array, offset: float) -> Array:
+    """Points at ways along a route, beside its middle by an offset [m]."""
+    ahead = np.gradient(route.path, route.way, axis=0)
+    ahead /= np.linalg.norm(ahead, axis=-1, keepdims=True)
+    right = np.stack([ahead[:, 1], -ahead[:, 0]], -1)
+    path = route.path + offset * right
+    return np.stack([np.interp(way, route.way, column) for column in path.T], -1)
+
+
+METRES_PER_FOOT = 0.3048
+COLUMNS = ("Vehicle_ID", "Global_Time", "Local_X", "Local_Y", "v_Length")  # those that are read
+NGSIM_PERIOD = 0.1  # [s]
+PLAUSIBLE_LENGTH = (8.0, 60.0)  # of the median vehicle [ft]; in metres it would be about 4.5
+
+
+def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTrack]:
+    """Tracks of all vehicles at a place.
+
+    Parameters
+    ----------
+    path : str or Path
+        CSV file; names of columns in any case and order.
+    location : str
+        Rows of other places are left out, where there is a column Location.
+
+    Returns
+    -------
+    list of VehicleTrack
+        In metres: x across Lankershim Boulevard, y along it.
+
+    Raises
+    ------
+    DataError
+        Missing, empty or no such file; missing columns; no rows of the place (which others there are is told); entries
+        that are no numbers; lengths not in feet or times not in milliseconds; a vehicle in two places at once.
+    """
+    values = _read(Path(path), location)
+    vehicle, time = values[:, 0].astype(np.int64), values[:, 1]
+    order = np.lexsort((time, vehicle))
+    values, vehicle, time = values[order], vehicle[order], time[order] / 1000.0
+    same = (np.diff(vehicle) == 0) & (np.diff(time) == 0.0)
+    moved = same & (np.diff(values[:, 2:4], axis=0) != 0.0).any(-1)
+    if moved.any():
+        row = int(moved.argmax())
+        raise DataError(
+            f"{path}: vehicle {vehicle[row]} is in two places at {1000.0 * time[row]:.0f} ms; is the file of one "
+            "place?",
+            int(vehicle[row]),
+        )
+    kept = np.concatenate([[True], ~same])
+    values, vehicle, time = values[kept], vehicle[kept], time[kept]
+    _check_units(path, values[:, 4], vehicle, time)
+    positions = METRES_PER_FOOT * values[:, 2:4]
+    jumps = (np.diff(vehicle) != 0) | (np.diff(time) > 1.5 * NGSIM_PERIOD)
+    cuts = np.flatnonzero(jumps) + 1
+    return [
+        VehicleTrack(int(ids[0]), times, places)
+        for ids, times, places in zip(
+            np.split(vehicle, cuts), np.split(time, cuts), np.split(positions, cuts), strict=True
+        )
+    ]
+
+
+def _read(path: Path, location: str) -> npt.NDArray[np.float64]:
+    """Values (n, n_columns) of a place."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            content, others = array("d"), set[str]()
+            for values in _rows(path, csv.reader(file), location, others):
+                content.extend(values)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"cannot read vehicle trajectories {path}: {error}", str(path)) from error
+    if not content:
+        there = f"it has rows of {', '.join(sorted(others))}" if others else "it has none of any place"
+        raise DataError(f"{path} has no rows of the location {location!r}; {there}", location)
+    return np.array(content).reshape(-1, len(COLUMNS))
+
+
+def _rows(path: Path, reader: Iterator[list[str]], location: str, others: set[str]) -> Iterator[list[float]]:
+    """Values of each row of a place; names of the other places go to `others`."""
+    header = [name.strip().lower() for name in next(reader, [])]
+    if not header:
+        raise DataError(f"{path} is empty; expected the NGSIM vehicle trajectories as CSV", str(path))
+    missing = [name for name in COLUMNS if name.lower() not in header]
+    if missing:
+        raise DataError(
+            f"{path} lacks the columns {', '.join(missing)} of the NGSIM vehicle trajectories; it has "
+            f"{', '.join(header)}",
+            missing,
+        )
+    indices = [header.index(name.lower()) for name in COLUMNS]
+    place = header.index("location") if "location" in header else None
+    for number, row in enumerate(reader, 2):
+        if not row:
+            continue
+        if place is not None and len(row) > place and row[place].strip().lower() != location.lower():
+            others.add(row[place].strip())
+            continue
+        try:
+            values = [float(row[index].replace(",", "")) for index in indices]  # some exports write 6,452,000.1
+        except (ValueError, IndexError) as error:
+            raise DataError(f"{path}, line {number}: {error}; expected numbers in {', '.join(COLUMNS)}", row) from error
+        if not np.isfinite(values).all():
+            raise DataError(f"{path}, line {number} has entries that are not finite", row)
+        yield values
+
+
+def _check_units(
+    path: str | Path, lengths: npt.NDArray[np.float64], vehicle: npt.NDArray[np.int64], time: npt.NDArray[np.float64]
+) -> None:
+    length = float(np.median(lengths))
+    if not PLAUSIBLE_LENGTH[0] <= length <= PLAUSIBLE_LENGTH[1]:
+        raise DataError(
+            f"{path}: the median vehicle is {length:g} long; NGSIM's lengths and positions are in feet, about 15",
+            length,
+        )
+    steps = np.diff(time)[np.diff(vehicle) == 0]
+    period = float(np.median(steps)) if len(steps) else NGSIM_PERIOD
+    if abs(period - NGSIM_PERIOD) > 0.1 * NGSIM_PERIOD:
+        raise DataError(
+            f"{path}: Global_Time goes in steps of {1000.0 * period:.3g}; NGSIM's is in milliseconds, 100 a row", period
+        )

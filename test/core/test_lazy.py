@@ -1,0 +1,33 @@
+"""Packages whose slow names are imported on first use: all names are there, and they are those of their modules."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+PACKAGES = ["eim_ros.learning.models", "eim_ros.ik"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_found_and_listed(package: str) -> None:
+    module = importlib.import_module(package)
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        value = getattr(module, name)
+        assert getattr(value, "__name__", name) == name
+        assert getattr(value, "__module__", package).startswith(package)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_unknown_name_is_an_attribute_error(package: str) -> None:
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        importlib.import_module(package).nothing
+
+
+def test_name_is_the_one_of_its_module() -> None:
+    import eim_ros.ik
+    from eim_ros.ik import data, training
+
+    assert eim_ros.ik.Training is training.Training
+    assert eim_ros.ik.collect is data.collect

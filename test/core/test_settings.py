@@ -1,0 +1,125 @@
+"""Settings: each value is checked once, on construction, and every refusal names the setting and what was expected."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.settings import Settings, field_types, option, read_yaml
+
+
+@dataclasses.dataclass(frozen=True)
+class Example(Settings):
+    count: int = option(3, "how many", minimum=1, maximum=10)
+    rate: float = option(0.5, "how fast", unit="1/s", minimum=0.0)
+    verbose: bool = option(False, "whether to talk")
+    kind: str = option("eim", "which algorithm", choices=("eim", "em"))
+    name: str | None = option(None, "what to call it")
+    widths: tuple[int, ...] = option((64, 64), "sizes of layers", minimum=1)
+
+
+def test_defaults_are_valid_and_immutable():
+    example = Example()
+    assert (example.count, example.rate, example.name) == (3, 0.5, None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        example.count = 4  # type: ignore[misc]
+
+
+def test_unknown_name_is_refused_and_known_ones_are_listed():
+    with pytest.raises(ConfigurationError, match=r"unknown setting cuont of Example; known: count, rate") as caught:
+        Example.from_mapping({"cuont": 3})
+    assert caught.value.value == ["cuont"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("count", 0, "at least 1"),
+        ("count", 11, "at most 10"),
+        ("count", 2.0, "must be int"),
+        ("count", True, "must be int"),
+        ("count", "3", "must be int"),
+        ("count", None, "must be int"),
+        ("rate", -1e-9, "at least 0"),
+        ("rate", float("nan"), "finite"),
+        ("rate", float("inf"), "finite"),
+        ("rate", "fast", "must be float"),
+        ("rate", False, "must be float"),
+        ("verbose", 1, "must be bool"),
+        ("verbose", "yes", "must be bool"),
+        ("kind", "vi", "one of eim, em"),
+        ("name", 5, "must be str"),
+        ("widths", 64, "must be a list"),
+        ("widths", [64, 0], "at least 1"),
+        ("widths", [64, 1.5], "must be int"),
+    ],
+)
+def test_bad_value_is_refused_by_name_with_the_reason(name, value, reason):
+    with pytest.raises(ConfigurationError, match=f"{name} must be .*{reason.removeprefix('must be ')}"):
+        Example(**{name: value})
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_bounds_are_inclusive(count):
+    assert Example(count=count).count == count
+
+
+def test_whole_number_and_exponent_text_become_float():
+    assert Example(rate=2).rate == 2.0
+    assert isinstance(Example(rate=2).rate, float)
+    assert Example(rate="1e-3").rate == 1e-3  # what YAML 1.1 makes of 1e-3
+
+
+def test_list_becomes_tuple_and_back():
+    example = Example.from_mapping({"widths": [8, 4]})
+    assert example.widths == (8, 4)
+    assert example.to_mapping()["widths"] == [8, 4]
+
+
+def test_mapping_round_trip_gives_an_equal_object():
+    example = Example(count=7, kind="em", name="left", widths=(1,))
+    assert Example.from_mapping(example.to_mapping()) == example
+
+
+def test_fields_describe_themselves():
+    fields = {field.name: field.metadata for field in dataclasses.fields(Example)}
+    assert fields["rate"]["unit"] == "1/s"
+    assert fields["count"]["description"] == "how many"
+    assert fields["kind"]["choices"] == ("eim", "em")
+    assert field_types(Example)["widths"] == tuple[int, ...]
+
+
+def test_yaml_file_gives_settings(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text("count: 5\nrate: 1e-3\nwidths: [2, 3]\nname:\n", encoding="utf-8")
+    assert Example.from_mapping(read_yaml(path)) == Example(count=5, rate=1e-3, widths=(2, 3))
+
+
+def test_empty_yaml_file_means_defaults(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text("# nothing\n", encoding="utf-8")
+    assert read_yaml(path) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"count: [1", "is not YAML"),
+        (b"- 1\n- 2\n", "must hold 'name: value' lines"),
+        (b"\xff\xfe\x00", "is not YAML"),
+        (b"!!python/object/apply:os.getcwd []", "is not YAML"),
+    ],
+)
+def test_wrong_yaml_file_is_refused_in_one_line(tmp_path, content, reason):
+    path = tmp_path / "settings.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=reason) as caught:
+        read_yaml(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_yaml_file_is_refused_by_name(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match=r"cannot read settings file .*none.yaml: No such file"):
+        read_yaml(tmp_path / "none.yaml")

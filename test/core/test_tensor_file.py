@@ -1,0 +1,174 @@
+"""Tensor files: what was written is read back; anything else is refused with the reason, pickles unread."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from eim_ros.core.data_set import DataSet, save_data_set
+from eim_ros.core.errors import ModelFileError
+from eim_ros.core.files import read_array_file, read_tensor_file, write_tensor_file
+
+TENSORS = {"a": torch.arange(6.0, dtype=torch.float64).reshape(2, 3), "b": torch.tensor([1, 2], dtype=torch.int64)}
+
+
+def write(path, tensors=TENSORS, document=None, kind="example", schema=1):
+    write_tensor_file(path, tensors, document or {}, kind=kind, schema=schema)
+    return path
+
+
+def read(path):
+    """As tensors; whoever reads arrays is refused with the same words."""
+    try:
+        found = read_tensor_file(path, kind="example", schema=1)
+    except ModelFileError as error:
+        with pytest.raises(ModelFileError, match=f"^{re.escape(str(error))}$"):
+            read_array_file(path, kind="example", schema=1)
+        raise
+    return found
+
+
+def test_tensors_and_document_come_back(tmp_path):
+    document = {"names": ["x", "y"], "nested": {"value": 0.1}, "text": '\u00e9\n"{}'}
+    tensors, found = read(write(tmp_path / "file", document=document))
+    assert found == {**document, "kind": "example", "schema_version": 1}
+    assert tensors.keys() == TENSORS.keys()
+    for name, value in TENSORS.items():
+        assert tensors[name].dtype == value.dtype
+        assert torch.equal(tensors[name], value)
+
+
+def test_arrays_are_the_tensors(tmp_path):
+    arrays, document = read_array_file(write(tmp_path / "file", document={"x": 1}), kind="example", schema=1)
+    assert document == read(tmp_path / "file")[1]
+    assert arrays.keys() == TENSORS.keys()
+    for name, value in TENSORS.items():
+        np.testing.assert_array_equal(arrays[name], value.numpy(), strict=True)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.zeros(0, 3),
+        torch.tensor(1.5),
+        torch.arange(6.0).reshape(2, 3).T,
+        torch.ones(1).expand(4, 4),
+        torch.ones(2, requires_grad=True),
+        torch.zeros(5, dtype=torch.uint8),
+        torch.ones(3, dtype=torch.float32)[::2],
+    ],
+    ids=["empty", "scalar", "transposed", "expanded", "with gradient", "bytes", "strided"],
+)
+def test_any_tensor_comes_back(tmp_path, tensor):
+    found, _ = read(write(tmp_path / "file", {"x": tensor}))
+    assert torch.equal(found["x"], tensor.detach())
+    assert found["x"].dtype == tensor.dtype
+
+
+def test_one_tensor_under_two_names_comes_back_twice(tmp_path):
+    shared = torch.arange(3.0)
+    found, _ = read(write(tmp_path / "file", {"x": shared, "y": shared}))
+    assert torch.equal(found["x"], shared)
+    assert torch.equal(found["y"], shared)
+
+
+def test_header_of_any_length_is_read(tmp_path):
+    """The first bytes are the header's length, which must not be taken for the first bytes of a pickle."""
+    for length in range(0, 600, 8):
+        _, document = read(write(tmp_path / "file", document={"text": "x" * length}))
+        assert len(document["text"]) == length
+
+
+def test_missing_file_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match="cannot read .*none: No such file"):
+        read(tmp_path / "none")
+
+
+def test_folder_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match="cannot read"):
+        read(tmp_path)
+
+
+def test_file_truncated_anywhere_is_refused(tmp_path):
+    path = write(tmp_path / "file")
+    content = path.read_bytes()
+    for length in range(0, len(content), 7):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError, match="truncated"):
+            read(path)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickle_is_refused_unread(tmp_path, protocol):
+    path = tmp_path / "file"
+    path.write_bytes(pickle.dumps({"experts": [1.0] * 100}, protocol))
+    with pytest.raises(ModelFileError, match="pickle" if protocol >= 2 else "no safetensors"):
+        read(path)
+
+
+def test_torch_archive_is_refused_as_a_pickle(tmp_path):
+    torch.save(TENSORS, tmp_path / "file")
+    with pytest.raises(ModelFileError, match="pickle"):
+        read(tmp_path / "file")
+
+
+def test_other_formats_are_refused(tmp_path):
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ModelFileError, match="no safetensors"):
+        read(path)
+
+
+def test_safetensors_file_of_another_program_is_refused(tmp_path):
+    for metadata in (None, {"format": "pt"}):
+        safetensors.torch.save_file({"a": torch.zeros(2)}, tmp_path / "file", metadata)
+        with pytest.raises(ModelFileError, match="not written by eim_ros"):
+            read(tmp_path / "file")
+
+
+@pytest.mark.parametrize("header", ["{", "[1]", "null"])
+def test_damaged_header_is_refused(tmp_path, header):
+    safetensors.torch.save_file({"a": torch.zeros(2)}, tmp_path / "file", {"eim_ros": header})
+    with pytest.raises(ModelFileError, match="damaged header"):
+        read(tmp_path / "file")
+
+
+def test_other_kind_is_refused_by_name(tmp_path):
+    with pytest.raises(ModelFileError, match="holds a 'other', expected a 'example'") as caught:
+        read(write(tmp_path / "file", kind="other"))
+    assert caught.value.value == "other"
+
+
+def test_other_schema_is_refused_with_both_versions(tmp_path):
+    with pytest.raises(ModelFileError, match="schema version 2, this program reads 1") as caught:
+        read(write(tmp_path / "file", schema=2))
+    assert caught.value.value == 2
+
+
+def test_file_without_a_checksum_is_refused_with_the_cure(tmp_path):
+    header = '{"kind": "example", "schema_version": 1}'
+    safetensors.torch.save_file({"a": torch.zeros(2)}, tmp_path / "file", {"eim_ros": header})
+    with pytest.raises(ModelFileError, match="has no checksum: .*make it again with this version"):
+        read(tmp_path / "file")
+
+
+def test_data_set_is_told_as_such(tmp_path):
+    save_data_set(tmp_path / "file", DataSet(np.zeros((2, 1)), np.zeros((2, 1))))
+    with pytest.raises(ModelFileError, match=r"no safetensors file, it is a data set \(.npz\); expected a model"):
+        read(tmp_path / "file")
+
+
+def test_numbers_that_are_not_finite_are_null_in_the_document(tmp_path):
+    document = {"elbo": float("-inf"), "figures": np.array([1.0, np.nan])}
+    assert (
+        read(write(tmp_path / "file", document=document))[1].items() >= {"elbo": None, "figures": [1.0, None]}.items()
+    )
+
+
+def test_document_cannot_disguise_kind_or_schema(tmp_path):
+    path = write(tmp_path / "file", document={"kind": "other", "schema_version": 7})
+    assert read(path)[1]["kind"] == "example"

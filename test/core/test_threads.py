@@ -1,0 +1,112 @@
+"""Threads of torch around our loops: one unless more are asked for, and as many as before once they have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from eim_ros.core import parallel
+from eim_ros.core.parallel import default_threads, torch_threads, use_torch_threads
+from eim_ros.learning import EIMConfig, EMConfig, KnownDensityEIMConfig
+from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
+
+BEFORE = 3
+
+
+@pytest.fixture(autouse=True)
+def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that has three, in an environment that says nothing."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    number = torch.get_num_threads()
+    torch.set_num_threads(BEFORE)
+    token = parallel._chosen.set(None)  # what a command in this process chose
+    yield
+    parallel._chosen.reset(token)
+    torch.set_num_threads(number)
+
+
+def test_block_has_one_and_gives_back_the_others() -> None:
+    with torch_threads():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == BEFORE
+
+
+def test_number_comes_back_after_an_exception() -> None:
+    with pytest.raises(KeyboardInterrupt), torch_threads():
+        raise KeyboardInterrupt
+    assert torch.get_num_threads() == BEFORE
+
+
+def test_enclosing_block_decides_unless_the_inner_one_says_otherwise() -> None:
+    with torch_threads(2):
+        with torch_threads():
+            assert torch.get_num_threads() == 2
+        with torch_threads(1):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    with torch_threads():
+        assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "n"), [("2", 2), (" 2 ", 2), ("2,1", 2), ("0", 1), ("", 1), ("many", 1), ("-2", 1), ("2.5", 1)]
+)
+def test_environment_is_respected(monkeypatch: pytest.MonkeyPatch, text: str, n: int) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", text)
+    assert default_threads() == n
+    with torch_threads():
+        assert torch.get_num_threads() == n
+
+
+def test_explicit_number_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+
+    def chosen() -> int:
+        use_torch_threads(2)
+        with torch_threads():
+            return torch.get_num_threads()
+
+    assert contextvars.copy_context().run(chosen) == 2
+
+
+DATA = torch.randn(40, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def normal(x: torch.Tensor) -> torch.Tensor:
+    return -0.5 * x.square().sum(-1)
+
+
+SETTINGS = {"n_components": 2, "n_iterations": 2}
+FITS: dict[str, Callable[..., object]] = {
+    "em": lambda **options: EM(EMConfig(**SETTINGS)).fit(DATA, **options),
+    "truncated-em": lambda **options: TruncatedEM(TruncatedEMConfig(**SETTINGS)).fit(DATA, **options),
+    "eim": lambda **options: EIM(EIMConfig(**SETTINGS, initial_epochs=1, n_epochs=1)).fit(DATA, **options),
+    "known-density": lambda **options: KnownDensityEIM(normal, KnownDensityEIMConfig(**SETTINGS)).fit(DATA, **options),
+}
+every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+
+
+@every_fit
+@pytest.mark.parametrize("n", [None, 2])
+def test_fit_has_one_thread_or_as_many_as_asked_for(fit: Callable[..., object], n: int | None) -> None:
+    seen: list[int] = []
+    with torch_threads(n) if n else contextlib.nullcontext():
+        torch.set_num_threads(BEFORE)
+        fit(callbacks=[lambda state, record: seen.append(torch.get_num_threads())])
+        assert torch.get_num_threads() == BEFORE
+    assert set(seen) == {n or 1}
+
+
+@every_fit
+def test_fit_that_fails_gives_the_threads_back(fit: Callable[..., object]) -> None:
+    def fails(state: object, record: dict[str, float]) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fit(callbacks=[fails])
+    assert torch.get_num_threads() == BEFORE

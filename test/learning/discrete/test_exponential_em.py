@@ -1,0 +1,271 @@
+"""EM of exponential families: textbook values, one's own family, a bound that never falls, known mixtures recovered."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from learning.models.random_models import generator_of
+from learning.toys import without_times
+from scipy import stats
+
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning import Checkpoint, ExponentialEM, ExponentialEMConfig
+from eim_ros.learning.discrete.families import CategoricalFamily, ExponentialMixture, PoissonFamily
+from eim_ros.learning.run import Status
+
+
+@dataclass(frozen=True)
+class NormalFamily:
+    """A user's own family: univariate normal densities, T = (x, x^2)."""
+
+    def statistics(self, sample):
+        return torch.cat([sample, sample.square()], -1)
+
+    def log_base(self, sample):
+        return torch.full_like(sample[:, 0], -0.5 * math.log(2.0 * math.pi))
+
+    def natural(self, mean):
+        variance = mean[..., 1] - mean[..., 0].square()
+        return torch.stack([mean[..., 0] / variance, -0.5 / variance], -1)
+
+    def log_normaliser(self, natural):
+        return -0.25 * natural[..., 0].square() / natural[..., 1] - 0.5 * (-2.0 * natural[..., 1]).log()
+
+    def sample(self, natural, generator=None):
+        deviation = (-2.0 * natural[:, 1:]).rsqrt()
+        noise = torch.randn(deviation.shape, generator=generator, dtype=deviation.dtype)
+        return natural[:, :1] * deviation.square() + deviation * noise
+
+
+def mixture_of(family, weights, means) -> ExponentialMixture:
+    weights, means = (torch.tensor(values, dtype=torch.float64) for values in (weights, means))
+    return ExponentialMixture.from_means(family, weights.log(), means)
+
+
+def means_of(mixture) -> torch.Tensor:
+    """A'(eta) of each component."""
+    natural = mixture.natural.clone().requires_grad_(True)
+    mixture.family.log_normaliser(natural).sum().backward()
+    return natural.grad
+
+
+POISSON = mixture_of(PoissonFamily(), [0.3, 0.7], [[1.0, 8.0], [6.0, 2.0]])
+CATEGORICAL = mixture_of(
+    CategoricalFamily((2, 3, 2)),
+    [0.4, 0.6],
+    [[0.9, 0.1, 0.7, 0.2, 0.1, 0.8, 0.2], [0.2, 0.8, 0.1, 0.2, 0.7, 0.1, 0.9]],
+)
+NORMAL = mixture_of(NormalFamily(), [0.5, 0.5], [[-1.0, 2.0], [3.0, 9.5]])
+MIXTURES = pytest.mark.parametrize(
+    "mixture", [POISSON, CATEGORICAL, NORMAL], ids=["Poisson", "categorical", "one's own"]
+)
+
+
+def test_em_of_the_normal_family_takes_the_steps_of_the_textbook():
+    sample = torch.tensor([[-2.0], [-1.0], [1.0], [2.0], [3.0]]).double()
+    start = mixture_of(NormalFamily(), [0.5, 0.5], [[-1.0, 2.0], [1.0, 2.0]])
+    learner = ExponentialEM(NormalFamily(), ExponentialEMConfig(n_iterations=1, prior_count=0.0))
+    result = learner.fit(sample, start)
+    model = result.state.model
+    assert result.history.column("free_energy")[0] * 5 == pytest.approx(-10.767797006, abs=1e-8)
+    np.testing.assert_allclose(model.log_weights.exp(), [0.40049452, 0.59950548], atol=1e-8)
+    means = means_of(model)
+    np.testing.assert_allclose(means[:, 0], [-1.33945973, 1.89563955], atol=1e-8)
+    np.testing.assert_allclose(means[:, 1] - means[:, 0].square(), [0.71387372, 1.06964285], atol=1e-8)
+    hard = ExponentialEM(
+        NormalFamily(), ExponentialEMConfig(n_iterations=3, prior_count=0.0, n_states=1, tolerance=0.0)
+    )
+    values = np.array(hard.fit(sample, start).history.column("free_energy")) * 5
+    np.testing.assert_allclose(values[:2], [-11.060428569, -8.465258978], atol=1e-8)
+
+
+def test_densities_are_those_of_scipy():
+    counts = torch.tensor([[0.0, 3.0], [12.0, 1.0]]).double()
+    for component in (0, 1):
+        expected = stats.poisson(means_of(POISSON)[component].numpy()).logpmf(counts.numpy()).sum(-1)
+        found = POISSON.log_joint(counts)[:, component] - POISSON.log_weights[component]
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    levels = torch.cartesian_prod(torch.arange(2.0), torch.arange(3.0), torch.arange(2.0)).double()
+    assert float(CATEGORICAL.log_prob(levels).exp().sum()) == pytest.approx(1.0, abs=1e-12)
+    expected = 0.4 * 0.1 * 0.1 * 0.2 + 0.6 * 0.8 * 0.7 * 0.9
+    assert float(CATEGORICAL.log_prob(levels)[-1].exp()) == pytest.approx(expected, abs=1e-12)
+
+
+@MIXTURES
+def test_samples_have_the_mean_statistics_of_the_model(mixture):
+    sample, component = mixture.sample_with_components(20000, generator_of(0))
+    for index in range(2):
+        statistics = mixture.family.statistics(sample[component == index])
+        error = 5.0 * statistics.std(0) / len(statistics) ** 0.5 + 1e-12
+        assert bool(((statistics.mean(0) - means_of(mixture)[index]).abs() < error).all())
+
+
+@MIXTURES
+@pytest.mark.parametrize(("prior_count", "n_states"), [(0.0, None), (0.5, None), (0.5, 1), (0.5, 2)])
+def test_objective_never_falls(mixture, prior_count, n_states):
+    sample = mixture.sample(300, generator_of(1))
+    settings = {"n_components": 3, "n_iterations": 30, "tolerance": 0.0, "prior_count": prior_count}
+    result = ExponentialEM(mixture.family, ExponentialEMConfig(n_states=n_states, **settings)).fit(sample)
+    values = np.array(result.history.column("objective"))
+    assert len(values) > 1
+    assert np.diff(values).min() > -1e-12
+    assert values[-1] > values[0] + 1e-3
+
+
+@MIXTURES
+def test_known_mixture_is_recovered(mixture):
+    sample = mixture.sample(5000, generator_of(2))
+    result = ExponentialEM(mixture.family, ExponentialEMConfig(n_components=2, tolerance=1e-8, n_iterations=1000)).fit(
+        sample
+    )
+    assert result.status is Status.CONVERGED
+    found = result.state.model
+    assert float(found.log_prob(sample).mean()) > float(mixture.log_prob(sample).mean()) - 1e-5  # it is the likeliest
+    order, expected = means_of(found)[:, 0].argsort(), means_of(mixture)[:, 0].argsort()
+    torch.testing.assert_close(means_of(found)[order], means_of(mixture)[expected], rtol=0.05, atol=0.1)
+    torch.testing.assert_close(found.log_weights[order].exp(), mixture.log_weights[expected].exp(), rtol=0.0, atol=0.05)
+
+
+def test_truncation_bounds_the_likelihood_from_below():
+    sample = POISSON.sample(200, generator_of(3))
+    start = ExponentialEM(PoissonFamily(), ExponentialEMConfig(n_components=6, n_iterations=0)).fit(sample).state.model
+    values = [
+        ExponentialEM(PoissonFamily(), ExponentialEMConfig(n_iterations=1, n_states=n)).fit(sample, start)
+        for n in range(1, 7)
+    ]
+    free = [result.history.column("free_energy")[0] for result in values]
+    assert np.diff(free).min() >= 0.0
+    assert free[0] < free[-1]
+    assert free[-1] == pytest.approx(float(start.log_prob(sample).mean()), abs=1e-12)
+
+
+def test_prior_is_the_average_of_the_data():
+    """With a prior that outweighs them, all components are the data's average."""
+    sample = POISSON.sample(200, generator_of(4))
+    config = ExponentialEMConfig(n_components=3, prior_count=1e9, n_iterations=3)
+    model = ExponentialEM(PoissonFamily(), config).fit(sample).state.model
+    torch.testing.assert_close(means_of(model), sample.mean(0).expand(3, -1), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(model.log_weights.exp(), torch.full((3,), 1.0 / 3.0).double(), rtol=1e-6, atol=0.0)
+
+
+def test_count_that_a_cluster_has_never_seen_stays_possible():
+    sample = torch.tensor([[0.0, 5.0]] * 10 + [[5.0, 0.0]] * 10).double()
+    model = ExponentialEM(PoissonFamily(), ExponentialEMConfig(n_components=2)).fit(sample).state.model
+    assert bool(torch.isfinite(model.log_prob(torch.tensor([[5.0, 5.0]]).double())).all())
+    likeliest = ExponentialEM(PoissonFamily(), ExponentialEMConfig(n_components=2, prior_count=0.0)).fit(sample)
+    assert likeliest.status is Status.NON_FINITE
+    assert all(bool(torch.isfinite(value).all()) for value in likeliest.state.model.tensors().values())
+
+
+def test_resumed_run_is_bitwise_the_same(tmp_path):
+    sample = CATEGORICAL.sample(300, generator_of(5))
+
+    def fit(n_iterations: int, **saving):
+        config = ExponentialEMConfig(n_components=3, n_iterations=n_iterations, tolerance=0.0)
+        return ExponentialEM(CATEGORICAL.family, config).fit(sample, generator=generator_of(6), **saving)
+
+    whole, checkpoint = fit(8), Checkpoint(tmp_path / "run")
+    fit(3, checkpoint=checkpoint)
+    resumed = fit(8, checkpoint=checkpoint, resume=True)
+    assert without_times(resumed.history) == without_times(whole.history)
+    assert torch.equal(resumed.state.model.natural, whole.state.model.natural)
+
+
+def test_one_component_is_the_mean_of_the_data():
+    sample = POISSON.sample(50, generator_of(7))
+    model = ExponentialEM(PoissonFamily(), ExponentialEMConfig(n_components=1)).fit(sample).state.model
+    torch.testing.assert_close(means_of(model)[0], sample.mean(0), rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("family", "sample", "words"),
+    [
+        (PoissonFamily(), [[1.0], [-1.0]], "counts are 0, 1, 2, ...; row 1"),
+        (PoissonFamily(), [[0.5], [1.0]], "counts are 0, 1, 2, ...; row 0"),
+        (PoissonFamily(), [[0.0, 1.0], [0.0, 2.0]], "statistic 0 of the data is at the edge"),
+        (PoissonFamily(), [[1.0]], "2 components need at least as many samples, got 1"),
+        (CategoricalFamily((2,)), [[0.0], [2.0]], r"from 0 to below \(2,\); row 1"),
+        (CategoricalFamily((2,)), [[0.0, 1.0], [1.0, 0.0]], "expected 1 variables, got 2"),
+        (CategoricalFamily((3,)), [[0.0], [1.0]], "statistic 2 of the data is at the edge"),
+    ],
+)
+def test_data_outside_the_family_are_refused(family, sample, words):
+    with pytest.raises(DataError, match=words):
+        ExponentialEM(family, ExponentialEMConfig(n_components=2)).fit(torch.tensor(sample).double())
+
+
+def test_pairs_and_starts_of_other_sizes_are_refused():
+    sample = POISSON.sample(10, generator_of(8))
+    with pytest.raises(DataError, match="samples alone"):
+        ExponentialEM(PoissonFamily()).fit((sample, sample))
+    with pytest.raises(DistributionError, match="the start has 2 statistics, but the data have 1"):
+        ExponentialEM(PoissonFamily()).fit(sample[:, :1], POISSON)
+
+
+@pytest.mark.parametrize("family", [None, PoissonFamily, "Poisson"])
+def test_family_that_is_none_is_refused(family):
+    with pytest.raises(DistributionError, match=r"the family must be PoissonFamily\(\)"):
+        ExponentialEM(family)
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (torch.zeros(1, 2), "the start must be a ExponentialMixture, got"),
+        (mixture_of(CategoricalFamily((2,)), [1.0], [[0.5, 0.5]]), "the start is of the family CategoricalFamily"),
+        (ExponentialMixture(PoissonFamily(), torch.zeros(1), torch.full((1, 2), math.nan)), "are not numbers"),
+    ],
+)
+def test_start_that_is_no_mixture_of_the_family_is_refused(start, words):
+    with pytest.raises(DistributionError, match=words):
+        ExponentialEM(PoissonFamily()).fit(torch.ones(10, 2), start)
+
+
+def test_start_of_other_levels_is_refused():
+    """As many statistics, of other variables."""
+    start = mixture_of(CategoricalFamily((3, 2)), [1.0], [[0.2, 0.3, 0.5, 0.5, 0.5]])
+    with pytest.raises(DistributionError, match=r"n_levels=\(3, 2\)\), but the learner is of .*n_levels=\(2, 3\)"):
+        ExponentialEM(CategoricalFamily((2, 3))).fit(torch.tensor([[0.0, 1.0], [1.0, 2.0]]), start)
+
+
+def test_start_in_single_precision_is_taken():
+    sample = POISSON.sample(50, generator_of(9))
+    single = ExponentialMixture(PoissonFamily(), POISSON.log_weights.float(), POISSON.natural.float())
+    found, expected = (ExponentialEM(PoissonFamily(), n_iterations=3).fit(sample, one) for one in (single, POISSON))
+    np.testing.assert_allclose(
+        found.history.column("free_energy"), expected.history.column("free_energy"), rtol=1e-5
+    )  # the start is rounded
+
+
+def test_start_without_density_at_the_data_is_refused():
+    start = mixture_of(PoissonFamily(), [1.0], [[0.0, 1.0]])
+    assert float(start.natural[0, 0]) == -torch.inf
+    with pytest.raises(DistributionError, match="no density"):
+        ExponentialEM(PoissonFamily()).fit(torch.tensor([[3.0, 1.0]]).double(), start)
+
+
+def test_parameters_that_disagree_are_refused():
+    with pytest.raises(DistributionError, match="disagree"):
+        ExponentialMixture(PoissonFamily(), torch.zeros(2), torch.ones(3, 1))
+    with pytest.raises(DistributionError, match="a level at least"):
+        CategoricalFamily(())
+    with pytest.raises(DistributionError, match=r"as in CategoricalFamily\(\(2, 3\)\), got 3"):
+        CategoricalFamily(3)
+    with pytest.raises(DistributionError, match="of one component at least"):
+        ExponentialMixture(PoissonFamily(), torch.zeros(0), torch.zeros(0, 2))
+
+
+def test_samples_of_other_dimensions_than_the_mixture_are_refused():
+    with pytest.raises(DistributionError, match="the mixture has 2 statistics, but the samples have 1"):
+        POISSON.log_prob(torch.ones(5, 1).double())
+    with pytest.raises(DistributionError, match=r"a matrix \(n, d\), got \(2,\)"):
+        POISSON.log_prob(torch.ones(2).double())
+
+
+@MIXTURES
+def test_number_of_samples_is_a_count(mixture):
+    assert mixture.sample(0, generator_of(0)).shape[0] == 0
+    with pytest.raises(DistributionError, match="give the number of samples"):
+        mixture.sample(-1, generator_of(0))

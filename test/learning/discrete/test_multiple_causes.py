@@ -1,0 +1,220 @@
+"""Models of binary causes: joints against the plain formula, M-steps that are optimal, samples that fit."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal
+from scipy import optimize, stats
+
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, all_states, exact_log_prob, sparsest_states
+
+
+def sparse_coding(n_dims: int = 4, n_causes: int = 3, shared_prior: bool = False) -> BinarySparseCoding:
+    generator = generator_of(0)
+    prior = 0.2 + 0.5 * torch.rand(n_causes, generator=generator, dtype=torch.float64)
+    scale = torch.tensor(0.7, dtype=torch.float64)
+    return BinarySparseCoding(normal(generator, n_dims, n_causes), scale, prior, 1e-6 * scale, shared_prior)
+
+
+def noisy_or(n_dims: int = 4, n_causes: int = 3, n_updates: int = 5) -> NoisyOr:
+    def uniform(*shape: int) -> torch.Tensor:
+        return 0.1 + 0.8 * torch.rand(shape, generator=generator, dtype=torch.float64)
+
+    generator = generator_of(1)
+    return NoisyOr(uniform(n_dims, n_causes), 0.3 * uniform(n_dims), uniform(n_causes), n_updates)
+
+
+MODELS = pytest.mark.parametrize("model", [sparse_coding(), noisy_or()], ids=["sparse coding", "noisy-OR"])
+
+
+def expected_log_joint(model, sample, states, shares) -> float:
+    return float((shares * model.log_joint(sample, states)).sum())
+
+
+def posterior_problem(model, n: int = 60, n_states: int = 5):
+    """Samples, some states of each, and a posterior that is not the model's."""
+    generator = generator_of(2)
+    sample = model.sample(n, generator)
+    states = all_states(len(model.prior))[torch.stack([torch.randperm(8, generator=generator) for _ in range(n)])]
+    shares = torch.rand(n, n_states, generator=generator, dtype=torch.float64)
+    return sample, states[:, :n_states], shares / shares.sum(-1, keepdim=True)
+
+
+def test_joint_of_sparse_coding_is_prior_times_normal():
+    model = sparse_coding()
+    sample = normal(generator_of(3), 6, 4)
+    states = all_states(3).expand(6, -1, -1)
+    found = model.log_joint(sample, states)
+    for n, s in itertools.product(range(6), range(8)):
+        on = states[n, s].double()
+        prior = float((on * model.prior.log() + (1 - on) * (1 - model.prior).log()).sum())
+        likelihood = stats.multivariate_normal((model.weights @ on).numpy(), 0.49 * np.eye(4)).logpdf(sample[n].numpy())
+        assert float(found[n, s]) == pytest.approx(prior + likelihood, abs=1e-12)
+
+
+def test_joint_of_noisy_or_is_prior_times_the_product_of_what_fails():
+    model = noisy_or()
+    sample = all_states(4).double()
+    states = all_states(3).expand(16, -1, -1)
+    found = model.log_joint(sample, states)
+    for n, s in itertools.product(range(16), range(8)):
+        on = states[n, s].double()
+        off = (1 - model.leak) * (1 - model.weights * on).prod(-1)
+        expected = (
+            torch.where(sample[n] == 1, 1 - off, off).prod() * torch.where(on == 1, model.prior, 1 - model.prior).prod()
+        )
+        assert float(found[n, s].exp()) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_noisy_or_sums_to_one():
+    assert float(exact_log_prob(noisy_or(), all_states(4).double()).exp().sum()) == pytest.approx(1.0, abs=1e-12)
+
+
+@MODELS
+def test_samples_have_the_moments_of_the_model(model):
+    sample, states = model.sample_with_states(20000, generator_of(4))
+    error = 5 * 0.5 / math.sqrt(20000)  # five standard deviations of a mean of bits at most
+    torch.testing.assert_close(states.double().mean(0), model.prior, rtol=0.0, atol=error)
+    combinations = all_states(3).double()
+    weight = torch.where(combinations == 1, model.prior, 1 - model.prior).prod(-1)
+    if isinstance(model, NoisyOr):
+        mean = 1 - (1 - model.leak) * (1 - model.weights * combinations.unsqueeze(1)).prod(-1)
+    else:
+        mean = combinations @ model.weights.T
+    torch.testing.assert_close(sample.mean(0), weight @ mean, rtol=0.0, atol=4 * error)
+
+
+@MODELS
+def test_parameters_return_from_their_tensors(model):
+    again = type(model).from_tensors(model.tensors())
+    sample, states, _ = posterior_problem(model)
+    assert torch.equal(again.log_joint(sample, states), model.log_joint(sample, states))
+
+
+@pytest.mark.parametrize("shared_prior", [False, True])
+def test_m_step_of_sparse_coding_is_a_stationary_point(shared_prior):
+    model = sparse_coding(shared_prior=shared_prior)
+    sample, states, shares = posterior_problem(model)
+    improved = model.improved(sample, states, shares)
+    weights = improved.weights.clone().requires_grad_(True)
+    deviation = improved.deviation.clone().requires_grad_(True)
+    odds = torch.logit(improved.prior)[: 1 if shared_prior else None].clone().requires_grad_(True)
+    tied = torch.sigmoid(odds).expand(3) if shared_prior else torch.sigmoid(odds)
+    moved = BinarySparseCoding(weights, deviation, tied, improved.least_deviation)
+    (shares * moved.log_joint(sample, states)).sum().backward()
+    for gradient in (weights.grad, deviation.grad, odds.grad):
+        assert float(gradient.abs().max()) < 1e-9  # rounding of sums of 300 terms
+
+
+def test_m_step_of_noisy_or_climbs_to_what_an_optimiser_finds():
+    model = noisy_or(n_updates=3000)
+    sample, states, shares = posterior_problem(model)
+    improved = model.improved(sample, states, shares)
+    start = torch.logit(torch.cat([model.weights.flatten(), model.leak])).numpy()
+
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        leaf = torch.tensor(values, requires_grad=True)
+        parts = torch.sigmoid(leaf).clamp(1e-6, 1 - 1e-6)
+        moved = NoisyOr(parts[:12].reshape(4, 3), parts[12:], improved.prior)
+        value = -(shares * moved.log_joint(sample, states)).sum()
+        value.backward()
+        return float(value.detach()), leaf.grad.numpy()
+
+    best = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).fun
+    assert -expected_log_joint(improved, sample, states, shares) == pytest.approx(best, abs=1e-3)
+
+
+@pytest.mark.parametrize("n_updates", [1, 5])
+def test_no_update_of_noisy_or_lowers_the_expected_joint(n_updates):
+    model = noisy_or(n_updates=n_updates)
+    sample, states, shares = posterior_problem(model)
+    values = [expected_log_joint(model, sample, states, shares)]
+    for _ in range(30):
+        model = model.improved(sample, states, shares)
+        values.append(expected_log_joint(model, sample, states, shares))
+    assert np.diff(values).min() > -1e-10
+    assert values[1] > values[0] + 1.0
+
+
+@MODELS
+def test_cause_that_never_occurs_leaves_the_m_step_finite(model):
+    sample, states, shares = posterior_problem(model)
+    states = states.clone()
+    states[..., 1] = False
+    improved = model.improved(sample, states, shares)
+    assert all(bool(torch.isfinite(value).all()) for value in improved.tensors().values())
+    torch.testing.assert_close(improved.weights[:, 1], model.weights[:, 1])  # nothing is known of it
+    assert expected_log_joint(improved, sample, states, shares) > expected_log_joint(model, sample, states, shares)
+
+
+@pytest.mark.parametrize("n_states", [1, 4, 11, 15, 16])
+def test_sparsest_states_differ_and_have_few_causes(n_states):
+    states = sparsest_states(4, n_states)
+    assert len({tuple(state.tolist()) for state in states}) == n_states == len(states)
+    expected = sorted(int(state.sum()) for state in all_states(4))[:n_states]
+    assert [int(state.sum()) for state in states] == expected
+
+
+def test_too_many_states_are_not_listed():
+    with pytest.raises(DistributionError, match="too many to list"):
+        all_states(17)
+
+
+def test_parameters_that_are_none_are_refused():
+    good = sparse_coding()
+    with pytest.raises(DistributionError, match="disagree"):
+        BinarySparseCoding(good.weights, good.deviation, good.prior[:2], good.least_deviation)
+    with pytest.raises(DistributionError, match="between 0 and 1"):
+        BinarySparseCoding(good.weights, good.deviation, torch.ones(3).double(), good.least_deviation)
+    with pytest.raises(DistributionError, match="weights must be finite"):
+        BinarySparseCoding(math.nan * good.weights, good.deviation, good.prior, good.least_deviation)
+    with pytest.raises(DistributionError, match="noise must be positive"):
+        BinarySparseCoding(good.weights, 0.0 * good.deviation, good.prior, good.least_deviation)
+    likely = noisy_or()
+    with pytest.raises(DistributionError, match="weights must lie between"):
+        NoisyOr(2.0 * likely.weights, likely.leak, likely.prior)
+    with pytest.raises(DistributionError, match="disagree"):
+        NoisyOr(likely.weights, likely.leak[:2], likely.prior)
+
+
+@pytest.mark.parametrize("kind", [BinarySparseCoding, NoisyOr])
+def test_start_needs_as_many_samples_as_causes(kind):
+    with pytest.raises(DataError, match="5 causes need at least as many samples, got 4"):
+        kind.start(torch.eye(4).double(), 5, generator_of(0))
+
+
+@pytest.mark.parametrize("kind", [BinarySparseCoding, NoisyOr])
+@pytest.mark.parametrize(
+    ("sample", "n_causes", "words"),
+    [
+        (torch.eye(4), 0, "one cause at least, got 0"),
+        (torch.eye(4), 2.5, "the number of causes, got 2.5"),
+        (torch.ones(4), 2, r"a matrix \(n, d\), got shape \(4,\)"),
+        ("images", 2, "a matrix .* of numbers"),
+        ([[1.0, 0.0], [math.nan, 1.0]], 2, "NaN or infinite entries in 1 rows, first row 1"),
+    ],
+)
+def test_start_says_what_is_wrong_with_its_samples(kind, sample, n_causes, words):
+    with pytest.raises(DataError, match=words):
+        kind.start(sample, n_causes, generator_of(0))
+
+
+def test_start_of_noisy_or_needs_zeros_and_ones():
+    with pytest.raises(DataError, match="row 0 holds others: compare them with a threshold"):
+        NoisyOr.start(3.0 * torch.eye(4), 2, generator_of(0))
+
+
+@MODELS
+def test_number_of_samples_is_a_count(model):
+    assert model.sample(0, generator_of(0)).shape == (0, model.n_dims)
+    with pytest.raises(DistributionError, match="give the number of samples"):
+        model.sample(-1, generator_of(0))
+
+
+def test_start_of_sparse_coding_needs_samples_that_differ():
+    with pytest.raises(DataError, match="nothing for causes to explain"):
+        BinarySparseCoding.start(torch.ones(9, 4).double(), 2, generator_of(0))

@@ -1,0 +1,205 @@
+"""Components are added where the target exceeds the model, and deleted when they have been useless for long."""
+
+import math
+
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal, random_mixture_of_experts
+from learning.toys import bimodal_pairs, kl_between, normal_mixture, without_times
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.learning import Checkpoint, KnownDensityEIMConfig, Pairs
+from eim_ros.learning.adaptation import DELTAS, ComponentHistory, with_additions
+from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.learning.run import Status
+
+MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).double()
+WIDE = 1e9
+GROWTH = {"add_every": 5, "kl_bound": 0.3, "entropy_loss_bound": WIDE, "n_candidates": 1000, "plateau_window": 0}
+
+
+def modes(n_modes: int = 4) -> GaussianMixture:
+    weights = torch.log_softmax(torch.tensor([0.0, 0.5, -0.5, 0.2]).double()[:n_modes], -1)
+    return GaussianMixture(weights, MODES[:n_modes], torch.eye(2).double().expand(n_modes, 2, 2))
+
+
+def history_of(rewards: list[list[float]], weights: list[list[float]]) -> ComponentHistory:
+    places = Pairs(torch.zeros(0, 0), torch.zeros(0, 2))
+    return ComponentHistory(torch.tensor(weights).double().T.log(), torch.tensor(rewards).double().T, places)
+
+
+@pytest.mark.parametrize("surrogate", ["gradient", "value"])
+def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(surrogate):
+    target, start = modes(), normal_mixture([0.0, 0.0], 100.0)
+    config = KnownDensityEIMConfig(n_iterations=150, surrogate=surrogate, **GROWTH)
+    grown = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    fixed = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=150)).fit(None, start, generator_of(0))
+    assert grown.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
+    assert fixed.history.column("elbo")[-1] < -0.9  # one mode: log of its weight
+    own = (target.means.unsqueeze(1) - grown.model.means).norm(dim=-1).argmin(0)
+    shares = torch.zeros(4).double().index_add_(0, own, grown.model.weights)
+    torch.testing.assert_close(shares, target.weights, rtol=0.0, atol=0.02)
+
+
+def test_samples_that_are_given_are_looked_at():
+    """A narrow start draws nothing near the other modes: only the samples know of them."""
+    target, start = modes(), normal_mixture([0.0, 0.0])
+    sample = target.sample(500, generator_of(1))
+    learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=100, **GROWTH))
+    blind, told = (learner.fit(data, start, generator_of(0)) for data in (None, sample))
+    assert blind.history.column("elbo")[-1] < -0.9
+    assert told.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
+
+
+def test_experts_are_added_on_a_branch_that_has_none():
+    """x = +-2 + .5 y: the start covers the upper branch alone."""
+    context, sample = bimodal_pairs(1000)
+    experts = LinearExperts(
+        torch.full((2, 1, 1), 0.5).double(), torch.tensor([[2.0], [-2.0]]).double(), torch.full((2, 1, 1), 0.3).double()
+    )
+    target = MixtureOfExperts(SoftmaxGating(torch.zeros(2, 1).double(), torch.zeros(2).double()), experts)
+    upper = torch.tensor([0])
+    start = MixtureOfExperts(
+        SoftmaxGating(target.gating.weights[upper], target.gating.biases[upper]), experts.take(upper)
+    )
+    settings = {**GROWTH, "gating_kl_bound": 0.05, "max_components": 3}
+    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=80, **settings)).fit(
+        (context, sample), start, generator_of(0)
+    )
+    assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.01)
+    assert kl_between(result.mixture_of_experts, target) < 0.02
+    assert result.history.column("n_components")[-1] == 3
+
+
+def test_new_components_are_where_the_target_exceeds_the_model_and_not_all_at_one_place():
+    model = MixtureOfExperts.from_mixture(modes(1))
+    sample, mode = modes().sample_with_components(400, generator_of(2))
+    grown = with_additions(model, Pairs(sample[:, :0], sample), modes().log_prob(sample), DELTAS[:3], 0.01)
+    assert grown.n_components == 4
+    nearest = (grown.experts.biases[1:].unsqueeze(1) - MODES).norm(dim=-1).argmin(-1)
+    assert sorted(nearest.tolist()) == [1, 2, 3]
+    assert all((sample == bias).all(-1).any() for bias in grown.experts.biases[1:])
+    torch.testing.assert_close(grown.gating.biases[1:].exp(), 0.01 * grown.gating.biases[:1].exp().expand(3))
+
+
+def test_delta_decides_between_far_away_and_likely():
+    """Of two places without the model, the far one has the lower target: chosen where its distance counts."""
+    model = MixtureOfExperts.from_mixture(normal_mixture([0.0, 0.0]))
+    places = torch.tensor([[0.0, 0.0], [30.0, 0.0], [60.0, 0.0]]).double()
+    chosen = {
+        delta: float(
+            with_additions(model, Pairs(places[:, :0], places), -places[:, 0], [delta], 0.01).experts.biases[-1, 0]
+        )
+        for delta in DELTAS
+    }
+    assert chosen == {5000.0: 60.0, 1000.0: 60.0, 500.0: 60.0, 200.0: 30.0, 100.0: 30.0, 50.0: 30.0}
+
+
+def test_target_that_is_finite_nowhere_adds_nothing():
+    model = MixtureOfExperts.from_mixture(modes(2))
+    sample = normal(generator_of(0), 20, 2)
+    nothing = torch.full_like(sample[:, 0], -math.inf)
+    assert with_additions(model, Pairs(sample[:, :0], sample), nothing, DELTAS[:2], 0.01) is model
+
+
+def test_nothing_is_added_where_the_demand_is_too_low():
+    model = MixtureOfExperts.from_mixture(normal_mixture([0.0, 0.0]))
+    sample = normal(generator_of(0), 50, 2)
+    places, exceeded = Pairs(sample[:, :0], sample), normal_mixture([0.0, 0.0]).log_prob(sample) + 0.9
+    assert with_additions(model, places, exceeded, DELTAS[:2], 0.01, least_demand=1.0) is model
+    assert with_additions(model, places, exceeded, DELTAS[:2], 0.01, least_demand=0.8).n_components > 1
+
+
+@pytest.mark.parametrize(
+    ("rewards", "weights", "useless"),
+    [
+        ([0.0, 0.0, 0.0], [1e-9, 1e-9, 1e-9], True),
+        ([0.0, 0.0, 0.0], [1e-9, 1e-3, 1e-9], False),  # it had weight
+        ([0.0, 7.0, 14.0], [1e-9, 1e-9, 1e-9], False),  # it catches up
+        ([0.0, 2.0, 4.0], [1e-9, 1e-9, 1e-9], True),  # too slowly
+        ([0.0, 7.0, 14.0], [1e-9, 1e-12, 1e-15], True),  # only because its weight falls
+        ([math.nan, 0.0, 0.0], [math.nan, 1e-9, 1e-9], False),  # too young
+    ],
+)
+def test_component_is_useless_if_it_has_neither_weight_nor_gain(rewards, weights, useless):
+    history = history_of([[0.0, 0.1, 0.0], rewards], [[1.0, 1.0, 1.0], weights])
+    assert history.useless(3, 1e-6).tolist() == [False, useless]
+    assert not history.useless(4, 1e-6).any()  # the run is too young
+    assert not history.useless(0, 1e-6).any()
+    assert not history.useless(3, 1.0).tolist()[0]  # the heaviest one stays, whatever counts as negligible
+
+
+def test_useless_component_is_deleted_and_the_others_go_on():
+    target = modes(2)
+    useless = torch.tensor([[500.0, 500.0]]).double()
+    start = GaussianMixture(
+        torch.log_softmax(torch.tensor([0.0, 0.0, -30.0]).double(), -1),
+        torch.cat([MODES[:2], useless]),
+        torch.eye(2).double().expand(3, 2, 2),
+    )
+    config = KnownDensityEIMConfig(n_iterations=12, delete_after=4, kl_bound=1e-4, n_gating_contexts=20)
+    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    assert result.history.column("deleted")[:5] == [0.0, 0.0, 0.0, 0.0, 1.0]
+    assert result.history.column("n_components")[4:] == [2.0] * (result.state.iteration - 4)
+    assert result.model.means.shape == (2, 2)
+    torch.testing.assert_close(result.model.means, MODES[:2], rtol=0.0, atol=0.1)
+
+
+def test_samples_of_all_times_are_equally_likely_to_be_remembered():
+    history = ComponentHistory.empty(MixtureOfExperts.from_mixture(modes()))
+    generator = generator_of(0)
+    for batch in range(5):
+        value = torch.full((10_000, 2), float(batch)).double()
+        history = history.remembered(Pairs(value[:, :0], value), generator)
+    counts = torch.bincount(history.drawn.sample[:, 0].long(), minlength=5)
+    assert history.n_batches == 5
+    assert ((counts - 2000).abs() < 200).all()  # five standard deviations
+
+
+def test_number_of_components_keeps_its_bound_and_the_run_ends_on_a_plateau():
+    settings = {**GROWTH, "add_every": 1, "n_added": 3, "max_components": 8, "plateau_window": 10}
+    result = KnownDensityEIM(modes(), KnownDensityEIMConfig(n_iterations=400, **settings)).fit(
+        None, normal_mixture([0.0, 0.0], 100.0), generator_of(0)
+    )
+    sizes = result.history.column("n_components")
+    assert sizes[:4] == [1.0, 4.0, 7.0, 8.0]
+    assert max(sizes) == 8.0
+    assert result.status is Status.CONVERGED
+    assert result.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
+
+
+def test_run_that_can_still_grow_does_not_end_because_the_model_rests():
+    """At the target nothing changes; without additions the run ends after three iterations."""
+    start = modes(1)
+    config = KnownDensityEIMConfig(n_iterations=30, add_every=20, plateau_window=0, tolerance=1e-9)
+    result = KnownDensityEIM(modes(1), config).fit(None, start, generator_of(0))
+    assert result.status is Status.MAX_ITERATIONS
+    assert result.history.column("added")[20] == 1.0
+
+
+def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path):
+    target, start = modes(), normal_mixture([0.0, 0.0], 100.0)
+    settings = {**GROWTH, "add_every": 2, "n_added": 2, "delete_after": 3, "least_weight": 0.05}
+
+    def fit(n_iterations, resume=False):
+        learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=n_iterations, **settings))
+        checkpoint = Checkpoint(tmp_path / "run.safetensors", every=3)
+        return learner.fit(None, start, generator_of(4), checkpoint=checkpoint, resume=resume)
+
+    whole = fit(31)
+    assert sum(whole.history.column("deleted")) > 0.0
+    fit(14)
+    resumed = fit(31, resume=True)
+    assert without_times(resumed.history) == without_times(whole.history)
+    assert all(torch.equal(value, resumed.model.tensors()[name]) for name, value in whole.model.tensors().items())
+
+
+@pytest.mark.parametrize("setting", [{"add_every": 5}, {"delete_after": 5}])
+@pytest.mark.parametrize("network", [{"components": "neural"}, {"gating": "neural"}])
+def test_models_with_networks_are_refused(setting, network):
+    target = random_mixture_of_experts(0, 2, 2, 1)
+    context = normal(generator_of(0), 60, 1)
+    config = KnownDensityEIMConfig(n_components=2, n_iterations=3, initial_starts=1, **setting, **network)
+    with pytest.raises(ConfigurationError, match="linear models only"):
+        KnownDensityEIM(target, config).fit((context, target.sample(context, generator_of(1))))

@@ -1,0 +1,310 @@
+"""EIM from samples alone: it covers one mode where EM averages, and a classifier that knows nothing changes nothing."""
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
+from learning.toys import bimodal_pairs, kl_between, pairs_from, small_eim_config, without_times
+
+from eim_ros.core.errors import DataError
+from eim_ros.learning import EIMConfig, EMConfig, History, Pairs
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.eim.iteration import EIMIteration
+from eim_ros.learning.em import EM
+from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
+from eim_ros.learning.models.mixture_of_experts import draw_contexts
+from eim_ros.learning.ratio import StandardisedInputs
+from eim_ros.learning.run import Status
+
+
+def one_expert(bias: float, deviation: float) -> MixtureOfExperts:
+    experts = LinearExperts(
+        torch.zeros(1, 1, 1).double(), torch.tensor([[bias]]).double(), torch.tensor([[[deviation]]]).double()
+    )
+    return MixtureOfExperts(SoftmaxGating(torch.zeros(1, 1).double(), torch.zeros(1).double()), experts)
+
+
+BRANCH_LEARNERS = {
+    "network": (
+        {"hidden_layers": (32, 32), "learning_rate": 5e-3, "initial_epochs": 40, "n_epochs": 4, "n_iterations": 30},
+        one_expert(1.0, 1.0),
+    ),
+    "plug-in density": (
+        {"ratio": "plug-in", "reference_iterations": 40, "n_iterations": 80},
+        one_expert(1.0, 2.0),  # as wide as EM's, over both branches
+    ),
+}
+
+
+@pytest.mark.parametrize(("settings", "start"), BRANCH_LEARNERS.values(), ids=BRANCH_LEARNERS.keys())
+def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start):
+    """x = +-2 + y/2 (deviation .3): EM's best expert lies between the branches, EIM's on one (thesis figure 1.1)."""
+    data = bimodal_pairs(2000)
+    averaged = EM(EMConfig(n_components=1, n_iterations=10, tolerance=1e-6)).fit(data, start).model.experts
+    assert abs(float(averaged.biases)) < 0.2
+    assert float(averaged.scale_trils) == pytest.approx(math.hypot(2.0, 0.3), abs=0.05)
+    bound = 0.1 if settings.get("ratio", "network") == "network" else 0.3
+    config = small_eim_config(
+        n_components=1, kl_bound=bound, entropy_loss_bound=bound, n_expert_samples=200, **settings
+    )
+    picked = EIM(config).fit(data, start, generator_of(1)).model.experts
+    # five seeds of the generator gave 2.0 to 2.03, .47 to .52 and .22 to .31
+    assert abs(float(picked.biases)) == pytest.approx(2.0, abs=0.15)
+    assert float(picked.weights) == pytest.approx(0.5, abs=0.1)
+    assert 0.15 < float(picked.scale_trils) < 0.45
+
+
+def test_fit_comes_close_to_a_target_it_can_represent():
+    target = one_expert(1.0, 0.5)
+    config = small_eim_config(
+        n_components=1, n_iterations=25, kl_bound=0.2, entropy_loss_bound=0.2, initial_epochs=20, n_epochs=5,
+        n_expert_samples=100,
+    )  # fmt: skip
+    start = one_expert(-1.0, 1.5)
+    model = EIM(config).fit(pairs_from(target, 1500), start, generator_of(2)).model
+    assert kl_between(start, target) > 5.0
+    assert kl_between(model, target) < 0.03  # three seeds gave .003 to .004
+
+
+@pytest.mark.parametrize("ratio", ["plug-in", "residual"])
+def test_data_that_come_later_continue_the_fit(ratio):
+    """Incremental data: a fit starts from the last one's model; it follows the new data and keeps what they confirm."""
+    first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
+    config = EIMConfig(n_components=3, n_iterations=60, ratio=ratio, entropy_loss_bound=0.2, kl_bound=0.5)
+    fit = EIM(config).fit(first.sample(3000, generator_of(32)), None, generator_of(33))
+    confirmed = EIM(config).fit(first.sample(3000, generator_of(34)), fit.model, generator_of(35))
+    moved = EIM(config).fit(later.sample(3000, generator_of(36)), confirmed.model, generator_of(37))
+    for model, target in ((fit.model, first), (confirmed.model, first), (moved.model, later)):
+        assert float(kl_divergence(model, target, 5000, generator_of(38)).value) < 0.05
+    assert float(kl_divergence(confirmed.model, later, 5000, generator_of(39)).value) > 0.5
+
+
+@pytest.mark.parametrize("ratio", ["network", "plug-in"])
+def test_run_ends_early_where_the_held_out_kl_no_longer_falls_and_gives_the_best_model(ratio):
+    settings, start = BRANCH_LEARNERS["network" if ratio == "network" else "plug-in density"]
+    config = small_eim_config(
+        **{
+            "n_components": 1, "n_expert_samples": 200, "kl_bound": 0.3, "entropy_loss_bound": 0.3, **settings,
+            "n_iterations": 120, "plateau_window": 10,
+        }
+    )  # fmt: skip
+    result = EIM(config).fit(bimodal_pairs(2000), start, generator_of(1))
+    assert result.status is Status.CONVERGED
+    assert 20 <= result.state.iteration < 100
+    kl, error = (result.history.column(name) for name in ("ratio_kl", "ratio_kl_error"))
+    assert sum(kl[-20:-10]) - sum(kl[-10:]) <= sum(value**2 for value in error[-20:]) ** 0.5
+    assert result.model is result.state.kept
+    assert 0.15 < float(result.mixture_of_experts.experts.scale_trils) < 0.45  # on a branch, not between
+
+
+def test_rest_ends_no_run_that_still_adds_components():
+    data = Pairs(*bimodal_pairs(20))
+    records = [{"ratio_kl": 1.0, "ratio_kl_error": 0.01, "n_components": 2.0}] * 12
+
+    def finished(n: int, **settings: int) -> bool:
+        config = small_eim_config(plateau_window=3, **settings)
+        return EIMIteration(config, StandardisedInputs.from_data(data.context, data.sample), data).finished(
+            History(tuple(records[:n]))
+        )
+
+    assert [finished(n) for n in (5, 6)] == [False, True]
+    growing = {"add_every": 5, "max_components": 4}
+    assert [finished(n, **growing) for n in (6, 9, 10)] == [False, False, True]
+    assert finished(6, add_every=5, max_components=2)
+
+
+def test_collapsed_classifier_skips_the_update_and_says_so():
+    start = one_expert(0.5, 1.0)
+    config = small_eim_config(n_components=1, n_iterations=2, learning_rate=0.0)  # the network stays at phi = 0
+    result = EIM(config).fit(bimodal_pairs(200), start, generator_of(3))
+    assert result.history.column("skipped") == [1.0, 1.0]
+    assert result.history.column("expert_kl") == []
+    assert result.state.iteration == 2
+    assert all(torch.equal(value, start.tensors()[name]) for name, value in result.mixture_of_experts.tensors().items())
+
+
+def test_records_hold_the_figures_of_each_iteration():
+    start = random_mixture_of_experts(3, 2, 1, 1)
+    config = small_eim_config(n_iterations=3, initial_epochs=20)
+    result = EIM(config).fit(bimodal_pairs(300), start, generator_of(4))
+    assert result.status is Status.MAX_ITERATIONS
+    for name in ("iteration", "loss", "accuracy", "ratio_kl", "gating_kl", "expert_kl", "updated", "cpu_seconds"):
+        assert len(result.history.column(name)) == 3
+    assert max(result.history.column("expert_kl")) <= 0.05 * (1.0 + 1e-9)
+    assert max(result.history.column("gating_kl")) <= 0.02
+
+
+@pytest.mark.parametrize("ratio", ["plug-in", "residual", "network"])
+def test_same_seed_gives_the_same_fit_and_the_global_generator_is_left_alone(ratio):
+    config = small_eim_config(n_iterations=3, dropout=0.2, ratio=ratio)
+    before = torch.random.get_rng_state()
+    first, second, other = (EIM(config).fit(bimodal_pairs(300), generator=generator_of(seed)) for seed in (5, 5, 6))
+    assert without_times(first.history) == without_times(second.history)
+    for name, value in first.model.tensors().items():
+        assert torch.equal(value, second.model.tensors()[name])
+    assert not torch.equal(first.model.experts.biases, other.model.experts.biases)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_fit_without_iterations_is_its_start():
+    start = random_mixture_of_experts(0, 2, 1, 1)
+    assert EIM(small_eim_config(n_iterations=0)).fit(bimodal_pairs(100), start).model is start
+
+
+def test_start_is_the_best_of_several_starts_of_em():
+    """Five components in the plane: single starts end in several local optima, the best of eight is none of the bad."""
+    data = random_mixture(32, 5, 2).sample(1000, generator_of(23))
+    single = [
+        EM(EMConfig(n_components=5, n_iterations=100))
+        .fit(data, generator=generator_of(seed))
+        .model.log_prob(data)
+        .mean()
+        for seed in range(8)
+    ]
+    config = small_eim_config(n_components=5, n_iterations=0, initial_starts=8, initial_em_iterations=100)
+    best = EIM(config).fit(data, generator=generator_of(7)).model.log_prob(data).mean()
+    assert float(min(single)) < float(max(single)) - 0.02
+    assert float(best) > float(max(single)) - 0.01
+
+
+@pytest.mark.parametrize(
+    ("context", "sample", "reason"),
+    [
+        (torch.zeros(3, 1), torch.zeros(4, 2), "equal length"),
+        (torch.zeros(0, 1), torch.zeros(0, 2), "empty"),
+        (torch.zeros(4, 1), torch.full((4, 2), torch.nan), "sample has NaN"),
+        (torch.zeros(1, 1), torch.zeros(1, 2), "2 experts need at least as many points, got 1"),
+    ],
+)
+def test_bad_data_are_refused_with_the_reason(context, sample, reason):
+    with pytest.raises(DataError, match=reason):
+        EIM(small_eim_config()).fit((context, sample))
+
+
+def degenerate(name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    context, sample = normal(generator_of(8), 40, 2), normal(generator_of(9), 40, 3)
+    return {
+        "one point": (context[:1], sample[:1]),
+        "two points": (context[:2], sample[:2]),
+        "duplicated points": (context[:2].repeat(20, 1), sample[:2].repeat(20, 1)),
+        "all the same": (context[:1].repeat(20, 1), sample[:1].repeat(20, 1)),
+        "constant context": (torch.full_like(context, 0.1), sample),
+        "constant sample": (context, sample.index_fill(1, torch.tensor([1]), 0.1)),
+        "no context": (context[:, :0], sample),
+        "exact line": (context, context @ normal(generator_of(10), 2, 3)),
+        "large units": (1e6 * context + 1e8, 1e6 * sample - 1e8),
+        "small units": (1e-6 * context, 1e-6 * sample),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one point",
+        "two points",
+        "duplicated points",
+        "all the same",
+        "constant context",
+        "constant sample",
+        "no context",
+        "exact line",
+        "large units",
+        "small units",
+    ],
+)
+@pytest.mark.parametrize("ratio", ["plug-in", "residual", "network"])
+@pytest.mark.parametrize("surrogate", ["gradient", "value"])
+def test_degenerate_data_give_a_finite_model(name, ratio, surrogate):
+    context, sample = degenerate(name)
+    config = small_eim_config(n_components=1 if name == "one point" else 2, ratio=ratio, surrogate=surrogate)
+    result = EIM(config).fit((context, sample), generator=generator_of(11))
+    assert result.status is Status.MAX_ITERATIONS
+    assert torch.isfinite(result.mixture_of_experts.log_prob(context, sample)).all()
+
+
+@dataclass(frozen=True)
+class WatchedInputs(StandardisedInputs):
+    """Blurred contexts, less so from iteration to iteration; keeps what it was called with."""
+
+    seen: list[tuple[int, torch.Tensor, torch.Tensor]] = field(default_factory=list)
+
+    def smoothing(self, iteration):
+        return torch.tensor([0.4]) * 0.5**iteration
+
+    def __call__(self, context, sample, iteration):
+        self.seen.append((iteration, context, sample))
+        return super().__call__(context, sample, iteration)
+
+
+def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
+    context, sample = bimodal_pairs(2000)
+    plain = StandardisedInputs.from_data(context, sample)
+    inputs = WatchedInputs(plain.center, plain.scale)
+    order = torch.randperm(2000, generator=generator_of(18))  # the first thing a fit with a start draws
+    EIM(small_eim_config(n_iterations=3), inputs).fit(
+        (context, sample), random_mixture_of_experts(19, 2, 1, 1), generator_of(18)
+    )
+    for iteration in range(3):
+        (_, of_data, data), (_, of_model, drawn) = [call for call in inputs.seen if call[0] == iteration][:2]
+        assert torch.equal(of_data, of_model)
+        assert torch.equal(data, sample[order])
+        assert not torch.equal(drawn, data)
+        noise = of_data - context[order]
+        deviation = 0.4 * 0.5**iteration
+        assert float(noise.std()) == pytest.approx(deviation, rel=4.5 * (2.0 * 2000) ** -0.5)  # standard errors
+        assert float(noise.mean()) == pytest.approx(0.0, abs=4.5 * deviation / 2000**0.5)
+
+
+def test_plug_in_density_is_fitted_to_the_training_part_alone():
+    """Held-out pairs that it has seen would not tell when the network learns nothing."""
+    context, sample = bimodal_pairs(400)
+    config = small_eim_config(n_iterations=1, ratio="residual", validation_share=0.25)
+    order = torch.randperm(400, generator=generator_of(20))  # the first thing a fit with a start draws
+    references = []
+    for change in (0.0, 50.0):
+        changed = sample.clone()
+        changed[order[300:]] += change
+        start = random_mixture_of_experts(21, 2, 1, 1)
+        fitted = EIM(config).fit((context, changed), start, generator_of(20)).state
+        references.append(fitted.ratio.base.known.model)
+    assert references[0].n_components == 4
+    assert torch.equal(references[0].experts.biases, references[1].experts.biases)
+
+
+def test_contexts_are_drawn_as_the_gating_weighs_them():
+    """p~(y|z_i) is proportional to q(z_i|y) over the given contexts (thesis 4.3.2)."""
+    model = random_mixture_of_experts(12, 3, 1, 1)
+    context = torch.tensor([[-1.0], [0.0], [2.0]]).double()
+    drawn = draw_contexts(model, context, 20_000, generator_of(13))
+    assert drawn.shape == (3, 20_000, 1)
+    gate = model.gating(context).exp()
+    expected = (gate / gate.sum(0)).T
+    share = torch.stack([(drawn[..., 0] == value).double().mean(-1) for value in context[:, 0]], -1)
+    assert (share - expected).abs().max() < 4.5 * 0.5 / 20_000**0.5  # standard errors of at most .5/sqrt(n)
+
+
+def test_contexts_of_an_expert_that_the_gating_forgot_are_still_drawn_by_its_weights():
+    """Probabilities of e^-2000 are zero in double precision; their ratios are not."""
+    gating = SoftmaxGating(torch.tensor([[0.0], [1.0]]).double(), torch.tensor([0.0, -2000.0]).double())
+    model = MixtureOfExperts(gating, random_mixture_of_experts(14, 2, 1, 1).experts)
+    context = torch.tensor([[0.0], [math.log(3.0)]]).double()
+    drawn = draw_contexts(model, context, 10_000, generator_of(15))
+    assert float((drawn[1, :, 0] > 0.5).double().mean()) == pytest.approx(0.75, abs=0.02)
+
+
+def test_single_context_is_drawn_every_time():
+    model = random_mixture_of_experts(16, 2, 1, 1)
+    assert (draw_contexts(model, torch.ones(1, 1).double(), 50, generator_of(17)) == 1.0).all()
+
+
+@pytest.mark.parametrize(("kl_bound", "status"), [(0.3, Status.CONVERGED), (1e-3, Status.MAX_ITERATIONS)])
+def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, status):
+    """Where the bound lets the model get to the data, it rests there; where it does not, there is more to come."""
+    generator = generator_of(0)
+    sample = 2.0 + 0.5 * torch.randn(400, 1, generator=generator)
+    config = small_eim_config(n_components=1, n_iterations=30, ratio="plug-in", kl_bound=kl_bound)
+    start = GaussianMixture(torch.zeros(1), torch.zeros(1, 1), torch.ones(1, 1, 1))
+    result = EIM(config).fit(sample, start, generator)
+    assert (result.status, result.state.iteration) == (status, 30)

@@ -1,0 +1,282 @@
+"""Inference with a known density: closed-form answers, any kind of target, and outcomes that stay finite."""
+
+import math
+
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
+from learning.toys import kl_between, normal_mixture, pairs_from, without_times
+
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning import Checkpoint, KnownDensityEIMConfig
+from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, NeuralExperts, SoftmaxGating
+from eim_ros.learning.run import Status
+from experiments import random_mixture as random_target
+
+UNBOUNDED = {"kl_bound": 1e9, "entropy_loss_bound": 1e9, "gating_kl_bound": 1e9, "gating_entropy_loss_bound": 1e9}
+
+
+def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int = 10_000) -> float:
+    """KL(model || target) as the mean of r - 1 - log r with r = target/model: its noise vanishes with the KL."""
+    sample = model.sample(n_samples, generator_of(99))
+    log_ratio = target.log_prob(sample) - model.log_prob(sample)
+    return float((torch.expm1(log_ratio) - log_ratio).mean())
+
+
+@pytest.mark.parametrize(("surrogate", "atol"), [("gradient", 1e-8), ("value", 1e-6)])
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surrogate, atol, n_context):
+    target, start = random_mixture_of_experts(0, 1, 3, n_context), random_mixture_of_experts(100, 1, 3, n_context)
+    config = KnownDensityEIMConfig(n_iterations=1, surrogate=surrogate, n_expert_samples=300, **UNBOUNDED)
+    context = normal(generator_of(1), 500, n_context)
+    model = KnownDensityEIM(target, config).fit((context, None), start, generator_of(0)).model
+    for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression is what is left
+        torch.testing.assert_close(getattr(model.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
+    """E[log p] + T H(q) for p = N(m, I) is greatest at q = N(m, T I)."""
+    config = KnownDensityEIMConfig(n_iterations=60, temperature=temperature)
+    target = normal_mixture([1.0, -2.0])
+    model = KnownDensityEIM(target, config).fit(None, normal_mixture([0.0, 0.0], 3.0), generator_of(0)).model
+    torch.testing.assert_close(model.means[0], target.means[0], rtol=0.0, atol=1e-7)
+    torch.testing.assert_close(model.covariance, temperature * torch.eye(2).double(), rtol=0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_two_components_in_two_dimensions_are_found_to_rounding(seed):
+    target = random_target(2, 2, generator_of(seed))
+    sample = target.sample(2000, generator_of(seed + 100))
+    config = KnownDensityEIMConfig(n_components=2, n_iterations=300)
+    result = KnownDensityEIM(target, config).fit(sample, generator=generator_of(seed))
+    assert divergence(result.model, target) < 1e-9
+
+
+def test_ten_components_in_ten_dimensions_are_found():
+    target = random_target(10, 10, generator_of(2))
+    sample = target.sample(4000, generator_of(102))
+    config = KnownDensityEIMConfig(n_components=10, initial_starts=4)
+    result = KnownDensityEIM(target, config).fit(sample, generator=generator_of(2))
+    assert result.status is Status.CONVERGED
+    assert divergence(result.model, target) < 1e-9
+    assert result.history.column("elbo")[-1] == pytest.approx(0.0, abs=1e-6)
+
+
+def separated_experts() -> MixtureOfExperts:
+    experts = random_mixture_of_experts(2, 2, 2, 1).experts
+    biases = torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double()
+    gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
+    return MixtureOfExperts(gating, LinearExperts(0.5 * experts.weights, biases, experts.scale_trils))
+
+
+@pytest.mark.parametrize("given", ["density", "function"])
+def test_experts_are_found_from_their_density(given):
+    """From samples (by EM), and from contexts with a start; the function is differentiated and lacks a constant."""
+    target = separated_experts()
+    context, sample = pairs_from(target, 1500)
+    known = target if given == "density" else lambda y, x: target.log_prob(y, x) + 7.0
+    data = (context, sample) if given == "density" else (context, None)
+    start = None if given == "density" else random_mixture_of_experts(5, 2, 2, 1)
+    config = KnownDensityEIMConfig(
+        n_components=2, n_iterations=80, gating_kl_bound=0.1, kl_bound=0.5, entropy_loss_bound=0.5, initial_starts=2
+    )
+    result = KnownDensityEIM(known, config).fit(data, start, generator_of(3))
+    assert kl_between(result.model, target) < 1e-5  # the gating's regression is what holds it off
+
+
+def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
+    """N(sin 3y, (.2 + .1 y)^2) for y in (-1, 1): from EM's straight line, by weighted samples of the expert."""
+    context = 2.0 * torch.rand(800, 1, generator=generator_of(1), dtype=torch.float64) - 1.0
+
+    def target(y, x):
+        deviation = 0.2 + 0.1 * y[:, 0]
+        return -0.5 * ((x[:, 0] - torch.sin(3.0 * y[:, 0])) / deviation).square() - deviation.log()
+
+    sample = torch.sin(3.0 * context) + (0.2 + 0.1 * context) * normal(generator_of(2), 800, 1)
+    config = KnownDensityEIMConfig(
+        n_components=1, n_iterations=30, components="neural", parameter_layers=(16,), kl_bound=1.0,
+        entropy_loss_bound=0.5, initial_starts=1, n_expert_contexts=400,
+    )  # fmt: skip
+    model = KnownDensityEIM(target, config).fit((context, sample), generator=generator_of(3)).model
+    assert isinstance(model.experts, NeuralExperts)
+    grid = torch.linspace(-0.9, 0.9, 50).double().unsqueeze(-1)
+    found = model.experts(grid)
+    assert (found.mean[:, 0] - torch.sin(3.0 * grid)).abs().mean() < 0.1  # half a deviation; the line is off by .4
+    assert (found.scale_tril[:, 0, 0] / (0.2 + 0.1 * grid)).log().abs().mean() < 0.3
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+@pytest.mark.parametrize("surrogate", ["gradient", "value"])
+def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_counted(bad, surrogate):
+    """N(0, I) where the first coordinate is above -1, and nothing beyond."""
+
+    def target(sample):
+        value = -0.5 * sample.square().sum(-1)
+        return torch.where(sample[:, 0] > -1.0, value, torch.full_like(value, bad))
+
+    config = KnownDensityEIMConfig(n_components=2, n_iterations=30, surrogate=surrogate)
+    start = GaussianMixture(
+        torch.zeros(2).double(), normal(generator_of(1), 2, 2), torch.eye(2).double().expand(2, 2, 2)
+    )
+    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values())
+    shares = result.history.column("non_finite")
+    assert len(shares) == 30
+    assert 0.0 < shares[0] < 0.9
+    first, last = result.history.records[0], result.history.records[-1]
+    assert "elbo" not in first  # minus infinity, which a history does not keep
+    assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
+    assert last.get("elbo_inside", last.get("elbo")) > first["elbo_inside"] - 0.5
+    assert result.model.covariance.diagonal().max() < 3.0
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
+    """exp(-|x|^2/2) where the first coordinate is positive and zero elsewhere: log Z = log pi.
+
+    To ignore the rest gave an ELBO of log 2 pi with half of the samples there, and CONVERGED.
+    """
+
+    def target(sample):
+        value = -0.5 * sample.square().sum(-1)
+        return torch.where(sample[:, 0] > 0.0, value, torch.full_like(value, -math.inf))
+
+    start = GaussianMixture(
+        torch.zeros(n_components).double(),
+        normal(generator_of(1), n_components, 2),
+        torch.eye(2).double().expand(n_components, 2, 2),
+    )
+    config = KnownDensityEIMConfig(n_iterations=100)
+    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    first, last = result.history.records[0], result.history.records[-1]
+    assert first["outside"] > 0.1
+    assert last.get("outside", 0.0) < 0.03
+    for record in result.history.records:
+        bound = math.log(math.pi) + 3.0 * record["elbo_standard_error"]
+        assert record.get("elbo", -math.inf) < bound
+        assert record.get("elbo_inside", -math.inf) < bound
+    assert last.get("elbo_inside", last.get("elbo")) > math.log(math.pi) - 0.5
+    assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
+
+
+def test_bimodal_target_gives_one_mode_or_both_with_as_many_components():
+    target = GaussianMixture(
+        torch.zeros(2).double(), torch.tensor([[-3.0], [3.0]]).double(), torch.full((2, 1, 1), 0.7).double()
+    )
+    config = KnownDensityEIMConfig(n_components=2, n_iterations=300)
+    one = KnownDensityEIM(target, config).fit(None, normal_mixture([1.0]), generator_of(0)).model
+    assert float(one.means) == pytest.approx(3.0, abs=1e-3)
+    two = KnownDensityEIM(target, config).fit(target.sample(500, generator_of(1)), generator=generator_of(0)).model
+    assert divergence(two, target) < 1e-9
+
+
+def test_objective_rises_from_step_to_step():
+    """Within four standard errors of each estimate, of which there are thirty."""
+    target = random_mixture(7, 3, 2)
+    start = normal_mixture([4.0, 4.0], 2.0)
+    config = KnownDensityEIMConfig(n_iterations=30, n_expert_samples=1000, n_objective_samples=4000, tolerance=0.0)
+    history = KnownDensityEIM(target, config).fit(None, start, generator_of(0)).history
+    values, errors = history.column("elbo"), history.column("elbo_standard_error")
+    for before, after, *noise in zip(values, values[1:], errors, errors[1:], strict=False):
+        assert after > before - 4.0 * math.hypot(*noise)
+    assert values[-1] > values[0] + 1.0
+
+
+def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
+    target, start = normal_mixture([1.0]), normal_mixture([0.0], 2.0)
+    config = KnownDensityEIMConfig(n_iterations=1, n_objective_samples=20_000)
+    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    record, model = result.history.records[0], result.model.components
+    kl, moved = float(model.kl(target.components)), float(model.kl(start.components))
+    assert record["elbo"] == pytest.approx(-kl, abs=4.5 * record["elbo_standard_error"])
+    assert record["entropy"] == pytest.approx(float(model.entropy()), abs=4.5 * (0.5 / 20_000) ** 0.5)
+    assert record["change"] == pytest.approx(moved, rel=0.5)  # half a variance is the KL for small steps
+    assert record["expert_kl"] == pytest.approx(moved, rel=1e-9)
+    assert record["evaluations"] == config.n_expert_samples
+
+
+def test_run_ends_on_the_plateau_of_a_target_it_cannot_represent():
+    target = GaussianMixture(
+        torch.zeros(2).double(), torch.tensor([[-1.0], [1.0]]).double(), torch.full((2, 1, 1), 0.7).double()
+    )
+    result = KnownDensityEIM(target).fit(None, normal_mixture([0.3]), generator_of(0))
+    assert result.status is Status.CONVERGED
+    assert 40 <= result.state.iteration < 200
+    off = KnownDensityEIMConfig(plateau_window=0, n_iterations=60)
+    assert (
+        KnownDensityEIM(target, off).fit(None, normal_mixture([0.3]), generator_of(0)).status is Status.MAX_ITERATIONS
+    )
+
+
+def test_start_at_the_target_stays_there():
+    target = random_mixture(8, 3, 2)
+    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=10)).fit(None, target, generator_of(0))
+    assert result.status is Status.CONVERGED
+    for name, value in target.tensors().items():
+        torch.testing.assert_close(result.model.tensors()[name], value, rtol=0.0, atol=1e-12)
+
+
+def test_same_seed_gives_the_same_run_and_resuming_is_bitwise(tmp_path):
+    target, start = random_mixture(9, 3, 2), random_mixture(10, 3, 2)
+
+    def fit(n_iterations, resume=False):
+        learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=n_iterations))
+        checkpoint = Checkpoint(tmp_path / "run.safetensors", every=2)
+        return learner.fit(None, start, generator_of(4), checkpoint=checkpoint, resume=resume)
+
+    whole, again = fit(9), fit(9)
+    fit(4)
+    resumed = fit(9, resume=True)
+    for other in (again, resumed):
+        assert without_times(other.history) == without_times(whole.history)
+        assert all(torch.equal(value, other.model.tensors()[name]) for name, value in whole.model.tensors().items())
+
+
+def test_samples_without_contexts_are_as_many_as_there_are():
+    """The weights of a mixture without contexts are one row, however many samples there are."""
+    target = random_mixture(0, 2, 2)
+    sample = target.sample(50, generator_of(1))
+    result = KnownDensityEIM(target, n_components=2, n_iterations=20).fit(sample, generator=generator_of(0))
+    assert divergence(result.model, target) < 1e-3
+
+
+def test_start_is_the_likeliest_of_several_fits_of_em():
+    target = random_target(5, 6, generator_of(1))
+    sample = target.sample(1000, generator_of(51))
+
+    def start(n_starts):
+        config = KnownDensityEIMConfig(n_components=6, n_iterations=0, initial_starts=n_starts)
+        return float(
+            KnownDensityEIM(target, config).fit(sample, generator=generator_of(5)).model.log_prob(sample).mean()
+        )
+
+    likelihoods = [start(n) for n in (1, 3)]
+    assert likelihoods[1] > likelihoods[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "start", "error", "reason"),
+    [
+        (None, None, DataError, "give samples to make a start of"),
+        ((torch.zeros(3, 1), None), None, DataError, "give samples to make a start of"),
+        (torch.zeros(3, 2), None, DataError, "as many points"),
+        (torch.full((60, 2), torch.nan), None, DataError, "NaN"),
+        (torch.zeros(60, 3), normal_mixture([0.0, 0.0]), DistributionError, "initial model has"),
+        ((torch.zeros(4, 1), None), normal_mixture([0.0, 0.0]), DistributionError, "initial model has"),
+    ],
+)
+def test_bad_data_are_refused_with_the_reason(data, start, error, reason):
+    with pytest.raises(error, match=reason):
+        KnownDensityEIM(random_mixture(0, 2, 2)).fit(data, start)
+
+
+@pytest.mark.parametrize("n_found", range(1, 11))
+def test_objective_tells_how_many_of_ten_modes_are_found(n_found):
+    """-log(10/m) for m of 10 equal modes, far apart: 2.303, 1.609, 1.204, .916, .693, .511, .357, .223, .105, 0."""
+    means = 30.0 * torch.stack(torch.meshgrid(torch.arange(5.0), torch.arange(2.0), indexing="ij"), -1).reshape(10, 2)
+    target = GaussianMixture(torch.zeros(10).double(), means.double(), torch.eye(2).double().expand(10, 2, 2))
+    start = GaussianMixture(torch.zeros(n_found).double(), means[:n_found].double() + 0.5, target.scale_trils[:n_found])
+    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=8)).fit(None, start, generator_of(0))
+    assert result.history.column("elbo")[-1] == pytest.approx(-math.log(10.0 / n_found), abs=1e-9)

@@ -1,0 +1,214 @@
+"""Truncated EM: exact where nothing is cut, a bound that never falls, few joints, the same optimum as EM."""
+
+import numpy as np
+import pytest
+import torch
+from learning.models.random_models import (
+    generator_of,
+    random_mixture,
+    random_mixture_of_experts,
+    random_neural_mixture_of_experts,
+)
+from learning.toys import pairs_from, without_times
+
+from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
+from eim_ros.learning import Checkpoint, EMConfig
+from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
+from eim_ros.learning.em.truncated import TruncatedEMState
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from eim_ros.learning.models.evaluator import truncated_log_prob
+from eim_ros.learning.run import Status
+from experiments import random_mixture as separated_mixture
+
+
+def config(**settings) -> TruncatedEMConfig:
+    defaults = {
+        "n_components": 12,
+        "n_iterations": 15,
+        "tolerance": 0.0,
+        "covariance_floor": 0.0,
+        "gating_iterations": 2,
+        "search": "partial",
+        "n_states": 3,
+        "n_neighbours": 4,
+        "n_random": 1,
+    }
+    return TruncatedEMConfig(**{**defaults, **settings})
+
+
+def problem(n_context: int, n_components: int = 12, n: int = 400):
+    """Data and the k-means start."""
+    data = pairs_from(random_mixture_of_experts(0, n_components, 2, n_context), n)
+    start = EM(EMConfig(n_components=n_components, n_iterations=0)).fit(data, generator=generator_of(3)).model
+    return data, start
+
+
+def mean_log_prob(model: MixtureOfExperts, data, states: torch.Tensor) -> float:
+    return float(truncated_log_prob(model, *data, states).mean())
+
+
+@pytest.mark.parametrize("n_context", [0, 2])
+@pytest.mark.parametrize("search", ["full", "partial", "auto"])
+def test_as_many_states_as_components_equal_em(n_context, search):
+    data, start = problem(n_context)
+    exact = EM(EMConfig(n_components=12, n_iterations=8, tolerance=0.0, covariance_floor=0.0, gating_iterations=2))
+    expected = exact.fit(data, start)
+    found = TruncatedEM(config(n_states=12, n_iterations=8, search=search)).fit(data, start)
+    for name, value in expected.model.tensors().items():
+        torch.testing.assert_close(found.model.tensors()[name], value, rtol=1e-10, atol=1e-10)
+    values = expected.history.column("log_likelihood")
+    np.testing.assert_allclose(found.history.column("free_energy"), values, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_context", [0, 2])
+@pytest.mark.parametrize("search", ["full", "partial"])
+@pytest.mark.parametrize("n_states", [1, 3])
+def test_free_energy_falls_in_neither_half_step(n_context, search, n_states):
+    data, start = problem(n_context)
+    seen: list[TruncatedEMState] = []
+    learner = TruncatedEM(config(search=search, n_states=n_states))
+    result = learner.fit(data, start, callbacks=[lambda state, record: seen.append(state)])
+    after_e_step = [
+        mean_log_prob(model, data, state.states)
+        for model, state in zip([start, *(s.model for s in seen[:-1])], seen, strict=True)
+    ]
+    after_m_step = [mean_log_prob(state.model, data, state.states) for state in seen]
+    np.testing.assert_allclose(result.history.column("free_energy"), after_e_step, rtol=0.0, atol=1e-11)
+    alternating = np.array([value for pair in zip(after_e_step, after_m_step, strict=True) for value in pair])
+    assert np.diff(alternating).min() > -1e-11  # rounding of means of 400 numbers of order 10
+    assert alternating[-1] > alternating[0] + 0.01
+
+
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_free_energy_is_a_lower_bound_and_grows_with_the_number_of_states(n_context):
+    data, start = problem(n_context)
+    values = [
+        TruncatedEM(config(search="full", n_states=n_states, n_iterations=1)).fit(data, start).history.records[0]
+        for n_states in range(1, 13)
+    ]
+    free_energies = [record["free_energy"] for record in values]
+    assert np.diff(free_energies).min() >= 0.0
+    assert free_energies[0] < free_energies[-1]
+    assert free_energies[-1] == pytest.approx(float(start.log_prob(*data).mean()), abs=1e-12)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 5])
+def test_first_states_are_the_most_probable_of_all(n_states):
+    data, start = problem(2)
+    state = TruncatedEM(config(n_iterations=1, n_states=n_states)).fit(data, start).state
+    assert torch.equal(state.states, start.log_joint(*data).topk(n_states, -1).indices)
+
+
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_lists_of_all_components_find_what_full_search_finds(n_context):
+    data, start = problem(n_context)
+    full = TruncatedEM(config(search="full", n_iterations=6)).fit(data, start)
+    partial = TruncatedEM(config(n_neighbours=12, n_iterations=6)).fit(data, start)
+    assert torch.equal(partial.state.states, full.state.states)
+    for name, value in full.model.tensors().items():
+        torch.testing.assert_close(partial.model.tensors()[name], value, rtol=1e-9, atol=1e-9)
+    assert set(partial.history.column("joint_evaluations")) == {1.0}
+
+
+def test_states_are_never_duplicated_and_lists_begin_with_their_component():
+    data, start = problem(2)
+
+    def check(state: TruncatedEMState, record) -> None:
+        for rows in (state.states, state.neighbours):
+            ordered = rows.sort(-1).values
+            assert (ordered[:, 1:] > ordered[:, :-1]).all()
+        assert torch.equal(state.neighbours[:, 0], torch.arange(12))
+
+    TruncatedEM(config(n_random=3)).fit(data, start, callbacks=[check])
+
+
+def test_few_joints_reach_the_likelihood_of_em():
+    generator = generator_of(1)
+    sample = separated_mixture(5, 40, generator).sample(3000, generator)
+    exact = EM(EMConfig(n_components=40, n_iterations=25, tolerance=0.0))
+    start = EM(EMConfig(n_components=40, n_iterations=0)).fit(sample).model
+    found = TruncatedEM(config(n_iterations=25, covariance_floor=1e-6, n_neighbours=6)).fit(sample, start)
+    expected = exact.fit(sample, start).model.log_prob(sample).mean()
+    assert float(found.model.log_prob(sample).mean()) > float(expected) - 0.05
+    shares = found.history.column("joint_evaluations")
+    assert shares[0] == 1.0
+    assert max(shares[1:]) < 0.45  # at most 3 lists of 6 and a random one, of 40
+
+
+def test_log_likelihood_is_recorded_where_the_step_was_dense():
+    data, start = problem(2)
+    records = TruncatedEM(config(n_iterations=3)).fit(data, start).history.records
+    assert ["log_likelihood" in record for record in records] == [True, False, False]
+    assert records[0]["log_likelihood"] == pytest.approx(float(start.log_prob(*data).mean()), abs=1e-12)
+    assert records[0]["free_energy"] < records[0]["log_likelihood"]
+
+
+@pytest.mark.parametrize(("dense_below", "dense"), [(13, True), (12, False)])
+def test_few_components_are_not_truncated(dense_below, dense):
+    data, start = problem(2)
+    result = TruncatedEM(config(search="auto", dense_below=dense_below, n_iterations=4)).fit(data, start)
+    assert all(("log_likelihood" in record) == dense for record in result.history.records[1:])
+    assert all((share == 1.0) == dense for share in result.history.column("joint_evaluations")[1:])
+    if dense:
+        exact = EM(EMConfig(n_components=12, n_iterations=4, tolerance=0.0, covariance_floor=0.0, gating_iterations=2))
+        expected = exact.fit(data, start).model.tensors()
+        assert all(torch.equal(value, expected[name]) for name, value in result.model.tensors().items())
+
+
+@pytest.mark.parametrize("search", ["full", "partial"])
+def test_resumed_run_is_bitwise_the_same(tmp_path, search):
+    data, start = problem(2)
+    learner = TruncatedEM(config(search=search, n_iterations=8))
+    whole = learner.fit(data, start, generator_of(5))
+    checkpoint = Checkpoint(tmp_path / "run")
+    TruncatedEM(config(search=search, n_iterations=3)).fit(data, start, generator_of(5), checkpoint=checkpoint)
+    resumed = learner.fit(data, start, generator_of(5), checkpoint=checkpoint, resume=True)
+    assert without_times(resumed.history) == without_times(whole.history)
+    assert all(torch.equal(value, resumed.state.tensors()[name]) for name, value in whole.state.tensors().items())
+
+
+def test_samples_alone_give_a_gaussian_mixture():
+    mixture = random_mixture(7, 12, 2)
+    sample = mixture.sample(300, generator_of(8))
+    assert isinstance(TruncatedEM(config(n_iterations=3)).fit(sample).model, GaussianMixture)
+
+
+def test_run_ends_when_the_free_energy_rises_no_more():
+    data, start = problem(2)
+    result = TruncatedEM(config(n_iterations=500, tolerance=1e-4)).fit(data, start)
+    assert result.status is Status.CONVERGED
+    rise = np.diff(result.history.column("free_energy"))
+    assert rise[-1] < 1e-4 <= rise[:-1].min()
+
+
+def test_one_component_is_no_special_case():
+    data, _ = problem(2)
+    result = TruncatedEM(config(n_components=1, n_iterations=3)).fit(data)
+    expected = EM(EMConfig(n_components=1, n_iterations=3, covariance_floor=0.0)).fit(data).model
+    torch.testing.assert_close(result.model.experts.weights, expected.experts.weights, rtol=1e-12, atol=1e-12)
+
+
+def test_narrow_components_are_searched_as_well():
+    sample = random_mixture(9, 12, 2).sample(300, generator_of(10))
+    sample[:40] = sample[:1] + 1e-7 * sample[:40]
+    result = TruncatedEM(config(covariance_floor=1e-18, n_iterations=20)).fit(sample)
+    assert np.diff(result.history.column("free_energy")).min() > -1e-7  # 1e-16 over the width squared, in 300 points
+    full = TruncatedEM(config(covariance_floor=1e-18, n_iterations=20, search="full")).fit(sample)
+    assert result.history.column("free_energy")[-1] > full.history.column("free_energy")[-1] - 0.3
+
+
+def test_model_that_is_not_linear_is_refused():
+    data, _ = problem(1)
+    with pytest.raises(DistributionError, match="expected linear experts"):
+        TruncatedEM(config()).fit(data, random_neural_mixture_of_experts(0, 12, 2, 1))
+
+
+def test_fewer_points_than_components_are_refused():
+    with pytest.raises(DataError, match="12 experts need at least as many points, got 4"):
+        TruncatedEM(config()).fit(torch.randn(4, 2, generator=generator_of(11)))
+
+
+@pytest.mark.parametrize("setting", [{"n_states": 0}, {"search": "none"}, {"n_neighbours": 0}, {"n_random": -1}])
+def test_setting_out_of_bounds_is_refused(setting):
+    with pytest.raises(ConfigurationError):
+        config(**setting)

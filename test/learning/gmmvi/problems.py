@@ -1,0 +1,56 @@
+"""Small problems of variational inference: mixtures, quadratic targets, weighted samples."""
+
+from __future__ import annotations
+
+import torch
+from learning.models.random_models import generator_of, normal
+from torch import Tensor
+
+from eim_ros.learning.gmmvi.components import Components
+from eim_ros.learning.gmmvi.gaussians import DiagonalComponents, FullComponents
+from eim_ros.learning.gmmvi.gradients import LogRatio, log_ratio
+from eim_ros.learning.gmmvi.samples import Selection
+from eim_ros.learning.models import GaussianMixture
+
+__all__ = ["components_of", "quadratic", "ratio_at", "three_modes", "wide_start"]
+
+
+def three_modes() -> GaussianMixture:
+    """Three components in two dimensions, some 4 standard deviations apart."""
+    means = torch.tensor([[-3.0, 0.0], [3.0, 1.0], [0.0, 4.0]]).double()
+    factors = torch.tensor([[[1.0, 0.0], [0.3, 0.8]], [[0.6, 0.0], [0.0, 1.1]], [[0.9, 0.0], [-0.4, 0.7]]]).double()
+    return GaussianMixture(torch.tensor([0.5, 0.3, 0.2]).double().log(), means, factors)
+
+
+def wide_start(n_components: int, n_dims: int = 2, scale: float = 2.0, seed: int = 3) -> GaussianMixture:
+    """Components at random places, of equal weight and covariance scale^2 I."""
+    means = scale * normal(generator_of(seed), n_components, n_dims)
+    factors = scale * torch.eye(n_dims).double().expand(n_components, n_dims, n_dims)
+    return GaussianMixture(torch.zeros(n_components).double(), means, factors)
+
+
+def components_of(kind: str, n_components: int, n_dims: int, seed: int = 0) -> Components:
+    """Random components with full or diagonal covariances."""
+    generator = generator_of(seed)
+    means, scales = normal(generator, n_components, n_dims), 0.5 + normal(generator, n_components, n_dims).abs()
+    if kind == "diagonal":
+        return DiagonalComponents(means, scales)
+    lower = 0.3 * normal(generator, n_components, n_dims, n_dims).tril(-1)
+    return FullComponents(means, lower + torch.diag_embed(scales))
+
+
+def quadratic(n_dims: int, seed: int = 5) -> tuple[Tensor, Tensor]:
+    """A symmetric matrix A and a vector b of the function -1/2 x'Ax + b'x."""
+    matrix = normal(generator_of(seed), n_dims, n_dims)
+    return matrix @ matrix.T + 0.5 * torch.eye(n_dims).double(), normal(generator_of(seed + 1), n_dims)
+
+
+def ratio_at(
+    components: Components, log_weights: Tensor, n_samples: int, matrix: Tensor, vector: Tensor, **options: bool
+) -> tuple[LogRatio, Selection]:
+    """R = -1/2 x'Ax + b'x - log q at so many samples of each component."""
+    counts = torch.full((components.n_components,), n_samples)
+    sample, component = components.sample(counts, generator_of(11))
+    value = -0.5 * ((sample @ matrix) * sample).sum(-1) + sample @ vector
+    selection = Selection(sample, value, vector - sample @ matrix, counts.double(), component, None)
+    return log_ratio(components, log_weights, selection, 1.0, 20.0, **options), selection

@@ -1,0 +1,58 @@
+"""Softmax gating: probabilities sum to one, survive large logits, and do not depend on a common shift."""
+
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal, random_gating
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models import SoftmaxGating
+
+
+def test_log_probabilities_are_the_softmax_of_the_affine_logits():
+    gating, context = random_gating(0, 4, 3), normal(generator_of(1), 10, 3)
+    for row, point in zip(gating(context), context, strict=True):
+        logits = gating.weights @ point + gating.biases
+        torch.testing.assert_close(row.exp(), logits.exp() / logits.exp().sum(), rtol=1e-12, atol=0.0)
+
+
+def test_probabilities_sum_to_one_for_logits_beyond_the_range_of_exp():
+    gating = SoftmaxGating(torch.tensor([[1e4], [-1e4]]).double(), torch.zeros(2).double())
+    log_probs = gating(torch.tensor([[1.0], [-1.0]]).double())
+    assert torch.isfinite(log_probs).all()
+    torch.testing.assert_close(log_probs.exp(), torch.eye(2).double(), rtol=0.0, atol=0.0)
+
+
+def test_common_shift_of_all_logits_changes_nothing():
+    gating, context = random_gating(2, 4, 3), normal(generator_of(3), 10, 3)
+    shifted = SoftmaxGating(gating.weights + normal(generator_of(4), 3), gating.biases + 3.0)
+    torch.testing.assert_close(shifted(context), gating(context), rtol=0.0, atol=1e-12)
+
+
+def test_order_of_components_does_not_matter():
+    gating, context, order = random_gating(5, 4, 3), normal(generator_of(6), 10, 3), torch.tensor([2, 0, 3, 1])
+    permuted = SoftmaxGating(gating.weights[order], gating.biases[order])
+    torch.testing.assert_close(permuted(context), gating(context)[:, order], rtol=0.0, atol=1e-13)
+
+
+def test_one_component_has_probability_one():
+    assert (random_gating(7, 1, 3)(normal(generator_of(8), 5, 3)) == 0.0).all()
+
+
+def test_without_context_it_is_a_categorical_distribution():
+    gating = random_gating(9, 4, 0)
+    expected = torch.log_softmax(gating.biases, -1).expand(5, -1)
+    torch.testing.assert_close(gating(torch.zeros(5, 0).double()), expected, rtol=0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("weights", "biases", "reason"),
+    [
+        (torch.zeros(2, 3), torch.zeros(3), "disagree"),
+        (torch.zeros(2), torch.zeros(2), "disagree"),
+        (torch.full((2, 1), torch.nan), torch.zeros(2), "finite"),
+        (torch.zeros(2, 1), torch.tensor([0.0, -torch.inf]), "finite"),
+    ],
+)
+def test_parameters_of_no_gating_are_refused(weights, biases, reason):
+    with pytest.raises(DistributionError, match=reason):
+        SoftmaxGating(weights, biases)

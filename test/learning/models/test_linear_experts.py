@@ -1,0 +1,94 @@
+"""Linear experts: each is the Gaussian of its regression; chunks and missing contexts change nothing."""
+
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal, random_experts
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models import Gaussian, LinearExperts
+from eim_ros.learning.models import linear as module
+
+
+def test_each_expert_is_a_gaussian_around_its_regression():
+    experts, context, sample = random_experts(0, 4, 3, 2), normal(generator_of(1), 6, 2), normal(generator_of(2), 6, 3)
+    log_prob = experts.log_prob(context, sample)
+    for index in range(4):
+        mean = context @ experts.weights[index].T + experts.biases[index]
+        expected = Gaussian(mean, experts.scale_trils[index]).log_prob(sample)
+        torch.testing.assert_close(log_prob[:, index], expected, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(experts.means(context)[:, index], mean, rtol=1e-13, atol=1e-13)
+
+
+def test_conditioning_gives_the_same_densities():
+    experts, context, sample = random_experts(3, 4, 3, 2), normal(generator_of(4), 6, 2), normal(generator_of(5), 6, 3)
+    conditioned = experts(context).log_prob(sample.unsqueeze(1))
+    torch.testing.assert_close(conditioned, experts.log_prob(context, sample), rtol=1e-12, atol=1e-12)
+
+
+def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
+    experts, context, sample = (
+        random_experts(6, 5, 3, 2),
+        normal(generator_of(7), 11, 2),
+        normal(generator_of(8), 11, 3),
+    )
+    whole = experts.log_prob(context, sample)
+    for elements in (1, 5 * 3 * 2, 5 * 3 * 4):
+        monkeypatch.setattr(module, "CHUNK_ELEMENTS", elements)
+        torch.testing.assert_close(experts.log_prob(context, sample), whole, rtol=1e-14, atol=1e-14)
+
+
+def test_selected_experts_are_rows_of_all_experts():
+    experts, context = random_experts(9, 4, 3, 2), normal(generator_of(10), 6, 2)
+    component = torch.tensor([0, 3, 1, 1, 2, 0])
+    selected = experts.select(component, context)
+    torch.testing.assert_close(
+        selected.mean, experts.means(context)[torch.arange(6), component], rtol=1e-13, atol=1e-13
+    )
+    assert torch.equal(selected.scale_tril, experts.scale_trils[component])
+
+
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_samples_drawn_expert_by_expert_are_those_drawn_one_by_one(n_context):
+    experts = random_experts(0, 3, 2, n_context)
+    context, component = normal(generator_of(1), 200, n_context), torch.arange(200) % 2  # the third draws none
+    drawn = experts.sample(component, context, generator_of(4))
+    one_by_one = experts.select(component, context).sample(generator=generator_of(4))
+    assert torch.allclose(drawn, one_by_one, rtol=0.0, atol=1e-13)
+
+
+def test_without_context_an_expert_is_a_component():
+    experts, sample = random_experts(11, 4, 3, 0), normal(generator_of(12), 6, 3)
+    context = torch.zeros(6, 0, dtype=torch.float64)
+    expected = Gaussian(experts.biases, experts.scale_trils).log_prob(sample.unsqueeze(1))
+    torch.testing.assert_close(experts.log_prob(context, sample), expected, rtol=1e-12, atol=1e-12)
+    assert torch.equal(experts.means(context), experts.biases.expand(6, -1, -1))
+
+
+def test_far_contexts_do_not_cost_the_residual_its_digits():
+    """x - W y - w is small where W y is large: the error stays at rounding of the summands."""
+    experts = random_experts(13, 3, 2, 2)
+    context = 1e4 * normal(generator_of(14), 5, 2)
+    sample = experts.means(context)[:, 1] + 0.1
+    expected = Gaussian(experts.means(context)[:, 1], experts.scale_trils[1]).log_prob(sample)
+    torch.testing.assert_close(experts.log_prob(context, sample)[:, 1], expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("weights", "biases", "scale_trils", "reason"),
+    [
+        ((2, 3), (2, 3), (2, 3, 3), "disagree"),
+        ((2, 3, 1), (2, 2), (2, 3, 3), "disagree"),
+        ((2, 3, 1), (2, 3), (2, 2, 2), "must end in"),
+        ((2, 3, 1), (2, 3), (3, 3), "as many scale_trils"),
+        ((2, 3, 1), (2, 3), (1, 3, 3), "as many scale_trils"),
+    ],
+)
+def test_mismatched_shapes_are_refused(weights, biases, scale_trils, reason):
+    factors = torch.eye(scale_trils[-1]).expand(scale_trils)
+    with pytest.raises(DistributionError, match=reason):
+        LinearExperts(torch.zeros(weights), torch.zeros(biases), factors)
+
+
+def test_non_finite_parameters_are_refused():
+    with pytest.raises(DistributionError, match="finite"):
+        LinearExperts(torch.full((1, 1, 1), torch.nan), torch.zeros(1, 1), torch.ones(1, 1, 1))

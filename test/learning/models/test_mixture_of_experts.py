@@ -1,0 +1,189 @@
+"""Mixture of experts: conditioning gives a mixture, the score is the gradient, entropies span 0 to 1."""
+
+import pytest
+import torch
+from learning.models.random_models import (
+    generator_of,
+    normal,
+    random_experts,
+    random_gating,
+    random_mixture_of_experts,
+    random_neural_mixture_of_experts,
+)
+
+from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.learning.models import linear as module
+
+SIZES = pytest.mark.parametrize("size", [(1, 2, 2), (4, 3, 2), (4, 1, 1), (3, 2, 0)])  # components, dims, context
+
+KINDS = pytest.mark.parametrize("kind", [random_mixture_of_experts, random_neural_mixture_of_experts])
+
+
+def pairs_of(model: MixtureOfExperts, n: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
+    return normal(generator_of(1), n, model.n_context), normal(generator_of(2), n, model.n_dims)
+
+
+@KINDS
+@SIZES
+def test_conditioning_gives_the_mixture_of_the_same_density(size, kind):
+    model = kind(0, *size)
+    context, sample = pairs_of(model)
+    mixture = model(context)
+    torch.testing.assert_close(mixture.log_prob(sample), model.log_prob(context, sample), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        mixture.log_responsibilities(sample), model.log_responsibilities(context, sample), rtol=0.0, atol=1e-11
+    )
+
+
+@KINDS
+@SIZES
+def test_score_is_the_gradient_of_log_prob(size, kind):
+    model = kind(3, *size)
+    context, sample = pairs_of(model)
+    leaf = sample.clone().requires_grad_(True)
+    (expected,) = torch.autograd.grad(model.log_prob(context, leaf).sum(), leaf)
+    torch.testing.assert_close(model.score(context, sample), expected, rtol=1e-11, atol=1e-11)
+
+
+def test_score_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
+    model = random_mixture_of_experts(4, 5, 3, 2)
+    context, sample = pairs_of(model, 11)
+    whole = model.score(context, sample)
+    for elements in (1, 5 * 3 * 4):
+        monkeypatch.setattr(module, "CHUNK_ELEMENTS", elements)
+        torch.testing.assert_close(model.score(context, sample), whole, rtol=1e-13, atol=1e-13)
+
+
+@KINDS
+def test_score_of_no_samples_is_empty(kind):
+    model = kind(5, 2, 3, 2)
+    assert model.score(*pairs_of(model, 0)).shape == (0, 3)
+
+
+def test_order_of_components_does_not_matter():
+    model, order = random_mixture_of_experts(6, 4, 3, 2), torch.tensor([2, 0, 3, 1])
+    permuted = MixtureOfExperts.from_tensors({name: value[order] for name, value in model.tensors().items()})
+    context, sample = pairs_of(model)
+    torch.testing.assert_close(
+        permuted.log_prob(context, sample), model.log_prob(context, sample), rtol=1e-12, atol=1e-12
+    )
+    torch.testing.assert_close(permuted.score(context, sample), model.score(context, sample), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        permuted.conditional_entropy(context), model.conditional_entropy(context), rtol=1e-13, atol=0.0
+    )
+
+
+@KINDS
+def test_taken_experts_are_the_chosen_ones(kind):
+    model, index = kind(16, 4, 2, 1), torch.tensor([3, 0])
+    context, sample = pairs_of(model)
+    taken = model.experts.take(index).log_prob(context, sample)
+    torch.testing.assert_close(taken, model.experts.log_prob(context, sample)[:, index], rtol=1e-12, atol=1e-12)
+
+
+@KINDS
+def test_samples_come_from_the_expert_they_name(kind):
+    model = kind(7, 3, 2, 1)
+    context = torch.full((20_000, 1), 0.3, dtype=torch.float64)
+    sample, component = model.sample_with_components(context, generator_of(8))
+    probability = model.gating(context[:1])[0].exp()
+    share = torch.bincount(component, minlength=3) / len(context)
+    assert ((share - probability).abs() < 4.0 * (probability * (1.0 - probability) / 20_000).sqrt()).all()
+    for index in range(3):
+        mean, own = model.experts(context[:1]).mean[0, index], sample[component == index]
+        assert ((own.mean(0) - mean).abs() < 4.5 * own.std(0) / len(own) ** 0.5).all()
+
+
+def test_marginal_entropy_is_one_when_experts_share_and_zero_when_one_takes_all():
+    experts = random_experts(9, 2, 1, 1)
+    context = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
+    halves = MixtureOfExperts(SoftmaxGating(torch.tensor([[-90.0], [90.0]]).double(), torch.zeros(2).double()), experts)
+    assert float(halves.marginal_entropy(context)) == pytest.approx(1.0, abs=1e-12)
+    assert float(halves.conditional_entropy(context)) == pytest.approx(0.0, abs=1e-12)
+    one = MixtureOfExperts(SoftmaxGating(torch.zeros(2, 1).double(), torch.tensor([900.0, 0.0]).double()), experts)
+    assert float(one.marginal_entropy(context)) == pytest.approx(0.0, abs=1e-12)
+    equal = MixtureOfExperts(SoftmaxGating(torch.zeros(2, 1).double(), torch.zeros(2).double()), experts)
+    assert float(equal.conditional_entropy(context)) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_conditioning_never_raises_the_entropy():
+    for seed in range(10):
+        model = random_mixture_of_experts(seed, 5, 2, 3)
+        context = normal(generator_of(seed), 50, 3)
+        assert model.conditional_entropy(context) <= model.marginal_entropy(context) <= 1.0
+
+
+def test_entropies_of_one_expert_are_defined():
+    model = random_mixture_of_experts(10, 1, 2, 1)
+    context = normal(generator_of(11), 5, 1)
+    assert (model.marginal_entropy(context), model.conditional_entropy(context)) == (1.0, 0.0)
+
+
+@KINDS
+def test_tensors_and_back_is_the_identity(kind):
+    model = kind(12, 3, 2, 1)
+    again = MixtureOfExperts.from_tensors(model.tensors())
+    assert all(torch.equal(value, again.tensors()[name]) for name, value in model.tensors().items())
+
+
+def test_missing_tensors_are_named():
+    tensors = random_mixture_of_experts(13, 3, 2, 1).tensors()
+    del tensors["gating.biases"], tensors["experts.scale_trils"]
+    with pytest.raises(DistributionError, match=r"lacks gating.biases, experts.scale_trils"):
+        MixtureOfExperts.from_tensors(tensors)
+
+
+def test_other_dtype_is_a_rounded_copy():
+    model = random_mixture_of_experts(14, 3, 2, 1)
+    single = model.to(dtype=torch.float32)
+    assert (single.dtype, model.dtype) == (torch.float32, torch.float64)
+    assert torch.equal(single.experts.biases, model.experts.biases.float())
+
+
+@pytest.mark.parametrize("gate", [(2, 1), (3, 2)])
+def test_gating_that_does_not_fit_the_experts_is_refused(gate):
+    with pytest.raises(DistributionError, match="does not fit"):
+        MixtureOfExperts(random_gating(0, *gate), random_experts(0, 3, 2, 1))
+
+
+def test_model_is_immutable():
+    model = random_mixture_of_experts(15, 2, 2, 1)
+    with pytest.raises(AttributeError):
+        model.experts = LinearExperts(model.experts.weights, model.experts.biases, model.experts.scale_trils)  # type: ignore[misc]
+
+
+@KINDS
+@SIZES
+def test_contexts_of_any_shape_and_kind_give_a_batch_of_that_shape(size, kind):
+    model = kind(11, *size)
+    context = normal(generator_of(12), 6, model.n_context)
+    expected = model(context)
+    for given in (context.reshape(2, 3, model.n_context), context.numpy().reshape(2, 3, model.n_context)):
+        batch = model(given)
+        assert batch.batch_shape == (2, 3)
+        torch.testing.assert_close(batch.means.flatten(0, 1), expected.means)
+        torch.testing.assert_close(batch.covariances.flatten(0, 1), expected.covariances)
+    one = model(context[0])
+    assert one.sample(5).shape == (5, model.n_dims)
+    torch.testing.assert_close(one.weights, expected.weights[0])
+    assert model(context.float()).means.dtype == torch.float64
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3,), ()])
+def test_contexts_of_a_wrong_size_are_refused(shape):
+    model = random_mixture_of_experts(11, 3, 2, 2)
+    for ask in (model, model.sample):
+        with pytest.raises(DistributionError, match="axis of 2"):
+            ask(torch.zeros(shape))
+        with pytest.raises(DistributionError, match="must be numbers"):
+            ask("here")
+
+
+def test_samples_come_alone_or_with_their_experts():
+    model = random_mixture_of_experts(13, 4, 3, 2)
+    context = normal(generator_of(14), 9, 2)
+    sample, expert = model.sample_with_components(context, generator_of(0))
+    assert expert.shape == (9,)
+    assert torch.equal(model.sample(context, generator_of(0)), sample)
+    assert torch.equal(model.sample(context.numpy(), generator_of(0)), sample)

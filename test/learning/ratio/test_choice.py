@@ -1,0 +1,81 @@
+"""The estimator that the settings ask for, and the density that it needs."""
+
+import pytest
+import torch
+from learning.models.random_models import generator_of
+from learning.toys import KnownInputs, bimodal_pairs, small_eim_config
+
+from eim_ros.learning.learner import checked_data
+from eim_ros.learning.ratio import FeatureInputs, NetworkRatio, PlugInRatio, StandardisedInputs
+from eim_ros.learning.ratio.choice import data_density, density_ratio, smoothed
+from eim_ros.learning.ratio.plug_in import InputsFactor, ReferenceFactor
+
+DATA = checked_data(bimodal_pairs(300))
+PLAIN = StandardisedInputs.from_data(DATA.context, DATA.sample)
+KNOWN = KnownInputs(data_density(small_eim_config(ratio="plug-in"), 2, PLAIN, DATA, generator_of(0)))
+
+
+def chosen(name, inputs=PLAIN):
+    config = small_eim_config(ratio=name)
+    reference = data_density(config, 2, inputs, DATA, generator_of(1))
+    return density_ratio(config, inputs, reference, DATA, generator_of(2)), reference
+
+
+def test_plug_in_is_the_reference_alone():
+    ratio, reference = chosen("plug-in")
+    assert isinstance(ratio, PlugInRatio)
+    assert isinstance(ratio.known, ReferenceFactor)
+    assert ratio.known.model is reference
+
+
+def test_residual_is_the_reference_and_a_network():
+    ratio, reference = chosen("residual")
+    assert isinstance(ratio, NetworkRatio)
+    assert ratio.base.known.model is reference
+
+
+def test_network_needs_no_reference():
+    ratio, reference = chosen("network")
+    assert isinstance(ratio, NetworkRatio)
+    assert ratio.base is None
+    assert reference is None
+
+
+@pytest.mark.parametrize("name", ["plug-in", "residual"])
+def test_known_density_of_the_inputs_takes_the_place_of_a_reference(name):
+    ratio, reference = chosen(name, KNOWN)
+    assert reference is None
+    base = ratio if name == "plug-in" else ratio.base
+    assert base.known == InputsFactor(KNOWN)
+
+
+def test_known_density_is_ignored_by_a_network_alone():
+    assert chosen("network", KNOWN)[0].base is None
+
+
+def test_plug_in_takes_in_the_held_out_data_and_residual_does_not():
+    changed = DATA.sample.clone()
+    changed[270:] += 0.5
+    other = type(DATA)(DATA.context, changed, DATA.conditional)
+    for name, same in (("plug-in", False), ("residual", True)):
+        config = small_eim_config(ratio=name, validation_share=0.1)
+        first, second = (data_density(config, 2, PLAIN, data, generator_of(3)) for data in (DATA, other))
+        assert torch.equal(first.experts.biases, second.experts.biases) is same
+
+
+def test_reference_is_fitted_to_blurred_contexts():
+    inputs = FeatureInputs.from_data(DATA.context, DATA.sample, lambda y, x: x - y, smoothing=3.0)
+    sharp, blurred = (
+        data_density(small_eim_config(ratio="residual"), 2, i, DATA, generator_of(4)) for i in (PLAIN, inputs)
+    )
+    assert sharp.experts.weights.mean() == pytest.approx(0.5, abs=0.1)
+    assert blurred.experts.weights.mean() < 0.15  # .5/(1 + 3^2), as noise in a regressor weakens it
+
+
+def test_noise_is_on_the_contexts_alone_and_as_wide_as_asked_for():
+    inputs = FeatureInputs.from_data(DATA.context, DATA.sample, lambda y, x: x, smoothing=0.5)
+    blurred = smoothed(inputs, DATA, 0, generator_of(5))
+    assert blurred.sample is DATA.sample
+    noise = (blurred.context - DATA.context) / DATA.context.std(correction=0)
+    assert float(noise.std()) == pytest.approx(0.5, rel=4.5 * (2.0 * 300) ** -0.5)  # standard errors
+    assert smoothed(PLAIN, DATA, 0, generator_of(5)) is DATA

@@ -1,0 +1,154 @@
+"""EIM of models with neural parts: a single expert starts on one branch and stays there, several keep all of them."""
+
+import dataclasses
+
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal
+
+from eim_ros.learning import Checkpoint, EIMConfig, Pairs
+from eim_ros.learning.eim import EIM
+from eim_ros.learning.eim import eim as module
+from eim_ros.learning.eim.eim import neural_start
+from eim_ros.learning.families import FamilyConfig
+from eim_ros.learning.learner import checked_data
+from eim_ros.learning.models import (
+    LinearExperts,
+    MixtureOfExperts,
+    NeuralExperts,
+    NeuralGating,
+    SoftmaxGating,
+    load_model,
+    save_model,
+)
+from eim_ros.learning.run import Status
+from eim_ros.learning.starts import branching_start, closest_component
+
+NEURAL = FamilyConfig(components="neural", parameter_layers=(8, 8))
+SMALL = {
+    "components": "neural",
+    "parameter_layers": (8, 8),
+    "n_expert_contexts": 300,
+    "initial_em_iterations": 3,
+    "ratio": "plug-in",
+    "reference_factors": (1.0,),
+    "reference_starts": 1,
+    "reference_iterations": 3,
+}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Starts of a quality that is enough for curves as smooth as these."""
+    monkeypatch.setattr(module, "LEAST_PARAMETER_ITERATIONS", 25)
+    monkeypatch.setattr(module, "MOST_POINTS", 400)
+    monkeypatch.setattr(module, "MORE_ITERATIONS", 1)
+
+
+def curve(context: torch.Tensor) -> torch.Tensor:
+    return 1.0 + 0.5 * torch.cos(3.0 * context)
+
+
+def branches(seed: int, n: int = 700, share: float = 0.5) -> Pairs:
+    """Two branches, +curve(y) and -curve(y), with noise of deviation .1."""
+    generator = generator_of(seed)
+    context = 2.0 * torch.rand(n, 1, generator=generator, dtype=torch.float64) - 1.0
+    sign = torch.where(torch.rand(n, 1, generator=generator) < share, 1.0, -1.0)
+    return checked_data((context, sign * curve(context) + 0.1 * normal(generator, n, 1)))
+
+
+def share_near_a_branch(model: MixtureOfExperts, context: torch.Tensor) -> float:
+    sample = model.sample(context, generator_of(99))
+    return float(((sample.abs() - curve(context)).abs() < 0.3).double().mean())
+
+
+def test_branches_are_told_apart():
+    data = branches(0)
+    model = branching_start(NEURAL, data.context, data.sample, 2, generator_of(1))
+    means = model.experts(data.context).mean[..., 0]
+    assert float(means.min(-1).values.max()) < -0.5
+    assert float(means.max(-1).values.min()) > 0.5
+
+
+def test_closest_component_is_the_heavier_of_two_equal_ones():
+    zero = torch.zeros(2, 1).double()
+    experts = LinearExperts(
+        torch.zeros(2, 1, 1).double(), torch.tensor([[-3.0], [3.0]]).double(), torch.ones(2, 1, 1).double()
+    )
+    model = MixtureOfExperts(SoftmaxGating(zero, torch.tensor([0.3, 0.7]).double().log()), experts)
+    chosen = closest_component(model, torch.zeros(200, 1).double(), generator_of(2))
+    assert (chosen.n_components, float(chosen.experts.biases)) == (1, 3.0)
+
+
+def test_single_expert_starts_on_one_of_the_branches():
+    data = branches(3)
+    mixture, start = neural_start(NEURAL, 1, 3, data[:600], data[600:], generator_of(4))
+    assert mixture.n_components >= 2
+    assert start.n_components == 1
+    assert share_near_a_branch(start, data.context) > 0.95
+
+
+def test_unimodal_data_need_one_expert_only():
+    data = branches(5, share=1.0)
+    mixture, start = neural_start(NEURAL, 1, 3, data[:600], data[600:], generator_of(6))
+    assert mixture is start
+    assert start.n_components == 1
+
+
+def test_eim_stays_on_one_branch_where_em_averages():
+    seed = 8
+    data = branches(seed)
+    model = EIM(EIMConfig(n_components=1, n_iterations=4, **SMALL)).fit(
+        (data.context, data.sample), generator=generator_of(seed)
+    ).model  # fmt: skip
+    assert isinstance(model.experts, NeuralExperts)
+    assert share_near_a_branch(model, data.context) > 0.95
+    means = model.experts(data.context).mean[..., 0]
+    assert float(means.min()) > 0.0 or float(means.max()) < 0.0
+
+
+def test_several_experts_with_a_neural_gating_keep_both_branches():
+    data = branches(9)
+    config = EIMConfig(n_components=2, n_iterations=4, gating="neural", **SMALL)
+    result = EIM(config).fit((data.context, data.sample), generator=generator_of(10))
+    assert result.status is Status.MAX_ITERATIONS
+    assert isinstance(result.model.gating, NeuralGating)
+    assert share_near_a_branch(result.model, data.context) > 0.95
+    sample = result.model.sample(data.context, generator_of(11))
+    assert 0.35 < float((sample > 0.0).double().mean()) < 0.65
+
+
+def test_start_is_of_the_family_that_was_asked_for():
+    """Few points: linear experts describe them better, but are not what was asked for."""
+    data = branches(15, n=60)
+    model = EIM(EIMConfig(n_components=1, n_iterations=0, **SMALL)).fit((data.context, data.sample)).model
+    assert isinstance(model.experts, NeuralExperts)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_one_neural_expert_asks_for_no_more_than_one_pair(n):
+    data = branches(16, n=n)
+    result = EIM(EIMConfig(n_components=1, n_iterations=1, **SMALL)).fit((data.context, data.sample))
+    assert result.mixture_of_experts.n_components == 1
+    assert torch.isfinite(result.model.log_prob(data.context, data.sample)).all()
+
+
+def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
+    data = branches(12, n=400)
+    start = branching_start(NEURAL, data.context, data.sample, 1, generator_of(20))
+    config = EIMConfig(n_components=1, n_iterations=3, **{**SMALL, "ratio": "network", "hidden_layers": (8,)})
+    checkpoint = Checkpoint(tmp_path / "checkpoint", every=1)
+    whole = EIM(config).fit((data.context, data.sample), start, generator_of(13))
+    half = dataclasses.replace(config, n_iterations=2)
+    EIM(half).fit((data.context, data.sample), start, generator_of(13), checkpoint=checkpoint)
+    resumed = EIM(config).fit((data.context, data.sample), start, generator_of(13), checkpoint=checkpoint, resume=True)
+    for name, value in whole.model.tensors().items():
+        assert torch.equal(resumed.model.tensors()[name], value)
+
+
+def test_model_is_saved_and_loaded(tmp_path):
+    data = branches(14, n=300)
+    model = branching_start(NEURAL, data.context, data.sample, 2, generator_of(21))
+    save_model(tmp_path / "model", model)
+    loaded, _ = load_model(tmp_path / "model")
+    assert torch.equal(loaded.log_prob(data.context, data.sample), model.log_prob(data.context, data.sample))

@@ -1,0 +1,42 @@
+"""Learners give the same whatever torch's default dtype is."""
+
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal
+from learning.toys import small_eim_config
+
+from eim_ros.learning import EMConfig, KnownDensityEIMConfig
+from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning.em import EM
+
+SMALL = {"n_components": 2, "n_iterations": 1}
+TOLD = {"dropout": 0.2, "initial_epochs": 40, "learning_rate": 1e-2, "validation_share": 0.0}  # no update is skipped
+NEURAL = {"gating": "neural", "components": "neural", "parameter_layers": (4,)}
+LEARNERS = {
+    "residual": lambda: EIM(small_eim_config(ratio="residual", hidden_layers=(8, 8), **TOLD, **SMALL)),
+    "network": lambda: EIM(small_eim_config(ratio="network", hidden_layers=(8,), **TOLD, **SMALL)),
+    "neural": lambda: EIM(small_eim_config(ratio="network", **NEURAL, **TOLD, **SMALL)),
+    "EM": lambda: EM(EMConfig(**NEURAL, **SMALL)),
+    "known density": lambda: KnownDensityEIM(lambda y, x: -(x - y).square().sum(-1), KnownDensityEIMConfig(**SMALL)),
+}
+
+
+@pytest.fixture
+def restored():
+    before = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_default_dtype_of_torch_changes_nothing(name, restored):
+    generator = generator_of(0)
+    data = normal(generator, 60, 1), normal(generator, 60, 1)
+    found = {}
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        fit = LEARNERS[name]().fit(data, generator=generator_of(1))
+        assert not fit.history.column("skipped")
+        found[dtype] = fit.model.tensors()
+    for key, value in found[torch.float32].items():
+        assert torch.equal(found[torch.float64][key], value), key

@@ -1,0 +1,119 @@
+"""Learners take settings by keyword, as an object, or both; what is none is refused with what was meant."""
+
+import numpy as np
+import pytest
+import torch
+from learning.models.random_models import generator_of, normal, random_mixture
+
+from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
+from eim_ros.learning import EIMConfig, EMConfig, KnownDensityEIMConfig
+from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
+
+TARGET = random_mixture(0, 2, 2)
+LEARNERS = {
+    "EM": (EM, EMConfig),
+    "TruncatedEM": (TruncatedEM, TruncatedEMConfig),
+    "EIM": (EIM, EIMConfig),
+    "KnownDensityEIM": (lambda *args, **settings: KnownDensityEIM(TARGET, *args, **settings), KnownDensityEIMConfig),
+}
+QUICK = {
+    EMConfig: {"n_components": 3, "n_iterations": 2},
+    TruncatedEMConfig: {"n_components": 3, "n_iterations": 2},
+    EIMConfig: {
+        "n_components": 2,
+        "n_iterations": 1,
+        "initial_starts": 1,
+        "initial_em_iterations": 1,
+        "ratio": "plug-in",
+        "reference_starts": 1,
+        "reference_iterations": 2,
+    },
+    KnownDensityEIMConfig: {"n_components": 2, "n_iterations": 1, "initial_starts": 1, "initial_em_iterations": 1},
+}
+every_learner = pytest.mark.parametrize(("learner", "kind"), LEARNERS.values(), ids=LEARNERS)
+
+
+@every_learner
+def test_settings_are_keywords_or_an_object_or_both(learner, kind):
+    config = kind(n_components=7, n_iterations=3)
+    assert learner().config == kind()
+    assert learner(config).config is learner(config=config).config is config
+    assert learner(n_components=7, n_iterations=3).config == config
+    assert learner(config, n_iterations=5).config == kind(n_components=7, n_iterations=5)
+
+
+@every_learner
+def test_seed_is_that_of_the_generator(learner, kind):
+    sample = normal(generator_of(1), 80, 2)
+    config = kind(**QUICK[kind])
+    by_seed, by_generator, other = (
+        learner(config, seed=5).fit(sample).means,
+        learner(config).fit(sample, generator=generator_of(5)).means,
+        learner(config).fit(sample).means,
+    )
+    if kind is not TruncatedEMConfig:  # it draws a generator of its own from the one it is given
+        assert torch.equal(by_seed, by_generator)
+    assert torch.equal(by_seed, learner(seed=5, **QUICK[kind]).fit(sample).means)
+    assert not torch.equal(by_seed, other)
+
+
+@every_learner
+def test_unknown_setting_is_refused_with_the_likely_one(learner, kind):
+    with pytest.raises(ConfigurationError, match="did you mean n_components"):
+        learner(n_component=3)
+
+
+@every_learner
+@pytest.mark.parametrize(("theirs", "ours"), [("max_iter", "n_iterations"), ("random_state", "seed")])
+def test_names_of_scikit_learn_are_answered_by_ours(learner, kind, theirs, ours):
+    with pytest.raises(ConfigurationError, match=f"unknown setting {theirs}; here it is {ours}"):
+        learner(**{theirs: 3})
+
+
+@every_learner
+@pytest.mark.parametrize("config", [10, "n_components=10", {"n_components": 10}, RuntimeError])
+def test_config_that_is_none_is_refused(learner, kind, config):
+    with pytest.raises(ConfigurationError, match=kind.__name__):
+        learner(config)
+
+
+def test_config_of_another_learner_is_refused():
+    with pytest.raises(ConfigurationError, match="must be a EMConfig"):
+        EM(EIMConfig())
+
+
+@every_learner
+@pytest.mark.parametrize("seed", [-1, 1.5, "3", None, True])
+def test_seed_that_is_none_is_refused(learner, kind, seed):
+    with pytest.raises(ConfigurationError, match="seed must be a whole number"):
+        learner(seed=seed)
+
+
+@every_learner
+def test_context_and_sample_as_two_arguments_are_refused_with_the_cure(learner, kind):
+    context, sample = normal(generator_of(2), 50, 1), normal(generator_of(3), 50, 2)
+    with pytest.raises(DistributionError, match=r"fit\(\(context, sample\)\)"):
+        learner(n_components=2).fit(sample, context)
+    with pytest.raises(DistributionError, match=r"fit\(\(context, sample\)\)"):
+        learner(n_components=2).fit(context.numpy(), sample.numpy())
+
+
+@every_learner
+def test_seed_in_the_place_of_a_generator_is_refused(learner, kind):
+    with pytest.raises(ConfigurationError, match="generator must be a torch.Generator"):
+        learner(n_components=2).fit(normal(generator_of(3), 50, 2), generator=3)
+
+
+@every_learner
+def test_text_for_data_is_refused(learner, kind):
+    with pytest.raises(DataError, match="array"):
+        learner(n_components=2).fit("samples.csv")
+
+
+@every_learner
+def test_arrays_and_tensors_give_the_same(learner, kind):
+    sample = normal(generator_of(3), 80, 2)
+    first, second = (learner(**QUICK[kind]).fit(data).means for data in (sample, sample.numpy()))
+    assert torch.equal(first, second)
+    assert np.isfinite(first.numpy()).all()

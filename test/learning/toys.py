@@ -1,0 +1,111 @@
+"""Small learning problems: samples of known models, the exact density ratio, distances between models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from learning.models.random_models import generator_of, normal
+from torch import Tensor
+
+from eim_ros.learning import EIMConfig, History
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+
+__all__ = [
+    "KnownInputs",
+    "bimodal_pairs",
+    "kl_between",
+    "known_ratio_config",
+    "normal_mixture",
+    "pairs_from",
+    "small_eim_config",
+    "without_times",
+]
+
+
+def pairs_from(model: MixtureOfExperts, n_samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Standard normal contexts with one sample of the model each."""
+    generator = generator_of(seed)
+    context = normal(generator, n_samples, model.n_context)
+    return context, model.sample(context, generator)
+
+
+def bimodal_pairs(n_samples: int, distance: float = 2.0, deviation: float = 0.3) -> tuple[Tensor, Tensor]:
+    """x = +- distance + 0.5 y, with equal probability: one expert can cover one branch or average over both."""
+    generator = generator_of(0)
+    context = normal(generator, n_samples, 1)
+    sign = 2.0 * torch.randint(2, (n_samples, 1), generator=generator).double() - 1.0
+    return context, distance * sign + 0.5 * context + deviation * normal(generator, n_samples, 1)
+
+
+def normal_mixture(mean: list[float], variance: float = 1.0) -> GaussianMixture:
+    """One normal component of covariance variance x I, without contexts."""
+    means = torch.tensor([mean]).double()
+    return GaussianMixture(torch.zeros(1).double(), means, variance**0.5 * torch.eye(len(mean)).double().unsqueeze(0))
+
+
+def kl_between(model: MixtureOfExperts, target: MixtureOfExperts, n_samples: int = 5000) -> float:
+    """E_p(y) KL(model || target) [nat] from samples of the model, unbiased and zero for equal models."""
+    context, sample = pairs_from(model, n_samples, seed=99)
+    return float((model.log_prob(context, sample) - target.log_prob(context, sample)).mean())
+
+
+@dataclass(frozen=True)
+class KnownInputs:
+    """The target's density is known: without a network phi is exact."""
+
+    target: MixtureOfExperts
+
+    @property
+    def n_inputs(self) -> int:
+        return self.target.n_dims + self.target.n_context
+
+    def smoothing(self, iteration: int) -> Tensor | None:
+        return None
+
+    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
+        return self.target.log_prob(context, sample)
+
+    def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        return torch.cat([sample, context], -1)
+
+
+def known_ratio_config(**settings: Any) -> EIMConfig:
+    """Settings without a network."""
+    return EIMConfig(ratio="plug-in", **settings)
+
+
+def small_eim_config(**settings: Any) -> EIMConfig:
+    """Settings of a fit that takes about a second; each may be overridden."""
+    defaults = {
+        "hidden_layers": (16, 16),
+        "dropout": 0.0,
+        "learning_rate": 3e-3,
+        "batch_size": 200,
+        "initial_epochs": 5,
+        "n_epochs": 2,
+        "validation_share": 0.1,
+        "n_components": 2,
+        "n_iterations": 5,
+        "initial_em_iterations": 3,
+        "initial_starts": 1,
+        "ratio": "network",
+        "reference_factors": (2.0,),
+        "reference_starts": 1,
+        "reference_iterations": 10,
+        "kl_bound": 0.05,
+        "entropy_loss_bound": 0.05,
+        "gating_kl_bound": 0.02,
+        "gating_entropy_loss_bound": 0.05,
+        "n_gating_contexts": 100,
+        "n_gating_samples": 1,
+        "n_expert_samples": 50,
+        "surrogate": "gradient",
+    }
+    return EIMConfig(**{**defaults, **settings})
+
+
+def without_times(history: History) -> list[dict[str, float]]:
+    """Records of a run less the CPU time of each iteration."""
+    return [{name: value for name, value in record.items() if name != "cpu_seconds"} for record in history.records]

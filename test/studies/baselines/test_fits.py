@@ -1,0 +1,133 @@
+"""Each baseline comes closer to a target that it can represent, by its own means and by its seed alone."""
+
+import pytest
+import torch
+from learning.models.random_models import generator_of
+
+from eim_ros.learning.models import GaussianMixture
+from experiments.baselines import (
+    DIVERGENCES,
+    EIM_VARIANTS,
+    AdversarialConfig,
+    GumbelSoftmax,
+    MixtureDensityConfig,
+    MutualInformation,
+    b_gan,
+    f_gan,
+    fit_adversarially,
+    fit_by_eim,
+    fit_by_em,
+    fit_by_variational_bayes,
+    fit_mixture_density,
+    gan,
+    wgan,
+    wgan_gp,
+)
+from experiments.baselines.networks import MixtureParameters
+
+
+def mixture(weights, means, deviation) -> GaussianMixture:
+    factors = deviation * torch.eye(len(means[0])).expand(len(means), -1, -1)
+    return GaussianMixture(torch.tensor(weights).log(), torch.tensor(means), factors).to(dtype=torch.float64)
+
+
+TARGET = mixture([0.5, 0.5], [[-1.0, 0.0], [1.0, 0.5]], 0.3)
+START = mixture([0.7, 0.3], [[-0.6, 0.4], [0.4, 0.0]], 0.5)
+DATA = TARGET.sample(2000, generator_of(0))
+GAMES = {
+    "GAN": gan(),
+    **{f"f-GAN, {name}": f_gan(divergence) for name, divergence in DIVERGENCES.items()},
+    "b-GAN, m": b_gan(DIVERGENCES["m-projection"], DIVERGENCES["i-projection"]),
+}
+
+
+def kl(model: GaussianMixture) -> float:
+    sample = model.sample(5000, generator_of(1))
+    return float((model.log_prob(sample) - TARGET.log_prob(sample)).mean())
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_adversarial_training_comes_closer_to_the_target(name):
+    config = AdversarialConfig(n_steps=150, batch_size=200, learning_rate=3e-3, generator_rate=1e-2, dropout=0.0)
+    fit = fit_adversarially(config, GAMES[name], GumbelSoftmax(0.5), DATA, START, generator_of(2))
+    assert fit.n_steps == 150
+    assert kl(fit.mixture) < 0.7 * kl(START)
+
+
+@pytest.mark.parametrize("game", [wgan(0.05, 3), wgan_gp(10.0, 3)], ids=["WGAN", "WGAN-GP"])
+def test_wasserstein_distance_brings_a_gaussian_to_its_target(game):
+    """It grows with the distance of the means, which is what a critic sees first."""
+    far = mixture([1.0], [[3.0, -2.0]], 0.5)
+    config = AdversarialConfig(n_steps=200, batch_size=100, learning_rate=3e-3, generator_rate=4e-2, dropout=0.0)
+    fit = fit_adversarially(config, game, MutualInformation(0.0, 1), DATA, far, generator_of(2))
+    assert float((fit.mixture.mean - DATA.mean(0)).norm()) < 0.25 * float((far.mean - DATA.mean(0)).norm())
+
+
+def test_adversarial_weights_learn_from_mutual_information():
+    config = AdversarialConfig(n_steps=150, batch_size=200, learning_rate=3e-3, generator_rate=1e-2, dropout=0.0)
+    fit = fit_adversarially(config, gan(), MutualInformation(0.3, 50), DATA, START, generator_of(2))
+    assert kl(fit.mixture) < 0.7 * kl(START)
+    assert abs(float(fit.mixture.log_weights.exp()[0]) - 0.5) < 0.1
+
+
+def test_steps_of_the_model_shrink_to_zero():
+    """Towards data far away Adam takes whole steps, all in one direction: forty that shrink go half as far."""
+    start = mixture([1.0], [[0.0, 0.0]], 0.5)
+    config = AdversarialConfig(n_steps=40, batch_size=50, generator_rate=0.01, dropout=0.0)
+    fit = fit_adversarially(config, gan(), GumbelSoftmax(0.5), DATA + 50.0, start, generator_of(3))
+    assert 0.1 < float((fit.mixture.means - start.means).norm(dim=-1) / 2.0**0.5) < 0.3
+
+
+def test_adversarial_training_that_diverges_returns_its_last_finite_mixture():
+    config = AdversarialConfig(n_steps=50, batch_size=50, generator_rate=1e6)
+    fit = fit_adversarially(config, gan(), GumbelSoftmax(0.5), DATA, START, generator_of(3))
+    assert fit.n_steps < 50
+    assert all(bool(torch.isfinite(value).all()) for value in fit.mixture.tensors().values())
+
+
+def test_adversarial_training_depends_on_its_generator_alone():
+    config = AdversarialConfig(n_steps=3, batch_size=50)
+    first, second = (
+        fit_adversarially(config, wgan_gp(10.0, 2), GumbelSoftmax(0.5), DATA, START, generator_of(4)).mixture
+        for _ in range(2)
+    )
+    assert torch.equal(first.means, second.means)
+
+
+def test_parameters_are_those_of_the_start():
+    torch.testing.assert_close(MixtureParameters(START).mixture().scale_trils, START.scale_trils, atol=1e-6, rtol=0.0)
+
+
+def test_mixture_density_without_contexts_follows_the_likelihood():
+    config = MixtureDensityConfig(n_steps=300, batch_size=200, learning_rate=1e-2)
+    model = fit_mixture_density(config, DATA[:, :0], DATA, START, generator_of(5)).without_context()
+    assert kl(model) < 0.1 * kl(START)
+
+
+def test_mixture_density_network_follows_its_context():
+    context = 2.0 * torch.rand(2000, 1, generator=generator_of(6), dtype=torch.float64) - 1.0
+    sample = context.sign() * 0.8 + 0.1 * torch.randn(2000, 1, generator=generator_of(7), dtype=torch.float64)
+    start = mixture([0.5, 0.5], [[-0.1], [0.1]], 1.0)
+    config = MixtureDensityConfig(n_steps=300, batch_size=200, learning_rate=1e-2)
+    model = fit_mixture_density(config, context, sample, start, generator_of(8))
+    mean = model(torch.tensor([[-0.7], [0.7]])).mean.detach()
+    torch.testing.assert_close(mean, torch.tensor([[-0.8], [0.8]]), atol=0.15, rtol=0.0)
+
+
+@pytest.mark.parametrize("variant", EIM_VARIANTS)
+def test_variants_of_eim_come_closer_to_the_target(variant):
+    settings = {"n_components": 2, "n_iterations": 15, "kl_bound": 0.1}
+    model = fit_by_eim(settings, variant, "plug-in", DATA, START, TARGET, generator_of(9))
+    assert kl(model) < 0.7 * kl(START)
+
+
+def test_eim_with_the_known_ratio_reaches_the_target():
+    settings = {"n_components": 2, "n_iterations": 40, "kl_bound": 0.2, "hidden_layers": (3,)}
+    model = fit_by_eim(settings, "EIM", "known", DATA, START, TARGET, generator_of(9))
+    assert kl(model) < 1e-3
+
+
+@pytest.mark.parametrize("fit", [fit_by_em, fit_by_variational_bayes])
+def test_scikit_learn_reaches_the_target(fit):
+    pytest.importorskip("sklearn")
+    assert kl(fit(DATA, 2, 0)) < 0.02

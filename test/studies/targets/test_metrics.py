@@ -1,0 +1,125 @@
+"""Metrics with known answers: Gaussians, discrete weights, points."""
+
+import math
+
+import pytest
+import torch
+from studies.targets.examples import normals
+
+from eim_ros.core.errors import DistributionError
+from experiments.targets.scores import (
+    effective_components,
+    forward_effective_sample_size,
+    importance_log_normaliser,
+    maximum_mean_discrepancy,
+    mean_log_ratio,
+    mode_coverage,
+    modes_found,
+    reverse_effective_sample_size,
+)
+
+LOG_Z = 3.0
+N = 200_000
+
+
+def log_ratio(x: torch.Tensor, shift: float) -> torch.Tensor:
+    """Of p~ = e^3 N(0, 1) to q = N(shift, 1)."""
+    return LOG_Z - 0.5 * x.square() + 0.5 * (x - shift).square()
+
+
+def test_bounds_differ_from_log_z_by_the_divergences():
+    """Both are shift^2 / 2 between shifted unit normals; their ratio's deviation is the shift."""
+    shift = 0.8
+    noise = normals(N)
+    lower, upper = (mean_log_ratio(log_ratio(noise + mean, shift)) for mean in (shift, 0.0))
+    assert lower.standard_error == pytest.approx(shift / math.sqrt(N), rel=0.02)
+    assert lower.value == pytest.approx(LOG_Z - 0.5 * shift**2, abs=5.0 * lower.standard_error)
+    assert upper.value == pytest.approx(LOG_Z + 0.5 * shift**2, abs=5.0 * upper.standard_error)
+
+
+def test_importance_weights_estimate_log_z_with_their_error():
+    """The weight's variance is e^(shift^2) - 1."""
+    estimate = importance_log_normaliser(log_ratio(normals(N) + 0.8, 0.8))
+    assert estimate.value == pytest.approx(LOG_Z, abs=5.0 * estimate.standard_error)
+    assert estimate.standard_error == pytest.approx(math.sqrt((math.exp(0.64) - 1.0) / N), rel=0.05)
+
+
+def test_effective_sample_sizes_are_those_of_shifted_normals():
+    """E_q[w]^2 / E_q[w^2] = e^(-shift^2), seen from either side."""
+    expected = math.exp(-0.64)
+    assert reverse_effective_sample_size(log_ratio(normals(N) + 0.8, 0.8)) == pytest.approx(expected, rel=0.02)
+    assert forward_effective_sample_size(log_ratio(normals(N), 0.8)) == pytest.approx(expected, rel=0.02)
+
+
+def test_perfect_model_scores_perfectly_whatever_the_normaliser():
+    constant = torch.full((7,), 800.0, dtype=torch.float64)
+    assert mean_log_ratio(constant).value == importance_log_normaliser(constant).value == 800.0
+    assert reverse_effective_sample_size(constant) == pytest.approx(1.0)
+    assert forward_effective_sample_size(constant) == pytest.approx(1.0)
+
+
+def test_samples_outside_of_the_support_make_the_elbo_minus_infinity_and_leave_the_normaliser():
+    values = torch.tensor([0.0, 0.0, 0.0, -math.inf]).double()
+    assert mean_log_ratio(values).value == -math.inf
+    assert importance_log_normaliser(values).value == pytest.approx(math.log(0.75))
+    assert reverse_effective_sample_size(values) == pytest.approx(0.75)
+    assert importance_log_normaliser(values[-1:]).value == -math.inf
+
+
+def test_missing_mode_shows_in_the_forward_size_alone():
+    """A model of one of two far modes: its own samples have one log ratio, the target's have two."""
+    reverse = torch.full((100,), -math.log(2.0))
+    forward = torch.cat([reverse[:50], torch.full((50,), 100.0)])
+    assert reverse_effective_sample_size(reverse) == pytest.approx(1.0)
+    assert forward_effective_sample_size(forward) < 1e-30
+
+
+def test_discrepancy_is_zero_of_equal_samples_and_known_of_two_points():
+    """Reference {0, 1}: the median of squared differences of pairs, each with itself too, is 0 or 1; take 3 points."""
+    reference = torch.tensor([[0.0], [1.0], [3.0], [7.0]]).double()
+    # squared differences: four 0, then 1, 4, 9, 16, 36, 49: the lower median of ten is 1
+    assert maximum_mean_discrepancy(reference, reference) == pytest.approx(0.0, abs=1e-12)
+    sample = torch.tensor([[0.0]]).double()
+    kernel = lambda d: math.exp(-d * d / 2.0)  # noqa: E731
+    within = (4.0 + 2.0 * sum(map(kernel, (1, 2, 3, 4, 6, 7)))) / 16.0
+    expected = 1.0 + within - 2.0 * (1.0 + kernel(1) + kernel(3) + kernel(7)) / 4.0
+    assert maximum_mean_discrepancy(sample, reference, bandwidth=2.0) == pytest.approx(expected, rel=1e-9)
+
+
+def test_discrepancy_of_shifted_normals_is_that_of_their_kernel_means():
+    """E k = (1 + 4/b)^(-1/2) exp(-shift^2 / (b + 4)) with the bandwidth b and unit variances."""
+    y = normals(2000, 1)
+    row, column = torch.triu_indices(1000, 1000)
+    b = float((y[row, 0] - y[column, 0]).square().median())
+    mean = lambda shift: (1.0 + 4.0 / b) ** -0.5 * math.exp(-(shift**2) / (b + 4.0))  # noqa: E731
+    found = maximum_mean_discrepancy(normals(2000, 1, seed=1) + 1.0, y)
+    assert found == pytest.approx(2.0 * (mean(0.0) - mean(1.0)), rel=0.1)
+
+
+def test_effective_components_of_equal_and_of_single_weights():
+    assert effective_components(torch.zeros(7)) == pytest.approx(7.0)
+    assert effective_components(torch.tensor([0.0, -math.inf, -math.inf])) == pytest.approx(1.0)
+
+
+def test_modes_are_found_by_means_of_some_weight_within_the_radius():
+    modes = torch.tensor([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0]])
+    means = torch.tensor([[0.5, 0.0], [0.1, 0.1], [10.0, 0.9], [20.0, 1.1]])
+    assert modes_found(means, modes, 1.0) == 2
+    assert modes_found(means, modes, 1.2) == 3
+    assert modes_found(means, modes, 1.0, torch.tensor([0.0, 0.0, -30.0, 0.0])) == 1
+
+
+def test_mode_coverage_is_one_of_even_and_zero_of_a_single_mode():
+    assert mode_coverage(torch.ones(4)) == pytest.approx(1.0)
+    assert mode_coverage(torch.tensor([3.0, 0.0, 0.0])) == 0.0
+    assert mode_coverage(torch.tensor([0.5, 0.5, 0.0, 0.0])) == pytest.approx(0.5)
+
+
+def test_bad_input_is_refused():
+    for wrong in (torch.tensor([0.0, torch.nan]), torch.zeros(0), torch.zeros(2, 2)):
+        with pytest.raises(DistributionError, match="log ratios"):
+            mean_log_ratio(wrong)
+    with pytest.raises(DistributionError, match="same dimensions"):
+        maximum_mean_discrepancy(normals(3, 2), normals(3, 1))
+    with pytest.raises(DistributionError, match="same dimensions"):
+        maximum_mean_discrepancy(normals(3, 1), torch.zeros(3, 1).double())

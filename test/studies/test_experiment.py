@@ -1,0 +1,104 @@
+"""`python -m experiments`: each experiment runs, prints its table, writes its rows and draws its figures."""
+
+import json
+
+import pytest
+from studies.test_ngsim import HEADER, drive, write
+
+from experiments.__main__ import main
+from experiments.harness import EXPERIMENTS
+from experiments.table import ResultTable
+
+SMALL = {
+    "adversarial": [
+        *("--dims", "2", "--components", "2", "--methods", "EIM", "GAN", "--n-samples", "200", "--n-iterations", "1"),
+        *("--n-steps", "1", "--n-test-samples", "100"),
+    ],
+    "gmmvi": [
+        *("--targets", "gmm20", "planar4", "breast-cancer", "--algorithms", "samtron", "SEPYFUX"),
+        *("--budget", "0.001", "--n-test-samples", "100"),
+    ],
+    "kinematics": [
+        *("--components", "2", "--n-samples", "200", "--n-validation", "50", "--n-test", "50", "--n-iterations", "1"),
+        *("--hidden-layers", "4", "--em-iterations", "2"),
+    ],
+    "line-reaching": [
+        *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
+        *("--line-x", "2.0", "--line-height", "1.0"),
+    ],
+    "nonlinear": [
+        *("--n-samples", "100", "--n-iterations", "1", "--em-iterations", "1", "--start-iterations", "1"),
+        *("--ratios", "plug-in", "--parameter-layers", "4", "--targets", "spread"),
+    ],
+    "obstacle": [
+        *("--n-samples", "150", "--n-iterations", "1", "--n-links", "3", "--goal-x", "2.0", "--disc-x", "1.0"),
+        *("--disc-radius", "0.3"),
+    ],
+    "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
+    "robustness": ["--starts", "2", "--n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
+    "traffic": [
+        *("--components", "2", "--n-samples", "200", "--n-test", "50", "--n-iterations", "1", "--em-iterations", "2"),
+        *("--hidden-layers", "4"),
+    ],
+}
+
+
+def test_every_experiment_is_tried():
+    assert SMALL.keys() == EXPERIMENTS.keys()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(name, tmp_path, capsys):
+    command = [name, "--quick", "--output", str(tmp_path / "new"), "--json", *SMALL[name]]
+    assert main(command) == 0
+    first = capsys.readouterr()
+    assert first.out.splitlines()[0].startswith(f"{name} --quick: it ")
+    figures = json.loads(first.out.splitlines()[-1])
+    table = ResultTable.read(tmp_path / "new" / name / "table.csv")
+    assert figures["table"] == str(tmp_path / "new" / name / "table.csv")
+    assert figures["rows"] == len(table.rows) > 0
+    for path in figures["figures"]:
+        assert f"figure: {path}" in first.out
+        with open(path, "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+    assert f"{len(table.rows)}/{len(table.rows)}" in first.err
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr() == (first.out, "")  # drawn from the table: nothing is random
+
+
+def test_unknown_experiment_is_refused_in_one_line(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["nonsense"])
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_bad_setting_is_refused_before_the_work(tmp_path, capsys):
+    assert main(["robustness", "--output", str(tmp_path), "--starts", "0"]) == 2
+    assert "n_starts must be at least 1" in capsys.readouterr().err
+
+
+def test_processes_and_a_scheduler_exclude_each_other(tmp_path, capsys):
+    command = ["all", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:9", "--output", str(tmp_path)]
+    assert main(command) == 2
+    assert "give one of them" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("lines", "header", "words"),
+    [
+        ([], HEADER, "has no rows of the location 'lankershim'"),
+        (drive(1, 200), HEADER.replace("Local_X", "Easting"), "lacks the columns Local_X"),
+        (drive(1, 200, length=4.6), HEADER, "in feet"),
+        (drive(1, 200), HEADER, "3 parts need as many vehicles, got 1"),
+    ],
+    ids=["empty", "column", "metres", "one vehicle"],
+)
+def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_table(
+    tmp_path, capsys, lines, header, words
+):
+    path = write(tmp_path / "a.csv", lines, header)
+    assert main(["traffic", "--quiet", "--ngsim", str(path), "--output", str(tmp_path)]) == 3
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+    assert not list(tmp_path.rglob("table.csv"))

@@ -1,0 +1,62 @@
+"""Each experiment has a file of presets, whose full settings are the defaults that --help lists."""
+
+import pytest
+
+from eim_ros.core.errors import ConfigurationError
+from experiments.harness import EXPERIMENTS, PRESETS, Experiment, experiment_module
+
+NAMED = pytest.mark.parametrize("name", EXPERIMENTS)
+
+
+def experiment(name) -> Experiment:
+    return experiment_module(name).EXPERIMENT
+
+
+@NAMED
+def test_full_settings_are_the_defaults(name):
+    assert experiment(name).preset().settings == experiment(name).settings_type()
+
+
+@NAMED
+def test_quick_settings_have_fewer_rows_and_one_seed(name):
+    full, quick = (experiment(name).preset(quick) for quick in (False, True))
+    rows = [len(experiment(name).cells(preset.settings)) * preset.n_seeds for preset in (full, quick)]
+    assert rows[1] <= rows[0]
+    assert quick.n_seeds == 1
+
+
+@NAMED
+def test_quick_run_has_a_note_of_what_it_cannot_show(name):
+    full, quick = (experiment(name).preset(quick) for quick in (False, True))
+    assert full.note == ""
+    assert "\n" not in quick.note
+    is_smaller = quick.settings != full.settings
+    assert ("cannot show" in quick.note or "cannot rank" in quick.note) == is_smaller
+    assert "it shows that" in quick.note or not is_smaller
+
+
+@NAMED
+def test_cells_are_told_apart_and_name_their_method_and_estimator(name):
+    cells = experiment(name).cells(experiment(name).settings_type())
+    assert len({tuple(cell.items()) for cell in cells}) == len(cells)
+    assert {tuple(cell) for cell in cells} == {tuple(cells[0])}
+    assert "estimator" in cells[0]
+
+
+@pytest.mark.parametrize("name", ["adversarial", "kinematics", "line-reaching", "nonlinear", "obstacle", "robustness"])
+def test_classifier_and_plug_in_are_both_run(name):
+    cells = experiment(name).cells(experiment(name).settings_type())
+    assert {"network", "plug-in"} <= {cell["estimator"] for cell in cells if cell["method"] == "EIM"}
+
+
+def test_every_file_is_of_an_experiment():
+    found = {path.stem for path in PRESETS.iterdir()}
+    assert found == {name.replace("-", "_") for name in EXPERIMENTS}
+
+
+def test_unknown_part_of_a_file_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "obstacle.yaml"
+    path.write_text("seeds: 3\nfast: {}\n")
+    monkeypatch.setattr("experiments.harness.PRESETS", tmp_path)
+    with pytest.raises(ConfigurationError, match="unknown parts fast"):
+        experiment("obstacle").preset()

@@ -1,0 +1,123 @@
+"""`python -m experiments report` uses tables alone, repeats itself, lists what is missing, refuses broken tables."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.__main__ import main
+from experiments.obstacle import EXPERIMENT
+from experiments.report import OUTPUT, PAGE, TABLES
+from experiments.table import Header, ResultTable
+
+ROOT = Path(__file__).resolve().parents[2]
+ARM = [[0.1] * 10, [0.2] * 10]
+VERSIONS = {"eim_ros": "0.1.0", "torch": "2.0"}
+
+
+def obstacle_table(folder: Path, quick: bool, seeds=(0,), **changed) -> Path:
+    """A made-up table in which EIM solves the task and EM does not."""
+    settings = type(EXPERIMENT.preset().settings).from_mapping(
+        {**EXPERIMENT.preset(quick).settings.to_mapping(), **changed}
+    )
+    rows = [
+        {
+            **cell,
+            "seed": seed,
+            "collisions": 0.7 if cell["method"] == "EM" else 0.01,
+            "distance": 2.0 if cell["method"] == "EM" else 0.02,
+            "above": 0.5 if cell["method"] == "EM" else 1.0,
+            "samples": ARM,
+            "cpu_seconds": 6.0,
+        }
+        for cell in EXPERIMENT.cells(settings)
+        for seed in seeds
+    ]
+    path = folder / "obstacle" / "table.csv"
+    ResultTable(Header("obstacle", settings.to_mapping(), VERSIONS), tuple(rows)).write(path)
+    return path
+
+
+def made(tables: Path, output: Path) -> str:
+    assert main(["report", "--tables", str(tables), "--output", str(output)]) == 0
+    return (output / "index.md").read_text(encoding="utf-8")
+
+
+def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_same_twice(tmp_path):
+    obstacle_table(tmp_path / "tables", quick=False, seeds=(0, 1))
+    text = made(tmp_path / "tables", tmp_path / "report")
+    assert "| [obstacle](#obstacle) | FULL | 2 | 2 of 2 | 2 of 2 | 2 of 2 |" in text
+    assert "**Setting: FULL**, seeds 0, 1: [10 rows](../tables/obstacle/table.csv), fits of 1.0 minutes of CPU." in text
+    assert "Versions: eim_ros 0.1.0, torch 2.0." in text
+    assert "| classifier | EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m | yes |" in text
+    assert "![obstacle](obstacle/obstacle.png)" in text
+    first = {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")}
+    assert len(first) == 2
+    made(tmp_path / "tables", tmp_path / "report")
+    assert {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")} == first
+
+
+def test_quick_partial_and_changed_settings_are_said(tmp_path):
+    obstacle_table(tmp_path, quick=True)
+    assert "**Setting: QUICK**" in made(tmp_path, tmp_path / "report")
+    obstacle_table(tmp_path, quick=False, n_components=3)
+    text = made(tmp_path, tmp_path / "report")
+    assert "**Setting: NEITHER FULL NOR QUICK**" in text
+    assert "Unlike the full setting: n_components 3 (full: 1)." in text
+    obstacle_table(tmp_path, quick=False, ratios=("plug-in",))
+    assert "**Setting: FULL, IN PART**" in made(tmp_path, tmp_path / "report")
+    obstacle_table(tmp_path, quick=False, ratios=("plug-in",), n_components=3)
+    assert "**Setting: NEITHER FULL NOR QUICK**" in made(tmp_path, tmp_path / "report")
+
+
+def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, capsys):
+    text = made(tmp_path / "nothing", tmp_path / "report")
+    assert "| [obstacle](#obstacle) | **no table** | | | | |" in text
+    assert "- EIM's takes one of the two ways and ignores the other. (figure 1.1)" in text
+    assert "without tables of: adversarial" in capsys.readouterr().out
+    assert main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report"), "--json"]) == 0
+    assert "obstacle" in json.loads(capsys.readouterr().out)["missing"]
+
+
+def test_seeds_without_all_rows_are_left_out(tmp_path):
+    path = obstacle_table(tmp_path, quick=False, seeds=(0, 1))
+    table = ResultTable.read(path)
+    table.with_rows(table.rows[:-1]).write(path)
+    text = made(tmp_path, tmp_path / "report")
+    assert "seeds 0: [5 rows]" in text
+    assert "4 rows of unfinished seeds are left out." in text
+    table.with_rows(table.rows[:1]).write(path)
+    text = made(tmp_path, tmp_path / "report2")
+    assert "**Setting: FULL, INCOMPLETE**, seeds 0: [1 rows]" in text
+    assert not list((tmp_path / "report2").rglob("*.png"))
+    table.with_rows(()).write(path)
+    assert "| [obstacle](#obstacle) | **no table** | | | | |" in made(tmp_path, tmp_path / "report2")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("nonsense", "cannot read results in"),
+        ('# {"schema": 1, "experiment": "traffic", "settings": {}, "versions": {}}\nseed\n0\n', "results of traffic"),
+        ('# {"schema": 1, "experiment": "obstacle", "settings": {"n_limbs": 3}, "versions": {}}\nseed\n0\n', "version"),
+    ],
+)
+def test_broken_table_is_refused_and_nothing_is_written(tmp_path, capsys, content, message):
+    path = tmp_path / "obstacle" / "table.csv"
+    path.parent.mkdir()
+    path.write_text(content)
+    code = main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report")])
+    assert code == (3 if content == "nonsense" else 2)  # a damaged file; settings that there are not
+    error = capsys.readouterr().err
+    assert message in error and str(path) in error and error.count("\n") == 1
+    assert not list((tmp_path / "report").iterdir())
+
+
+def test_committed_report_is_that_of_the_committed_tables(tmp_path, monkeypatch):
+    """Its words; figures depend on fonts. `make report` makes it."""
+    (tmp_path / TABLES).parent.mkdir(parents=True)
+    (tmp_path / TABLES).symlink_to(ROOT / TABLES)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 0
+    page = Path(OUTPUT, PAGE)
+    assert page.read_text(encoding="utf-8") == (ROOT / page).read_text(encoding="utf-8")

@@ -1,0 +1,31 @@
+"""The picture of random starts: how many reached the optimum stands under each method, EM from k-means beside EM."""
+
+import pytest
+from matplotlib.axes import Axes
+
+from experiments import robustness
+from experiments.robustness import EXPERIMENT, OPTIMUM, RobustnessConfig, reached_optimum
+from experiments.table import Header, ResultTable
+
+
+@pytest.fixture
+def table() -> ResultTable:
+    rows = []
+    for cell in EXPERIMENT.cells(RobustnessConfig(n_starts=4)):
+        value = 0.6 if cell["method"] == OPTIMUM else 0.5 - 0.2 * cell["start"]
+        drawn = {"contexts": [0.0, 0.5], "samples": [1.0, -1.0], "components": [0, 4]}
+        rows.append({**cell, "seed": 0, "log_likelihood": value, **drawn})
+    return ResultTable(Header("robustness", {}, {}), tuple(rows))
+
+
+def test_starts_within_a_quarter_nat_of_the_optimum_have_reached_it(table):
+    assert [reached_optimum(table, row) for row in table.where(method="EM")] == [True, False, False, False]
+    assert "1 of 4  0.200   0.100  -0.100" in EXPERIMENT.report(table)[2]
+
+
+def test_picture_counts_the_starts_of_each_method(table, tmp_path, monkeypatch):
+    texts = []
+    monkeypatch.setattr(Axes, "annotate", lambda self, text, *_, **__: texts.append(text))
+    (path,) = robustness.draw(table, tmp_path)
+    assert path.exists()
+    assert texts == 5 * ["mean 0.20\n1 of 4 at the optimum"]

@@ -1,0 +1,141 @@
+"""Vehicles off the road: a map that is a kernel density, an intersection that obeys its lights, EIM keeps to roads."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from studies.test_ngsim import drive, write
+
+from eim_ros.core.errors import DataError
+from experiments.traffic import EXPERIMENT, NGSIM, SYNTHETIC, TEST_DATA, RoadMap, TrafficConfig, traffic_data
+from experiments.traffic_data import CROSSING, CYCLE, GREEN, LANES, REACH, synthetic_intersection
+
+SMALL = TrafficConfig(
+    n_components=(5,),
+    n_samples=1000,
+    n_test=500,
+    n_iterations=10,
+    ratios=("plug-in",),
+    kl_bound=0.05,
+    gating_kl_bound=0.05,
+    entropy_loss_bound=0.05,
+)
+
+
+@pytest.fixture(scope="module")
+def tracks():
+    return synthetic_intersection(400, np.random.default_rng(0))
+
+
+def test_density_is_that_of_normal_kernels():
+    generator = np.random.default_rng(1)
+    positions, places = 5.0 * generator.standard_normal((400, 2)), 6.0 * generator.standard_normal((200, 2))
+    road = RoadMap.from_positions(positions, positions, 2.0, 0.01)
+    kernels = stats.norm(scale=2.0).pdf(places[:, None] - positions).prod(-1)
+    error = np.abs(road.density_at(places) - kernels.mean(1)).max()
+    assert error < 0.1 * kernels.mean(1).max()  # a third of a kernel's width is a bin
+
+
+def test_given_share_of_other_positions_is_off_the_road():
+    generator = np.random.default_rng(2)
+    positions, others = generator.standard_normal((2, 5000, 2))
+    road = RoadMap.from_positions(positions, others, 0.5, 0.1)
+    assert road.is_off(others).mean() == pytest.approx(0.1, abs=0.005)
+    assert road.is_off(np.array([[9.0, 0.0], [0.0, 0.0], [1e9, -1e9]])).tolist() == [True, False, True]
+    assert road.is_off(others.reshape(100, 50, 2)).shape == (100, 50)
+
+
+def test_map_of_nothing_and_of_too_fine_a_grid_are_refused():
+    with pytest.raises(DataError, match="needs positions"):
+        RoadMap.from_positions(np.zeros((0, 2)), np.zeros((1, 2)), 1.0, 0.01)
+    with pytest.raises(DataError, match="too narrow for an area of"):
+        RoadMap.from_positions(np.array([[0.0, 0.0], [1e5, 0.0]]), np.zeros((1, 2)), 1.0, 0.01)
+
+
+def test_vehicles_stay_on_their_lanes_and_off_the_median(tracks):
+    places = np.concatenate([track.positions for track in tracks])
+    far = np.abs(places[:, 1]) > 60.0  # on the boulevard, before and after the crossing
+    beside = np.abs(np.abs(places[far, 0])[:, None] - LANES["boulevard"]).min(-1)
+    change = np.abs(places[far, 0]) > LANES["boulevard"][0] - 1.5
+    assert change.all()
+    assert (beside < 1.2).mean() > 0.9  # the others change lanes
+    assert np.abs(places).max() < REACH + 15.0
+
+
+def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
+    waited, passed = 0, 0
+    for track in tracks:
+        if abs(track.positions[0, 1]) < 60.0:  # of the street
+            continue
+        ahead = -np.sign(track.positions[0, 1]) * track.positions[:, 1] + CROSSING["boulevard"]
+        crossing = int(np.argmax(ahead > 1.0))
+        if ahead[crossing] <= 1.0:
+            continue
+        passed += 1
+        within = (track.times[crossing] - 1.0) % CYCLE
+        assert within < GREEN["boulevard"] + 3.0  # who cannot stop any more goes on
+        waited += bool(
+            (np.abs(np.diff(track.positions[:, 1])) < 0.05).any() and track.times[crossing] > track.times[0] + 20.0
+        )
+    assert passed > 100
+    assert 0.1 < waited / passed < 0.9
+
+
+def test_vehicles_of_a_lane_do_not_overlap(tracks):
+    for first, second in zip(tracks, tracks[1:], strict=False):
+        gap = np.abs(first.positions[0] - second.positions[0]).max()
+        shared = np.intersect1d(first.times, second.times)
+        if gap > 1.5 or not len(shared):
+            continue
+        places = [track.positions[np.isin(track.times, shared)] for track in (first, second)]
+        near = np.linalg.norm(places[0] - first.positions[0], axis=-1) < REACH - 15.0  # not yet at the stop line
+        assert (np.linalg.norm(places[0] - places[1], axis=-1)[near] > 2.0).all()
+
+
+def test_synthetic_data_have_the_sizes_asked_for_and_their_own_vehicles_on_the_road():
+    data = traffic_data(SMALL, 0)
+    assert [part.shape for part in (*data.train, *data.test)] == [(1000, 2), (1000, 10), (500, 2), (500, 10)]
+    assert data.off_road < 0.03
+    assert not data.road.is_off(data.test[0].numpy()).all()
+
+
+def test_eim_puts_half_as_many_positions_off_the_road_as_em():
+    """Thesis 6.5, on the synthetic intersection, small."""
+    rows = {cell["method"]: EXPERIMENT.measure(SMALL, cell, 0).figures for cell in EXPERIMENT.cells(SMALL)}
+    assert 2.0 * rows["EIM"]["off_road"] <= rows["EM"]["off_road"]
+    assert rows[TEST_DATA]["off_road"] < 0.5 * rows["EIM"]["off_road"]
+    assert rows["EIM"]["off_road_trajectories"] > rows["EIM"]["off_road"]
+
+
+def test_eim_ends_where_its_held_out_kl_rests_and_the_row_tells_when():
+    config = replace(SMALL, n_components=(2,), n_samples=300, n_test=100, n_iterations=100, plateau_window=3)
+    (fitted,) = (cell for cell in EXPERIMENT.cells(config) if cell["method"] == "EIM")
+    assert 6 <= EXPERIMENT.measure(config, fitted, 0).figures["iterations"] < 100
+
+
+def test_every_row_says_that_the_data_are_synthetic():
+    assert {cell["data"] for cell in EXPERIMENT.cells(SMALL)} == {SYNTHETIC}
+
+
+def test_file_of_the_public_format_takes_the_place_of_the_synthetic_tracks(tmp_path):
+    lines = [line for vehicle in range(1, 16) for line in drive(vehicle, 200)]
+    path = write(tmp_path / "lankershim.csv", lines)
+    config = TrafficConfig(ngsim=str(path), n_components=(2,), n_samples=50, n_test=20, em_iterations=3, ratios=())
+    assert {cell["data"] for cell in EXPERIMENT.cells(config)} == {NGSIM}
+    truth, em = (EXPERIMENT.measure(config, cell, 0).figures for cell in EXPERIMENT.cells(config))
+    data = traffic_data(config, 0)
+    step = data.train[1].reshape(-1, 5, 2)[:, 1] - data.train[1].reshape(-1, 5, 2)[:, 0]
+    assert step[:, 1].numpy() == pytest.approx(25 * 3.0 * 0.3048)  # 25 rows of three feet
+    assert 0.0 <= em["off_road"] <= 1.0
+    assert len(truth["trajectories"][0]) == 12
+
+
+def test_more_experts_than_windows_and_one_vehicle_are_refused(tmp_path):
+    path = write(tmp_path / "a.csv", drive(1, 200))
+    with pytest.raises(DataError, match="3 parts need as many vehicles, got 1"):
+        traffic_data(TrafficConfig(ngsim=str(path)), 0)
+    few = write(tmp_path / "b.csv", [line for vehicle in (1, 2, 3) for line in drive(vehicle, 200)])
+    config = TrafficConfig(ngsim=str(few), n_components=(5,), ratios=())
+    with pytest.raises(DataError, match="5 experts need as many windows of tracks, got 3"):
+        EXPERIMENT.measure(config, EXPERIMENT.cells(config)[1], 0)

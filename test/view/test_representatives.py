@@ -1,0 +1,73 @@
+"""Groups of arms: known groups are recovered, sizes fall, and degenerate input has its groups too."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eim_ros.ik import Sampler
+from eim_ros.ik.components import families, family_labels
+from eim_ros.kinematics import Robot
+from eim_ros.view.groups import NO_GROUP, group_arms, group_families
+
+SIZES = (12, 30, 18)
+
+
+def bunches() -> tuple[np.ndarray, np.ndarray]:
+    """Arms (60, 4, 3) in three bunches 1 m apart and 1 cm wide, and the bunch of each, in random order."""
+    rng = np.random.default_rng(0)
+    bunch = rng.permutation(np.repeat(np.arange(3), SIZES))
+    return 0.01 * rng.standard_normal((60, 4, 3)) + bunch[:, None, None], bunch
+
+
+def test_separate_bunches_are_the_groups_and_the_largest_comes_first():
+    arms, bunch = bunches()
+    groups = group_arms(arms, 3)
+    assert np.bincount(groups.labels).tolist() == sorted(SIZES, reverse=True)
+    assert np.array_equal(bunch[groups.representatives], [1, 2, 0])
+    assert np.array_equal(bunch[groups.representatives][groups.labels], bunch)
+    assert np.array_equal(groups.labels[groups.representatives], [0, 1, 2])
+
+
+def test_families_are_the_groups_and_the_smallest_may_have_none():
+    robot = Robot.load("panda")
+    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(3)))[0]
+    rows = Sampler.of(robot).sample(pose, 80, 0).positions
+    arms = robot.skeleton(rows)
+    groups = group_families(robot, rows, arms, pose, 12)
+    found = families(robot, rows, pose)
+    assert len(groups.representatives) == len(found) > 2
+    sizes = np.bincount(groups.labels)
+    assert (np.diff(sizes) <= 0).all() and sizes.sum() == 80
+    for label, row in enumerate(groups.representatives):
+        owner = family_labels(robot, found, rows[groups.labels == label])
+        assert len(set(owner)) == 1
+        assert groups.labels[row] == label
+    two = group_families(robot, rows, arms, pose, 2)
+    assert len(two.representatives) == 2
+    np.testing.assert_array_equal(two.labels, np.where(groups.labels < 2, groups.labels, NO_GROUP))
+
+
+def test_what_are_no_solutions_are_grouped_by_their_looks():
+    robot = Robot.load("panda")
+    rows = robot.sample_configurations(9, np.random.default_rng(3))
+    groups = group_families(robot, rows, robot.skeleton(rows), np.eye(4), 3)
+    assert len(groups.representatives) == 3
+
+
+def test_equal_arms_are_one_group():
+    groups = group_arms(np.ones((7, 4, 3)), 5)
+    assert groups.representatives.shape == (1,)
+    assert np.all(groups.labels == 0)
+
+
+def test_no_arms_have_no_groups():
+    assert group_arms(np.empty((0, 4, 3)), 5).representatives.shape == (0,)
+    robot = Robot.load("panda")
+    nothing = group_families(robot, np.empty((0, 7)), np.empty((0, 4, 3)), np.eye(4), 5)
+    assert nothing.representatives.shape == (0,)
+
+
+def test_one_arm_stands_for_itself():
+    groups = group_arms(np.ones((1, 4, 3)), 5)
+    assert groups.representatives.tolist() == [0]
+    assert groups.labels.tolist() == [0]

@@ -1,0 +1,122 @@
+"""Solutions of a target that moves: verified, chosen with continuity, and again there after a way out of reach."""
+
+import numpy as np
+import pytest
+
+from eim_ros.ik import Sampler
+from eim_ros.ik.components import Family
+from eim_ros.kinematics import Robot, pose_from
+from eim_ros.view.live import LiveSolutions, dexterity, first_pose, moving_axes, place_in
+
+DOWN = [1.0, 0.0, 0.0, 0.0]
+FAR = pose_from([3.0, 0.0, 0.0])
+
+
+def target(x: float) -> np.ndarray:
+    return pose_from([x, 0.1, 0.5], DOWN)
+
+
+@pytest.fixture(scope="module")
+def sampler() -> Sampler:
+    return Sampler.of("panda")
+
+
+def test_the_choice_stays_in_its_family_while_the_target_moves(sampler):
+    live = LiveSolutions(sampler, n=20)
+    solutions = live.choose(live.solve(target(0.4)), 1, 0.5)
+    number = solutions.numbers[solutions.family]
+    for x in np.linspace(0.4, 0.46, 13)[1:]:
+        before, solutions = solutions, live.solve(target(x))
+        assert np.abs(solutions.chosen - before.chosen).max() < 0.15  # 5 mm of the tip; a jump is many times that
+        assert solutions.numbers[solutions.family] == number
+        assert sampler.robot.verify(solutions.chosen, target(x))[1].all()
+        assert sampler.robot.verify(solutions.positions, target(x))[1].all()
+        assert len(solutions.ghost_numbers) == len(solutions.positions) == 20
+
+
+def test_the_first_choice_is_the_most_dexterous_of_those_shown(sampler):
+    solutions = LiveSolutions(sampler, n=20).solve(target(0.4))
+    measure = sampler.robot.manipulability
+    assert measure(solutions.chosen) == measure(solutions.positions).max()
+
+
+def test_a_planar_arm_is_measured_by_the_directions_that_it_moves_in():
+    """Of three joints by the determinant of these rows; the whole Jacobian's measure is 0."""
+    robot = Robot.load("planar3")
+    assert moving_axes(robot).tolist() == [True, True, False, False, False, True]
+    q = np.array([[0.3, 0.7, -0.2], [0.3, 0.0, 0.0]])
+    x, y, turned = (robot.jacobian(q)[:, row] for row in (0, 1, 5))
+    expected = [abs(np.linalg.det(np.stack(rows))) for rows in zip(x, y, turned, strict=True)]
+    np.testing.assert_allclose(dexterity(robot, q, False), expected, atol=1e-12)
+    assert expected[0] > 0.1 > 1e-9 > expected[1]
+
+
+def test_out_of_reach_nothing_is_shown_and_families_are_known_again_afterwards(sampler):
+    live = LiveSolutions(sampler, n=20)
+    before = live.solve(target(0.4))
+    gone = live.solve(FAR)
+    assert gone.chosen is None
+    assert len(gone.positions) == len(gone.families) == 0
+    assert gone.message.startswith("no valid configuration")
+    after = live.solve(target(0.4))
+    assert after.numbers == before.numbers
+    np.testing.assert_allclose(after.chosen, before.chosen, atol=1e-6)
+
+
+@pytest.mark.parametrize("along", [0.0, 0.31, 0.77, 1.0])
+def test_every_place_along_a_family_is_a_solution(sampler, along):
+    live = LiveSolutions(sampler, n=20)
+    solutions = live.solve(target(0.45))
+    for family in range(len(solutions.families)):
+        chosen = live.choose(solutions, family, along)
+        assert sampler.robot.verify(chosen.chosen, target(0.45))[1].all()
+        assert (chosen.family, chosen.along) == (family, along)
+
+
+def test_a_clicked_ghost_is_chosen(sampler):
+    live = LiveSolutions(sampler, n=20)
+    solutions = live.solve(target(0.45))
+    chosen = live.choose_ghost(solutions, 7)
+    np.testing.assert_array_equal(chosen.chosen, solutions.positions[7])
+    assert chosen.family == solutions.labels[7]
+
+
+def test_single_solutions_are_chosen_one_by_one():
+    family = Family(np.array([[0.0], [1.0], [2.0]]), np.arange(3.0), is_curve=False)
+    assert [place_in(family, along)[0] for along in (0.0, 0.5, 1.0)] == [0.0, 1.0, 2.0]
+
+
+def test_between_two_places_of_a_curve_the_shorter_way_is_taken():
+    family = Family(np.array([[3.0], [-3.0]]), np.array([0.0, 2.0 * np.pi - 6.0]), is_curve=True)
+    np.testing.assert_allclose(place_in(family, 0.5), [np.pi])
+
+
+def test_solutions_without_curves_are_grouped_by_their_looks():
+    live = LiveSolutions(Sampler.of(Robot.load("planar5")), n=30, position_only=True)
+    solutions = live.solve(live.robot.forward(np.full(5, 0.4)))
+    assert 1 < len(solutions.families) <= 5
+    assert solutions.message == f"30 solutions in {len(solutions.families)} groups that look alike"
+    assert len(solutions.positions) == 30
+    assert set(solutions.labels) == set(range(len(solutions.families)))
+
+
+def test_samples_of_a_model_are_the_ghosts():
+    sampler = Sampler.load("panda_pose")
+    solutions = LiveSolutions(sampler, n=10).solve(target(0.45))
+    expected = sampler.sample(target(0.45), 10, 0, order="none")
+    np.testing.assert_array_equal(solutions.positions, expected.q)
+    np.testing.assert_allclose(solutions.log_prob, expected.log_prob)
+    np.testing.assert_allclose(solutions.log_prob_of(solutions.positions[3:4]), expected.log_prob[3:4])
+
+
+def test_without_a_model_there_is_no_density(sampler):
+    assert np.isnan(LiveSolutions(sampler, n=5).solve(target(0.45)).log_prob).all()
+
+
+def test_the_first_target_is_away_from_singularities_and_limits(sampler):
+    robot = sampler.robot
+    samples = sampler.sample(first_pose(robot), 20, 0)
+    assert len(samples) == 20
+    assert robot.manipulability(samples.q).max() > np.median(
+        robot.manipulability(robot.sample_configurations(200, np.random.default_rng(1)))
+    )

@@ -1,0 +1,68 @@
+"""Surfaces of bodies: of visuals where these are there, else collision shapes, else sticks."""
+
+import numpy as np
+import pytest
+import trimesh
+from kinematics.descriptions import chain_urdf, joint
+
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.links import body_poses
+from eim_ros.view.scene import arm_surfaces, stick_surfaces
+
+TURN = '<origin xyz="0 0 0.5"/><axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'
+BARE = chain_urdf(joint("a", "revolute", "l0", "l1", TURN), joint("b", "revolute", "l1", "l2", TURN))
+
+
+def with_visual(mesh: str) -> str:
+    visual = f'<visual><origin xyz="0 0 0.2"/><geometry><mesh filename="{mesh}"/></geometry></visual>'
+    ball = '<collision><geometry><sphere radius="0.25"/></geometry></collision>'
+    return BARE.replace('<link name="l1"/>', f'<link name="l1">{visual}{ball}</link>')
+
+
+def extents(surface):
+    return surface.vertices.max(axis=0) - surface.vertices.min(axis=0)
+
+
+@pytest.mark.parametrize("name", ["panda", "fetch", "planar3"])
+def test_shipped_arms_have_closed_surfaces_about_their_joints(name):
+    robot = Robot.load(name)
+    surfaces, told = arm_surfaces(robot)
+    assert told == ""
+    assert surfaces
+    for surface in surfaces:
+        mesh = trimesh.Trimesh(surface.vertices, surface.faces, process=False)
+        assert mesh.is_watertight
+        assert mesh.volume > 0.0  # faces look outwards
+        assert np.abs(surface.vertices).max() < robot.reach
+
+
+def test_a_visual_mesh_is_taken_at_its_place(tmp_path):
+    trimesh.creation.box(extents=[0.1, 0.2, 0.3]).export(tmp_path / "link.stl")
+    (tmp_path / "arm.urdf").write_text(with_visual("link.stl"))
+    surfaces, told = arm_surfaces(Robot.load(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
+    assert told == ""
+    assert [surface.body for surface in surfaces] == [1]
+    placed = body_poses(Robot.load(tmp_path / "arm.urdf"), [0.0, 0.0])[0, 1]
+    seen = surfaces[0].vertices @ placed[:3, :3].T + placed[:3, 3]  # at rest the frame of l1 is turned as the base
+    np.testing.assert_allclose(seen.min(axis=0), [-0.05, -0.1, 0.55], atol=1e-6)  # STL holds single precision
+    np.testing.assert_allclose(seen.max(axis=0), [0.05, 0.1, 0.85], atol=1e-6)
+
+
+def test_a_visual_mesh_that_is_missing_is_told_and_collision_shapes_are_shown(tmp_path):
+    (tmp_path / "arm.urdf").write_text(with_visual("package://nowhere/link.dae"))
+    surfaces, told = arm_surfaces(Robot.load(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
+    assert "nowhere" in told
+    np.testing.assert_allclose(extents(surfaces[0]), 0.5, rtol=0.05)  # of a ball with few corners
+
+
+def test_an_arm_without_shapes_is_shown_from_joint_to_joint():
+    robot = Robot.from_urdf(BARE)
+    surfaces, told = arm_surfaces(robot, BARE)
+    assert told == ""
+    assert len(surfaces) == len(robot.links)
+    for thin, thick in zip(stick_surfaces(robot), surfaces, strict=True):
+        assert extents(thin)[:2].max() < extents(thick)[:2].max()
+    poses = body_poses(robot, np.zeros(2))[0]
+    for surface, pose, end in zip(surfaces[:2], poses[:2], poses[1:], strict=True):
+        to_end = pose[:3, :3].T @ (end[:3, 3] - pose[:3, 3])
+        np.testing.assert_allclose(surface.vertices.max(axis=0) + surface.vertices.min(axis=0), to_end, atol=1e-9)
