@@ -1,1 +1,1 @@
-"""What every other package may use: errors, settings, argument checks, files, processes. It knows no robot."""
+"""Basics that all other packages use: errors, settings, argument checks, files and processes."""

@@ -1,4 +1,4 @@
-"""Which instruction sets this processor has (`processor.cpp`)."""
+"""Instruction sets of this processor, see `processor.cpp`."""
 
 def runs_here(instruction_set: str) -> bool:
-    """Whether this processor has it: avx512, avx2 or baseline."""
+    """Return whether this processor has an instruction set: avx512, avx2 or baseline."""

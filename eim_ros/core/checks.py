@@ -1,16 +1,11 @@
-"""Arguments of a public call, checked where it begins: what is of a wrong kind is refused by its name, with an error of
-the package, and not by whatever it does not have, somewhere deep inside.
+"""Checks of the arguments of public calls.
 
-Arguments of a call, checked: what is refused raises an error of the package that carries it.
+Each check returns the value in its final type, or raises an error of the package that names the argument and carries
+the value. Without them a wrong value would fail somewhere deep inside, with an unrelated message. The checks are cheap
+because they run before each call of the solver.
 
-Cheap, for they stand before each call of the solver.
-
-Types of whole numbers on the command line, whose refusals say what was expected.
-
-Checks of keywords in public calls: the error for a wrong keyword names the intended one.
-
-A table lists names that other libraries use, with ours; difflib recognises misspellings. The error is also a
-`TypeError`, which Python raises for a wrong keyword.
+`check_keywords` raises an error that suggests the intended keyword. A table maps names of other libraries to ours,
+and difflib recognises misspellings. The error is also a `TypeError`, the error that Python raises for a wrong keyword.
 """
 
 from __future__ import annotations
@@ -32,26 +27,26 @@ from eim_ros.core.errors import ConfigurationError, EimError, KeywordError, Robo
 
 Value = TypeVar("Value")
 
-LONGEST_NAME = 255  # [byte] of a file or folder
-LARGEST = 1e100  # squares must not overflow
+LONGEST_NAME = 255  # [byte], limit of file systems for a name
+LARGEST = 1e100  # squares of larger numbers could overflow
 
 
 def expect(value: Any, kind: type[Value], name: str, error: type[EimError] = ConfigurationError) -> Value:
-    """The value, if it is of a kind."""
+    """Return the value if it is an instance of `kind`; else raise the error."""
     if not isinstance(value, kind):
         raise error(f"{name} must be a {kind.__name__}, got {_told(value)}", value)
     return value
 
 
 def expect_mapping(value: Any, name: str, error: type[EimError] = ConfigurationError) -> Mapping[str, Any]:
-    """The value, if it maps names to something."""
+    """Return the value if it is a mapping whose keys are strings; else raise the error."""
     if not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
         raise error(f"{name} must map names to values, got {_told(value)}", value)
     return value
 
 
 def checked_path(value: str | os.PathLike[str], error: type[EimError]) -> Path:
-    """The value as a path, if a file can have that name."""
+    """Return the value as a path if a file can have that name; else raise the error."""
     if not isinstance(value, (str, os.PathLike)):
         raise error(f"expected the path of a file, got {_told(value)}", value)
     try:
@@ -59,29 +54,32 @@ def checked_path(value: str | os.PathLike[str], error: type[EimError]) -> Path:
         if b"\0" not in name and all(len(part) <= LONGEST_NAME for part in name.split(os.fsencode(os.sep))):
             return Path(value)
     except (TypeError, UnicodeError):
-        pass  # __fspath__ gives no text, or text that no file name can hold
+        pass  # __fspath__ gives no text, or text that cannot be encoded
     raise error(f"no file can have the name {_told(value)}: it has a null byte, is too long, or no Unicode", value)
 
 
 def checked_flag(value: Any, name: str, error: type[EimError] = ConfigurationError) -> bool:
-    """True or False, also as 0 or 1, and not whatever has a truth value: "no" would be true."""
+    """Return a flag, given as True, False, 0 or 1.
+
+    Other values with a truth value are rejected: "no" would be true.
+    """
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, Integral) and int(value) in (0, 1)):
         return bool(value)
     raise error(f"{name} must be True or False, got {_told(value)}", value)
 
 
 def checked_whole(value: Any, least: int, name: str, error: type[EimError] = ConfigurationError) -> int:
-    """A whole number from `least` on."""
+    """Return a whole number that is at least `least`; else raise the error."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**63:
         raise error(f"{name} must be a whole number of at least {least}, got {_told(value)}", value)
     return int(value)
 
 
 def as_number(value: object) -> float:
-    """The value as a float; NaN if it is no real number, or beyond the range of floats.
+    """Return the value as a float, or NaN if it is not a real number or exceeds the range of floats.
 
-    Comparisons with NaN are false, so `least <= as_number(value) <= most` is all that a check needs. Numbers of narrow
-    types overflow when they are compared themselves.
+    Comparisons with NaN are false, so `least <= as_number(value) <= most` is a complete check. The conversion comes
+    first because numbers of narrow types can overflow in a comparison.
     """
     if not isinstance(value, (float, int, Real)):
         return math.nan
@@ -92,19 +90,24 @@ def as_number(value: object) -> float:
 
 
 def as_numbers(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Contiguous float64 array of real numbers, the one given where it is that; `TypeError` or `ValueError` if not.
+    """Return real numbers as a contiguous float64 array; such an array is returned without a copy.
 
-    Text, times and complex numbers are refused: numpy would read the first, and drop half of the last.
+    Text, times and complex numbers are rejected. NumPy would parse text and drop imaginary parts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the values are not real numbers.
     """
     try:
         given = np.asarray(values)
         if given.dtype == np.float64:
             return np.asarray(given, dtype=np.float64, order="C")
-        with np.errstate(all="ignore"):  # a number that float64 cannot hold becomes infinite, which callers refuse
+        with np.errstate(all="ignore"):  # too large numbers become infinite, which callers reject
             return _converted(given)
     except (TypeError, ValueError):
         raise
-    except Exception as error:  # from the array interface of a foreign object, such as a tensor on a GPU
+    except Exception as error:  # raised by a foreign object, such as a tensor on a GPU
         raise ValueError(f"it cannot be converted to numbers: {error}") from error
 
 
@@ -117,9 +120,10 @@ def numbers_of(
     least: float = -LARGEST,
     most: float = LARGEST,
 ) -> npt.NDArray[np.float64]:
-    """Real numbers of a shape, None for any size along an axis, each from `least` to `most`; else the error.
+    """Return real numbers of a given shape, each from `least` to `most`; else raise the error.
 
-    The default bounds refuse infinity and keep squares of the numbers from overflowing.
+    None in `shape` allows any size of that axis. The default bounds reject infinity, and numbers whose squares would
+    overflow.
     """
     expected = f"{name} must be numbers of shape {str(shape).replace('None', 'n')}"
     try:
@@ -144,7 +148,7 @@ def _converted(given: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def _told(value: Any) -> str:
-    """In one short line."""
+    """Return a short description of a value, in one line."""
     kind = type(value).__name__
     if isinstance(value, (list, tuple, set, dict)) and len(value) > 20:
         return f"a {kind} of length {len(value)}"
@@ -152,16 +156,16 @@ def _told(value: Any) -> str:
     return text if len(text) <= 60 and not text.startswith("<") else f"a {kind}"
 
 
-MAX_COUNT = 1_000_000  # of counts: beyond, somebody gave a wrong number, and memory would run out
+MAX_COUNT = 1_000_000  # larger counts are mistakes and would exhaust memory
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a real number that a float can hold; it may be infinite, or not a number (NaN)."""
+    """Return whether a value is a real number within the range of floats; infinity and the float NaN are accepted."""
     return isinstance(value, float) or (isinstance(value, Real) and not math.isnan(as_number(value)))
 
 
 def whole_number(value: object, least: int, name: str, most: int = MAX_COUNT) -> int:
-    """A count from `least` to `most`; `RobotError` if it is no whole number, or out of these bounds."""
+    """Return a whole number from `least` to `most`; raise `RobotError` for other values."""
     if isinstance(value, bool) or not isinstance(value, (int, Integral)):
         raise RobotError(f"{name} must be a whole number, got {value!r}", value)
     if not least <= int(value) <= most:
@@ -170,7 +174,7 @@ def whole_number(value: object, least: int, name: str, most: int = MAX_COUNT) ->
 
 
 def positive_number(value: object, name: str) -> float:
-    """A number above 0, which may be infinite; `RobotError` if it is none."""
+    """Return a number above 0, possibly infinite; raise `RobotError` for other values."""
     number = number_from_zero(value, name)
     if number == 0.0:
         raise RobotError(f"{name} must be positive, got {value!r}", value)
@@ -178,7 +182,7 @@ def positive_number(value: object, name: str) -> float:
 
 
 def number_from_zero(value: object, name: str) -> float:
-    """A number of at least 0, which may be infinite; `RobotError` if it is none."""
+    """Return a number of at least 0, possibly infinite; raise `RobotError` for other values."""
     number = as_number(value)
     if not number >= 0.0:
         raise RobotError(f"{name} must be a positive number, got {value!r}", value)
@@ -186,7 +190,7 @@ def number_from_zero(value: object, name: str) -> float:
 
 
 def checked_generator(rng: np.random.Generator | None) -> np.random.Generator:
-    """The generator, a fresh one for None; `RobotError` if it is none."""
+    """Return the generator, or a new one for None; raise `RobotError` for other values."""
     if rng is None:
         return np.random.default_rng()
     if not isinstance(rng, np.random.Generator):
@@ -216,7 +220,7 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "n_threads": ("threads", "num_threads", "n_jobs", "workers"),
     "largest_step": ("max_step", "step", "jump_threshold"),
     "centre": ("position", "origin"),
-}  # by our keyword: what else people call it
+}  # maps our keyword to its names in other libraries
 STARTS = "nothing: Robot.refine(seeds, pose) starts from given configurations"
 HINTS: dict[str, dict[str, str]] = {
     "constraints": {
@@ -229,23 +233,28 @@ HINTS: dict[str, dict[str, str]] = {
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
     "pose": dict.fromkeys(("rpy", "euler"), "an orientation within the pose, pose_from(position, rpy=...)")
     | dict.fromkeys(("quaternion", "quat", "orientation"), "the orientation within the pose, (position, quaternion)"),
-}  # by a keyword that the call has: how a thing is given that is no keyword itself
+}  # maps a keyword of the call to settings that are given through it
 HINTS["poses"] = HINTS["pose"]
 
 
 def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str, named: Iterable[str] = ()) -> None:
-    """`KeywordError` for a keyword that a call does not have.
+    """Raise an error if a call was given a keyword that it does not have.
 
     Parameters
     ----------
     given : mapping
-        Keywords, by `**`.
+        Keywords that the call received as `**keywords`.
     known : mapping
         Allowed keywords.
     call : str
-        What was called.
+        Name of the call, for the message.
     named : iterable of str
-        Other parameters of the call.
+        Other parameters of the call, for suggestions.
+
+    Raises
+    ------
+    KeywordError
+        If a given keyword is not allowed. The message suggests the intended one.
     """
     if given.keys() <= known.keys():
         return
@@ -256,7 +265,10 @@ def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str
 
 
 def names_wrong_keywords(cls: ClassT) -> ClassT:
-    """Make a dataclass raise what `check_keywords` raises: a decorator, before `@dataclass`."""
+    """Make the constructor of a dataclass raise the errors of `check_keywords`.
+
+    This decorator is written in the line above `@dataclass`.
+    """
     made, known = vars(cls)["__init__"], {entry.name: entry for entry in dataclasses.fields(cls) if entry.init}
 
     @functools.wraps(made)

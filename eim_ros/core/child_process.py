@@ -1,10 +1,10 @@
-"""Processes that end with the one that started them, even if that one is killed.
+"""Child processes that end with their parent, even if the parent is killed.
 
-`tied` puts a short program, which is this file, before a command. It asks the kernel to kill the process when its
-parent ends (`PR_SET_PDEATHSIG`, Linux only), checks that the parent is still there, and becomes the command. The child
-does this itself: code between fork and exec (`preexec_fn`) may deadlock where the parent has threads.
+`tied` puts a short program, which is this file, in front of a command. The program asks the kernel to kill it when its
+parent ends (`PR_SET_PDEATHSIG`, Linux only). It then checks that the parent is still running and becomes the command.
+The child does this itself because code between fork and exec (`preexec_fn`) may deadlock if the parent has threads.
 
-On other systems children end with a parent that ends them, but not with one that is killed.
+On other systems the children of a killed parent keep running.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import sys
 from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")  # by every interpreter, and whatever it executes inherits that
-_NOT_FOUND = 127  # exit code of a shell for a command that cannot be executed
+_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")  # commands inherit this from the interpreter
+_NOT_FOUND = 127  # exit code of shells for a command that cannot be executed
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """Return a command that runs `command` and ends with this process, to be given to `subprocess`.
+    """Return a command for `subprocess` that runs `command` and ends with this process.
 
-    The process identifier and all arguments remain those of `command`. SIGINT has its default action there, although a
-    shell starts jobs in the background with SIGINT ignored.
+    The process keeps its identifier and arguments when it becomes `command`. SIGINT gets its default action back,
+    because a shell starts background jobs with SIGINT ignored.
 
-    The kernel watches the *thread* that starts the process: it must not end before the process does.
+    The kernel watches the *thread* that starts the process. That thread must not end before the process does.
 
     Parameters
     ----------
     command : sequence of str
-        The program and its arguments. If it cannot be executed, the process ends with exit code 127.
+        The program and its arguments. The process ends with exit code 127 if the program cannot be executed.
     """
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), *command]
 
@@ -42,17 +42,17 @@ def end_with_parent(parent: int) -> None:
     Parameters
     ----------
     parent : int
-        Process identifier of the parent. If that one has ended already, this process ends at once.
+        Process identifier of the parent. If the parent has already ended, this process ends at once.
     """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the kernel was asked
+    if os.getppid() != parent:  # the parent ended before the call to the kernel
         os._exit(1)
 
 
 def _become(parent: int, command: list[str]) -> None:
-    """Replace this process by the command."""
+    """Replace this process with the command."""
     end_with_parent(parent)
     for name in ("SIGINT", *_IGNORED_BY_PYTHON):
         if hasattr(signal, name):

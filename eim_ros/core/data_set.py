@@ -1,10 +1,8 @@
-"""Pairs of contexts and samples as one NumPy archive (.npz, no pickled objects), with a JSON description inside.
+"""Data sets of contexts and samples, and helpers that prepare them from recordings.
 
-The comment of the archive holds the checksum of the file.
-
-Values between those recorded: positions over time, linearly or by monotone cubics, and poses.
-
-Joint values in the order of a robot's joints, matched by name.
+A data set is one NumPy archive (.npz) without pickled objects. A JSON description is inside, and the comment of the
+archive holds the checksum of the file. The helpers interpolate positions and poses over time, and put joint values into
+the order of a robot's joints by matching names.
 """
 
 from __future__ import annotations
@@ -40,15 +38,21 @@ CHECKSUM_MARK = b"eim_ros sha256 "
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Samples with their contexts.
+    """Set of samples with their contexts.
 
     Attributes
     ----------
     context : (n_samples, n_context) array_like
-        As float64, as are the samples.
+        Converted to float64.
     sample : (n_samples, n_dims) array_like
+        Converted to float64.
     description : dict
-        JSON-compatible: what the columns are and where they come from.
+        JSON-compatible: meaning and origin of the columns.
+
+    Raises
+    ------
+    DataError
+        If the arrays are not finite real matrices of equal length.
     """
 
     context: npt.NDArray[np.float64]
@@ -76,7 +80,7 @@ class DataSet:
 
 
 def save_data_set(path: str | Path, data_set: DataSet) -> None:
-    """Write atomically, compressed."""
+    """Write a data set to a compressed file, atomically."""
     path = checked_path(path, DataError)
     expect(data_set, DataSet, "what is saved", DataError)
     header = to_json({"schema_version": SCHEMA, **data_set.description}, sort_keys=True)
@@ -88,7 +92,13 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
 
 
 def load_data_set(path: str | Path) -> DataSet:
-    """Read what `save_data_set` wrote; `DataError` says why a file is refused."""
+    """Read a file of `save_data_set`.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged, of another format or schema version, or holds no valid data set.
+    """
     path = checked_path(path, DataError)
     try:
         content = path.read_bytes()
@@ -121,7 +131,7 @@ def _numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
 
 
 def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
-    if not content.startswith(b"PK"):  # which NumPy would take for a pickle
+    if not content.startswith(b"PK"):  # NumPy would take the content for a pickle
         raise ValueError("it is no archive")
     archive = np.load(io.BytesIO(content), allow_pickle=False)
     missing = [name for name in ("context", "description", "sample") if name not in archive.files]
@@ -146,7 +156,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, method: str) -> FloatArray:
-    """Values (m, d) at moments (m,) within the times.
+    """Interpolate values at moments within the times.
 
     Parameters
     ----------
@@ -156,7 +166,12 @@ def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, met
     moments : (m,)
         [s].
     method : str
-        "linear", or "cubic": piecewise cubic and once differentiable (PCHIP), never beyond the values on both sides.
+        "linear", or "cubic" for piecewise cubic polynomials that are once differentiable and do not overshoot (PCHIP).
+
+    Returns
+    -------
+    (m, d)
+        Interpolated values.
     """
     if method == "cubic":
         return np.asarray(PchipInterpolator(times, values, axis=0)(moments), dtype=np.float64)
@@ -166,7 +181,7 @@ def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, met
 def interpolated_poses(
     times: FloatArray, poses: FloatArray, moments: FloatArray, max_gap: float
 ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Transforms (m, 4, 4) at moments (m,), and whether there are poses on both sides, no further apart than `max_gap`.
+    """Interpolate poses at moments, with positions on lines and orientations by slerp.
 
     Parameters
     ----------
@@ -177,7 +192,13 @@ def interpolated_poses(
     moments : (m,)
         [s].
     max_gap : float
-        [s].
+        Longest time between the poses before and after a moment [s].
+
+    Returns
+    -------
+    transforms : (m, 4, 4)
+    known : (m,)
+        Whether there are poses before and after the moment that are at most `max_gap` apart.
     """
     result = np.tile(np.eye(4), (len(moments), 1, 1))
     if len(times) < 2:
@@ -194,27 +215,36 @@ OTHER_JOINTS = "other joints"
 
 
 class JointMatcher:
-    """Picks wanted joints out of joint states.
+    """Selection of wanted joints from joint states.
 
     Parameters
     ----------
     joint_names : sequence of str
-        Wanted joints, in the wanted order.
+        Names of the wanted joints, in the wanted order.
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self.joint_names = tuple(joint_names)
-        self._names: list[str] | None = None  # of the joint state before, whose columns are known
+        self._names: list[str] | None = None  # names in the previous joint state
         self._columns: npt.NDArray[np.intp] | None = None
         self._problem = ""
 
     def match(self, names: Sequence[str], positions: npt.ArrayLike) -> tuple[npt.NDArray[np.float64] | None, str]:
-        """Values (n_joints,) of the wanted joints; None, and why, where a joint state does not give them.
+        """Return the positions of the wanted joints in a joint state.
 
         Parameters
         ----------
-        names, positions
-            Of one joint state, [rad] or [m].
+        names : sequence of str
+            Joints of the joint state.
+        positions : array_like
+            Their positions, [rad] or [m].
+
+        Returns
+        -------
+        positions : (n_joints,) or None
+            None if the joint state does not contain usable positions of all wanted joints.
+        problem : str
+            Why it does not; otherwise empty.
         """
         if names != self._names:
             self._names = list(names)

@@ -1,6 +1,7 @@
-"""Deadlines of calls: work that cannot be interrupted is estimated first, and ends in `OutOfTime` if it is too long.
+"""Deadlines of calls.
 
-A deadline is a time of `perf_counter` [s]; infinite means none.
+Some work cannot be interrupted. Its duration is estimated before it begins, and `OutOfTime` is raised if the time left
+is too short. A deadline is a time of `perf_counter` [s]; infinity means that there is no deadline.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Callable
 from eim_ros.core.errors import EimError
 
 NEVER = math.inf
-GRACE = 0.02  # [s] that preparations may take, however short the timeout is: small scenes are ready by then
-DOUBT = 1.25  # estimates are multiplied by it
+GRACE = 0.02  # [s] that preparations may always take; enough for small scenes
+DOUBT = 1.25  # safety factor of estimates
 
 clock: Callable[[], float] = time.perf_counter
 
@@ -23,17 +24,27 @@ class OutOfTime(EimError):
 
 
 def is_past(deadline: float) -> bool:
-    """Whether a deadline is over."""
+    """Return whether a deadline has passed."""
     return deadline != NEVER and clock() >= deadline
 
 
 def with_grace(deadline: float) -> float:
-    """The deadline of preparations: `deadline`, but at least GRACE from now."""
+    """Return the deadline of preparations: `deadline`, but at least `GRACE` from now."""
     return deadline if deadline == NEVER else max(deadline, clock() + GRACE)
 
 
 def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
-    """Raise `OutOfTime` if a deadline is over, or would be after `seconds` more, naming what there is no time for."""
+    """Raise `OutOfTime` if a deadline leaves no time for some work.
+
+    Parameters
+    ----------
+    deadline : float
+        Time of `perf_counter` [s].
+    what : str
+        The work, as an infinitive; the error message names it.
+    seconds : float
+        Estimated duration of the work [s]; 0 only checks that the deadline has not passed.
+    """
     if deadline == NEVER:
         return
     left = deadline - clock()
@@ -47,22 +58,24 @@ def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
 
 
 class Effort:
-    """Estimates how long work of a size takes, by how long it took before.
+    """Estimate of how long work takes, learned from the work done so far.
+
+    The cost of work of size n is taken to grow as n log n.
 
     Parameters
     ----------
     seconds : float
-        Initial guess for one unit of work [s].
+        Initial guess of the factor of n log2(n + 2) [s].
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     def seconds(self, size: float) -> float:
-        """Estimated duration of work of a size [s], on the safe side."""
+        """Return the estimated duration of work of a size [s], including the safety factor."""
         return DOUBT * self._seconds * size * math.log2(size + 2.0)
 
     def took(self, size: float, seconds: float) -> None:
-        """Update the estimate with the duration of finished work; work below 1 ms is too short to measure."""
+        """Update the estimate with the duration of finished work [s]. Work below 1 ms is too short to measure."""
         if seconds > 1e-3:
             self._seconds = 0.5 * (self._seconds + seconds / (size * math.log2(size + 2.0)))

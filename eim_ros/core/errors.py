@@ -1,7 +1,8 @@
-"""Errors of the package: each names the cause and the cure, and carries the offending value.
+"""Errors of the package.
 
-Bad input raises a subclass of `EimError`. A numerical outcome (not converged, stalled, non-finite) is
-never an exception: it is data, see `eim_ros.learning.run`.
+Each message names the cause and the remedy, and each error carries the offending value. Bad input raises a subclass of
+`EimError`. A numerical outcome (not converged, stalled, non-finite) is never an exception but data, see
+`eim_ros.learning.run`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 
 
 class EimError(Exception):
-    """Base of all errors raised on bad input.
+    """Base class of all errors raised on bad input.
 
     Parameters
     ----------
     message : str
-        What was wrong and what was expected.
+        Description of the cause and of the expected value.
     value : object, optional
         The offending value.
     """
@@ -28,51 +29,51 @@ class EimError(Exception):
 
 
 class ConfigurationError(EimError):
-    """A setting is unknown, of a wrong type, or out of its bounds."""
+    """A setting is unknown, has the wrong type, or is out of bounds."""
 
 
 class KeywordError(ConfigurationError, TypeError):
-    """A call has no keyword of that name."""
+    """A call does not have a keyword of that name."""
 
 
 class ConstraintError(EimError):
-    """Constraints of a request name what the robot has not, are malformed, or contradict each other."""
+    """Constraints of a request are malformed, contradict each other, or name a part that the robot does not have."""
 
 
 class DataError(EimError):
-    """A data set is empty, of a wrong shape, not finite, or belongs to another robot."""
+    """A data set is empty, has the wrong shape, is not finite, or belongs to another robot."""
 
 
 class DistributionError(EimError):
-    """Parameters of a distribution do not describe one (shapes, finiteness, positive definiteness)."""
+    """Parameters do not describe a distribution (shapes, finiteness, positive definiteness)."""
 
 
 class ModelFileError(EimError):
-    """A model file is missing, truncated, of another schema or format, or belongs to another robot."""
+    """A model file is missing or truncated, has another schema or format, or belongs to another robot."""
 
 
 class RobotError(EimError):
-    """A robot description cannot be read, or is no serial chain between base and tip."""
+    """A robot description cannot be read, or has no serial chain between base and tip."""
 
 
 class MeshError(RobotError):
-    """A mesh of a robot's description, or of an obstacle, is not there or cannot be read."""
+    """A mesh of a robot description or of an obstacle is missing or cannot be read."""
 
 
 class MissingFileError(EimError, FileNotFoundError):
-    """A file that comes with the package is not installed."""
+    """A file that belongs to the package is not installed."""
 
 
 class NotBuiltError(EimError, ImportError):
-    """A compiled module is missing, or older than the Python that uses it."""
+    """A compiled module is missing, or is older than the Python code that uses it."""
 
 
 class PathError(EimError):
-    """A path of a request leads out of the data directory, to no regular file, or to a file that is not replaced."""
+    """A path in a request leaves the data directory, is no regular file, or names a file that must not be replaced."""
 
 
 class PoseError(EimError):
-    """A requested pose is not finite, or its quaternion is not of unit length."""
+    """A requested pose is not finite, or its quaternion does not have unit length."""
 
 
 class JointStateError(EimError):
@@ -84,20 +85,25 @@ class ServiceError(EimError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """What a message says of a word that is not known: "; did you mean ...?", or nothing where none is like it.
+    """Return the end of an error message that suggests known words for an unknown one.
 
     Parameters
     ----------
     word : str
-        Compared without regard to case, to "_" and "-", and to the dashes of a flag.
+        The unknown word. Case, "_" versus "-" and the leading dashes of a flag are ignored in comparisons.
     known : iterable of str
-        What there is.
+        The known words.
+
+    Returns
+    -------
+    str
+        "; did you mean ...?", or an empty string if no known word is similar.
     """
     by_form = {_plain(name): name for name in known}
     if _plain(word) in by_form:
         return f"; did you mean {by_form[_plain(word)]}?"
     near = difflib.get_close_matches(_plain(word), by_form, n=2, cutoff=0.65)
-    if not near:  # a part of a longer name, or the other way round
+    if not near:  # the word may be a part of a longer name
         near = [form for form in by_form if len(_plain(word)) > 2 and _plain(word) in form][:2]
     return f"; did you mean {' or '.join(by_form[form] for form in near)}?" if near else ""
 

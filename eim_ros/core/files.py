@@ -1,26 +1,13 @@
-"""Files that are either whole or absent: write to a temporary file, fsync, rename.
+"""Files that are either complete or absent, and checks that detect damage.
 
-Files to be written are checked before the work whose result they are to hold: that they can be written, and that
-none of them is read by the same work, by whatever path, link or hard link.
-
-What a file is, told by its first bytes, for those who expected another: no content is decoded for it.
-
-A file of another format is refused with what it is, not with what its reader stumbled over.
-
-JSON as its standard has it (RFC 8259), which knows neither NaN nor infinity: what is not finite becomes null.
-
-Python's own writer prints NaN and Infinity, which other readers refuse. All JSON of the package is written here.
-
-A folder in which one process at a time writes results.
-
-Tensors and a JSON document in one file: safetensors whose metadata holds the JSON, and the file's checksum in it.
-
-A file is read as tensors of torch or as arrays of NumPy, which need no torch. Never pickle.
-
-Files that hold the SHA-256 of themselves: no changed bit goes unnoticed, wherever it is.
-
-The digest is of the whole file with zeros in the digest's own place, which is behind a mark: what precedes it in the
-file. A file of another layout needs another mark, and a place for sixty-four letters that its readers pass over.
+- A file is written to a temporary file, synchronised to disk and renamed, so no reader sees a part of it.
+- Output paths are checked before long work begins: they must be writable and must not be inputs of the same work.
+- Errors about an unexpected file name its format, which is detected from the first bytes without decoding the content.
+- JSON follows RFC 8259, which has no NaN and no infinity: non-finite numbers become null.
+- Tensor files are safetensors files whose metadata holds a JSON document. They can be read as tensors of torch or as
+  NumPy arrays, without torch. Pickles are never loaded.
+- Each file holds its own SHA-256 digest, computed with zeros in the digest's place. The place follows a mark, which
+  must suit the format: readers of the format have to skip the mark and the 64 characters of the digest.
 """
 
 from __future__ import annotations
@@ -54,15 +41,15 @@ if TYPE_CHECKING:
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write bytes so that a reader, or a crash, sees the old file or the new one, never a part.
+    """Write bytes atomically: a reader, or a crash, leaves the old file or the new one, never a part.
 
     Parameters
     ----------
     path : str or Path
-        Destination; its folder is created if it is missing. Where a file exists its permissions are kept, and a
-        link stays a link. What is no regular file, such as a pipe or /dev/null, is written to, not replaced.
+        Destination. Its folder is created if it is missing. An existing file keeps its permissions, and a link stays
+        a link. A pipe or a device such as /dev/null is written to, not replaced.
     content : bytes
-        The whole file.
+        The complete content of the file.
     """
     destination = Path(os.path.realpath(path))
     destination.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +58,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         return
     temporary = temporary_beside(destination)
     kept = stat.S_IMODE(destination.stat().st_mode) if destination.exists() else None
-    mode = 0o666 if kept is None else kept & 0o666  # the umask is taken off, as from any new file
+    mode = 0o666 if kept is None else kept & 0o666  # the umask applies, as for any new file
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -92,25 +79,26 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 
 def temporary_beside(destination: Path) -> Path:
-    """A new name, in the folder of a file and like its own, for what becomes that file."""
+    """Return a new name for a temporary file, in the same folder as its destination."""
     return destination.with_name(f".{destination.name}.{secrets.token_hex(8)}")
 
 
 def check_outputs(
     outputs: Mapping[str, str | Path | None], inputs: Mapping[str, str | Path | None] | None = None
 ) -> None:
-    """Refuse outputs that cannot be written, and those that are inputs; missing folders of outputs are created.
+    """Reject outputs that are inputs or cannot be written. Missing folders of outputs are created.
 
     Parameters
     ----------
     outputs : mapping of str to path
-        Files by what the user calls them, such as the flag; one without a path does not count.
+        Maps the user's name of each file, such as the flag, to its path. Entries without a path are skipped.
     inputs : mapping of str to path, optional
-        Files, or folders with files, that are read; one that is no path of anything, such as a name, does not count.
+        Files, or folders of files, that are read. Entries that are not existing paths, such as names, are skipped.
 
     Raises
     ------
     ConfigurationError
+        If an output is an input, is the same file as another output, or cannot be written.
     """
     written = {name: Path(path) for name, path in outputs.items() if path}
     read = {name: Path(path) for name, path in (inputs or {}).items() if path}
@@ -125,11 +113,11 @@ def check_outputs(
 
 
 def _is_in(path: Path, source: Path) -> bool:
-    """Whether a path leads to an existing file, or to one of a folder's, such as those of a bag."""
+    """Return whether a path is the existing file `source`, or a file in the folder `source`, such as a bag."""
     try:
         files = source.iterdir() if source.is_dir() else (source,)
         return path.is_file() and any(path.samefile(file) for file in files if file.is_file())
-    except OSError:  # nothing can be read there: told by who reads it
+    except OSError:  # the source cannot be read; its reader reports that
         return False
 
 
@@ -153,7 +141,7 @@ def _check_writable(name: str, path: Path) -> None:
         ) from error
     if destination.exists() and not destination.is_file():  # a pipe or a device
         return
-    try:  # to ask for permissions is not enough: root has all of them, also where no file can be made
+    try:  # checking permissions is not enough: root has all of them, even on a read-only file system
         trial = temporary_beside(destination)
         os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         trial.unlink()
@@ -164,7 +152,7 @@ def _check_writable(name: str, path: Path) -> None:
 
 
 METADATA_KEY = "eim_ros"
-"""Under which the header of our safetensors files holds the JSON document."""
+"""Key of the JSON document in the header of our safetensors files."""
 
 ARCHIVE_ERRORS = (
     ValueError,
@@ -179,10 +167,10 @@ ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What zipfile, zlib and NumPy raise on files of another format and on damaged ones."""
+"""Errors that zipfile, zlib and NumPy raise on damaged files and on files of another format."""
 
-LARGEST_HEADER = 2**24  # [byte]; ours have a robot description in it
-SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, which may begin with \x80, and it
+LARGEST_HEADER = 2**24  # [byte]; our headers contain a robot description
+SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, then its "{"
 STARTS = {
     b"\x93NUMPY": "a single array (.npy)",
     b"\x89MCAP": "a bag (MCAP)",
@@ -190,17 +178,20 @@ STARTS = {
     b"<": "XML, such as a robot description",
     b"\x89PNG": "a picture",
 }
-PICKLE_PROTOCOLS = range(2, 256)  # of older ones the first byte is a letter
+PICKLE_PROTOCOLS = range(2, 256)  # pickles of older protocols begin with a letter
 COLUMNS = {"context.npy", "sample.npy", "description.npy"}
 
 
 def described_format(content: bytes) -> str:
-    """Such as "a data set (.npz)", "a pickle"; empty if unknown. Truncated files are what they began to be."""
+    """Return the format of a file's content, such as "a data set (.npz)" or "a pickle"; empty if unknown.
+
+    The format is also detected in truncated files.
+    """
     return described_file(io.BytesIO(content))
 
 
 def described_file(file: BinaryIO) -> str:
-    """As `described_format`, of an open file: only its header, or the list of an archive's members, is read."""
+    """Return the format of an open file, as `described_format` does. Only its header or its list of members is read."""
     start = file.read(32)
     file.seek(0)
     if SAFETENSORS_START.match(start):
@@ -239,7 +230,11 @@ NULL = np.array(None, dtype=object)
 
 
 def to_json(value: Any, *, sort_keys: bool = False) -> str:
-    """One line of JSON of mappings, lists, tuples, text, numbers and None, and of numbers and arrays of NumPy."""
+    """Return one line of JSON.
+
+    Mappings, lists, tuples, text, numbers and None are supported, and numbers and arrays of NumPy.
+    Non-finite numbers become null.
+    """
     try:
         return json.dumps(value, sort_keys=sort_keys, allow_nan=False)
     except (ValueError, TypeError):
@@ -247,7 +242,7 @@ def to_json(value: Any, *, sort_keys: bool = False) -> str:
 
 
 def finite(value: Any) -> Any:
-    """As JSON knows it: lists for tuples and arrays, None for what is not finite."""
+    """Convert a value to JSON types: tuples and arrays become lists, non-finite numbers become None."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):
@@ -262,7 +257,15 @@ def finite(value: Any) -> Any:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing there, too; the lock ends with the process, however that ends."""
+    """Lock a folder, so that only one process writes results there.
+
+    The operating system releases the lock when the process ends, even if it crashes.
+
+    Raises
+    ------
+    ConfigurationError
+        If another process holds the lock.
+    """
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -273,19 +276,22 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-BLANK = "0" * 64  # what a writer leaves where the digest belongs
+BLANK = "0" * 64  # placeholder of the digest while it is computed
 
 
 def sealed(content: bytes, mark: bytes) -> bytes:
-    """A whole file, with its digest in place of the first `BLANK` behind a mark."""
+    """Return the content of a file with its digest written over the first `BLANK` that follows a mark."""
     place = content.index(mark + BLANK.encode()) + len(mark)
     return b"".join((content[:place], _digest(content, place), content[place + len(BLANK) :]))
 
 
 def checksum_problem(content: bytes, mark: bytes) -> str:
-    """Why a whole file cannot be trusted, as the end of a sentence that begins with its name; empty where it can."""
+    """Return why the content of a file cannot be trusted, or an empty string if it can.
+
+    The reason is the end of a sentence that begins with the name of the file.
+    """
     pattern = re.compile(re.escape(mark) + rb"([0-9a-f]{64})")
-    found = [(match.group(1), match.start(1)) for match in pattern.finditer(content)]  # a text may quote another's
+    found = [(match.group(1), match.start(1)) for match in pattern.finditer(content)]  # texts may quote another digest
     if any(digest == _digest(content, place) for digest, place in found):
         return ""
     if found:
@@ -294,33 +300,35 @@ def checksum_problem(content: bytes, mark: bytes) -> str:
 
 
 def _digest(content: bytes, place: int) -> bytes:
-    """Of content with zeros at a place."""
+    """Return the SHA-256 of content in which zeros replace the digest at `place`."""
     view, digest = memoryview(content), hashlib.sha256()
     for part in (view[:place], BLANK.encode(), view[place + len(BLANK) :]):
         digest.update(part)
     return digest.hexdigest().encode()
 
 
-CHECKSUM_KEY = "file_sha256"  # of the document, while it is in the file
-CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # in the header, where the document is a string
+CHECKSUM_KEY = "file_sha256"  # key of the digest, only in the stored document
+CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # escaped: the document is a string in the header
 
 
 def write_tensor_file(
     path: str | Path, tensors: dict[str, Tensor], document: dict[str, Any], *, kind: str, schema: int
 ) -> None:
-    """Write atomically.
+    """Write tensors and a JSON document to one file, atomically.
 
     Parameters
     ----------
     path : str or Path
     tensors : dict of Tensor
-        Any shapes, dtypes and devices.
+        Tensors of any shape, dtype and device.
     document : dict
-        JSON-compatible.
-    kind, schema : str, int
-        What the file holds and in which version of its layout; a reader refuses any other.
+        JSON-compatible description.
+    kind : str
+        Kind of the content. Readers reject a kind that they do not expect.
+    schema : int
+        Version of the layout. Readers reject other versions.
     """
-    import safetensors.torch  # here: what reads arrays needs no torch
+    import safetensors.torch  # imported here because readers of arrays need no torch
     import torch
 
     checked_path(path, ModelFileError)
@@ -335,14 +343,15 @@ def write_tensor_file(
 def read_tensor_file(
     path: str | Path, *, kind: str | tuple[str, ...], schema: int
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `write_tensor_file` wrote.
+    """Read a file of `write_tensor_file`.
 
     Parameters
     ----------
     path : str or Path
     kind : str or tuple of str
-        What the file may hold; the document's entry "kind" says what it does.
+        Accepted kinds. The entry "kind" of the document is the kind of this file.
     schema : int
+        Accepted version of the layout.
 
     Returns
     -------
@@ -352,9 +361,9 @@ def read_tensor_file(
     Raises
     ------
     ModelFileError
-        Missing, of another format, truncated or damaged, of another kind or schema version.
+        If the file is missing, truncated or damaged, or has another format, kind or schema version.
     """
-    import safetensors.torch  # here, as above
+    import safetensors.torch  # imported here because readers of arrays need no torch
 
     return _read(path, safetensors.torch.load, kind, schema)
 
@@ -362,7 +371,10 @@ def read_tensor_file(
 def read_array_file(
     path: str | Path, *, kind: str | tuple[str, ...], schema: int
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """As `read_tensor_file`, without torch; numbers of a type that NumPy lacks, such as bfloat16, are refused."""
+    """Read a file of `write_tensor_file` as NumPy arrays, without torch.
+
+    Parameters and errors are those of `read_tensor_file`. Types that NumPy lacks, such as bfloat16, are rejected.
+    """
     import safetensors.numpy
 
     return _read(path, safetensors.numpy.load, kind, schema)
@@ -379,7 +391,7 @@ def _read(
         tensors = decoded(content)
     except safetensors.SafetensorError as error:
         raise ModelFileError(_other_format(path, content, error), str(path)) from error
-    except (AttributeError, KeyError, TypeError) as error:  # as safetensors says that NumPy has no such type
+    except (AttributeError, KeyError, TypeError) as error:  # safetensors raises these for a type that NumPy lacks
         raise ModelFileError(f"{path} holds numbers of a type that cannot be read: {error}", str(path)) from error
     document = _document(path, content)
     if problem := checksum_problem(content, CHECKSUM_MARK):
@@ -408,7 +420,7 @@ def _other_format(path: str | Path, content: bytes, error: Exception) -> str:
 
 
 def _document(path: str | Path, content: bytes) -> dict[str, Any]:
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # which safetensors has read before
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # safetensors has already checked it
     text = header.get("__metadata__", {}).get(METADATA_KEY)
     if text is None:
         raise ModelFileError(f"{path} was not written by eim_ros: its safetensors header lacks {METADATA_KEY!r}")

@@ -1,7 +1,7 @@
-"""Names of a package that are imported when they are first used (PEP 562).
+"""Names of a package that are imported on first use (PEP 562).
 
-So a package can offer both what is light and what needs a slow import, and nobody waits for what they do not use. The
-package tells type checkers of the names under `if TYPE_CHECKING:`.
+With them a package can offer both light and slow modules, and users wait only for the modules that they use. Type
+checkers see the deferred names in an import under `if TYPE_CHECKING:`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 
 def deferred_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package.
+    """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
     Parameters
     ----------
     package : str
-        Its `__name__`.
+        `__name__` of the package.
     homes : mapping of str to str
-        Module, relative to the package, in which each name is defined.
+        Maps each name to the module that defines it, relative to the package.
     """
 
     def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""Compiled modules, one for each instruction set that was built: the best that this processor has is loaded.
+"""Loading of compiled modules, which are built once for each instruction set.
 
-A module for an instruction set that the processor lacks is never imported: that would end the process.
-
-`EIM_ROS_INSTRUCTION_SET` (avx512, avx2 or baseline) forces one, so that tests can run each.
+The best variant that this processor supports is loaded. A variant that it does not support is never imported: an
+illegal instruction would end the process. The environment variable `EIM_ROS_INSTRUCTION_SET` (avx512, avx2 or baseline)
+forces a variant, so that tests can run each of them.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from types import ModuleType
 
 from eim_ros.core.errors import NotBuiltError
 
-INSTRUCTION_SETS = ("avx512", "avx2", "baseline")  # best first; on other processors than x86-64 only the last is built
+INSTRUCTION_SETS = ("avx512", "avx2", "baseline")  # best first; only the last is built for processors other than x86-64
 VARIABLE = "EIM_ROS_INSTRUCTION_SET"
 CURE = "build it anew with `make setup`, `pip install -e .` or `colcon build`"
 
 
 def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
-    """Module `name`_avx512, `name`_avx2 or `name`_baseline.
+    """Import module `name`_avx512, `name`_avx2 or `name`_baseline.
 
     Parameters
     ----------
     name : str
+        Full name of the module without the instruction set.
     wanted : sequence of str
-        What it has to offer.
+        Attributes that the module must have.
 
     Raises
     ------
     NotBuiltError
-        If it was not built, or only for instruction sets that this processor lacks, or is of older sources that do not
-        offer what is wanted.
+        If the module was not built, was built only for instruction sets that this processor lacks, or lacks a wanted
+        attribute because its sources were older.
     ImportError
-        If the environment variable names none that can run here.
+        If the environment variable names an instruction set that is unknown, not supported here, or not built.
     """
     module = _best(name)
     missing = [one for one in wanted if not hasattr(module, one)]
@@ -50,7 +51,7 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
 
 
 def stale_module(error: AttributeError) -> str:
-    """What is wrong and the cure, where what is missing is a part of a compiled module; empty for all else."""
+    """Return the cause and the remedy if a compiled module lacks an attribute, else an empty string."""
     found = re.search(rf"\b(eim_ros[\w.]*_(?:{'|'.join(INSTRUCTION_SETS)}))\b.* has no attribute", str(error))
     return f"the compiled module {found[1]} is older than the Python that uses it ({error}): {CURE}" if found else ""
 
@@ -81,7 +82,7 @@ def _best(name: str) -> ModuleType:
 
 
 def _processor() -> Callable[[str], bool]:
-    """Whether this processor has an instruction set, as a function."""
+    """Return the function that checks whether this processor has an instruction set."""
     name = "eim_ros.core._processor"
     try:
         runs_here: Callable[[str], bool] = importlib.import_module(name).runs_here
@@ -93,7 +94,7 @@ def _processor() -> Callable[[str], bool]:
 def _is_built(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # not even the package that it is in
+    except ModuleNotFoundError:  # its parent package is missing, too
         return False
 
 

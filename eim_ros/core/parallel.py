@@ -1,19 +1,13 @@
-"""How many threads may work at once.
+"""Threads, workers, progress and seeds of long computations.
 
-Number of threads of torch while our loops run: one, for the same numbers on every machine and less work.
+torch runs with one thread by default. Our matrices are small, so several threads mostly wait for each other and cost up
+to five times as much CPU time. With one thread the numbers are also the same on every machine.
 
-The matrices are small: several threads wait for each other most of the time, which costs up to five times as much CPU,
-and more where the machine does something else too.
+Parts of a long computation run in this process, in other processes of this machine (joblib), or on workers of Dask.
+The same function does the work everywhere, so the results do not depend on the place. They arrive in any order.
 
-Where parts of a long computation are done: here, in processes of this machine (joblib), or where Dask sends them.
-
-Each yields results as they come, in any order. The work is the same function everywhere, so the results are, too.
-
-How far a long computation is, told to whoever listens: a progress bar, or nobody.
-
-What is computed deep below need not know of it: it tells how much of its work is done, in units of about equal cost.
-
-Seeds of compiled random numbers: a request of a fraction of a millisecond cannot wait for a generator to be made.
+Progress is reported to a listener, such as a progress bar, in units of about equal cost. The code that reports does
+not need to know the listener.
 """
 
 from __future__ import annotations
@@ -34,14 +28,20 @@ MOST_THREADS = 1024
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on, which a container or `taskset` makes fewer than the machine has."""
+    """Return the number of cores that this process may use. A container or `taskset` can limit it."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
 
 
 def checked_threads(n_threads: int | None) -> int:
-    """A number of threads, 1 to 1024; all cores if None. `ConfigurationError` otherwise."""
+    """Return a checked number of threads; None means all usable cores.
+
+    Raises
+    ------
+    ConfigurationError
+        If the number is not a whole number from 1 to 1024.
+    """
     if n_threads is None:
         return usable_cores()
     if isinstance(n_threads, bool) or not isinstance(n_threads, int) or not 1 <= n_threads <= MOST_THREADS:
@@ -56,16 +56,18 @@ _chosen: ContextVar[int | None] = ContextVar("threads of torch", default=None)
 
 @contextlib.contextmanager
 def torch_threads(n: int | None = None) -> Iterator[None]:
-    """Run a block, or as `@torch_threads()` a function, with n threads of torch; afterwards it has as many as before.
+    """Run a block with n threads of torch, then restore the previous number.
 
-    Every fit is such a function, without a number of its own: `with torch_threads(4): EIM(config).fit(data)` decides.
+    As the decorator `@torch_threads()` it applies to a function. All fits are decorated without a number, so the caller
+    decides: `with torch_threads(4): EIM(config).fit(data)`.
 
     Parameters
     ----------
     n : int, optional
-        >= 1. If missing: the number of the enclosing block or of `use_torch_threads`, else `default_threads`.
+        Number of threads, at least 1. By default the number of the enclosing block or of `use_torch_threads`, else
+        `default_threads`.
     """
-    import torch  # slow, and not needed to serve a model
+    import torch  # slow to import, and not needed to serve a model
 
     number = _chosen.get() or default_threads() if n is None else checked_whole(n, 1, "the number of threads")
     before, token = torch.get_num_threads(), _chosen.set(number)
@@ -78,7 +80,7 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
 
 
 def use_torch_threads(n: int) -> None:
-    """Let everything that follows use n >= 1 threads of torch, fits included."""
+    """Use n >= 1 threads of torch from now on, also in fits."""
     import torch
 
     _chosen.set(checked_whole(n, 1, "the number of threads"))
@@ -86,7 +88,7 @@ def use_torch_threads(n: int) -> None:
 
 
 def default_threads() -> int:
-    """What the environment variable OMP_NUM_THREADS says, else one."""
+    """Return the number in the environment variable OMP_NUM_THREADS, or 1 if it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return max(1, int(first)) if first.isdecimal() else 1
 
@@ -98,15 +100,15 @@ CONNECTION_SECONDS = 10.0
 
 
 class Workers(Protocol):
-    """Applies a function to tasks."""
+    """Callable that applies a function to tasks."""
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
-        """Results in the order in which they come."""
+        """Yield the results in the order in which they are finished."""
         ...
 
 
 class ThisProcess:
-    """One after the other."""
+    """Execution in this process, one task after the other."""
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
         return map(work, tasks)
@@ -114,14 +116,14 @@ class ThisProcess:
 
 @dataclass(frozen=True)
 class JoblibWorkers:
-    """So many processes of this machine; none of them outlives this one."""
+    """Execution in `n_jobs` processes of this machine, which end with this process."""
 
     n_jobs: int
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
         from joblib import (
             Parallel,
-            delayed,  # of the extra `experiments`
+            delayed,  # needs the extra `experiments`
         )
 
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=self.n_jobs)
@@ -130,7 +132,7 @@ class JoblibWorkers:
 
 
 def _done(parent: int, work: Callable[[TaskT], ResultT], task: TaskT) -> ResultT:
-    """Do the work in a process that joblib has started, unless that is this process."""
+    """Do the work. If joblib started a process for it, make that process end with its parent."""
     if os.getpid() != parent:
         end_with_parent(parent)
     return work(task)
@@ -138,9 +140,9 @@ def _done(parent: int, work: Callable[[TaskT], ResultT], task: TaskT) -> ResultT
 
 @dataclass(frozen=True)
 class DaskWorkers:
-    """Workers of a running Dask scheduler, such as "tcp://127.0.0.1:8786", each with one thread.
+    """Execution on the workers of a running Dask scheduler, such as "tcp://127.0.0.1:8786".
 
-    One thread: the number of torch's threads and the CPU time are those of a process.
+    Each worker must have one thread, because the number of torch threads and the CPU time belong to a process.
     """
 
     address: str
@@ -148,7 +150,7 @@ class DaskWorkers:
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
         from distributed import (
             Client,
-            as_completed,  # of the extra `experiments`
+            as_completed,  # needs the extra `experiments`
         )
 
         try:
@@ -184,14 +186,14 @@ class DaskWorkers:
 
 
 Listener: TypeAlias = Callable[[str, float, float], None]
-"""Takes a name of the work, how much of it is done, and how much there is at most."""
+"""Function of the name of the work, the amount done so far, and the maximum amount."""
 
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Let it hear what is told meanwhile, in this thread."""
+    """Report progress to `listener` while the block runs, in this thread only."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -200,14 +202,18 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tell(work: str, done: float, total: float) -> None:
-    """Say that so much of a work is done, of at most `total`."""
+    """Report to the listener how much of some work is done, of at most `total`."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(work, done, total)
 
 
 def seed_fraction(seed: int | None) -> float:
-    """The first 53 bits of the hash of a seed >= 0, or fresh ones, as a number in [0, 1)."""
+    """Return the first 53 bits of the hash of a seed >= 0 as a number in [0, 1); random bits if the seed is None.
+
+    The compiled code starts its random numbers from it. A NumPy generator would take too long to construct: a request
+    may take only a fraction of a millisecond.
+    """
     if seed is None:
         octets = os.urandom(8)
     else:

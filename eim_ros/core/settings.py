@@ -1,9 +1,11 @@
-"""Settings as data: one frozen dataclass per algorithm or node, whose fields describe themselves.
+"""Settings as data: one frozen dataclass for each algorithm or node.
 
-Command-line flags, YAML files and ROS parameters are all derived from these fields, so a default, a bound or a
-description is written once. Unknown keys, wrong types and values out of bounds raise `ConfigurationError`.
+The fields describe themselves: command-line flags, YAML files and ROS parameters are derived from them. A default, a
+bound or a description is therefore written only once. Unknown keys, wrong types and values out of bounds raise
+`ConfigurationError`.
 
-Settings given as words NAME=VALUE or as lines of a YAML file, with the names and values of the flags.
+Settings can also be given as words NAME=VALUE or as lines of a YAML file. Both accept the names and values of the
+flags.
 """
 
 from __future__ import annotations
@@ -34,23 +36,23 @@ def option(
     choices: tuple[str, ...] = (),
     read_only: bool = True,
 ) -> Any:
-    """Field of a `Settings` dataclass.
+    """Return a field of a `Settings` dataclass.
 
     Parameters
     ----------
     default : object
-        Value when nothing is given. Its annotation decides the type: bool, int, float, str, `X | None`,
-        or a tuple of one of them.
+        Default value. The annotation of the field decides the type: bool, int, float, str, `X | None`, or a tuple of
+        one of them.
     description : str
-        One line, shown by `--help` and by `ros2 param describe`.
+        One line, which `--help` and `ros2 param describe` show.
     unit : str
-        SI unit, empty for a pure number.
+        SI unit; empty for a dimensionless number.
     minimum, maximum : float, optional
         Inclusive bounds.
     choices : tuple of str
         Allowed values of a string; empty means any.
     read_only : bool
-        Whether a running node refuses to change it.
+        Whether a running node refuses to change the value.
     """
     metadata = {
         "description": description,
@@ -65,7 +67,7 @@ def option(
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base of all settings: validates itself once, on construction."""
+    """Base class of all settings, validated once on construction."""
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))
@@ -75,7 +77,7 @@ class Settings:
 
     @classmethod
     def from_mapping(cls: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
-        """Build from a mapping of names to values; an unknown name is an error that lists the known ones."""
+        """Build settings from a mapping of names to values. The error for an unknown name lists the known ones."""
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = sorted(set(values) - set(known))
         if unknown:
@@ -87,18 +89,18 @@ class Settings:
         return cls(**values)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Names and values, ready for JSON or YAML (tuples become lists)."""
+        """Return names and values, ready for JSON or YAML (tuples become lists)."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def field_types(cls: type[Settings]) -> dict[str, Any]:
-    """Resolved annotation of each field."""
+    """Return the resolved annotation of each field."""
     return typing.get_type_hints(cls)
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Mapping in a YAML file; an empty file is an empty mapping."""
+    """Read the mapping in a YAML file. An empty file gives an empty mapping."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -114,7 +116,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def _checked(field: dataclasses.Field[Any], annotation: Any, value: Any) -> Any:
-    """The value converted to the field's type and checked against its bounds."""
+    """Return the value, converted to the field's type and checked against its bounds."""
     origin = typing.get_origin(annotation)
     if origin in (types.UnionType, typing.Union):
         inner = [argument for argument in typing.get_args(annotation) if argument is not type(None)]
@@ -156,14 +158,14 @@ ValueT = TypeVar("ValueT")
 
 
 def split_assignments(words: Sequence[str], aliases: Mapping[str, str]) -> dict[str, str]:
-    """Values as text, by the names of fields.
+    """Split words NAME=VALUE into a mapping of field names to values as text.
 
     Parameters
     ----------
     words : sequence of str
         Such as "experts=50", "kl-bound=0.1" or "hidden_layers=64 64".
     aliases : mapping
-        Short flag, such as "--experts", for a field, by the field's name.
+        Maps the name of a field to its short flag, such as "--experts".
     """
     pairs = []
     for word in words:
@@ -175,7 +177,7 @@ def split_assignments(words: Sequence[str], aliases: Mapping[str, str]) -> dict[
 
 
 def named(pairs: Iterable[tuple[str, ValueT]], aliases: Mapping[str, str]) -> dict[str, ValueT]:
-    """Values by the names of fields, for which "experts", "--experts", "n-components" and "n_components" will do."""
+    """Map field names to values. A field may be given as "experts", "--experts", "n-components" or "n_components"."""
     fields = {flag.removeprefix("--"): name for name, flag in aliases.items()}
     values: dict[str, ValueT] = {}
     for given, value in pairs:
@@ -188,7 +190,7 @@ def named(pairs: Iterable[tuple[str, ValueT]], aliases: Mapping[str, str]) -> di
 
 
 def assigned(values: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
-    """Texts turned into the types that the fields have; unknown names are left for the settings to refuse."""
+    """Convert texts to the types of the fields. Unknown names are kept: the settings class rejects them later."""
     types = field_types(kind)
     return {name: _converted_text(value, types.get(name, str)) for name, value in values.items()}
 

@@ -1,6 +1,7 @@
-"""The compiled solver: forward kinematics, refinement, restarts, continuation, null-space descent, mixtures, rounds.
+"""The compiled solver, written in C++ in the headers of this folder.
 
-C++ in the headers of this folder, built once for each instruction set; `_solver.pyi` describes what it offers.
+It contains forward kinematics, solving from seeds and with restarts, continuation, null-space optimisation, mixtures of
+experts and rounds of a search. It is built once for each instruction set. `_solver.pyi` describes its interface.
 """
 
 from __future__ import annotations

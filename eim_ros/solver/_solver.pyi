@@ -1,5 +1,8 @@
-"""What the compiled solver offers. Arrays are copied where they are not contiguous float64; what does not fit raises
-`ValueError`. n: configurations, dof: independent joints, m: moving joints, k: experts.
+"""Interface of the compiled solver.
+
+Arrays that are not contiguous float64 are copied. Arguments that do not match raise `ValueError`. A deadline is a time
+of `perf_counter` [s]. In shapes, n is the number of configurations, dof of independent joints, m of moving joints, and
+k of experts, unless a docstring says otherwise.
 """
 
 import numpy as np
@@ -9,32 +12,39 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-LANES: int  # numbers side by side in double precision
-MOST_JOINTS: int
-NO_EXPERT: int  # `Found.experts` of what came from no expert
-SPACING: float  # of solutions found by continuation at least, as a share of the step
+LANES: int  # number of double-precision numbers that are processed together
+MOST_JOINTS: int  # maximum number of joints
+NO_EXPERT: int  # number of the expert of rows that came from no expert
+SPACING: float  # minimum distance of solutions found by continuation, as a share of the step
 
 def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
-    """Index of the first of transforms (n, 4, 4) that is not finite, orthonormal within a tolerance, right-handed,
-    above a row 0 0 0 1; n if there is none.
+    """Return the index of the first of the transforms (n, 4, 4) that is not rigid, or n if all are rigid.
+
+    A rigid transform is finite, orthonormal within a tolerance, and right-handed; its last row is 0 0 0 1.
     """
 
 def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float, deadline: float) -> tuple[IntArray, int]:
-    """Indices of rows (n, dof) that differ in some joint by more than a tolerance from all earlier ones kept, and how
-    many rows were looked at until the deadline, a time of `perf_counter`.
+    """Return the indices of distinct rows (n, dof), and how many rows were examined before the deadline.
+
+    A row is distinct if it differs from each earlier distinct row by more than a tolerance in some joint.
     """
 
 def is_within(bounds: FloatArray, rows: FloatArray, others: FloatArray, tolerance: float) -> BoolArray:
-    """Whether some of others (m, dof) differs from each row (n, dof) by no more than a tolerance in any joint."""
+    """Return whether each row (n, dof) agrees with one of `others` (m, dof) within a tolerance in every joint."""
 
 def farthest_rows(bounds: FloatArray, rows: FloatArray, n: int, deadline: float) -> IntArray:
-    """Indices of at most n rows (n_rows, dof): the first, and then always the one farthest from all before
-    it, each moved to the middle of those that are nearest to it. At the deadline, a time of `perf_counter`, the rest
-    are the first rows that are not chosen yet.
+    """Return the indices of at most n rows (n_rows, dof) that are far apart.
+
+    The choice begins with the first row. Each further row is the one farthest from all rows chosen before. Each choice
+    is then moved to the middle of the rows that are nearest to it. When the deadline passes, the first rows that are
+    not yet chosen complete the result.
     """
 
 def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> FloatArray:
-    """log softmax(contexts weights + biases) - log n (n, k), of contexts (n, n_context), weights (n_context, k)."""
+    """Return log softmax(contexts @ weights + biases) - log n of n contexts, shape (n, k) [nat].
+
+    Shapes: contexts (n, n_context), weights (n_context, k), biases (k,).
+    """
 
 def windings(
     chain: Chain,
@@ -45,29 +55,35 @@ def windings(
     most: int,
     deadline: float,
 ) -> tuple[FloatArray, FloatArray, IntArray, float]:
-    """Roots (n, dof) turned by whole turns into the limits of a task: at most `most` valid configurations (k, dof),
-    their errors (2, k), the roots they belong to (k,), and how many there are in all.
+    """Return the 2π-equivalent solutions of roots (n, dof) that are within the limits of a task.
 
-    In the order of sum_j w_j (q_j - r_j)^2, with reference r and weights w (dof,), 1 by default. Without a reference it
-    is the middle of the limits, and the sum counts from the least of the same root. At the deadline, a time of
-    `perf_counter`, no more are enumerated.
+    Returns at most `most` valid configurations (k, dof), their errors (2, k) [m], [rad], the index of the root of each
+    (k,), and the total number of such configurations.
+
+    They are sorted by the cost sum_j w_j (q_j - r_j)^2 with reference r and weights w (dof,), which are 1 by default.
+    Without a reference, r is the middle of the limits, and the smallest cost of the same root is subtracted. The
+    enumeration ends at the deadline.
     """
 
 class ClosedForm:
-    """Of an arm of six joints, or of seven of which one is held, else `held` is -1: `kind` says which, and is empty
-    where it has none. Roots may be those of an arm next to it, from which it deviates by sines of angles, and
-    shares of its size, of up to `deviation`.
+    """Closed form of an arm with six joints, or with seven if one of them is the redundancy parameter.
+
+    `held` is the index of the redundancy parameter, or -1 for six joints. `kind` names the closed form and is empty if
+    the arm has none. The roots may belong to a nearby arm that has a closed form. `deviation` bounds the difference of
+    the two arms: sines of angles, and lengths relative to the size of the arm.
     """
 
     kind: str
     deviation: float
     def __init__(self, chain: Chain, held: int) -> None: ...
     def roots(self, chain: Chain, task: Task, tolerance: float) -> Roots:
-        """Those that differ by more than a tolerance in some joint [rad]."""
+        """Return the roots that differ by more than a tolerance [rad] in some joint."""
 
 class Roots:
-    """Configurations (n, dof) that reach the pose of a task, each joint within half a turn of zero, whatever the
-    limits; whether some are of infinitely many, and whether it is certain that there are no others.
+    """Configurations (n, dof) that reach the pose of a task, regardless of the limits.
+
+    Each joint value is within half a turn of zero. `is_singular` is true if some of the roots belong to a continuum of
+    solutions. `is_whole` is true if the set of roots is certainly complete.
     """
 
     positions: FloatArray
@@ -83,10 +99,14 @@ class Roots:
         most: int,
         deadline: float,
     ) -> tuple[FloatArray, FloatArray, IntArray, float]:
-        """See `windings`."""
+        """Return the 2π-equivalent solutions within the limits, as the function `windings` does."""
 
 class Task:
-    """Limits and a pose: bounds (3, dof), 1 in the last row where a joint is continuous, tolerances (6,) or (0,)."""
+    """Pose to be reached, limits and tolerances.
+
+    The rows of bounds (3, dof) are the lower limits, the upper limits, and 1 for continuous joints. `tolerances` has
+    shape (6,), or (0,) without tolerances of single axes.
+    """
 
     def __init__(
         self,
@@ -99,21 +119,27 @@ class Task:
     ) -> None: ...
 
 class Effort:
-    """Errors to reach [m], [rad], most steps, and steps within which the squared error has to halve."""
+    """Stopping criteria of the iterative solver.
+
+    Tolerances [m], [rad], the maximum number of steps, and the number of steps within which the squared error must
+    halve.
+    """
 
     def __init__(
         self, position_tolerance: float, orientation_tolerance: float, max_iterations: int, patience: int
     ) -> None: ...
 
 class Spread:
-    """Length of a step [rad, m], least difference in some joint or -1, dimensions of the self-motion, and when to end
-    [s], a time of `perf_counter`.
+    """Settings of the continuation along self-motions.
+
+    Length of a step [rad, m], minimum difference of two solutions in some joint (or -1), dimension of the self-motion,
+    and deadline [s].
     """
 
     def __init__(self, step: float, finest: float, redundancy: int, deadline: float) -> None: ...
 
 class Round:
-    """Of a search: attributes as in `search_round.hpp`."""
+    """Settings of one round of a search; `search_round.hpp` describes the attributes."""
 
     n_uniform: int
     n_drawn: int
@@ -128,110 +154,132 @@ class Round:
     seed: float
 
 class Found:
-    """What a search has found so far: verified configurations."""
+    """Verified configurations that a search has found so far."""
 
     def __init__(self, dof: int) -> None: ...
     def __len__(self) -> int: ...
     def keep(self, mask: BoolArray) -> None:
-        """Forget the rows where mask (n,) is false."""
+        """Remove the rows for which the mask (n,) is false."""
     @property
     def rows(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.uint32]]:
         """Positions (n, dof), errors (2, n) [m], [rad], and experts (n,)."""
     @property
     def best(self) -> FloatArray:
-        """While nothing was found, the best attempt (1, dof)."""
+        """Best attempt (1, dof), as long as no solution has been found."""
     @property
     def n_seeded(self) -> int:
-        """Rows without those of the last round's continuation."""
+        """Number of rows, without those that continuation found in the last round."""
     @property
     def n_remote(self) -> int:
-        """Seeds of the last round, after continuation, that led far from all known rows."""
+        """Number of seeds in the last round, after continuation, that led far from all known rows."""
 
 class HeldForm:
-    """Of an arm of seven joints: its self-motions as functions of one joint, see `held_form.hpp`."""
+    """Parameterised closed form of an arm with seven joints, see `held_form.hpp`.
+
+    The self-motions are functions of one joint, the redundancy parameter with index `held`. `fits` is false if the arm
+    has no such form.
+    """
 
     fits: bool
     held: int
     def __init__(self, chain: Chain) -> None: ...
 
 class SelfMotions:
-    """The solutions of a task that are curves: the arm has one free joint more than the pose, or the position, takes.
+    """Self-motion curves of a task, for an arm with one joint more than the pose or the position requires.
 
-    The seed is from 0 to below 1.
+    The seed is a number in [0, 1).
     """
 
     def __init__(self, chain: Chain, task: Task, seed: float) -> None: ...
     def search(self, chain: Chain, effort: Effort, confidence: float, missed_share: float, deadline: float) -> bool:
-        """Restarts until a missed share below 1 is bounded, else until hardly a curve can be missing; False where time
-        was up before, a time of `perf_counter`, or where there are too many families.
+        """Trace self-motion components from random restarts; return False if the search ended early.
+
+        If `missed_share` is below 1, it bounds the share of restarts that lead to unknown components, with the given
+        confidence. Otherwise the search ends when a missing curve is very unlikely. It ends early at the deadline or if
+        there are too many components.
         """
     def certify(self, chain: Chain, form: HeldForm) -> bool:
-        """All families by closed form, in place of a search; False where not everything is decided: nothing is changed
-        then.
+        """Compute all self-motion components by closed form, instead of a search.
+
+        Returns False, without changes, if the closed form cannot decide every case.
         """
     def even(
         self, chain: Chain, n: int, separation: float, distinct_tolerance: float, deadline: float
     ) -> tuple[FloatArray, FloatArray, bool]:
-        """Verified solutions (n, dof) spread evenly over all families, or where a separation > 0 is given as many as it
-        takes, their errors (2, n), and whether there was time for all until the deadline, a time of `perf_counter`.
-        Near-duplicates are left out, with a negative tolerance none.
+        """Return verified solutions (n, dof) that are spread evenly over all self-motion components.
+
+        Also returns their errors (2, n) [m], [rad], and whether all were computed before the deadline. A `separation`
+        above 0 limits the spacing of the solutions and thus decides their number instead of `n`. Solutions that agree
+        within `distinct_tolerance` are removed, unless it is negative.
         """
     def scattered(self, chain: Chain, spacing: float, deadline: float) -> tuple[FloatArray, FloatArray, bool]:
-        """Verified solutions (n, dof) at random on the families, on average one for each spacing [rad, m] of their
-        length, their errors (2, n), and whether there was time for all.
+        """Return verified solutions (n, dof) at random positions on the self-motion components.
+
+        On average there is one solution per `spacing` [rad, m] of their length. Also returns the errors (2, n) [m],
+        [rad], and whether all were computed before the deadline.
         """
     def nearest(self, chain: Chain, reference: FloatArray, most: int) -> FloatArray:
-        """Of the families nearest to a configuration (dof,) about the nearest places (n, dof), the nearest first."""
+        """Return points (n, dof) of the nearest self-motion components, close to where each is nearest to `reference`.
+
+        At most `most` points are returned, the nearest first. `reference` is a configuration (dof,).
+        """
     def missed_share(self, confidence: float) -> float:
-        """Upper bound of the share of restarts that lead to a family not found."""
+        """Return an upper bound of the share of restarts that lead to components not yet found."""
     @property
     def families(self) -> FloatArray:
-        """Length [rad, m], whether closed, whether traced from end to end (n, 3)."""
+        """Table (n, 3) of self-motion components: length [rad, m], whether closed, whether traced from end to end."""
     @property
     def n_restarts(self) -> int: ...
     @property
     def is_too_many(self) -> bool:
-        """Whether families were left out, for there are too many whole turns."""
+        """Whether components were skipped because there are too many 2π-equivalent ones."""
 
 class Experts:
-    """Linear Gaussian experts: weights (k, d, n_context), biases (k, d), Cholesky factors (k, d, d)."""
+    """Linear Gaussian experts with weights (k, d, n_context), biases (k, d) and Cholesky factors (k, d, d)."""
 
     def __init__(self, weights: FloatArray, biases: FloatArray, scale_trils: FloatArray, n_reported: int) -> None: ...
     def draw(
         self, log_weights: FloatArray, contexts: FloatArray, n: int, seed: float
     ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
-        """Samples (n, d) and the experts they came from; log weights (n_contexts k,), contexts (n_contexts, ...)."""
+        """Draw samples (n, d), and return them with the experts (n,) that they came from.
+
+        Shapes: log_weights (n_contexts * k,), contexts (n_contexts, n_context).
+        """
     def log_density(self, log_weights: FloatArray, contexts: FloatArray, samples: FloatArray) -> FloatArray:
-        """Log density (n,) [nat] of samples (n, d), exact to rounding."""
+        """Return the log density (n,) [nat] of samples (n, d), exact up to rounding."""
 
 class Chain:
-    """A serial chain: links (m + 1, 16), see `kinematics/chain.py`."""
+    """Serial chain with links (m + 1, 16), see `kinematics/chain.py`."""
 
     def __init__(self, links: FloatArray, dof: int) -> None: ...
     def forward(self, q: FloatArray) -> FloatArray:
-        """Poses (n, 4, 4)."""
+        """Return the poses (n, 4, 4) of the tip."""
     def jacobian(self, q: FloatArray) -> FloatArray:
-        """Jacobians (n, 6, dof)."""
+        """Return the Jacobians (n, 6, dof)."""
     def gram_log_dets(self, q: FloatArray, weights: FloatArray, n_rows: int) -> FloatArray:
-        """log det(J diag(w) J^T) (n,) of the first 3 or all 6 rows of Jacobians, of weights (n, dof)."""
+        """Return log det(J diag(w) J^T) (n,) for weights w (n, dof), with the first `n_rows` (3 or 6) rows of J."""
     def skeleton(self, q: FloatArray) -> FloatArray:
-        """Points (n, m + 2, 3)."""
+        """Return the points (n, m + 2, 3) of the chain's skeleton [m]."""
     def verify(self, task: Task, q: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Errors (2, n) [m], [rad], and whether each configuration is within the tolerances and the limits."""
+        """Return the errors (2, n) [m], [rad], and whether each configuration satisfies the tolerances and limits."""
     def refine(
         self, task: Task, effort: Effort, seeds: FloatArray
     ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
-        """Configurations (n, dof), converged (n,), steps (n,), errors (2, n)."""
+        """Solve from seeds (n, dof).
+
+        Returns configurations (n, dof), whether each has converged (n,), the steps taken (n,), and the errors (2, n)
+        [m], [rad].
+        """
     def solve(
         self, task: Task, effort: Effort, poses: FloatArray, max_restarts: int, seed: float
     ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
-        """As `refine`, one solution of each pose (n, 4, 4) from uniform seeds."""
+        """Find one solution of each pose (n, 4, 4) from uniform seeds; the result is that of `refine`."""
     def spread(self, task: Task, spread: Spread, solutions: FloatArray, most: int, seed: float) -> FloatArray:
-        """Solutions and those found from them along the self-motion, at most so many in all."""
+        """Return the solutions and those found from them by continuation along the self-motion, at most `most`."""
     def descend(
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray
     ) -> FloatArray:
-        """Solutions moved along the self-motion to a local minimum of a quadratic cost."""
+        """Return the solutions after null-space optimisation: each is moved to a local minimum of a quadratic cost."""
     def search_round(
         self,
         task: Task,
@@ -241,7 +289,10 @@ class Chain:
         continuous: BoolArray,
         found: Found,
     ) -> None:
-        """One round of a search: experts, log weights and contexts; seeds given (n, dof)."""
+        """Run one round of a search and add the solutions to `found`.
+
+        `conditional` consists of experts, log weights and contexts. `given` (n, dof) contains additional seeds.
+        """
 
 def solve_poses(
     chain: Chain,
@@ -255,16 +306,22 @@ def solve_poses(
     n_threads: int,
     deadline: float,
 ) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, BoolArray]:
-    """Solutions of poses (m, 4, 4) from uniform seeds, each with a random number (m,) and its patience, in attempts.
+    """Solve many poses (m, 4, 4) from uniform seeds.
 
-    Positions (n, dof), errors (2, n) [m], [rad], valid (n,), how many rows a pose has (m,), whether time was up (m,). A
-    pose without solution has its best attempt, or nothing if none was made. The deadline is a time of `perf_counter`.
+    Each pose has its own seed in `numbers` (m,). A pose is given up after `patience` (m,) attempts without a new solution.
+
+    Returns configurations (n, dof), their errors (2, n) [m], [rad], whether they are valid (n,), the number of rows of
+    each pose (m,), and whether the deadline ended its search (m,). A pose without a solution has its best attempt, or
+    no row if there was no attempt.
     """
 
 def fill_self_motions(
     chain: Chain, task: Task, spread: Spread, solutions: FloatArray, most: int, seed: float
 ) -> FloatArray:
-    """Solutions (n, dof), and verified ones between them along the self-motions, which have to be curves."""
+    """Return solutions (n, dof) and verified solutions between them along the self-motions.
+
+    The self-motions must be curves.
+    """
 
 def chart_poses(
     chain: Chain,
@@ -276,13 +333,19 @@ def chart_poses(
     n_seeds: int,
     n_threads: int,
 ) -> FloatArray:
-    """Of poses (m, 4, 4): number of solutions and of families, length of self-motions, manipulability (m, 4)."""
+    """Return a table (m, 4) with one row for each pose (m, 4, 4).
+
+    Its columns are the number of solutions, the number of self-motion components, the length of the self-motions, and
+    the manipulability.
+    """
 
 def trace_families(
     chain: Chain, task: Task, solutions: FloatArray, spacing: float, most: int, seed: float
 ) -> tuple[FloatArray, IntArray, BoolArray]:
-    """The self-motions through solutions (m, dof), which have to be curves, from end to end: verified places along them
-    (n, dof), in order and about a spacing apart, the family of each (n,), and whether each family is closed (k,).
+    """Trace the self-motion components through solutions (m, dof) from end to end.
+
+    The self-motions must be curves. Returns verified points (n, dof) along them, in order and about `spacing` apart,
+    the component of each point (n,), and whether each component is closed (k,).
     """
 
 def approach(
@@ -293,12 +356,19 @@ def approach(
     reference: FloatArray,
     continuous: BoolArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Configurations moved onto the pose, and along the self-motion to where a reference (dof,) is nearest: the valid
-    ones of them (n, dof), their errors (2, n) and their distances (n,).
+    """Move configurations onto the pose, then along the self-motion as close as possible to a reference (dof,).
+
+    Returns the valid results (n, dof), their errors (2, n) [m], [rad], and their distances to the reference (n,).
     """
 
 def shortest_path(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float, penalty: float) -> IntArray:
-    """Which of the rows (n, dof) of each layer (m,), of counts (m,) rows, the shortest path takes; -1 without rows."""
+    """Return the row of each layer (m,) that is on the shortest path through all layers; -1 for an empty layer.
+
+    `rows` (n, dof) contains the layers one after the other, and `counts` (m,) their numbers of rows.
+    """
 
 def path_reach(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float) -> tuple[BoolArray, int, float]:
-    """Which rows lie on a path of steps within the largest (n,), how many layers it reaches, the least step beyond."""
+    """Return how far paths lead whose steps are at most `largest`.
+
+    Returns which rows are on such a path (n,), how many layers the paths reach, and the smallest step to the next layer.
+    """
