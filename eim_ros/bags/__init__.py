@@ -1,1 +1,1 @@
-"""Bags of ROS 2: recorded, recovered after a kill, and read as data sets of motions or of pairs of pose and joints."""
+"""ROS 2 bags: recording, recovery of truncated files, and import as data sets of motions or of pose and joint pairs."""

@@ -1,21 +1,14 @@
-"""What a bag tells about motions: joint positions, vectors of other topics, labels, each with its times.
+"""Content of a recording as arrays: joint positions, vectors of other topics, and labels, each with its times.
 
-What is read of a recording: joint positions, vectors of other topics, labels, each with its times.
+The source is a bag or a table. The joint positions of a bag come from joint states or from trajectory messages. Each
+trajectory is a motion with times of its own, and straight in joint space between its points. Controllers interpolate
+trajectories without velocities in the same way.
 
-Motions from trajectory messages: each is one, with times of its own, whenever it came.
+A CSV table has a column `time` [s], a column for each joint, and optionally a column `label`. An NPZ table has the
+arrays `time` (n,) [s], `positions` (n, n_joints), `joint_names` (n_joints,), and optionally `label` (n,).
 
-Between its points a trajectory is taken to be straight in the joints, as controllers take one without velocities.
-
-Recorded joints as a table: CSV with a line of names, or NumPy's .npz, with the times and, if wanted, labels.
-
-CSV: a column `time` [s], a column of each joint under its name, and perhaps a column `label`. NPZ: `time` (n,) [s],
-`positions` (n, n_joints), `joint_names` (n_joints,), and perhaps `label` (n,).
-
-Times of headers when the publisher's clock was set in a recording: those of arrival make them one clock's.
-
-The difference of stamp and arrival is the delay of a message and the offset of two clocks. Delays vary, and those of
-messages that had to wait return to what they were; a step of a clock stays. So where the difference changes at once,
-and its medians before and after differ by as much, a clock was set.
+If the clock of a publisher was set during a recording, the time stamps of the headers are corrected by means of the
+times of arrival, see `mended_stamps`.
 """
 
 from __future__ import annotations
@@ -38,19 +31,30 @@ from eim_ros.core.files import ARCHIVE_ERRORS
 
 IntArray = npt.NDArray[np.int64]
 
-SMALLEST = 10_000_000  # [ns] of a step; less is in order after some messages
-WINDOW = 1_000_000_000  # [ns] on each side: messages seldom have to wait for half as long
-FEWEST = 10  # messages on each side from which there is a median
-ALIKE = 0.3  # of a step, by which the change at once and that of the medians may differ
+SMALLEST = 10_000_000  # [ns], minimum clock step to correct; smaller ones affect few messages
+WINDOW = 1_000_000_000  # [ns] before and after a step; messages are rarely delayed by half of it
+FEWEST = 10  # minimum number of messages on each side for a median
+ALIKE = 0.3  # maximum difference of sudden change and change of medians, as a share of the step
 
 
 def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[int]]:
-    """Stamps as if no clock had been set after the first message, and the steps that were taken out; all in [ns].
+    """Remove the steps of a publisher's clock that was set during a recording.
+
+    The difference of stamp and arrival is the delay of a message plus the offset of two clocks. Delays vary, but they
+    return to their usual value after messages had to wait, whereas a step of the clock remains. A clock step is
+    therefore a sudden change of the difference that the medians before and after it confirm.
 
     Parameters
     ----------
     stamp, arrival : (n,)
-        Of messages in the order of arrival.
+        Times in the headers and times of arrival, in the order of arrival [ns].
+
+    Returns
+    -------
+    stamps : (n,)
+        Stamps on the clock as it was set at the first message [ns].
+    steps : list of int
+        Clock steps that were removed [ns].
     """
     offset = stamp - arrival
     mended, steps = stamp.copy(), list[int]()
@@ -72,21 +76,21 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Vectors over time.
+    """Vectors over time, from the messages of one topic.
 
     Attributes
     ----------
     arrival : (n,) int64
-        When each message arrived, ascending [ns].
+        Times of arrival, ascending [ns].
     stamp : (n,) int64
-        What its header says [ns]; that of the arrival where it has none.
+        Times in the headers [ns]; times of arrival if there are no headers.
     values : (n, n_dims)
     frame : str
         Frame of the first message.
     is_pose : bool
         Whether the values are position and quaternion.
     clock_steps : tuple of int
-        By how much the clock of the headers was set [ns]; the stamps are those of the clock before.
+        Steps of the publisher's clock that were removed from the stamps [ns].
     """
 
     arrival: IntArray
@@ -100,25 +104,25 @@ class Series:
         return len(self.arrival)
 
     def part(self, chosen: Any) -> Series:
-        """Some of its rows."""
+        """Return the series of the chosen rows."""
         return replace(self, arrival=self.arrival[chosen], stamp=self.stamp[chosen], values=self.values[chosen])
 
 
 @dataclass(frozen=True, eq=False)
 class BagContent:
-    """Content of one bag.
+    """Content of one bag or table.
 
     Attributes
     ----------
     joint_names : tuple of str
     joints : Series
-        Positions [rad] or [m] of these joints.
+        Positions of these joints [rad] or [m].
     vectors : dict
-        Series of other topics; poses have 7 columns (position [m], quaternion xyzw), points 3.
+        Series of other topics, by topic. Poses have 7 columns (position [m], quaternion xyzw), points have 3.
     labels : list of (int, str)
-        When each segment begins [ns], and its label; empty in a bag without labels.
+        Begin [ns] and label of each segment; empty for a bag without labels.
     dropped : Counter
-        Messages left out, by reason.
+        Number of skipped messages for each reason.
     """
 
     joint_names: tuple[str, ...]
@@ -130,7 +134,7 @@ class BagContent:
 
 @dataclass
 class GrowingSeries:
-    """A series that grows."""
+    """Series to which messages are appended."""
 
     arrival: list[int] = field(default_factory=list)
     stamp: list[int] = field(default_factory=list)
@@ -153,14 +157,22 @@ class GrowingSeries:
 
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
-PERIOD = 0.01  # [s] of the rows that are made of a trajectory
-APART = 1_000_000_000  # [ns] by which trajectories that were sent over each other are set apart
+PERIOD = 0.01  # [s] between the rows that a trajectory is resampled to
+APART = 1_000_000_000  # [ns] between trajectories that would otherwise overlap in time
 
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
 
 def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, str]:
-    """Times from its start (n,) [ns] and positions (n, n_joints) of a trajectory, or why it is none."""
+    """Resample a trajectory.
+
+    Returns
+    -------
+    rows : tuple of arrays, or None
+        Times from the start (n,) [ns] and positions (n, n_joints) [rad] or [m]; None if the trajectory is unusable.
+    problem : str
+        Why it is unusable; otherwise empty.
+    """
     times, positions = [], []
     for point in message.points:
         values, problem = matcher.match(message.joint_names, point.positions)
@@ -179,7 +191,10 @@ def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, s
 
 
 class Timeline:
-    """Trajectories one after the other, each where it came or, if the one before lasts longer, soon after that."""
+    """Sequence of trajectories on one time axis.
+
+    A trajectory begins when it arrived. If the previous one lasts longer, it begins shortly after the end of that one.
+    """
 
     def __init__(self) -> None:
         self.times: list[npt.NDArray[np.int64]] = []
@@ -188,7 +203,7 @@ class Timeline:
         self.begins: list[int] = []
 
     def add(self, arrival: int, rows: Rows) -> None:
-        """One that came [ns] then."""
+        """Append a trajectory with its time of arrival [ns]."""
         begin = max(arrival, int(self.times[-1][-1]) + APART if self.times else arrival)
         self.arrivals.append(arrival)
         self.begins.append(begin)
@@ -196,7 +211,7 @@ class Timeline:
         self.values.append(rows[1])
 
     def labels(self, told: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Begin of each, and the label that was told last when it came."""
+        """Return the begin [ns] of each trajectory, and the label that was valid when it arrived."""
         known = sorted(told)
         moments = [moment for moment, _ in known]
         rows = np.searchsorted(moments, self.arrivals, side="right") - 1
@@ -222,26 +237,26 @@ def read_content(
     label_topic: str | None,
     vector_topics: Collection[str],
 ) -> BagContent:
-    """Read a bag.
+    """Read joint positions, labels and vectors from a bag.
 
     Parameters
     ----------
     bag : Bag
     joint_names : sequence of str, optional
-        Wanted joints; default those of the first joint state, and then all must be of these joints.
+        Wanted joints. The default is the joints of the first joint state; then all joint states must have these joints.
     joint_topic, label_topic : str, optional
-        Default the only topic with these joints, and the only topic of labels.
+        The default is the only topic with the wanted joints, and the only topic of labels.
     vector_topics : collection of str
-        Topics of poses, points or lists of numbers that are wanted, too.
+        Further topics to read: poses, points or lists of numbers.
 
     Raises
     ------
     DataError
-        When a topic is missing or of another type, no joint state has these joints, or it is not clear which do.
+        If a topic is missing or has another type, if no message has the wanted joints, or if several topics have them.
     """
     if joint_topic:
         joint_topics = [_known(bag, joint_topic, (JOINT_STATE, TRAJECTORY))]
-    else:  # what the robot did, rather than what it was told to do
+    else:  # joint states are what the robot did; trajectories are only commands
         joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
         listed = ", ".join(bag.topics) or "none"
@@ -343,7 +358,7 @@ class _Reader:
             self._timelines.setdefault(topic, Timeline()).add(arrival, rows)
 
     def _matcher(self, topic: str, names: Sequence[str]) -> JointMatcher | None:
-        """Of the wanted joints, or of those of the first message that names some."""
+        """Return the matcher of the wanted joints; by default of the joints in the first message with names."""
         if topic not in self._matchers:
             if self._wanted is None and not len(names):
                 self._drop(topic, "without names")
@@ -406,19 +421,25 @@ def _label_topic(bag: Bag, name: str | None) -> str | None:
 
 TABLE_SUFFIXES = (".csv", ".npz")
 TIME, LABEL = "time", "label"
-LARGEST_TIME = 9e9  # [s]: of nanoseconds since 1970 numbers are beyond it
+LARGEST_TIME = 9e9  # [s]; larger numbers are probably nanoseconds since 1970
 
 Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], list[str]]
-"""Times (n,), positions (n, n_joints), names of the joints, label of each row or none."""
+"""Times (n,) [s], positions (n, n_joints), names of the joints, and the labels of the rows (empty without labels)."""
 
 
 def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
-    """The content of a table as that of a bag without other topics.
+    """Read a CSV or NPZ table; the result is like that of a bag without other topics.
+
+    Parameters
+    ----------
+    path : Path
+    joint_names : sequence of str, optional
+        Wanted joints, in the wanted order; default all.
 
     Raises
     ------
     DataError
-        With the column, line or joint that is missing or wrong.
+        If the table cannot be read or is wrong. The message names the column, line or joint.
     """
     try:
         times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)

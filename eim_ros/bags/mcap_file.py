@@ -1,17 +1,13 @@
-"""Records of the MCAP container: how they are packed, and how they are read again one by one.
+"""Reading, writing and recovery of MCAP files, see the format specification at https://mcap.dev/spec.
 
-A record is an opcode (1 byte), the length of its content (8 bytes), and the content; all numbers are little-endian.
-Source: the MCAP format specification, https://mcap.dev/spec.
+A record is an opcode (1 byte), the length of its content (8 bytes), and the content. All numbers are little-endian.
 
-MCAP files that are whole after every flush: a process that is killed loses what came after the last one.
+`McapWriter` writes files that are complete after every flush. A process that is killed loses only the messages after
+its last flush. Each flush appends to the open chunk and writes indexes, summary and footer after it, and the next flush
+overwrites these. The length in the chunk header is updated last, so the records that it covers are always complete.
 
-Each flush appends to the open chunk and writes indexes, summary and footer behind it; the next one overwrites these.
-The length in the chunk's header is corrected last, so what it covers was written whole (see `mcap_recovery`).
-
-MCAP files that were cut off: what is in them is found by reading record after record, and written as a whole file.
-
-Trusted are whole records of chunks, up to the length that the chunk's header gives. Behind that may lie what a killed
-writer was about to replace.
+`recover` reads a truncated file record by record and writes the messages to a new file. It trusts the complete records
+of a chunk up to the length in the chunk header. The bytes after them may be remains of an interrupted flush.
 """
 
 from __future__ import annotations
@@ -32,14 +28,14 @@ from eim_ros.core.errors import DataError
 
 MAGIC = b"\x89MCAP0\r\n"
 FOOTER_SIZE = 1 + 8 + 20
-CHUNK_HEADER_SIZE = 1 + 8 + 40  # of an uncompressed chunk: up to its first record
+CHUNK_HEADER_SIZE = 1 + 8 + 40  # length of an uncompressed chunk before its first record
 _PREFIX = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<BQHIQQ")
 _UINT32 = struct.Struct("<I")
 
 
 class Opcode(enum.IntEnum):
-    """First byte of each record."""
+    """First byte of a record, which defines its type."""
 
     HEADER = 0x01
     FOOTER = 0x02
@@ -57,39 +53,42 @@ class Opcode(enum.IntEnum):
 
 
 def header(profile: str, library: str) -> bytes:
-    """First record of a file."""
+    """Pack the first record of a file."""
     return _record(Opcode.HEADER, _text(profile) + _text(library))
 
 
 def schema(id_: int, name: str, encoding: str, definition: str) -> bytes:
-    """Type of messages."""
+    """Pack the definition of a message type."""
     return _record(Opcode.SCHEMA, struct.pack("<H", id_) + _text(name) + _text(encoding) + _text(definition))
 
 
 def channel(id_: int, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> bytes:
-    """Topic."""
+    """Pack the description of a topic."""
     return _record(Opcode.CHANNEL, struct.pack("<HH", id_, schema_id) + _text(topic) + _text(encoding) + _map(about))
 
 
 def message(channel_id: int, sequence: int, log_time: int, publish_time: int, data: bytes) -> bytes:
-    """Message, with its times [ns]."""
+    """Pack a message with its times of arrival and publication [ns]."""
     return _MESSAGE.pack(Opcode.MESSAGE, 22 + len(data), channel_id, sequence, log_time, publish_time) + data
 
 
 def chunk_header(first: int, last: int, size: int, crc: int) -> bytes:
-    """Begin of an uncompressed chunk whose records have `size` bytes and times from `first` to `last` [ns]."""
+    """Pack the header of an uncompressed chunk.
+
+    The records of the chunk have `size` bytes and times from `first` to `last` [ns]. A `crc` of 0 means no checksum.
+    """
     return _PREFIX.pack(Opcode.CHUNK, 40 + size) + struct.pack("<QQQIIQ", first, last, size, crc, 0, size)
 
 
 def message_index(channel_id: int, entries: bytes) -> bytes:
-    """Where a channel's messages lie in a chunk: pairs of time [ns] and offset, packed as <QQ."""
+    """Pack the positions of a channel's messages in a chunk: pairs of time [ns] and offset, packed as <QQ."""
     return _record(Opcode.MESSAGE_INDEX, struct.pack("<HI", channel_id, len(entries)) + entries)
 
 
 def chunk_index(
     first: int, last: int, start: int, length: int, index_offsets: Mapping[int, int], index_length: int, size: int
 ) -> bytes:
-    """Where an uncompressed chunk lies in the file, and its message indexes."""
+    """Pack the positions of an uncompressed chunk and of its message indexes in the file."""
     offsets = b"".join(struct.pack("<HQ", *pair) for pair in index_offsets.items())
     return _record(
         Opcode.CHUNK_INDEX,
@@ -102,39 +101,39 @@ def chunk_index(
 def statistics(
     n_schemas: int, n_metadata: int, n_chunks: int, first: int, last: int, counts: Mapping[int, int]
 ) -> bytes:
-    """Numbers of messages by channel, and the rest of the summary."""
+    """Pack the number of messages of each channel and the other statistics of the summary."""
     by_channel = b"".join(struct.pack("<HQ", *pair) for pair in counts.items())
     numbers = (sum(counts.values()), n_schemas, len(counts), 0, n_metadata, n_chunks, first, last, len(by_channel))
     return _record(Opcode.STATISTICS, struct.pack("<QHIIIIQQI", *numbers) + by_channel)
 
 
 def metadata(name: str, values: Mapping[str, str]) -> bytes:
-    """Named map of texts."""
+    """Pack a named map of texts."""
     return _record(Opcode.METADATA, _text(name) + _map(values))
 
 
 def metadata_index(start: int, length: int, name: str) -> bytes:
-    """Where a metadata record lies."""
+    """Pack the position of a metadata record."""
     return _record(Opcode.METADATA_INDEX, struct.pack("<QQ", start, length) + _text(name))
 
 
 def summary_offset(opcode: Opcode, start: int, length: int) -> bytes:
-    """Where the records of one kind lie in the summary."""
+    """Pack the position of the records of one type in the summary."""
     return _record(Opcode.SUMMARY_OFFSET, struct.pack("<BQQ", opcode, start, length))
 
 
 def data_end() -> bytes:
-    """Between data and summary."""
+    """Pack the record that separates data and summary."""
     return _record(Opcode.DATA_END, _UINT32.pack(0))
 
 
 def footer(summary_start: int, offset_start: int, crc: int) -> bytes:
-    """Last record of a file."""
+    """Pack the last record of a file."""
     return _record(Opcode.FOOTER, struct.pack("<QQI", summary_start, offset_start, crc))
 
 
 def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, memoryview]]:
-    """Opcode and content of each whole record from `start` on; ends before one that is not whole."""
+    """Yield opcode and content of each record from `start` up to the first incomplete one."""
     view = memoryview(data)
     while start + _PREFIX.size <= len(view):
         opcode, length = _PREFIX.unpack_from(view, start)
@@ -146,7 +145,7 @@ def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int
 
 
 def read_text(content: memoryview, start: int) -> tuple[str, int]:
-    """A text and the position behind it; ValueError when it is cut off."""
+    """Return a text and the position after it; raise ValueError if the text is truncated."""
     end = start + 4
     if end > len(content):
         raise ValueError("a text is cut off")
@@ -157,7 +156,7 @@ def read_text(content: memoryview, start: int) -> tuple[str, int]:
 
 
 def read_text_map(content: memoryview, start: int) -> dict[str, str]:
-    """A map of texts; ValueError when it is cut off."""
+    """Return a map of texts; raise ValueError if the map is truncated."""
     if start + 4 > len(content):
         raise ValueError("a map is cut off")
     end = start + 4 + _UINT32.unpack_from(content, start)[0]
@@ -185,19 +184,19 @@ def _map(values: Mapping[str, str]) -> bytes:
 
 PROFILE = "ros2"
 LIBRARY = "eim_ros"
-CHUNK_SIZE = 1 << 20  # [byte]; a chunk is closed when it is larger
+CHUNK_SIZE = 1 << 20  # [byte] after which a chunk is closed
 _ENTRY = struct.Struct("<QQ")
 _LATEST = 2**64 - 1
 
 
 class _OpenChunk:
-    """The chunk that is being written: where it is, and what of it is not yet in the file."""
+    """Chunk that is being written: its position, and its records that are not yet in the file."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.written = 0  # bytes of records that are in the file
+        self.written = 0  # number of bytes of records in the file
         self.pending: list[bytes] = []
-        self.size = 0  # with the pending ones
+        self.size = 0  # number of bytes of records, including pending ones
         self.crc = 0
         self.first, self.last = _LATEST, 0
         self.entries: dict[int, bytearray] = {}
@@ -210,7 +209,7 @@ class _OpenChunk:
         return records.chunk_header(self._earliest, self.last, size, crc)
 
     def indexes(self, start: int) -> tuple[bytes, bytes]:
-        """Message indexes, which begin at `start`, and the index of the chunk."""
+        """Return the message indexes, which begin at `start`, and the index of the chunk."""
         indexes, offsets = b"", {}
         for channel_id, entries in self.entries.items():
             offsets[channel_id] = start + len(indexes)
@@ -225,19 +224,19 @@ class _OpenChunk:
 
 
 class McapWriter:
-    """Writes one file of the profile ros2; not safe to be used by several threads.
+    """Writer of one MCAP file with the profile ros2. It is not thread-safe.
 
     Parameters
     ----------
     path : Path
-        A file that must not exist.
+        File to create; it must not exist.
     chunk_size : int
-        Length at which a chunk is closed [byte].
+        Length after which a chunk is closed [byte].
 
     Raises
     ------
     OSError
-        From every method that writes, when the disk is full for example. The file is then as after the last flush.
+        From every method that writes, for example if the disk is full. The file then has the state of the last flush.
     """
 
     def __init__(self, path: Path, chunk_size: int = CHUNK_SIZE) -> None:
@@ -265,17 +264,17 @@ class McapWriter:
 
     @property
     def pending(self) -> int:
-        """Bytes of records that are not yet in the file."""
+        """Length of the records that are not yet in the file [byte]."""
         return self._chunk.size - self._chunk.written
 
     def add_schema(self, name: str, encoding: str, definition: str) -> int:
-        """Number of a new message type."""
+        """Add a message type and return its number."""
         self._schemas.append(records.schema(len(self._schemas) + 1, name, encoding, definition))
         self._chunk.add(self._schemas[-1])
         return len(self._schemas)
 
     def add_channel(self, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> int:
-        """Number of a new topic."""
+        """Add a topic and return its number."""
         id_ = len(self._channels) + 1
         self._channels.append(records.channel(id_, schema_id, topic, encoding, about))
         self._chunk.add(self._channels[-1])
@@ -283,7 +282,7 @@ class McapWriter:
         return id_
 
     def write(self, channel_id: int, log_time: int, publish_time: int, data: bytes) -> None:
-        """Add a message, with its times [ns]; it is in the file after the next flush."""
+        """Add a message with its times [ns]. It is in the file after the next flush."""
         chunk = self._chunk
         count = self._counts[channel_id]
         chunk.entries.setdefault(channel_id, bytearray()).extend(_ENTRY.pack(log_time, chunk.size))
@@ -292,7 +291,7 @@ class McapWriter:
         self._counts[channel_id] = count + 1
 
     def flush(self) -> None:
-        """Bring all messages into the file, which is whole afterwards."""
+        """Write all messages to the file, which is complete afterwards."""
         chunk = self._chunk
         if not chunk.pending:
             return
@@ -306,7 +305,7 @@ class McapWriter:
             self._commit(chunk.start, chunk.header(0, 0) + data + indexes, [*self._chunk_indexes, index])
         chunk.crc = zlib.crc32(data, chunk.crc)
         is_full = chunk.size > self._chunk_size
-        # an open chunk has no checksum: between these two writes, the old one would not fit
+        # an open chunk has no checksum: between the two writes the old one would be wrong
         os.pwrite(self._handle, chunk.header(chunk.size, chunk.crc if is_full else 0), chunk.start)
         chunk.written, chunk.pending = chunk.size, []
         if is_full:
@@ -314,11 +313,11 @@ class McapWriter:
             self._chunk = _OpenChunk(indexes_start + len(indexes))
 
     def close(self, metadata: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Flush, add named maps of texts, close the file."""
+        """Flush, add metadata (named maps of texts), and close the file."""
         try:
             self._chunk_size = 0
             self.flush()
-            if self._chunk.written:  # nothing was pending, so the last chunk is still open
+            if self._chunk.written:  # flush wrote nothing, so the last chunk is still open
                 self._seal()
             if metadata:
                 self._add(metadata)
@@ -327,7 +326,7 @@ class McapWriter:
             os.close(self._handle)
 
     def abandon(self) -> None:
-        """Close the file as it was after the last flush."""
+        """Close the file in the state of the last flush."""
         os.close(self._handle)
 
     def _seal(self) -> None:
@@ -347,12 +346,12 @@ class McapWriter:
         self._commit(start, data, self._chunk_indexes)
 
     def _commit(self, start: int, data: bytes, chunk_indexes: list[bytes]) -> None:
-        """Write data at a position, and summary and footer behind it; if that fails, put back what was there."""
+        """Write data at a position, then summary and footer. On failure, restore the previous content."""
         content = data + self._rear(start + len(data), chunk_indexes)
         before = os.pread(self._handle, self._size - start, start) if start < self._size else b""
         try:
             done = os.pwrite(self._handle, content, start)
-            while done < len(content):  # the next one says why
+            while done < len(content):  # a second call raises the error of a short write
                 done += os.pwrite(self._handle, content[done:], start + done)
         except OSError:
             os.pwrite(self._handle, before, start)
@@ -361,7 +360,7 @@ class McapWriter:
         self._size = start + len(content)
 
     def _rear(self, start: int, chunk_indexes: list[bytes]) -> bytes:
-        """What follows the data: end of data, summary, offsets, footer."""
+        """Return the content after the data: end of data, summary, offsets and footer."""
         end = records.data_end()
         first = 0 if self._first == _LATEST else self._first
         counts = records.statistics(
@@ -382,25 +381,26 @@ class McapWriter:
                 position += len(group)
         summary = b"".join(groups.values()) + offsets
         footer = records.footer(summary_start, position, 0)
-        crc = zlib.crc32(footer[:-4], zlib.crc32(summary))  # up to the checksum itself
+        crc = zlib.crc32(footer[:-4], zlib.crc32(summary))  # covers all bytes before the checksum
         return end + summary + footer[:-4] + struct.pack("<I", crc) + MAGIC
 
 
 _MESSAGE_OPCODE = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQI")
 _FLUSH_EVERY = 1 << 22  # [byte]
-_KNOWN = frozenset(int(opcode) for opcode in Opcode) | {0x09, 0x0A}  # attachments are passed over
+_KNOWN = frozenset(int(opcode) for opcode in Opcode) | {0x09, 0x0A}  # attachments are skipped
 
 
 @dataclass
 class Recovery:
-    """What was found in a file.
+    """Result of the recovery of a file.
 
     Attributes
     ----------
     n_messages : int
+        Number of recovered messages.
     problems : list of str
-        What was left out, and why.
+        Lost parts of the file, with reasons.
     """
 
     n_messages: int = 0
@@ -408,12 +408,12 @@ class Recovery:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether an MCAP file has its footer, and the summary that the footer speaks of.
+    """Return whether an MCAP file is complete: it has a footer and an undamaged summary.
 
     Raises
     ------
     DataError
-        When it is empty or no MCAP file at all.
+        If the file cannot be read or is not an MCAP file.
     """
     size = _size(path)
     with path.open("rb") as file:
@@ -428,7 +428,7 @@ def is_whole(path: Path) -> bool:
         if (opcode, length) != (Opcode.FOOTER, 20) or content[-len(MAGIC) :] != MAGIC:
             return False
         if summary_start == 0:
-            return True  # a file without summary, as some writers make it
+            return True  # some writers omit the summary
         if not len(MAGIC) <= summary_start <= size - rear:
             return False
         file.seek(summary_start)
@@ -439,23 +439,23 @@ def is_whole(path: Path) -> bool:
 
 
 def recover(source: Path, destination: Path) -> Recovery:
-    """Write all messages that can be read in an MCAP file to a new one.
+    """Write all readable messages of an MCAP file to a new file.
 
     Parameters
     ----------
     source : Path
     destination : Path
-        A file that must not exist.
+        File to create; it must not exist.
 
     Raises
     ------
     DataError
-        When the source is no MCAP file.
+        If the source is empty, cannot be read, or is not an MCAP file.
     """
     if not _size(source):
         raise DataError(f"{source} is empty", str(source))
     with source.open("rb") as file:
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when nothing refers to it any more
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when the last reference is gone
     if content[: len(MAGIC)] != MAGIC:
         raise DataError(f"{source} is no MCAP file", str(source))
     result = Recovery()
@@ -477,7 +477,7 @@ def recover(source: Path, destination: Path) -> Recovery:
 
 
 class _Copy:
-    """Writes records to a new file, with new numbers."""
+    """Copier of records to a new file, in which types and topics get new numbers."""
 
     def __init__(self, writer: McapWriter) -> None:
         self._writer = writer
@@ -520,7 +520,7 @@ class _Copy:
 
 
 def _data_records(view: memoryview, result: Recovery) -> Iterator[tuple[int, memoryview]]:
-    """Schemas, channels and messages, in and outside of chunks, up to the first that is not whole."""
+    """Yield schemas, channels and messages, inside and outside chunks, up to the first incomplete record."""
     position, in_chunks = len(MAGIC), False
     while position + 9 <= len(view):
         opcode, length = struct.unpack_from("<BQ", view, position)
@@ -540,7 +540,7 @@ def _data_records(view: memoryview, result: Recovery) -> Iterator[tuple[int, mem
 
 
 def _chunk_records(content: memoryview, is_whole: bool, result: Recovery) -> Iterator[tuple[int, memoryview]]:
-    """The records of a chunk; of one that is cut off only where it is not compressed."""
+    """Yield the records of a chunk. A truncated chunk is read only if it is not compressed."""
     try:
         _, _, size, crc = _CHUNK.unpack_from(content)
         compression, start = read_text(content, _CHUNK.size)
@@ -549,7 +549,7 @@ def _chunk_records(content: memoryview, is_whole: bool, result: Recovery) -> Ite
             data = decompress(bytes(data), compression, size, crc)
         elif compression:
             raise ValueError(f"its {compression} data is cut off")
-    except Exception as error:  # of the compression's library, too
+    except Exception as error:  # the compression library raises errors of its own
         result.problems.append(f"a chunk of {len(content)} bytes cannot be read: {error}")
         return
     yield from read_records(data)

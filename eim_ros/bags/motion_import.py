@@ -1,4 +1,7 @@
-"""From bags to motions: each continuous segment, resampled; what cannot be used is left out and reported."""
+"""Import of bags as motions of equal length.
+
+Each continuous segment is resampled to one motion. Segments that cannot be used are skipped and reported.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +34,22 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MotionForm:
-    """How motions are made.
+    """Settings of the import of motions.
 
     Attributes
     ----------
     n_points : int
-        Points of each motion, equally far apart in time.
+        Number of points of each motion, equally spaced in time.
     method : str
-        "linear" or "cubic", see `resampling`.
+        Interpolation, "linear" or "cubic", see `eim_ros.core.data_set.interpolated`.
     contexts : tuple of str
-        What a motion depends on: "start" for the joint values at its start, or topics of points, poses (their
-        positions) or lists of numbers: the newest value in the middle of the segment, else the first one after that.
+        Sources of the context, in this order. "start" is the joint values at the start of the motion. Other sources are
+        topics of points, poses (only their positions) or lists of numbers. Their value is the latest one at the middle
+        of the segment, or else the first one after it.
     min_duration : float
-        Shorter motions are left out [s].
+        Shorter motions are skipped [s].
     min_displacement : float
-        Motions in which no joint moves as far are left out [rad] or [m]: the robot stands still.
+        Motions in which every joint moves less than this are skipped, because the robot stands still [rad] or [m].
     """
 
     n_points: int = 50
@@ -58,20 +62,29 @@ class MotionForm:
 def import_motions(
     paths: Sequence[str | Path], selection: Selection, form: MotionForm
 ) -> tuple[DataSet, list[BagReport]]:
-    """Motions of all segments that are continuous, resampled.
+    """Import one resampled motion from each continuous segment.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        Bags or tables.
+    selection : Selection
+        Which segments and joints to read.
+    form : MotionForm
 
     Returns
     -------
     data_set : DataSet
-        sample (n, n_points * n_joints), point after point; context (n, n_context), may have no columns; the description
-        holds "task": "motion", joint_names, n_points, durations [s], context_names, labels, lower and upper (None where
-        unknown).
+        `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
+        columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
+        [s], "context_names", "labels", "lower" and "upper" (None for an unknown limit).
     reports : list of BagReport
+        One for each bag.
 
     Raises
     ------
     DataError
-        When no motion is left; it carries the reports.
+        If no motion is left. The value of the error is the list of reports.
     """
     reports: list[BagReport] = []
     names = wanted_names(selection)
@@ -193,5 +206,5 @@ def _context_names(content: BagContent, sources: Sequence[str]) -> list[str]:
 
 
 def _position(series: Series) -> FloatArray:
-    """Of poses only the position."""
+    """Return the values of a series; for poses only the positions."""
     return series.values[:, :3] if series.is_pose else series.values

@@ -1,4 +1,4 @@
-"""From bags to pairs of tip pose and configuration; what cannot be used is left out and reported."""
+"""Import of bags as pairs of tip pose and configuration. Parts that cannot be used are skipped and reported."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PairForm:
-    """How pairs are made.
+    """Settings of the import of pairs.
 
     Attributes
     ----------
     pose_topic : str, optional
-        Poses of the tip in the frame of the base link; default forward kinematics.
+        Topic of the poses of the tip in the frame of the base link; default forward kinematics.
     rate : float, optional
-        Pairs per second [Hz]; default one for each joint state.
+        Pairs per second [Hz]; default one pair for each joint state.
     method : str
-        How joint values between joint states are found, where there is a rate.
+        Interpolation between joint states if `rate` is given: "linear" or "cubic".
     """
 
     pose_topic: str | None = None
@@ -52,12 +52,20 @@ class PairForm:
 def import_pairs(
     paths: Sequence[str | Path], selection: Selection, form: PairForm
 ) -> tuple[FloatArray, FloatArray, list[BagReport]]:
-    """Pairs of tip pose and configuration from all continuous pieces of all segments; `selection` has a robot.
+    """Import pairs of tip pose and configuration from all continuous pieces of all segments.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        Bags or tables.
+    selection : Selection
+        Which segments to read; it must have a robot.
+    form : PairForm
 
     Returns
     -------
     poses : (n, 4, 4)
-        Of the tip in the frame of the base link.
+        Poses of the tip in the frame of the base link.
     configurations : (n, dof)
         [rad] or [m].
     reports : list of BagReport
@@ -66,7 +74,7 @@ def import_pairs(
     Raises
     ------
     DataError
-        When no pair is left; it carries the reports.
+        If no pair is left; then the value of the error is the list of reports. Also if there is no robot.
     """
     robot = selection.robot
     if robot is None:
@@ -125,7 +133,7 @@ def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
 
 
 def _origin(content: BagContent, segment: Segment, cuts: Cuts) -> int:
-    """Time at which the times of the segment's pieces are 0 [ns]."""
+    """Return the time that is 0 in the pieces of a segment [ns]."""
     inside = (content.joints.arrival >= segment.begin) & (content.joints.arrival < segment.end)
     clock = content.joints.arrival if cuts.use_arrival else content.joints.stamp
     return int(clock[inside][0]) if inside.any() else 0

@@ -1,6 +1,6 @@
-"""What the imports of motions and of pairs share: what is wanted of the bags, and reading one.
+"""Common parts of the imports of motions and pairs: the selection, reading one bag, and reports.
 
-What `eim import` used of which bag, and what it left out and why.
+A report lists what `eim import` used from a bag, and what it skipped and why.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from eim_ros.kinematics import Robot
 
 @dataclasses.dataclass
 class SegmentReport:
-    """One segment: how much of it was used, or why nothing was.
+    """Report on one segment: how much of it was used, or why nothing was used.
 
     Attributes
     ----------
     label : str
     duration : float
-        Of what was used or refused [s].
+        Duration of the used part, or of the segment if it was rejected [s].
     n_messages : int
-        Joint states in it.
+        Number of joint states.
     n_used : int
-        Motions or pairs made of it.
+        Number of motions or pairs made from it.
     reason : str
-        Why it, or a part of it, was left out; otherwise empty.
+        Why the segment or a part of it was skipped; otherwise empty.
     """
 
     label: str
@@ -47,18 +47,18 @@ class SegmentReport:
 
 @dataclasses.dataclass
 class BagReport:
-    """One bag.
+    """Report on one bag.
 
     Attributes
     ----------
     path : str
     error : str
-        Why nothing of it was used; otherwise empty.
+        Why nothing was used; otherwise empty.
     notes : list of str
-        What else is to be known, such as that it was cut off.
+        Remarks for the user, for example that the bag was truncated.
     segments : list of SegmentReport
     dropped : Counter
-        Messages left out, by reason.
+        Number of skipped messages for each reason.
     """
 
     path: str
@@ -69,16 +69,16 @@ class BagReport:
 
     @property
     def n_used(self) -> int:
-        """Motions or pairs made of it."""
+        """Number of motions or pairs made from the bag."""
         return sum(segment.n_used for segment in self.segments)
 
     def to_json(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """Return the report as `--json` prints it."""
         return {**dataclasses.asdict(self), "dropped": dict(self.dropped), "n_used": self.n_used}
 
 
 def lines(report: BagReport, what: str) -> list[str]:
-    """For people; `what` was made, such as "motions"."""
+    """Return the report as readable lines; `what` names the results, such as "motions"."""
     if report.error:
         return [f"{report.path}: dropped: {report.error}"]
     result = [f"{report.path}: {report.n_used} {what} from {len(report.segments)} segments"]
@@ -98,20 +98,20 @@ LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What of the bags is wanted.
+    """Selection of joints, topics and segments to import from bags.
 
     Attributes
     ----------
     joint_names : tuple of str, optional
-        Default those of `robot`, else those of the first joint state.
+        Wanted joints; default the joints of `robot`, or else of the first joint state.
     robot : Robot, optional
-        Gives limits, and which joints are continuous.
+        Defines the limits and which joints are continuous.
     joint_topic, label_topic : str, optional
-        Default the only ones.
+        Default the only suitable topic of the bag.
     labels : tuple of str
-        Only segments with one of these; empty: all.
+        Labels of the segments to use; empty means all.
     skipped_labels : tuple of str
-        No segments with one of these.
+        Labels of segments to skip.
     cuts : Cuts
     """
 
@@ -124,21 +124,39 @@ class Selection:
     cuts: Cuts = field(default_factory=Cuts)
 
     def refuses(self, label: str) -> str:
-        """Why a segment is not wanted; empty if it is."""
+        """Return why a segment with this label is not wanted, or an empty string if it is."""
         if self.labels and label not in self.labels:
             return "label not asked for"
         return "label to be skipped" if label in self.skipped_labels else ""
 
 
 def wanted_names(selection: Selection) -> tuple[str, ...] | None:
-    """Joints, where they are known before a bag is read."""
+    """Return the wanted joints if they are known before a bag is read, else None."""
     return selection.joint_names or (selection.robot.joint_names if selection.robot else None)
 
 
 def read_bag(
     path: str | Path, selection: Selection, names: tuple[str, ...] | None, topics: Sequence[str]
 ) -> tuple[BagReport, BagContent | None, list[Segment]]:
-    """Begin of a report, content and segments of a bag; no content, and the reason in the report, if it is unusable."""
+    """Read one bag or table.
+
+    Parameters
+    ----------
+    path : str or Path
+    selection : Selection
+    names : tuple of str, optional
+        Wanted joints; default the joints of the first joint state.
+    topics : sequence of str
+        Further topics to read.
+
+    Returns
+    -------
+    report : BagReport
+        Report without segments, which the caller adds. It contains the reason if the bag is unusable.
+    content : BagContent or None
+        None if the bag is unusable.
+    segments : list of Segment
+    """
     report = BagReport(str(path))
     try:
         if Path(path).suffix in TABLE_SUFFIXES:
@@ -166,7 +184,7 @@ def _table(path: Path, selection: Selection, names: tuple[str, ...] | None, topi
 
 
 def nothing_left(reports: list[BagReport], what: str) -> DataError:
-    """Says why nothing could be used."""
+    """Return the error for an import without results, with the most common reasons."""
     reasons = Counter[str]()
     for report in reports:
         if report.error:
@@ -179,13 +197,13 @@ def nothing_left(reports: list[BagReport], what: str) -> DataError:
 
 
 def told_of(segment: Segment) -> SegmentReport:
-    """Begin of its report."""
+    """Return the initial report on a segment, before anything is used from it."""
     duration = (segment.end - segment.begin) / SECOND
     return SegmentReport(segment.label, duration, segment.n_messages)
 
 
 def unwrapped(piece: Piece, selection: Selection) -> Piece:
-    """Continuous joints do not jump by a full turn."""
+    """Unwrap continuous joints, so that they do not jump by a revolution."""
     if selection.robot is None or not selection.robot.continuous.any():
         return piece
     positions = piece.positions.copy()

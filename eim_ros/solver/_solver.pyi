@@ -308,7 +308,8 @@ def solve_poses(
 ) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, BoolArray]:
     """Solve many poses (m, 4, 4) from uniform seeds.
 
-    Each pose has its own seed in `numbers` (m,). A pose is given up after `patience` (m,) attempts without a new solution.
+    Each pose has its own seed in `numbers` (m,). The search for a pose ends after `patience` (m,) attempts that find no
+    new solution.
 
     Returns configurations (n, dof), their errors (2, n) [m], [rad], whether they are valid (n,), the number of rows of
     each pose (m,), and whether the deadline ended its search (m,). A pose without a solution has its best attempt, or
@@ -370,5 +371,5 @@ def shortest_path(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest:
 def path_reach(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float) -> tuple[BoolArray, int, float]:
     """Return how far paths lead whose steps are at most `largest`.
 
-    Returns which rows are on such a path (n,), how many layers the paths reach, and the smallest step to the next layer.
+    Returns which rows are on such a path (n,), how many layers are reached, and the smallest step to the next layer.
     """
