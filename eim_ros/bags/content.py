@@ -1,7 +1,7 @@
 """Content of a recording as arrays: joint positions, vectors of other topics, and labels, each with its times.
 
 The source is a bag or a table. The joint positions of a bag come from joint states or from trajectory messages. Each
-trajectory is a motion with times of its own, and straight in joint space between its points. Controllers interpolate
+trajectory is a separate motion, and straight in joint space between its points. Controllers interpolate
 trajectories without velocities in the same way.
 
 A CSV table has a column `time` [s], a column for each joint, and optionally a column `label`. An NPZ table has the
@@ -428,7 +428,7 @@ Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], lis
 
 
 def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
-    """Read a CSV or NPZ table; the result is like that of a bag without other topics.
+    """Read a CSV or NPZ table; the result is a bag content without other topics.
 
     Parameters
     ----------

@@ -549,7 +549,7 @@ def _chunk_records(content: memoryview, is_whole: bool, result: Recovery) -> Ite
             data = decompress(bytes(data), compression, size, crc)
         elif compression:
             raise ValueError(f"its {compression} data is cut off")
-    except Exception as error:  # the compression library raises errors of its own
+    except Exception as error:  # also errors of the compression library
         result.problems.append(f"a chunk of {len(content)} bytes cannot be read: {error}")
         return
     yield from read_records(data)

@@ -1,6 +1,7 @@
-"""Bags as rosbag2 writes them: folders or single files, MCAP or sqlite3, whole or cut off; read through rosbags.
+"""Reading and recovery of bags in the format of rosbag2.
 
-Only messages of a few standard types are decoded (`DECODED_TYPES`); of the others the reader tells the topics.
+A bag is a folder or a single file (MCAP or sqlite3), complete or truncated. The package rosbags reads it. Only messages
+of a few standard types are decoded (`DECODED_TYPES`); other topics are only listed.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Bag:
     ----------
     path : Path
     topics : dict
-        Type of each topic. A topic of two types has that of a decoded one.
+        Type of each topic. If a topic has several types, a decoded one is preferred.
     notes : list of str
-        What was wrong with it and could be mended.
+        Faults of the bag that could be repaired.
     n_undecoded : int
-        Messages so far that could not be decoded.
+        Number of messages so far that could not be decoded.
     """
 
     path: Path
@@ -55,16 +56,16 @@ class Bag:
     n_undecoded: int = 0
 
     def topics_of(self, type_name: str) -> list[str]:
-        """Names of the topics of a type."""
+        """Return the names of the topics with a type."""
         return [name for name, kind in self.topics.items() if kind == type_name]
 
     def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, Any]]:
-        """Topic, time of arrival [ns] and message of each, in the order of arrival.
+        """Yield topic, time of arrival [ns] and message, in the order of arrival.
 
         Raises
         ------
         DataError
-            When the bag is damaged in the middle.
+            If the bag is damaged in the middle.
         """
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
@@ -72,7 +73,7 @@ class Bag:
                     raise DataError(f"{self.path} is damaged: a message has no time", str(self.path))
                 try:
                     message = standard_types().deserialize_cdr(data, connection.msgtype)
-                except Exception:  # whatever the bytes lead to
+                except Exception:  # damaged bytes can raise any error
                     self.n_undecoded += 1
                     continue
                 yield connection.topic, log_time, message
@@ -80,17 +81,17 @@ class Bag:
 
 @contextlib.contextmanager
 def open_bag(path: str | Path) -> Iterator[Bag]:
-    """Open a bag; of MCAP files that were cut off, what can be read.
+    """Open a bag. MCAP files that were truncated are recovered as far as possible.
 
     Parameters
     ----------
     path : str or Path
-        A folder with metadata.yaml, or, if that is missing, with data files; or a data file (.mcap, .db3).
+        Data file (.mcap, .db3), or folder with data files and usually metadata.yaml.
 
     Raises
     ------
     DataError
-        When there is no bag, or none that can be read.
+        If there is no bag, or it cannot be read.
     """
     path = Path(path)
     notes: list[str] = []
@@ -110,22 +111,22 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
 
 
 def recover_bag(path: str | Path) -> list[str]:
-    """Make a bag whole in its place: its MCAP files get a footer, the folder metadata.yaml.
+    """Repair a bag in place: rewrite truncated MCAP files and create a missing metadata.yaml.
 
     Parameters
     ----------
     path : str or Path
-        A bag's folder, or one MCAP file.
+        Folder of a bag, or one MCAP file.
 
     Returns
     -------
     list of str
-        What was done; empty where nothing had to be done.
+        What was done; empty if nothing was necessary.
 
     Raises
     ------
     DataError
-        When it holds no MCAP file, or one that cannot be read.
+        If there is no MCAP file, or one cannot be read.
     """
     path = Path(path)
     files = [path] if path.is_file() else sorted(path.glob("*.mcap"))
@@ -143,7 +144,10 @@ def recover_bag(path: str | Path) -> list[str]:
 
 @contextlib.contextmanager
 def _refused(what: str) -> Iterator[None]:
-    """`DataError` for whatever rosbags, a database and a decompressor raise on damaged bytes: of many kinds."""
+    """Convert all errors in a block to `DataError`.
+
+    Damaged bytes make rosbags, databases and decompressors raise errors of many types.
+    """
     try:
         yield
     except EimError:
@@ -158,7 +162,7 @@ def _raw(reader: Reader, topics: Collection[str]) -> Iterator[tuple[Connection, 
 
 
 def _parts(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Path]:
-    """What is to be opened by rosbags: the bag itself if it is whole, else its files, recovered."""
+    """Return the paths that rosbags should open: the bag itself if it is complete, else its recovered files."""
     if path.is_file():
         files = [path]
     elif path.is_dir():
@@ -201,7 +205,7 @@ def _recover_in_place(file: Path) -> str:
 
 
 def _metadata_of(files: list[Path]) -> str:
-    """Content of metadata.yaml for whole MCAP files."""
+    """Return the content of metadata.yaml for complete MCAP files."""
     listed, counts = [], dict[Topic, int]()
     for file in files:
         with _refused(f"{file} cannot be read"), Reader(file) as reader:
@@ -216,5 +220,5 @@ def _metadata_of(files: list[Path]) -> str:
 def _type_hash(name: str) -> str:
     try:
         return definition(name)[1]
-    except DataError:  # not installed here; rosbag2 takes it as unknown
+    except DataError:  # the type is not installed; an empty hash means unknown to rosbag2
         return ""

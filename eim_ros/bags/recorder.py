@@ -1,4 +1,4 @@
-"""`Recorder`: one recording after the other, each into its own bag; watches the disk and topics that stay silent."""
+"""Recording of one bag after another, with checks for a full disk and for silent topics."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ DISK_CHECK_PERIOD = 0.5  # [s]
 
 
 class Recorder:
-    """Starts, labels, stops and discards recordings; not safe to be used by several threads.
+    """Recorder that starts, labels, stops and discards recordings. It is not thread-safe.
 
     Parameters
     ----------
     label_topic : str
-        Topic of the labels of segments in the bags.
+        Topic for the labels of segments in the bags.
     flush_period : float
-        Longest time until a message is in the file [s].
+        Longest time until a message is in the file [s], see `BagWriter`.
     min_free_space : callable
-        Returns how much of the disk is to be left free [byte].
+        Returns the disk space that must remain free [byte].
     clock : callable
-        Returns the time [s] that durations, flushes and checks go by.
+        Returns the time [s] for durations, flushes and checks.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Recorder:
         self._channels: dict[str, int] = {}
         self._topics: tuple[str, ...] = ()
         self._counts: dict[str, int] = {}
-        self._problems: dict[str, str] = {}  # why a topic cannot be recorded
+        self._problems: dict[str, str] = {}  # reason for each topic that cannot be recorded
         self._began = self._ended = self._checked = 0.0
         self._size, self._n_segments, self._ending = 0, 0, ""
         self.path = Path()
@@ -49,44 +49,44 @@ class Recorder:
 
     @property
     def is_recording(self) -> bool:
-        """Whether a recording is under way."""
+        """Whether a recording is running."""
         return self._writer is not None
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Wanted topics of this recording, or of the last one."""
+        """Requested topics of the current or last recording."""
         return self._topics
 
     @property
     def counts(self) -> list[int]:
-        """Messages of each of these topics."""
+        """Number of messages of each requested topic."""
         return [self._counts[topic] for topic in self._topics]
 
     @property
     def unknown_topics(self) -> list[str]:
-        """Topics of this recording whose type was not known yet."""
+        """Topics of the current recording whose type is not yet known."""
         if not self.is_recording:
             return []
         return [name for name in self._topics if name not in self._channels and name not in self._problems]
 
     @property
     def duration(self) -> float:
-        """Time since the start of the recording, or what the last one took [s]."""
+        """Duration of the current or last recording [s]."""
         return (self._clock() if self.is_recording else self._ended) - self._began
 
     @property
     def size(self) -> int:
-        """Size of the file [byte]."""
+        """Size of the current or last file [byte]."""
         return self._writer.size if self._writer else self._size
 
     @property
     def n_segments(self) -> int:
-        """Number of segments of the bag."""
+        """Number of segments in the bag."""
         return self._n_segments
 
     @property
     def message(self) -> str:
-        """What is wrong, or went wrong with the last recording; otherwise empty."""
+        """Problems of the current or last recording; otherwise empty."""
         silent = [name for name in self._topics if not self._counts[name] and name not in self._problems]
         parts = [self._ending, *(f"{name}: {problem}" for name, problem in self._problems.items())]
         if silent:
@@ -94,23 +94,24 @@ class Recorder:
         return "; ".join(part for part in parts if part)
 
     def start(self, path: Path, topics: Sequence[str], label: str, now: int) -> None:
-        """Begin a recording.
+        """Start a recording.
 
         Parameters
         ----------
         path : Path
-            Folder of the bag; must not exist.
+            Folder of the bag; it must not exist.
         topics : sequence of str
-            Names, at least one.
+            Names of the topics, at least one.
         label : str
-            Of the first segment.
+            Label of the first segment.
         now : int
-            Time of its begin, on the clock of the messages' times of arrival [ns].
+            Time of its begin, on the clock of the times of arrival [ns].
 
         Raises
         ------
         DataError
-            When a recording is under way, there is no topic, the folder exists or cannot be made, the disk is full.
+            If a recording is running, `topics` is empty or contains the label topic, the folder exists or cannot be
+            created, or the disk is full.
         """
         if self._writer is not None:
             raise DataError(f"already recording into {self.path}: stop or discard that first", str(self.path))
@@ -135,7 +136,10 @@ class Recorder:
         self.current_label, self._n_segments = label, 1
 
     def add_topic(self, topic: Topic) -> bool:
-        """Take the type of a wanted topic; False, with the reason in `message`, when it cannot be recorded."""
+        """Add a requested topic whose type is known now.
+
+        Returns False, with the reason in `message`, if it cannot be recorded.
+        """
         assert self._writer is not None
         try:
             self._channels[topic.name] = self._writer.add_topic(topic)
@@ -146,11 +150,11 @@ class Recorder:
         return topic.name in self._channels
 
     def leave_out(self, topic: str, reason: str) -> None:
-        """A wanted topic, or a part of it, cannot be recorded."""
+        """Note that a requested topic, or a part of it, cannot be recorded."""
         self._problems[topic] = reason
 
     def write(self, topic: str, log_time: int, publish_time: int, data: bytes) -> None:
-        """Record a serialized message, with its times of arrival and of publication [ns]."""
+        """Record a serialised message with its times of arrival and publication [ns]."""
         if self._writer is None:
             return
         try:
@@ -161,7 +165,7 @@ class Recorder:
             self._counts[topic] += 1
 
     def label(self, text: str, now: int) -> None:
-        """Begin a segment."""
+        """Begin a segment at time `now` [ns]."""
         if self._writer is None:
             raise DataError("not recording: start first", text)
         try:
@@ -173,7 +177,7 @@ class Recorder:
         self._n_segments += 1
 
     def tick(self) -> None:
-        """Flush and look at the disk when it is time; to be called all the time."""
+        """Flush and check the disk if necessary. Call it regularly while the node is running."""
         if self._writer is None:
             return
         try:
@@ -187,7 +191,7 @@ class Recorder:
                 self._end(f"recording ended: {problem}")
 
     def stop(self) -> str:
-        """End the recording; tells in words what was recorded."""
+        """End the recording and return a summary of it."""
         if self._writer is None:
             raise DataError(self._ending or "not recording", None)
         self._end("")
@@ -196,7 +200,7 @@ class Recorder:
         return "; ".join(part for part in (told, self.message) if part)
 
     def discard(self) -> str:
-        """End the recording and remove its bag; tells what was removed."""
+        """End the recording, remove its bag, and return a message about it."""
         if self._writer is None:
             raise DataError(self._ending or "not recording", None)
         writer, self._writer = self._writer, None
@@ -218,14 +222,14 @@ class Recorder:
         self._size = writer.size
 
     def _break_off(self, error: OSError) -> None:
-        """The file is as after the last flush."""
+        """End the recording after a write error. The file keeps the state of the last flush."""
         writer, self._writer = self._writer, None
         assert writer is not None
         self._ending, self._ended, self._size = _lost(error), self._clock(), writer.size
         writer.abandon()
 
     def _full_disk(self, path: Path) -> str:
-        """Why there is no room for a bag; empty if there is."""
+        """Return why there is no room for a bag, or an empty string if there is."""
         needed, free = self._min_free_space(), free_space(path)
         if free >= needed:
             return ""
@@ -233,7 +237,7 @@ class Recorder:
 
 
 def free_space(path: Path) -> int:
-    """Free space of the disk of a file that may not exist yet [byte]."""
+    """Return the free disk space at a path that may not exist yet [byte]."""
     for folder in (path, *path.absolute().parents):
         if folder.is_dir():
             return shutil.disk_usage(folder).free

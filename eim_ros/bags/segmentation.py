@@ -1,8 +1,10 @@
-"""From the content of a bag to continuous pieces of motion: cut by label, where time or position jump, and at gaps.
+"""Segmentation of a recording into continuous pieces of motion.
 
-Times of messages are not those of the motion: a publisher that was late sends several at once, .1 ms apart. So a jump
-is a change of a joint that is both large and too fast for the time that messages take on average; and where several
-come at once after a pause, the first of them was due earlier by the time that the others take on average.
+A recording is cut at labels, at gaps, where time runs backwards, and where a joint jumps.
+
+The times of messages differ from the times of the motion. A delayed publisher may send several messages at once, 0.1 ms apart.
+A jump is therefore a change of a joint that is both large and too fast for the mean time between messages. If several
+messages arrive at once after a pause, the first one was due earlier, by the mean time for each of the others.
 """
 
 from __future__ import annotations
@@ -16,25 +18,25 @@ import numpy.typing as npt
 from eim_ros.bags.content import BagContent, Series
 
 SECOND = 1e9  # [ns]
-STAYS = 0.5  # share of a sudden change by which the joint is away after it
-AT_ONCE = 0.5  # of the mean time between messages: one that comes sooner than that waited with the one before it
+STAYS = 0.5  # minimum remaining change after a jump, as a share of the sudden change
+AT_ONCE = 0.5  # share of the mean time between messages; a shorter step means that messages were sent together
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where a recording is not continuous.
+    """Criteria for cutting a recording into continuous pieces.
 
     Attributes
     ----------
     max_gap : float
-        Longest time between two joint states of one piece [s].
+        Longest time between two consecutive joint states of a piece [s].
     max_speed : float
-        Fastest change of a joint between two of them [rad/s] or [m/s], by the time between them or, where that is
-        longer, by the mean time between messages.
+        Fastest change of a joint between two joint states [rad/s] or [m/s]. The speed refers to the time between them,
+        or to the mean time between messages if that is longer.
     min_jump : float
-        Smaller changes are no jumps [rad] or [m].
+        Smallest change that counts as a jump [rad] or [m].
     use_arrival : bool
-        Go by the times of arrival instead of those in the headers.
+        Whether to use the times of arrival instead of the times in the headers.
     """
 
     max_gap: float = 0.2
@@ -45,33 +47,33 @@ class Cuts:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Continuous motion: times (n,) [s], strictly ascending, and positions (n, n_joints)."""
+    """Continuous motion: strictly ascending times (n,) [s] and positions (n, n_joints) [rad] or [m]."""
 
     times: np.ndarray
     positions: np.ndarray
 
     @property
     def duration(self) -> float:
-        """From first to last [s]."""
+        """Time from the first to the last row [s]."""
         return float(self.times[-1] - self.times[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """What was recorded under one label.
+    """Part of a recording with one label.
 
     Attributes
     ----------
     label : str
     begin, end : int
-        Times of arrival, the latter excluded [ns].
+        Range of times of arrival, without the end [ns].
     n_messages : int
-        Joint states in it.
+        Number of joint states.
     pieces : tuple of Piece
     cuts : tuple of str
-        Why it was cut into pieces.
+        Reasons for the cuts between pieces.
     dropped : Counter
-        Joint states left out, by reason.
+        Number of skipped joint states for each reason.
     """
 
     label: str
@@ -86,9 +88,20 @@ class Segment:
 def segments_of(
     content: BagContent, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None = None
 ) -> tuple[list[Segment], Counter[str]]:
-    """The segments of a bag, one without labels being one segment, and what belongs to none.
+    """Split a recording into segments by its labels. Without labels it is one segment.
 
-    `continuous` (n_joints,) marks joints whose full turns are no jumps.
+    Parameters
+    ----------
+    content : BagContent
+    cuts : Cuts
+    continuous : (n_joints,), optional
+        Whether each joint is continuous, so that a change by a revolution is not a jump.
+
+    Returns
+    -------
+    segments : list of Segment
+    dropped : Counter
+        Number of joint states that belong to no segment, for each reason.
     """
     joints = content.joints
     last = int(joints.arrival[-1]) + 1
@@ -135,7 +148,10 @@ def _pieces(
 
 
 def _changes(positions: np.ndarray, continuous: npt.NDArray[np.bool_] | None) -> np.ndarray:
-    """Largest change of a joint from each row to the next (n - 1,); half a turn at most where it is continuous."""
+    """Return the largest change of a joint from each row to the next (n - 1,) [rad] or [m].
+
+    Changes of continuous joints are at most half a turn.
+    """
     changes = np.diff(positions, axis=0)
     if continuous is not None:
         changes = np.where(continuous, (changes + np.pi) % (2.0 * np.pi) - np.pi, changes)
@@ -150,11 +166,13 @@ def _too_fast(
     cuts: Cuts,
     continuous: npt.NDArray[np.bool_] | None,
 ) -> npt.NDArray[np.bool_]:
-    """Whether a joint is too fast from each kept row to the next (n - 1,), or between messages left out there.
+    """Return whether a joint is too fast from each kept row to the next (n - 1,), or between skipped rows there.
 
-    A message takes at least the mean time between two where nothing is cut, however late it is stamped. What was left
-    out counts only where the joint stays as far away: it may be of another time. It counts in the order of arrival and
-    in that of the clock: of a message that was overtaken the latter tells which of its neighbours it jumps from.
+    Each message counts for at least the mean time between messages without cuts, even if its stamp is late.
+
+    A skipped row may belong to another time. A sudden change to it is therefore a jump only if the joint stays away
+    afterwards. Skipped rows are examined both in the order of arrival and in the order of the clock. For a message that
+    was overtaken, only the order of the clock shows its true neighbours.
     """
     n_messages = np.diff(kept)
     steps = np.diff(clock[kept]) / SECOND
@@ -182,15 +200,32 @@ def _too_fast(
 
 
 def _due(steps: np.ndarray, mean: float) -> np.ndarray:
-    """Times (n - 1,) [s] from each message to when the next was due: sooner than it came where others came with it."""
+    """Return the time from each message to when the next one was due (n - 1,) [s].
+
+    A message that arrives together with later ones was due earlier than it arrived.
+    """
     rows = np.arange(len(steps))
     punctual = np.where(steps < AT_ONCE * mean, len(steps), rows)
-    n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # messages that come at once with each row's
+    n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # later messages that were sent together
     return np.asarray(steps - mean * np.append(n_waiting[1:], 0))
 
 
 def _in_order(times: np.ndarray, max_gap: float) -> tuple[list[int], list[int], list[str], int]:
-    """Rows whose time is later than all before, rows among them at which the clock was set back, why, rows left out."""
+    """Select the rows whose times ascend.
+
+    If the time steps back by more than `max_gap`, the clock was set back, and the times ascend again from there.
+
+    Returns
+    -------
+    kept : list of int
+        Selected rows.
+    starts : list of int
+        Indices into `kept` at which the clock was set back.
+    reasons : list of str
+        Description of each such step.
+    n_late : int
+        Number of skipped rows.
+    """
     kept: list[int] = []
     starts: list[int] = []
     reasons: list[str] = []

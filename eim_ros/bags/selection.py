@@ -1,6 +1,6 @@
 """Common parts of the imports of motions and pairs: the selection, reading one bag, and reports.
 
-A report lists what `eim import` used from a bag, and what it skipped and why.
+A report lists the parts of a bag that `eim import` used, and the parts that it skipped, with reasons.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Bags of recorded messages: a folder with an MCAP file and metadata.yaml, as rosbag2 makes them (profile ros2).
+"""Writing of bags: a folder with an MCAP file and metadata.yaml, as rosbag2 creates it (profile ros2).
 
-The bag on disk is whole after every flush, and a flush is at most `flush_period` behind what was written.
-
-The file metadata.yaml beside a bag's data: rosbag2's list of files, topics, counts and times, version 9.
-
-Definitions of message types, as bags carry them: those of ROS 2 from rosbags, others as they are installed.
+The bag on disk is complete after every flush, and a flush is at most `flush_period` late. The file metadata.yaml
+(version 9) lists files, topics, numbers of messages and times. A bag also contains the definitions of its message
+types. rosbags provides those of ROS 2; other definitions are read from the installed packages.
 """
 
 from __future__ import annotations
@@ -35,16 +33,16 @@ _Dumper: type[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it is recorded.
+    """Topic of a recording.
 
     Attributes
     ----------
     name, type : str
         Such as "/joint_states" and "sensor_msgs/msg/JointState".
     type_hash : str
-        RIHS01 of the type; may be empty.
+        RIHS01 hash of the type; may be empty.
     qos : tuple of Qos
-        What its publishers offered.
+        Quality of service that its publishers offered.
     """
 
     name: str
@@ -55,7 +53,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a bag: its name, the times of its first and last message [ns], and how many there are."""
+    """One file of a bag: name, times of the first and last message [ns], and number of messages."""
 
     name: str
     first: int
@@ -64,19 +62,20 @@ class DataFile:
 
 
 def qos_text(topic: Topic) -> str:
-    """Offered quality of service, as in the metadata of an MCAP channel."""
+    """Return the offered quality of service as text for the metadata of an MCAP channel."""
     return _yaml(dump_qos_v9(list(topic.qos))) if topic.qos else ""
 
 
 def bag_metadata(files: Sequence[DataFile], topics: Sequence[Topic], counts: Sequence[int]) -> tuple[str, str]:
-    """Content of metadata.yaml, and of the record "rosbag2" inside the MCAP file.
+    """Return the content of metadata.yaml and of the record "rosbag2" in the MCAP file.
 
     Parameters
     ----------
     files : sequence of DataFile
-        At least one.
-    topics, counts
-        Topics, and messages of each in all files.
+        At least one file.
+    topics : sequence of Topic
+    counts : sequence of int
+        Number of messages of each topic in all files.
     """
     filled = [file for file in files if file.n_messages] or list(files)
     first, last = min(file.first for file in filled), max(file.last for file in filled)
@@ -121,13 +120,13 @@ def _yaml(content: object) -> str:
 
 @functools.cache
 def standard_types() -> Typestore:
-    """The types of ROS 2 Kilted, which also writes and reads their messages."""
+    """Return the type store of ROS 2 Kilted, which also serialises and deserialises messages."""
     return get_typestore(Stores.ROS2_KILTED)
 
 
 @functools.cache
 def definition(name: str) -> tuple[str, str]:
-    """Definition of a type with all it consists of (schema ros2msg), and its hash (RIHS01).
+    """Return the definition of a message type, with all nested types (schema ros2msg), and its RIHS01 hash.
 
     Parameters
     ----------
@@ -137,8 +136,8 @@ def definition(name: str) -> tuple[str, str]:
     Raises
     ------
     DataError
-        When the type is neither one of ROS 2 nor installed below the share folder of a prefix in AMENT_PREFIX_PATH or
-        of this Python.
+        If the type is not known. A type is known if it belongs to ROS 2, or if it is installed in the share folder of
+        a prefix in AMENT_PREFIX_PATH or of this Python.
     """
     types = standard_types()
     try:
@@ -149,7 +148,7 @@ def definition(name: str) -> tuple[str, str]:
 
 
 def _register(name: str, types: Typestore) -> None:
-    """Add a type, and those of its fields, unless they are known."""
+    """Add a type and the types of its fields to the store, unless they are known."""
     if name in types.fielddefs:
         return
     found = get_types_from_msg(_installed(name).read_text(encoding="utf-8"), name)
@@ -161,7 +160,10 @@ def _register(name: str, types: Typestore) -> None:
 
 
 def _names(description: object) -> list[str]:
-    """Names of message types in the description of a field: rosbags nests pairs of a kind and a name or a pair."""
+    """Return the names of message types in the description of a field.
+
+    rosbags describes a field as nested pairs of a kind with a name or with another pair.
+    """
     if not isinstance(description, tuple):
         return []
     if len(description) == 2 and isinstance(description[1], str):
@@ -185,25 +187,25 @@ FLUSH_SIZE = 1 << 20  # [byte]
 
 
 class BagWriter:
-    """Writes one bag; not safe to be used by several threads.
+    """Writer of one bag. It is not thread-safe.
 
     Parameters
     ----------
     folder : Path
-        The bag, a folder that must not exist.
+        Folder of the bag; it must not exist.
     label_topic : str
-        Topic of the labels of segments.
+        Topic for the labels of segments.
     flush_period : float
-        Longest time between a message and its flush, as long as messages or calls of `tick` come [s].
+        Longest time between a message and its flush [s], provided that `write` or `tick` is called often enough.
     clock : callable
-        Returns the time [s] that flushes go by.
+        Returns the time [s] that schedules the flushes.
 
     Raises
     ------
     DataError
-        When the folder exists or cannot be made.
+        If the folder exists or cannot be created.
     OSError
-        From every method that writes, when the disk is full for example.
+        From every method that writes, for example if the disk is full.
     """
 
     def __init__(
@@ -236,15 +238,15 @@ class BagWriter:
 
     @property
     def size(self) -> int:
-        """Length of the file, with what is not yet flushed [byte]."""
+        """Length of the file, including records that are not yet flushed [byte]."""
         return self._mcap.size + self._mcap.pending
 
     def count(self, channel: int) -> int:
-        """Messages of a topic so far."""
+        """Return the number of messages of a topic so far."""
         return self._counts[channel]
 
     def add_topic(self, topic: Topic) -> int:
-        """Number of a new topic, for `write`; its definition and hash are looked up."""
+        """Add a topic and return its number for `write`. The definition and hash of its type are looked up."""
         text, type_hash = definition(topic.type)
         topic = Topic(topic.name, topic.type, type_hash, topic.qos)
         if topic.type not in self._schemas:
@@ -256,7 +258,7 @@ class BagWriter:
         return channel
 
     def write(self, channel: int, log_time: int, data: bytes, publish_time: int = 0) -> None:
-        """Add a serialized message (CDR), with the times of its arrival and, if known, of its publication [ns]."""
+        """Add a serialised message (CDR) with its times of arrival and, if known, of publication [ns]."""
         self._mcap.write(channel, log_time, publish_time or log_time, data)
         self._counts[channel] += 1
         self._first = log_time if self._first is None else min(self._first, log_time)
@@ -267,7 +269,7 @@ class BagWriter:
             self.tick()
 
     def label(self, text: str, log_time: int) -> None:
-        """Begin a segment: what is written with a later time belongs to it."""
+        """Begin a segment. Messages with a later time belong to it."""
         if self._label_channel is None:
             self._label_channel = self.add_topic(Topic(self._label_topic, LABEL_TYPE))
         types = standard_types()
@@ -277,12 +279,12 @@ class BagWriter:
         self.flush()
 
     def tick(self) -> None:
-        """Flush when it is time; to be called also while no message comes."""
+        """Flush if the last flush is long enough ago. Call it regularly, also if no messages arrive."""
         if self._clock() - self._flushed >= self._flush_period:
             self.flush()
 
     def flush(self) -> None:
-        """Bring all messages to the file."""
+        """Write all messages to the file."""
         self._flushed = self._clock()
         if self._mcap.pending:
             self._mcap.flush()
@@ -296,7 +298,7 @@ class BagWriter:
             self._save_metadata()
 
     def abandon(self) -> None:
-        """Close the file as it was after the last flush."""
+        """Close the file in the state of the last flush."""
         self._mcap.abandon()
 
     def discard(self) -> None:
@@ -312,7 +314,7 @@ class BagWriter:
         return bag_metadata([file], list(self._topics.values()), counts)
 
     def _save_metadata(self) -> None:
-        """Replace the file at once, without waiting for the disk."""
+        """Replace the file atomically, without waiting for the disk."""
         temporary = self.folder / f".{METADATA_FILE}"
         temporary.write_text(self._metadata()[0], encoding="utf-8")
         os.replace(temporary, self.folder / METADATA_FILE)
