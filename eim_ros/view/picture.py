@@ -9,7 +9,7 @@ the base frame is drawn at
     (x, y, z) = R (p - f),    picture = (x, y) / (1 - z / d)
 
 Lengths at the focus are drawn in metres, and an infinite distance gives a parallel projection. The 3-d axes of
-matplotlib are not used, because they cannot paint arms from back to front link by link.
+matplotlib are not used, because arms must be painted from back to front link by link.
 """
 
 from __future__ import annotations
