@@ -110,7 +110,7 @@ class Solutions:
     numbers : list of int
         Number of each component in ascending order. It stays the same while the target moves.
     chosen : (dof,) or None
-        Chosen solution; None if there is none.
+        The solution in focus; None if there is none.
     family : int
         Index of the component of the chosen solution; -1 if there is none.
     along : float
