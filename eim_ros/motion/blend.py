@@ -1,6 +1,6 @@
 """Motion priors combined with inverse kinematics: which solutions of a pose belong to the motion?
 
-There are two ways. `ProductTarget` multiplies densities, so that inference with a known density
+There are two ways to combine them. `ProductTarget` multiplies densities, so that inference with a known density
 (`eim_ros.learning.eim.KnownDensityEIM`) fits a mixture to the product of prior and task. `weigh` ranks configurations
 from another sampler, such as `eim_ros.ik.Sampler`, by the prior's marginal density at a phase.
 """
@@ -103,11 +103,11 @@ def weigh(
     phase : float
         Phase at which a configuration is needed, 0 to 1.
     joint_names : sequence of str
-        Names of the columns of `positions`, in any order; they must include all joints of the prior.
+        Names of the columns of `positions`, in any order. They must include all joints of the prior.
     positions : (n, n_columns) array_like
         Configurations [rad] or [m].
     log_proposal : (n,) array_like, optional
-        Log density [nat] that the configurations were drawn from, such as `Samples.log_prob` for raw samples of the
+        Log density [nat] of the configurations under their proposal, such as `Samples.log_prob` for raw samples of the
         mixture.
 
     Raises

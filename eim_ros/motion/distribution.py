@@ -53,7 +53,7 @@ class MotionSamples:
 
 @dataclass(frozen=True, eq=False)
 class MotionDistribution:
-    """Distribution of motions.
+    """Gaussian mixture of motions for one context.
 
     Attributes
     ----------
@@ -150,11 +150,11 @@ class ViaPoint:
     phase : float
         0 at the start, 1 at the end of the motion.
     joint_names : tuple of str
-        At least one joint; all other joints are free.
+        At least one joint. All other joints are free.
     positions : tuple of float
         Desired positions [rad] or [m].
     standard_deviations : tuple of float
-        Tolerance of each position [rad] or [m]; 1e-3 each if empty.
+        Tolerance of each position [rad] or [m]. Empty means 1e-3 each.
     """
 
     phase: float
@@ -216,7 +216,7 @@ def condition_on(
     Raises
     ------
     JointStateError
-        If the motion lacks a joint of a via point.
+        If the motions lack a joint of a via point.
     DataError
         If there are too many via points, or if they contradict each other numerically.
     """

@@ -48,7 +48,7 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     ConfigurationError
         If LeRobot is not installed, or the folder exists.
     DataError
-        If the data set does not contain motions with durations, or if the data that are read back differ.
+        If the data set does not contain motions with durations, or if the data read back differ from it.
     """
     fps = checked_whole(fps, 1, "fps")
     motions = Demonstrations.from_data_set(data_set)

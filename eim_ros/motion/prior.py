@@ -32,7 +32,7 @@ RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out resi
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores of held-out demonstrations, the reference for other motions.
+    """Scores of held-out demonstrations, used as a reference for other motions.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
 def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a prior by name.
 
-    If the file is damaged, errors of many kinds are possible.
+    A damaged file can cause many kinds of errors.
     """
     values = {name: value.to(torch.float64) for name, value in tensors.items()}
     mixture, latent, calibration = (
@@ -119,7 +119,7 @@ def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict
 
 
 def check_parts(prior: MotionPrior) -> None:
-    """Raise `DataError` unless all parts match each other and are finite."""
+    """Raise `DataError` unless all parts are consistent and finite."""
     n_joints, n_weights, n_context = prior.representation.n_joints, prior.representation.n_weights, prior.n_context
     latent = prior.latent
     checks = {
@@ -326,7 +326,7 @@ class MotionPrior:
     def _check_limits(self, point: ViaPoint) -> None:
         for name, position in zip(point.joint_names, point.positions, strict=True):
             if name not in self.joint_names:
-                continue  # condition_on reports it together with the known names
+                continue  # `condition_on` reports unknown joints
             joint = self.joint_names.index(name)
             if not self.lower[joint] - LIMIT_TOLERANCE <= position <= self.upper[joint] + LIMIT_TOLERANCE:
                 raise JointStateError(

@@ -108,7 +108,7 @@ class Representation:
     n_points : int
         Number of phases in the grid on which weights are computed.
     ridge : float
-        Penalty on the squared weights, relative to the mean square error of the positions.
+        Penalty on the squared weights. It is relative to the mean square error of the positions.
     """
 
     basis: Basis
@@ -157,7 +157,7 @@ class Representation:
         Parameters
         ----------
         times : (n,)
-            At least two strictly increasing times [s]; the first may be any.
+            At least two strictly increasing times [s]. The first need not be 0.
         positions : (n, n_joints)
             Joint positions [rad] or [m].
         """
@@ -184,7 +184,7 @@ class LatentSpace:
         w = m + V [S z; sigma e],   z ~ a mixture,   e ~ N(0, I)
 
     The columns of V are the principal axes of the demonstrated weights. S contains the standard deviations along the
-    first axes, and sigma those along the other axes, shrunk to their mean. The density of w is proper in all
+    first axes, and sigma those along the other axes, shrunk towards their mean. The density of w is proper in all
     directions. A motion outside the subspace of the demonstrations is therefore unlikely, even if its projection is
     likely.
 
@@ -213,11 +213,11 @@ class LatentSpace:
         ----------
         weights : Tensor (n, n_weights)
         share : float
-            Share of the variance explained by z.
+            Variance share explained by z.
         most : int
             Maximum length of z.
         floor : float
-            Minimum standard deviation along any axis [rad or m].
+            Minimum standard deviation of any axis [rad or m].
         """
         center = weights.mean(0)
         triangle = torch.linalg.qr(weights - center, mode="r").R  # at most as many rows as weights

@@ -1,11 +1,11 @@
 """Training of a motion prior from demonstrations, by EM or EIM on the latent coordinates of their weights.
 
-Different ways around an obstacle should become different experts. In whitened coordinates, two ways are as close as two
-goals, so k-means would cluster goals. `start_of_ways` therefore clusters the weights in joint units, after removing
-their linear dependence on the context.
+Different ways around an obstacle should become different experts. In whitened coordinates, two ways are no farther
+apart than two goals, so k-means would separate goals instead. `start_of_ways` therefore clusters the weights in joint
+units, after removing their linear dependence on the context.
 
-EIM can only be as good as its estimate of the data's density. If that estimate starts from k-means in whitened
-coordinates, it misses ways at any size. `fit_reference` starts from clusters of ways instead, and uses as many
+EIM can only be as good as its estimate of the data's density. An estimate that starts from k-means in whitened
+coordinates misses ways, however many components it has. `fit_reference` starts from clusters of ways, and uses as many
 components as the held-out motions support. EIM takes the result as a known density.
 """
 
@@ -90,7 +90,7 @@ class Reference:
     density : MixtureOfExperts
         Estimated density of the coordinates given the context.
     start : MixtureOfExperts
-        Initial model, with the number of components of the final one.
+        Initial model, with as many components as the final one.
     """
 
     density: MixtureOfExperts
@@ -136,7 +136,7 @@ def fit_reference(
         Number of components of the model.
     context : Tensor (n, n_context)
     weights : Tensor (n, n_weights)
-        Weights of the motions; they distinguish different ways.
+        Weights of the motions, used to distinguish ways.
     coordinates : Tensor (n, n_latent)
         Latent coordinates of the motions, which the model describes.
     generator : torch.Generator
@@ -245,11 +245,11 @@ class MotionTraining:
     Attributes
     ----------
     config : MotionEMConfig or MotionEIMConfig
-        Settings; their type selects EM or EIM.
+        Settings. Their type selects EM or EIM.
     random_seed : int
-        Seed of training and of the choice of held-out demonstrations.
+        Seed of the training and of the choice of held-out demonstrations.
     device : str
-        Device of the training, such as "cpu" or "cuda".
+        Torch device, such as "cpu" or "cuda".
     """
 
     config: MotionEMConfig | MotionEIMConfig
@@ -351,7 +351,7 @@ class MotionTraining:
 def _calibrated(prior: MotionPrior, held_out: Demonstrations) -> MotionPrior:
     """Return the prior calibrated by the scores of held-out demonstrations.
 
-    Their means are added to the record of the training.
+    The mean scores are added to the record of the training.
     """
     weights = torch.from_numpy(prior.representation.weights(held_out.positions))
     residual = torch.from_numpy(prior.representation.residual(held_out.positions))

@@ -181,7 +181,7 @@ DAMPING = 0.1  # [m]
 def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0) -> Array:
     """Return joint velocities (n_links,) [rad/s] for a requested velocity of the tip.
 
-    Damped least squares balance the error of the tip's velocity against the size of the joint velocities. Near a
+    Damped least squares balances the error of the tip's velocity against the size of the joint velocities. Near a
     singularity the joints therefore stay slow, and the tip does not follow exactly.
 
     Parameters

@@ -7,8 +7,8 @@ The posterior is proportional to the product of three factors:
     clearance  exp(-max(0, margin - clearance)^2 / (2 clearance_deviation^2))
 
 It has several modes, one for each way around the obstacles and each side of the elbow. An annealed population of
-Metropolis chains, `Chains`, finds all of them in the right proportions (Del Moral, Doucet, Jasra 2006). `closed_loop`
-lets large changes of the posture keep the tip near its goal.
+Metropolis chains, `Chains`, finds all of them in the right proportions (Del Moral, Doucet, Jasra 2006). Moves based on
+`closed_loop` change the posture a lot but keep the tip near its goal.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ def closed_loop(
 ) -> tuple[Tensor, Tensor]:
     """Set two joints of each configuration so that the tip reaches a given position.
 
-    The two joints have a closed form, the intersection of two circles. In a Metropolis move, a step that leaves the
-    prior unchanged redraws all other joints, and the tip moves a little. The map (q_i, q_j) -> tip has the determinant
-    J = |p_j - p_i| |p_n - p_j| |sin gamma|. The proposal therefore has the density J(q'), and with the likelihood f the
-    move is accepted with probability
+    The two joint angles follow in closed form from the intersection of two circles.
+
+    Metropolis moves use this function as follows. A step that leaves the prior unchanged redraws all other joints, and
+    the tip moves a little. The map (q_i, q_j) -> tip has the determinant J = |p_j - p_i| |p_n - p_j| |sin gamma|. Here
+    p_i and p_j are the positions of the two joints, p_n is the tip, and gamma is the bend at joint j. The proposal has
+    the density J(q'). With the likelihood f, the move is accepted with probability
 
         min(1, f(q') prior(q_i', q_j' | others') J(q) / (f(q) prior(q_i, q_j | others) J(q')))
 
@@ -109,7 +111,7 @@ def closed_loop(
 def determinant(points: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Return the determinant (n,) [m^2] of `closed_loop` for existing configurations.
 
-    The configurations have the points (n, n_links + 1, 2).
+    The configurations are given by their points (n, n_links + 1, 2).
     """
     rows = torch.arange(len(points))
     begin, hinge = points[rows, first], points[rows, second]
@@ -214,7 +216,7 @@ class Chains:
         """Reflect the arm about the x axis, or about the line from its base to its tip.
 
         Other moves rarely change the side of the elbow. Both reflections are their own inverses and preserve volume.
-        Half of the chains are not reflected, because in a symmetric task all reflections would be accepted.
+        Only half of the chains are reflected. In a symmetric task, all chains would otherwise change sides at once.
         """
         tip = self.points[:, -1]
         turn = 2.0 * torch.atan2(tip[:, 1], tip[:, 0]) * (self._uniform() < 0.5)
@@ -237,7 +239,7 @@ class Chains:
         self._accept(proposed, new - old + before.log() - after.log())
 
     def _move_along_line(self) -> None:
-        """Change the posture, and turn the first joint so that the tip keeps its distance to the line approximately."""
+        """Change the posture, and turn the first joint so that the tip stays about as far from the line."""
         task = self.expert.task
         direction = (task.end - task.start) / task.length
         normal = torch.stack([direction[1], -direction[0]])

@@ -1,9 +1,9 @@
 """Line reaching with a planar robot: mixtures by EM, EIM, and EIM with a feature of the tip (thesis 6.3).
 
 The expert reaches any point of a vertical line, with its elbow on either side. Its configurations lie on a thin curved
-manifold that a few Gaussians cannot follow. EM covers the manifold, but many of its samples miss the line. EIM
-stays on the line and omits what it cannot represent. In "EIM + tip", the density ratio estimator also sees the tip's
-coordinate normal to the line.
+manifold that a few Gaussians cannot follow. EM covers the manifold, but many of its samples miss the line. EIM stays on
+the line and omits what it cannot represent. In "EIM + tip", the density ratio estimator also sees the tip's coordinate
+normal to the line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eim_ros.planar.expert import Expert, ExpertConfig
 from eim_ros.planar.task import PlanarTask, line_task
 
 LEARNERS = ("EM", "EIM", "EIM + tip")
-EXPERT = "expert"  # name for the row of the test data
+EXPERT = "expert"  # name of the row with the test data
 NEAR = 0.1  # [m] distance to the line within which a sample counts as near
 N_BINS = 50  # number of histogram bins along the line
 REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # curved manifolds need many components
@@ -60,7 +60,7 @@ class LineFit:
     near : float
         Share of its samples within 0.1 m of the line.
     coverage : float
-        Overlap of `histogram` with the histogram of the test data, from 0 to 1.
+        Overlap of `histogram` and the test data's histogram, from 0 to 1.
     histogram : Tensor (50,)
         Shares along the line of its samples within 0.1 m; they sum to 1.
     """
@@ -74,7 +74,7 @@ class LineFit:
 
 @dataclass(frozen=True)
 class LineReachingResult:
-    """Data and fits.
+    """Data and fits of `fit_line_reaching`.
 
     Attributes
     ----------

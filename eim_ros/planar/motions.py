@@ -64,7 +64,7 @@ class Motion:
 def draw_motions(
     expert: Expert, start: Tensor, n_motions: int, generator: torch.Generator, config: MotionConfig | None = None
 ) -> list[Motion]:
-    """Draw motions of an expert that lead from the start to samples of its posterior.
+    """Draw motions of an expert from a start to samples of its posterior.
 
     Samples to which no free path is found are skipped.
 
@@ -145,7 +145,7 @@ def plan(
 def _improved(expert: Expert, start: Tensor, goals: Tensor, weights: Tensor, config: MotionConfig) -> Tensor:
     """Improve weights (n, n_bumps, n_links) by gradient descent on missing clearance and exceeded limits.
 
-    Paths that already satisfy both have a zero gradient.
+    Paths with enough clearance and within the limits have a zero gradient.
     """
     share = torch.linspace(0.0, 1.0, N_PLANNED, dtype=torch.float64)
     weights = weights.clone().requires_grad_(True)
@@ -187,7 +187,7 @@ ROUNDING = 1e-9  # relative tolerance of limits, for rounding errors of the send
 
 
 class TrajectoryError(EimError):
-    """Trajectory with wrong joints, beyond the limits, or with invalid times or values."""
+    """Error for a trajectory that names other joints, exceeds the limits, or has invalid times or values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class Trajectory:
     def at(self, time: float) -> Array:
         """Return the positions (n_links,) [rad] at a time [s].
 
-        Before the first point and after the last one, the arm rests at that point.
+        Times before the first point or after the last one return that point.
         """
         after = int(np.searchsorted(self.times, time, side="right"))
         if after == 0 or after == len(self.times):
@@ -234,7 +234,7 @@ class Trajectory:
         return np.asarray(cubic + (3 * s2 - 2 * s3) * last + (s3 - s2) * arriving)
 
     def starting_from(self, q: Array) -> Trajectory:
-        """Return the trajectory with an additional first point q (n_links,) at time 0, unless it begins there."""
+        """Return the trajectory with q (n_links,) as an additional first point, unless it already begins at time 0."""
         if self.times[0] <= 0.0:
             return self
         still = None if self.velocities is None else np.vstack([np.zeros_like(q), self.velocities])
@@ -256,11 +256,11 @@ def checked_trajectory(
     joint_names : sequence of str
         All joints of the arm, in the order of the columns.
     times : sequence of float
-        Times since the start [s], ascending, not negative.
+        Times since the start [s]. They must ascend and must not be negative.
     positions : sequence of sequence of float
         One row per time and one column per joint [rad].
     velocities : sequence of sequence of float
-        Same shape as positions [rad/s]; empty, or with empty rows, if there are none.
+        Same shape as `positions` [rad/s]. Empty, or with empty rows, if there are none.
 
     Raises
     ------

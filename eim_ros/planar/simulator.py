@@ -1,8 +1,8 @@
 """Kinematic simulator of a planar arm, and demonstrations recorded in it.
 
 The simulator is of first order: it has no masses and no torques. In each tick, every joint moves towards the
-trajectory's position at the end of the tick, as far as its velocity limit allows. Tick n is at n / rate, independent of
-the computer's clock, so time does not drift.
+trajectory's position at the end of the tick, as far as its velocity limit allows. Tick n is at time n / rate,
+independent of the computer's clock, so time does not drift.
 
 `demonstrate` executes motions of the expert and keeps the successful ones. Its data set has the same description as a
 data set from `eim import --task motion`, so motion priors can be learnt from either.
@@ -32,7 +32,7 @@ FOLD = 1.4  # [rad] angle between a folded link and the x axis
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of the robot at its task.
+    """State of the robot relative to its task.
 
     Attributes
     ----------
@@ -41,11 +41,12 @@ class Outcome:
     reached : bool
         Whether the distance is within the tolerance of the task.
     clearance : float
-        Smallest distance between the links and the obstacles [m]; negative inside, infinite without obstacles.
+        Smallest distance between the links and the obstacles [m]. Negative inside an obstacle, infinite without
+        obstacles.
     collision : bool
         Whether a link touches an obstacle.
     success : bool
-        Whether the goal is reached without a collision since the last reset, new task or new trajectory.
+        Whether the goal is reached. False after a collision since the last reset, new task or new trajectory.
     moving : bool
         Whether a trajectory is being executed.
     """

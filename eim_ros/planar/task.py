@@ -123,7 +123,7 @@ def line_task(
     Parameters
     ----------
     start, end : two numbers
-        x and y of each end [m]; the ends must differ.
+        x and y of each end [m]. The ends must differ.
     obstacles : sequence of float
         x, y and radius [m] of each disc, as one flat sequence.
     tolerance : float

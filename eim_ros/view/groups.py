@@ -112,7 +112,8 @@ def _k_means(rows: FloatArray, n_groups: int) -> tuple[IntArray, IntArray]:
 def _farthest_points(rows: FloatArray, n_points: int) -> FloatArray:
     """Return up to `n_points` rows that are far apart.
 
-    The first is the row nearest to the mean. Each further one is the row farthest from those already chosen.
+    The first is the row nearest to the mean. Each further row is as far as possible from
+    the rows already chosen.
     """
     alike = ALIKE * np.abs(rows).max()
     chosen = [_nearest(rows, np.arange(len(rows)), rows.mean(axis=0))]

@@ -108,19 +108,19 @@ class Solutions:
     families : list of Family
         Self-motion components. If more than one direction is free, these are groups of similar solutions.
     numbers : list of int
-        Number of each component in ascending order. It stays the same while the target moves.
+        Numbers of the components, in ascending order. They stay the same while the target moves.
     chosen : (dof,) or None
-        The solution in focus; None if there is none.
+        Chosen solution; None if there is none.
     family : int
-        Index of the component of the chosen solution; -1 if there is none.
+        Index of its component; -1 if there is none.
     along : float
-        Place of the chosen solution in its component, from 0 at the first to 1 at the last solution.
+        Its place in the component. It is 0 at the first solution and 1 at the last.
     density : GivenDensity or None
-        Density of the model given the target; None without a model.
+        Model density given the target; None without a model.
     message : str
-        Number of solutions found, or the reason why there is none.
+        Number of solutions, or why there is none.
     elapsed : float
-        Time that solving took [s].
+        Solving time [s].
     """
 
     pose: FloatArray
@@ -292,7 +292,7 @@ def first_pose(robot: Robot) -> FloatArray:
 def place_in(family: Family, along: float) -> FloatArray:
     """Return the configuration (dof,) at a share, from 0 to 1, of the length of a component.
 
-    Configurations of a curve are interpolated. A component that is not a curve has only separate solutions.
+    Curves are interpolated. For any other component, the share selects one solution.
     """
     length = along * family.along[-1]
     after = int(np.clip(np.searchsorted(family.along, length), 1, len(family) - 1)) if len(family) > 1 else 0

@@ -197,9 +197,9 @@ class Playback:
     gui : viser.GuiApi
         Parent of the slider and the checkbox.
     show : callable
-        Called with the phase whenever it changes.
+        Called with each new phase.
     duration : callable
-        Returns the time from phase 0 to 1 [s]; called for every frame.
+        Returns the time from phase 0 to 1 [s]. It is called for every frame.
     """
 
     def __init__(self, gui: viser.GuiApi, show: Callable[[float], None], duration: Callable[[], float]) -> None:

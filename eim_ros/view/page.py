@@ -52,7 +52,7 @@ class Controls:
     told : str
         Note in the view tab; none if empty.
     extra_tab : str, optional
-        Name of an extra tab before the others, which the caller fills. Solutions are then hidden at first.
+        Name of an extra first tab, which the caller fills. Solutions are then hidden at first.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Page:
     source : str or Path, optional
         Description of the robot with its visuals, see `arm_surfaces`.
     package_paths : sequence of str or Path
-        Where to look for meshes, see `find_mesh`.
+        See `find_mesh`.
     pose : (4, 4) array_like, optional
         First target; default: see `first_pose`.
     n : int
@@ -193,7 +193,7 @@ class Page:
         Whether the orientation of the tip is free. By default it is free for models with a position as context, and for
         arms with fewer than six joints.
     host, port : str, int
-        Address to serve at; port 0 selects any free port.
+        Address to serve at. Port 0 selects any free port.
     random_seed : int
         Seed of the solutions. It is the same for every target, so the solutions move as little as possible.
     extra_tab : str, optional

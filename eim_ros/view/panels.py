@@ -96,7 +96,7 @@ def density_panel(values: FloatArray, colours: Sequence[str], value: float, colo
     values : (n,)
         Log densities of the ghosts [nat]; n >= 1.
     colours : sequence of str
-        Colour of the component of each ghost.
+        Component colour of each ghost.
     value, colour : float, str
         Log density [nat] and colour of the chosen solution.
     """

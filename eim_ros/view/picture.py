@@ -285,9 +285,9 @@ def draw_solutions(
     pose : (4, 4) array_like
         Target pose of the tip in the base frame.
     path : str or Path
-        File to write; it is written completely or not at all.
+        File to write. It is written completely or not at all.
     title : str, optional
-        First line of the picture; the default names the robot and the number of configurations.
+        First line of the picture. By default it names the robot and the number of configurations.
 
     Raises
     ------

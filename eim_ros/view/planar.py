@@ -77,11 +77,11 @@ def draw_planar_demo(
     result : LineReachingResult
         Arm, task, and the expert's test configurations.
     samples : mapping of str to (n, n_links)
-        Configurations [rad] of each learner that the simulator executed.
+        Configurations [rad] that the simulator executed. The keys name the learners.
     table : mapping
         For each learner, `mean_distance` [m] and `share_reached`.
     path : str or Path
-        PNG or SVG to write.
+        Picture to write.
     """
     panels = {"the expert": result.test[: len(next(iter(samples.values())))], **samples}
     figure = new_figure(4.2 * len(panels), 4.8)

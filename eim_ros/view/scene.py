@@ -1,7 +1,7 @@
 """3-d scene of the page: ghosts, the chosen arm, self-motion curves and the ground.
 
-The ghosts are instances of one surface per body, so a redraw sends only poses and colours. Unused ghosts have the scale
-0.
+The ghosts are instances of one surface per body, so a redraw sends only poses and colours. Unused ghosts have
+scale 0.
 
 Bodies are drawn with their visuals, otherwise with their collision shapes, otherwise as capsules from joint to joint.
 All bodies of an arm use the same kind. If a mesh file is missing, the next kind is used and a message gives the reason.
@@ -61,7 +61,7 @@ def arm_surfaces(
     ----------
     robot : Robot
     source : str or Path, optional
-        Path or text of the description that the robot was read from; `Robot.urdf` has no visuals.
+        Path or text of the description that the robot was read from. `Robot.urdf` has no visuals.
     package_paths : sequence of str or Path
         See `find_mesh`.
 
