@@ -1,8 +1,8 @@
-"""A motion prior beside inverse kinematics: which of the configurations that reach a pose belong to the motion.
+"""Motion priors combined with inverse kinematics: which solutions of a pose belong to the motion?
 
-Two ways. As a factor: `ProductTarget` adds log densities, so that inference with a known density
-(`eim_ros.learning.eim.KnownDensityEIM`) fits a mixture to prior times task. As a ranking: `weigh` gives configurations
-that another sampler found, such as `eim_ros.ik.Sampler`, their densities under the prior's marginal at a phase.
+There are two ways to combine them. `ProductTarget` multiplies densities, so that inference with a known density
+(`eim_ros.learning.eim.KnownDensityEIM`) fits a mixture to the product of prior and task. `weigh` ranks configurations
+from another sampler, such as `eim_ros.ik.Sampler`, by the prior's marginal density at a phase.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Factor(Protocol):
-    """A log density of configurations, up to a constant."""
+    """Log density of configurations, up to a constant."""
 
     def log_prob(self, sample: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class ProductTarget:
-    """log p(q) = sum_i w_i log p_i(q), a target of `KnownDensityEIM`.
+    """Product of densities, log p(q) = sum_i w_i log p_i(q), as a target of `KnownDensityEIM`.
 
     Attributes
     ----------
     factors : sequence of objects with `log_prob`, or of callables
-        Each maps configurations (n, n_joints) to (n,) [nat]: `MotionDistribution.marginal(phase)`, a task's log
-        density, ...
+        Each maps configurations (n, n_joints) to log densities (n,) [nat]. Examples are
+        `MotionDistribution.marginal(phase)` and the log density of a task.
     weights : sequence of float, optional
-        w; all 1 if missing. A weight below 1 makes a factor less certain.
+        Exponents w; all 1 by default. A weight below 1 makes a factor less certain.
     """
 
     factors: Sequence[Factor | Callable[[Tensor], Tensor]]
@@ -54,7 +54,10 @@ class ProductTarget:
             )
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density (n,) [nat] of configurations (n, n_joints), differentiable where all factors are."""
+        """Return the log density (n,) [nat] of configurations (n, n_joints).
+
+        It is differentiable if all factors are.
+        """
         weights = self.weights or [1.0] * len(self.factors)
         terms: list[Any] = [
             weight * getattr(factor, "log_prob", factor)(sample)  # type: ignore[operator]
@@ -66,17 +69,17 @@ class ProductTarget:
 
 @dataclass(frozen=True, eq=False)
 class WeighedConfigurations:
-    """Configurations judged by a prior.
+    """Configurations ranked by a motion prior.
 
     Attributes
     ----------
     log_prob : (n,)
         Log density under the prior's marginal [nat].
     log_weights : (n,)
-        Normalised importance weights [nat]: drawing configurations by them is drawing from the prior, restricted to
-        where the sampler finds some. Equal to the normalised `log_prob` where the sampler's density is not given.
+        Normalised importance weights [nat]. Configurations drawn with these weights follow the prior, restricted to the
+        region that the sampler covers. Without the sampler's density they equal the normalised `log_prob`.
     order : (n,) of int64
-        The likeliest first.
+        Indices of the configurations, most likely first.
     """
 
     log_prob: FloatArray
@@ -91,20 +94,28 @@ def weigh(
     positions: npt.ArrayLike,
     log_proposal: npt.ArrayLike | None = None,
 ) -> WeighedConfigurations:
-    """Judge configurations by a motion prior.
+    """Rank configurations by a motion prior.
 
     Parameters
     ----------
     distribution : MotionDistribution
-        The prior, conditioned on a context and via points.
+        Prior, conditioned on a context and via points.
     phase : float
-        When in the motion the configuration is wanted, 0 to 1.
+        Phase at which a configuration is needed, 0 to 1.
     joint_names : sequence of str
-        Columns of `positions`, in any order; all joints of the prior must be among them.
+        Names of the columns of `positions`, in any order. They must include all joints of the prior.
     positions : (n, n_columns) array_like
-        [rad] or [m].
+        Configurations [rad] or [m].
     log_proposal : (n,) array_like, optional
-        Log density by which they were drawn, such as `Samples.log_prob` of raw samples of the mixture.
+        Log density [nat] of the configurations under their proposal, such as `Samples.log_prob` for raw samples of the
+        mixture.
+
+    Raises
+    ------
+    JointStateError
+        If a joint of the prior is missing, or the shape is wrong.
+    DataError
+        If the phase is not in [0, 1], or the number of log densities is wrong.
     """
     values = np.asarray(positions, dtype=np.float64)
     names = list(joint_names)

@@ -1,4 +1,4 @@
-"""Demonstrated motions: positions of named joints over the phase, with what they depend on and how long they took."""
+"""Demonstrated motions: positions of named joints over the phase, with contexts and durations."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Demonstrations:
-    """Motions of equal numbers of points, equally spaced in time.
+    """Motions with equal numbers of points, equally spaced in time.
 
     Attributes
     ----------
     context : (n, n_context)
-        What each motion depends on: goal, start, obstacle. May have no columns.
+        Quantities that each motion depends on, such as goal, start or obstacle. It may have no columns.
     positions : (n, n_points, n_joints)
-        [rad] or [m].
+        Joint positions [rad] or [m].
     joint_names : tuple of str
     durations : (n,)
-        [s]; NaN where unknown.
+        Duration of each motion [s]; NaN if unknown.
     context_names : tuple of str
-        Of the columns of the context.
+        Names of the columns of the context.
     lower, upper : (n_joints,)
-        Joint limits [rad] or [m]; infinite where there are none or they are unknown.
+        Joint limits [rad] or [m]; infinite if unlimited or unknown.
     """
 
     context: FloatArray
@@ -59,7 +59,13 @@ class Demonstrations:
 
     @classmethod
     def from_data_set(cls, data_set: DataSet) -> Demonstrations:
-        """Motions of a data set of the task "motion"; `DataError` says what is wrong with another."""
+        """Create demonstrations from a data set of the task "motion".
+
+        Raises
+        ------
+        DataError
+            If the data set has another task, or its description does not match its samples.
+        """
         description = expect(data_set, DataSet, "the data set", DataError).description
         task = description.get("task")
         if task != "motion":

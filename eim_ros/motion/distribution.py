@@ -1,6 +1,7 @@
-"""A distribution of motions for one context and given via points: a Gaussian mixture of weights.
+"""Distribution of motions for one context: a Gaussian mixture of weights, conditioned on via points.
 
-Via points: wishes of where a motion is at a phase, as observations of its weights with noise.
+A via point says where some joints should be at a phase. It is a noisy linear observation of the weights, so the
+conditional mixture has a closed form.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MotionSamples:
-    """Motions with their densities.
+    """Sampled motions with their densities.
 
     Attributes
     ----------
     positions : (n, n_points, n_joints)
-        [rad] or [m].
+        Joint positions [rad] or [m].
     log_prob : (n,)
         Log density of the weights under the distribution that they were drawn from [nat].
     component : (n,) of int64
-        Which drew each.
+        Component that each motion was drawn from.
     valid : (n,) of bool
         Whether all points are within the joint limits.
     """
@@ -52,17 +53,17 @@ class MotionSamples:
 
 @dataclass(frozen=True, eq=False)
 class MotionDistribution:
-    """Distribution of motions.
+    """Gaussian mixture of motions for one context.
 
     Attributes
     ----------
     representation : Representation
     mixture : GaussianMixture
-        Of the weights, float64, no batch.
+        Mixture of the weights, float64, without batch dimensions.
     lower, upper : (n_joints,)
-        Joint limits.
+        Joint limits [rad] or [m].
     log_evidence : float
-        Log density [nat] of the via points it was conditioned on; 0 without.
+        Log density [nat] of the via points before conditioning on them; 0 without via points.
     """
 
     representation: Representation
@@ -84,16 +85,16 @@ class MotionDistribution:
         ----------
         n_samples : int
         generator : torch.Generator, optional
-            That of torch if missing.
+            Default: the global generator of torch.
         n_points : int, optional
-            Points of each, equally spaced in time; as demonstrated if missing.
+            Number of points of each motion, equally spaced in time; default: as demonstrated.
         """
         n_samples = checked_whole(n_samples, 0, "the number of motions")
         checked_generator(generator)
         probability = self.mixture.weights
         component = torch.multinomial(probability, n_samples, replacement=True, generator=generator)
         weights = torch.randn(n_samples, self.mixture.n_dims, generator=generator, dtype=torch.float64)
-        for index in component.unique().tolist():  # a factor for each sample would take gigabytes
+        for index in component.unique().tolist():  # one factor per sample would take gigabytes
             rows = component == index
             weights[rows] = self.mixture.means[index] + weights[rows] @ self.mixture.scale_trils[index].mT
         positions = self.representation.positions(weights.numpy(), self._phases(n_points))
@@ -103,19 +104,25 @@ class MotionDistribution:
         )
 
     def log_prob(self, weights: Tensor) -> Tensor:
-        """Log density (n,) [nat] of weights (n, n_weights)."""
+        """Return the log density (n,) [nat] of weights (n, n_weights)."""
         model = MixtureOfExperts.from_mixture(self.mixture)
         return model.log_prob(weights.new_zeros(len(weights), 0), weights)
 
     def marginal(self, phase: float) -> GaussianMixture:
-        """Mixture of the joint positions at a phase: a prior of configurations, (n_components, n_joints)."""
+        """Return the mixture of the joint positions at a phase, with means (n_components, n_joints).
+
+        It is a prior over configurations.
+        """
         joints = range(self.representation.n_joints)
         design = torch.from_numpy(self.representation.design(phase, joints))
         factors = triangular_factor(design @ self.mixture.scale_trils)
         return GaussianMixture(self.mixture.log_weights, self.mixture.means @ design.mT, factors)
 
     def component_motions(self, n_points: int | None = None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Log weights (n_components,), means and standard deviations (n_components, n_points, n_joints)."""
+        """Return the log weights, mean motions and standard deviations of the components.
+
+        The log weights have shape (n_components,), the others have shape (n_components, n_points, n_joints).
+        """
         phases = self._phases(n_points)
         means = self.representation.positions(self.mixture.means.numpy(), phases)
         n_functions, n_joints = self.representation.basis.n_functions, self.representation.n_joints
@@ -130,24 +137,24 @@ class MotionDistribution:
 
 
 DEFAULT_DEVIATION = 1e-3  # [rad] or [m]
-LEAST_DEVIATION = 1e-9  # [rad] or [m]: exacter wishes are below the rounding errors of the factors
-MOST_VALUES = 500  # of all via points together: the cost grows with their cube
+LEAST_DEVIATION = 1e-9  # [rad] or [m]; smaller values are below the rounding errors of the factors
+MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with its cube
 
 
 @dataclass(frozen=True)
 class ViaPoint:
-    """Where some joints are at a phase.
+    """Desired positions of some joints at a phase.
 
     Attributes
     ----------
     phase : float
         0 at the start, 1 at the end of the motion.
     joint_names : tuple of str
-        At least one; the other joints are free.
+        At least one joint. All other joints are free.
     positions : tuple of float
-        [rad] or [m].
+        Desired positions [rad] or [m].
     standard_deviations : tuple of float
-        How exactly each is wanted [rad] or [m]; empty: 1e-3 each.
+        Tolerance of each position [rad] or [m]. Empty means 1e-3 each.
     """
 
     phase: float
@@ -186,25 +193,32 @@ class ViaPoint:
 def condition_on(
     via_points: Sequence[ViaPoint], mixture: GaussianMixture, representation: Representation
 ) -> tuple[GaussianMixture, float]:
-    """Mixture of the weights given via points, and the log density [nat] of their positions before.
+    """Condition a mixture of weights on via points, in closed form and for all points at once.
 
-    A via point observes y = A w + noise of covariance R. For a component w ~ N(m, L L') the pair [y, w] is normal with
-    the factor [[A L, R^1/2], [L, 0]]: its log density of y multiplies the component's weight, and what remains is
-    w given y. In closed form, for all via points at once.
+    A via point observes y = A w + noise with covariance R. For a component w ~ N(m, L L'), the pair [y, w] is normal
+    with the factor [[A L, R^1/2], [L, 0]]. The density of y multiplies the weight of the component, and the component
+    itself becomes the distribution of w given y.
 
     Parameters
     ----------
     via_points : sequence of ViaPoint
     mixture : GaussianMixture
-        Of the weights, no batch.
+        Mixture of the weights, without batch dimensions.
     representation : Representation
+
+    Returns
+    -------
+    GaussianMixture
+        Mixture of the weights given the via points.
+    float
+        Log density [nat] of the via points under the given mixture.
 
     Raises
     ------
     JointStateError
-        A joint that the motion does not have.
+        If the motions lack a joint of a via point.
     DataError
-        Too many of them, or wishes that exclude each other numerically.
+        If there are too many via points, or if they contradict each other numerically.
     """
     if not via_points:
         return mixture, 0.0
@@ -232,7 +246,7 @@ def condition_on(
 
 
 def _observation(via_points: Sequence[ViaPoint], representation: Representation) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows A (m, n_weights), wanted positions (m,) and their standard deviations (m,)."""
+    """Return the rows A (m, n_weights), the desired positions (m,) and their standard deviations (m,)."""
     rows: list[Tensor] = []
     wanted: list[float] = []
     deviations: list[float] = []

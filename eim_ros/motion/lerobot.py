@@ -1,7 +1,7 @@
-"""Motions as a data set of LeRobot, written by LeRobot's own library and read back by it.
+"""Export of motions as a LeRobot data set, written by LeRobot's own library and read back to verify it.
 
-Each motion is an episode at a fixed rate: `observation.state` is the configuration, `action` the next one, and
-`observation.environment_state` the context, where there is one. Frame i is at i / fps, exactly.
+Each motion is an episode at a fixed rate. `observation.state` is the configuration, `action` the next configuration,
+and `observation.environment_state` the context, if there is one. The time of frame i is exactly i / fps.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from eim_ros.core.data_set import DataSet, interpolated
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.motion.demonstrations import Demonstrations
 
-REPOSITORY = "local/motions"  # LeRobot names each data set, also one that nobody publishes
+REPOSITORY = "local/motions"  # LeRobot requires a name, even for a data set that is not published
 STATE, ACTION, ENVIRONMENT = "observation.state", "action", "observation.environment_state"
-ROUNDING = 1e-6  # relative: LeRobot's numbers are of single precision
+ROUNDING = 1e-6  # relative tolerance; LeRobot stores numbers in single precision
 
 FloatArray = npt.NDArray[np.float64]
 
 
 def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "") -> tuple[int, int]:
-    """Write motions into a new folder.
+    """Write motions to a new folder.
 
     Parameters
     ----------
     data_set : DataSet
-        Motions, with their durations.
+        Motions with known durations.
     folder : Path
-        Must not exist.
+        Folder to create; it must not exist.
     fps : int
         Frames per second.
     task : str
-        What LeRobot is told of motions without a label; "motion" if empty.
+        Task of motions that have no label; "motion" if empty.
 
     Returns
     -------
@@ -46,9 +46,9 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     Raises
     ------
     ConfigurationError
-        LeRobot is not installed, or the folder exists.
+        If LeRobot is not installed, or the folder exists.
     DataError
-        The data set is of no motions, or does not know how long they take; or what is read back differs.
+        If the data set does not contain motions with durations, or if the data read back differ from it.
     """
     fps = checked_whole(fps, 1, "fps")
     motions = Demonstrations.from_data_set(data_set)
@@ -66,11 +66,11 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
             for frame in zip(*frames.values(), strict=True):
                 written.add_frame({**dict(zip(frames, frame, strict=True)), "task": label or task or "motion"})
             written.save_episode()
-        if hasattr(written, "finalize"):  # from version 0.4 on, in whose files the footer is missing before
+        if hasattr(written, "finalize"):  # LeRobot 0.4 and later write the footer of their files here
             written.finalize()
         _check(library(REPOSITORY, root=folder), episodes, fps)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)  # half a data set is none
+        shutil.rmtree(folder, ignore_errors=True)  # do not leave an incomplete data set
         raise
     return len(episodes), sum(len(frames[STATE]) for frames in episodes)
 
@@ -96,7 +96,7 @@ def _features(motions: Demonstrations) -> dict[str, dict[str, Any]]:
 
 
 def _frames(motions: Demonstrations, row: int, fps: int) -> dict[str, npt.NDArray[np.float32]]:
-    """Columns of one episode, each (n_frames, n_columns)."""
+    """Return the columns of one episode, each (n_frames, n_columns)."""
     duration, positions = float(motions.durations[row]), motions.positions[row]
     moments = np.arange(int(np.floor(duration * fps * (1.0 + 1e-9))) + 1) / fps
     times = np.linspace(0.0, duration, len(positions))
@@ -107,7 +107,7 @@ def _frames(motions: Demonstrations, row: int, fps: int) -> dict[str, npt.NDArra
 
 
 def _check(found: Any, episodes: list[dict[str, npt.NDArray[np.float32]]], fps: int) -> None:
-    """Read all back: numbers, episodes and times."""
+    """Read the data set back, and compare values, episodes and times."""
     table = found.hf_dataset.with_format("numpy")
     lengths = [len(frames[STATE]) for frames in episodes]
     expected = {name: np.concatenate([frames[name] for frames in episodes]) for name in episodes[0]}

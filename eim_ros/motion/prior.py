@@ -1,12 +1,10 @@
-"""`MotionPrior`: what was demonstrated, as a distribution of motions given a context; one file.
+"""Motion prior: a distribution of demonstrated motions given a context, stored in one file.
 
-The weights of a motion (`Representation`) have few whitened coordinates (`LatentSpace`), which are distributed as a
-mixture of experts given the standardised context. For one context it becomes a Gaussian mixture of the weights, which
-is conditioned on via points in closed form.
+The weights of a motion (`Representation`) have a few whitened coordinates (`LatentSpace`). A mixture of experts models
+these coordinates given the standardised context. For one context, the prior becomes a Gaussian mixture of the weights,
+which is conditioned on via points in closed form.
 
-Parts of a motion prior as its file holds them: tensors by name, and the rest as JSON.
-
-What scores mean: those of demonstrations that the prior was not fitted to.
+Scores of held-out demonstrations calibrate the log densities. A file contains tensors by name, and the rest as JSON.
 """
 
 from __future__ import annotations
@@ -29,19 +27,19 @@ from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.motion.distribution import MotionDistribution, ViaPoint, condition_on
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
 
-RESIDUAL_MARGIN = 2.0  # by which a residual may exceed the largest of the held-out demonstrations
+RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out residual
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores of held-out demonstrations.
+    """Scores of held-out demonstrations, used as a reference for other motions.
 
     Attributes
     ----------
     log_prob : Tensor (n,)
         Log densities [nat], ascending.
     residual : Tensor (n,)
-        Root mean square differences to what the basis can represent [rad or m], ascending.
+        Root mean square errors of the basis [rad or m], ascending.
     """
 
     log_prob: Tensor
@@ -49,16 +47,17 @@ class Calibration:
 
     @classmethod
     def from_scores(cls, log_prob: Tensor, residual: Tensor) -> Calibration:
-        """From scores in any order."""
+        """Create a calibration from scores in any order."""
         return cls(log_prob.sort().values, residual.sort().values)
 
     def __len__(self) -> int:
         return len(self.log_prob)
 
     def quantile(self, log_prob: Tensor, residual: Tensor) -> Tensor:
-        """Share (n,) of the held-out demonstrations that are less likely than motions with these scores (n,).
+        """Return the share (n,) of held-out demonstrations that are less likely than motions with these scores (n,).
 
-        0 for a motion that the basis cannot represent as it can all demonstrations: its weights then say little of it.
+        The share is 0 if the basis represents a motion much worse than all demonstrations. The weights of such a motion
+        say little about it.
         """
         share = torch.searchsorted(self.log_prob, log_prob.contiguous()).to(log_prob) / len(self)
         foreign = residual > RESIDUAL_MARGIN * self.residual[-1] + torch.finfo(residual.dtype).eps
@@ -69,7 +68,7 @@ PARTS = ("mixture.", "latent.", "calibration.")
 
 
 def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and document of a prior."""
+    """Return the tensors and the JSON document of a prior."""
     tensors = {
         **{f"mixture.{name}": value for name, value in prior.mixture.tensors().items()},
         **{f"latent.{name}": value for name, value in prior.latent.tensors().items()},
@@ -94,7 +93,10 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
 
 
 def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a prior by name; many errors are possible where a file is damaged."""
+    """Return the fields of a prior by name.
+
+    A damaged file can cause many kinds of errors.
+    """
     values = {name: value.to(torch.float64) for name, value in tensors.items()}
     mixture, latent, calibration = (
         {name.removeprefix(part): value for name, value in values.items() if name.startswith(part)} for part in PARTS
@@ -117,7 +119,7 @@ def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict
 
 
 def check_parts(prior: MotionPrior) -> None:
-    """`DataError` unless all parts fit each other and are finite."""
+    """Raise `DataError` unless all parts are consistent and finite."""
     n_joints, n_weights, n_context = prior.representation.n_joints, prior.representation.n_weights, prior.n_context
     latent = prior.latent
     checks = {
@@ -150,12 +152,12 @@ FloatArray = npt.NDArray[np.float64]
 
 MOTION_KIND = "motion_prior"
 MOTION_SCHEMA = 1
-LIMIT_TOLERANCE = 1e-6  # [rad] or [m]: rounding of positions in messages and files
+LIMIT_TOLERANCE = 1e-6  # [rad] or [m]; positions in messages and files are rounded
 
 
 @dataclass(frozen=True, eq=False)
 class MotionScores:
-    """How likely motions are.
+    """Scores of motions under a prior.
 
     Attributes
     ----------
@@ -164,7 +166,7 @@ class MotionScores:
     quantile : (n,)
         Share of held-out demonstrations that are less likely, see `Calibration.quantile`.
     residual : (n,)
-        Root mean square difference to what the basis can represent [rad or m].
+        Root mean square error of the basis [rad or m].
     """
 
     log_prob: FloatArray
@@ -174,7 +176,7 @@ class MotionScores:
 
 @dataclass(frozen=True, eq=False)
 class MotionPrior:
-    """q(motion | context).
+    """Distribution q(motion | context).
 
     Attributes
     ----------
@@ -182,17 +184,17 @@ class MotionPrior:
         Joints, basis functions and the grid of the demonstrations.
     latent : LatentSpace
     mixture : MixtureOfExperts
-        Of the latent coordinates, given standardised contexts; float64.
+        Distribution of the latent coordinates given standardised contexts; float64.
     context_names : tuple of str
     context_center, context_scale : Tensor (n_context,)
-        Standardisation of the contexts.
+        Mean and scale for standardising contexts.
     lower, upper : (n_joints,)
-        Joint limits [rad] or [m]; infinite where unknown.
+        Joint limits [rad] or [m]; infinite if unknown.
     mean_duration : float
-        Of the demonstrations [s].
+        Mean duration of the demonstrations [s].
     calibration : Calibration
     training : dict
-        JSON-compatible record of how it was made.
+        JSON-compatible record of the training.
     """
 
     representation: Representation
@@ -218,12 +220,13 @@ class MotionPrior:
     def condition(
         self, context: npt.ArrayLike | None = None, via_points: Sequence[ViaPoint] = ()
     ) -> MotionDistribution:
-        """Distribution of motions for one context (n_context,), given via points.
+        """Return the distribution of motions for one context (n_context,) and via points.
 
         Raises
         ------
         EimError
-            A context of another length or not finite; a via point with unknown joints, or beyond the joint limits.
+            If the context has the wrong length or is not finite, or if a via point has unknown joints or exceeds the
+            joint limits.
         """
         given = self._context(context)
         if not isinstance(via_points, Sequence):
@@ -241,19 +244,20 @@ class MotionPrior:
         return MotionDistribution(self.representation, mixture, self.lower, self.upper, log_evidence)
 
     def score(self, positions: npt.ArrayLike, context: npt.ArrayLike | None = None) -> MotionScores:
-        """How likely motions are.
+        """Compute how likely motions are.
 
         Parameters
         ----------
         positions : (n, n_points, n_joints) array_like
-            On the grid of the demonstrations (see `Representation.resampled`) [rad or m].
+            Motions on the grid of the demonstrations (see `Representation.resampled`) [rad or m].
         context : (n_context,) or (n, n_context) array_like, optional
-            One for all, or one for each.
+            One context for all motions, or one for each.
 
         Raises
         ------
         EimError
-            Motions of another shape, not finite or beyond the joint limits; contexts of another shape.
+            If motions have the wrong shape, are not finite or exceed the joint limits, or if contexts have the wrong
+            shape.
         """
         motions = np.asarray(positions, dtype=np.float64)
         shape = (self.representation.n_points, self.representation.n_joints)
@@ -269,7 +273,7 @@ class MotionPrior:
         return MotionScores(log_prob.numpy(), quantile.numpy(), residual.numpy())
 
     def check_motion(self, positions: FloatArray, label: str = "") -> None:
-        """`JointStateError` if one of the positions (n, n_joints) is not finite or beyond the joint limits."""
+        """Raise `JointStateError` if a position (n, n_joints) is not finite or exceeds the joint limits."""
         if not np.isfinite(positions).all():
             raise JointStateError(f"{label}positions must be finite", positions)
         beyond = (positions < self.lower - LIMIT_TOLERANCE) | (positions > self.upper + LIMIT_TOLERANCE)
@@ -282,12 +286,18 @@ class MotionPrior:
             )
 
     def save(self, path: str | Path) -> None:
-        """Write atomically, as safetensors with the description in its header."""
+        """Write the prior atomically as safetensors, with the description in the header."""
         write_tensor_file(path, *stored_prior(self), kind=MOTION_KIND, schema=MOTION_SCHEMA)
 
     @classmethod
     def load(cls, path: str | Path) -> MotionPrior:
-        """Read a prior; `ModelFileError` if the file is truncated, a pickle, of another kind or schema, or damaged."""
+        """Read a prior from a file.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is truncated, damaged or a pickle, or has another kind or schema.
+        """
         tensors, document = read_tensor_file(path, kind=MOTION_KIND, schema=MOTION_SCHEMA)
         try:
             prior = cls(**restored_parts(tensors, document))
@@ -298,7 +308,7 @@ class MotionPrior:
         return prior
 
     def _context(self, context: npt.ArrayLike | None, n: int = 1) -> Tensor:
-        """Standardised contexts (n, n_context)."""
+        """Return the standardised contexts (n, n_context)."""
         try:
             values = np.asarray(() if context is None else context, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -316,7 +326,7 @@ class MotionPrior:
     def _check_limits(self, point: ViaPoint) -> None:
         for name, position in zip(point.joint_names, point.positions, strict=True):
             if name not in self.joint_names:
-                continue  # refused where it is used, with the names that are known
+                continue  # `condition_on` reports unknown joints
             joint = self.joint_names.index(name)
             if not self.lower[joint] - LIMIT_TOLERANCE <= position <= self.upper[joint] + LIMIT_TOLERANCE:
                 raise JointStateError(

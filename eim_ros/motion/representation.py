@@ -1,24 +1,13 @@
-"""Basis functions of the phase, by which a motion of any duration becomes a vector of weights.
+"""Motions as vectors of weights of basis functions (ProMP; Paraschos et al. 2013), and their latent coordinates.
 
-A joint moves along y(s) = sum_b w_b f_b(s), with the phase s from 0 at the start to 1 at the end of the motion.
+A joint moves along y(s) = sum_b w_b f_b(s), with the phase s from 0 at the start to 1 at the end of the motion. The
+duration of a motion therefore has no effect on its weights. Two kinds of basis functions are available:
 
-    gaussian     f_b(s) = g_b(s) / sum_c g_c(s),  g_b(s) = exp(-(s - c_b)^2 / 2 h^2)   (ProMP: Paraschos et al. 2013)
+    gaussian     f_b(s) = g_b(s) / sum_c g_c(s),  g_b(s) = exp(-(s - c_b)^2 / 2 h^2)
     via-points   f_b: the natural cubic spline that is 1 at phase s_b and 0 at all other s_c; w_b is the position there
 
-Both sum to one everywhere, so that a joint which rests has equal weights.
-
-Motions as vectors: the weights of all joints stacked, joint by joint, w = [w_1 ... w_J] (ProMP).
-
-Positions at a phase s are linear in them, y(s) = A(s) w with A(s) = diag(f(s)', ..., f(s)'). The weights of a motion
-follow by ridge regression on a grid of phases.
-
-Probabilistic principal components: few whitened coordinates for many weights (Tipping and Bishop 1999).
-
-    w = m + V [S z; sigma e],   z ~ a mixture,   e ~ N(0, I)
-
-V are the principal axes of the demonstrated weights, S the standard deviations along the first of them, sigma^2 the
-mean variance along the others. The density of w is proper in all directions: a motion that leaves the plane of the
-demonstrations is unlikely, however likely its projection is.
+Both sum to one everywhere, so a joint at rest has equal weights. `Representation` stacks the weights of all joints.
+`LatentSpace` reduces them to a few coordinates.
 """
 
 from __future__ import annotations
@@ -46,7 +35,7 @@ BASES = ("gaussian", "via-points")
 
 @dataclass(frozen=True)
 class Basis:
-    """Basis functions.
+    """Basis functions of the phase.
 
     Attributes
     ----------
@@ -70,7 +59,7 @@ class Basis:
             raise ConfigurationError(f"the width of basis functions must be positive, got {self.width}", self.width)
 
     def __call__(self, phase: npt.ArrayLike) -> FloatArray:
-        """Values (n, n_functions) at phases (n,) in [0, 1]."""
+        """Return the values (n, n_functions) at phases (n,) in [0, 1]."""
         phases = np.asarray(phase, dtype=np.float64)
         if self.n_functions == 1:
             return np.ones((len(phases), 1))
@@ -78,14 +67,17 @@ class Basis:
 
     @property
     def centers(self) -> FloatArray:
-        """Phases of the functions (n_functions,); Gaussians have one centre beyond each end, where they are enough."""
+        """Phases of the centres (n_functions,).
+
+        If there are more than three Gaussians, one centre lies beyond each end of the motion.
+        """
         n = self.n_functions
         if self.kind == "gaussian" and n > 3:
             return np.asarray((np.arange(n) - 1.0) / (n - 3.0), dtype=np.float64)
         return np.linspace(0.0, 1.0, n)
 
     def to_mapping(self) -> dict[str, Any]:
-        """JSON-compatible; `Basis(**mapping)` is its inverse."""
+        """Return a JSON-compatible mapping; `Basis(**mapping)` is the inverse."""
         return {"kind": self.kind, "n_functions": self.n_functions, "width": self.width}
 
     def _gaussians(self, phases: FloatArray) -> FloatArray:
@@ -102,17 +94,21 @@ class Basis:
 
 @dataclass(frozen=True)
 class Representation:
-    """Maps motions to weights and back.
+    """Linear map between motions and weights.
+
+    The weights of all joints are stacked joint by joint, w = [w_1 ... w_J]. Positions at a phase s are linear in them:
+    y(s) = A(s) w with A(s) = diag(f(s)', ..., f(s)'). Ridge regression on a grid of phases gives the weights of a
+    motion.
 
     Attributes
     ----------
     basis : Basis
-        Of every joint.
+        Basis functions of every joint.
     joint_names : tuple of str
     n_points : int
-        Points of the grid of phases on which weights are fitted.
+        Number of phases in the grid on which weights are computed.
     ridge : float
-        Penalty of the weights' squares, relative to the mean square error of the positions.
+        Penalty on the squared weights. It is relative to the mean square error of the positions.
     """
 
     basis: Basis
@@ -134,35 +130,36 @@ class Representation:
         return np.linspace(0.0, 1.0, self.n_points)
 
     def weights(self, positions: FloatArray) -> FloatArray:
-        """Weights (n, n_weights) of motions (n, n_points, n_joints) on the grid."""
+        """Return the weights (n, n_weights) of motions (n, n_points, n_joints) on the grid."""
         fitted = np.einsum("bp,npj->njb", self._regression, positions)
         return np.ascontiguousarray(fitted.reshape(len(positions), self.n_weights))
 
     def positions(self, weights: FloatArray, phases: FloatArray) -> FloatArray:
-        """Motions (n, n_phases, n_joints) of weights (n, n_weights)."""
+        """Return the motions (n, n_phases, n_joints) with weights (n, n_weights)."""
         by_joint = weights.reshape(len(weights), self.n_joints, self.basis.n_functions)
         return np.asarray(np.einsum("pb,njb->npj", self.basis(phases), by_joint))
 
     def residual(self, positions: FloatArray) -> FloatArray:
-        """Root mean square difference (n,) [rad or m] of motions on the grid to what the basis can represent."""
+        """Return the root mean square error (n,) [rad or m] of the basis for motions on the grid."""
         difference = positions - self.positions(self.weights(positions), self.grid)
         return np.asarray(np.sqrt(np.square(difference).mean(axis=(1, 2))))
 
     def design(self, phase: float, joints: Sequence[int]) -> FloatArray:
-        """Rows (len(joints), n_weights) of A at a phase, for some joints by their numbers."""
+        """Return the rows (len(joints), n_weights) of A at a phase, for the joints with these indices."""
         values = self.basis(np.array([phase]))[0]
         rows = np.zeros((len(joints), self.n_joints, len(values)))
         rows[np.arange(len(joints)), list(joints)] = values
         return rows.reshape(len(joints), self.n_weights)
 
     def resampled(self, times: FloatArray, positions: FloatArray) -> FloatArray:
-        """One motion (n_points, n_joints) on the grid, by linear interpolation.
+        """Resample a motion to the grid, (n_points, n_joints), by linear interpolation.
 
         Parameters
         ----------
         times : (n,)
-            Strictly increasing [s], at least two; from any start.
+            At least two strictly increasing times [s]. The first need not be 0.
         positions : (n, n_joints)
+            Joint positions [rad] or [m].
         """
         if len(times) < 2 or not (np.diff(times) > 0.0).all():
             raise DataError("a motion needs at least 2 points at increasing times", times)
@@ -171,7 +168,7 @@ class Representation:
 
     @cached_property
     def _regression(self) -> FloatArray:
-        """Matrix (n_functions, n_points) from the positions of a joint on the grid to its weights."""
+        """Matrix (n_functions, n_points) that maps the positions of a joint on the grid to its weights."""
         design, n = self.basis(self.grid), self.basis.n_functions
         penalty = np.sqrt(self.ridge * self.n_points) * np.eye(n)
         wanted = np.concatenate([np.eye(self.n_points), np.zeros((n, self.n_points))])
@@ -180,16 +177,25 @@ class Representation:
 
 @dataclass(frozen=True, eq=False)
 class LatentSpace:
-    """Coordinates of the weights.
+    """Probabilistic principal components of the weights (Tipping and Bishop 1999).
+
+    A few whitened coordinates z represent many weights:
+
+        w = m + V [S z; sigma e],   z ~ a mixture,   e ~ N(0, I)
+
+    The columns of V are the principal axes of the demonstrated weights. S contains the standard deviations along the
+    first axes, and sigma those along the other axes, shrunk towards their mean. The density of w is proper in all
+    directions. A motion outside the subspace of the demonstrations is therefore unlikely, even if its projection is
+    likely.
 
     Attributes
     ----------
     center : Tensor (n_weights,)
-        m.
+        Mean m.
     axes : Tensor (n_weights, n_weights)
-        V, orthonormal columns.
+        V, with orthonormal columns.
     scales : Tensor (n_weights,)
-        S, then sigma for each of the other axes.
+        S, followed by sigma for each of the other axes.
     n_latent : int
         Length of z.
     """
@@ -201,20 +207,20 @@ class LatentSpace:
 
     @classmethod
     def from_weights(cls, weights: Tensor, share: float, most: int, floor: float) -> LatentSpace:
-        """Coordinates for weights (n, n_weights).
+        """Compute the latent space of demonstrated weights.
 
         Parameters
         ----------
         weights : Tensor (n, n_weights)
         share : float
-            Share of the variance that z is to explain.
+            Variance share explained by z.
         most : int
-            Largest length of z.
+            Maximum length of z.
         floor : float
-            Least standard deviation along any axis [rad or m].
+            Minimum standard deviation of any axis [rad or m].
         """
         center = weights.mean(0)
-        triangle = torch.linalg.qr(weights - center, mode="r").R  # of as many rows as weights at most
+        triangle = torch.linalg.qr(weights - center, mode="r").R  # at most as many rows as weights
         _, singular, rows = torch.linalg.svd(triangle, full_matrices=True)
         variances = weights.new_zeros(weights.shape[1])
         variances[: len(singular)] = singular.square() / len(weights)
@@ -222,25 +228,28 @@ class LatentSpace:
         enough = int((explained < share).sum()) + 1
         n_latent = max(1, min(enough, most, len(variances)))
         rest = variances[n_latent:]
-        if len(rest):  # few motions tell little of each axis: shrunk to the mean as if it had been seen n_weights times
+        if len(rest):  # few motions determine an axis poorly: shrink to the mean, with the weight of n_weights motions
             n, n_weights = weights.shape
             rest = (n * rest + n_weights * rest.mean()) / (n + n_weights)
         squares = torch.cat([variances[:n_latent], rest])
         return cls(center, rows.mT.contiguous(), squares.sqrt().clamp_min(floor), n_latent)
 
     def coordinates(self, weights: Tensor) -> Tensor:
-        """[z, e] (n, n_weights) of weights (n, n_weights)."""
+        """Return the coordinates [z, e] (n, n_weights) of weights (n, n_weights)."""
         return (weights - self.center) @ self.axes / self.scales
 
     def log_prob(self, mixture: MixtureOfExperts, context: Tensor, weights: Tensor) -> Tensor:
-        """Log density (n,) [nat] of weights (n, n_weights), z being distributed as the mixture given contexts."""
+        """Return the log density (n,) [nat] of weights (n, n_weights).
+
+        The mixture is the distribution of z given the contexts.
+        """
         coordinates = self.coordinates(weights)
         latent, rest = coordinates[:, : self.n_latent], coordinates[:, self.n_latent :]
         of_rest = -0.5 * (rest.square().sum(-1) + rest.shape[1] * LOG_TWO_PI)
         return mixture.log_prob(context, latent) + of_rest - self.scales.log().sum()
 
     def lifted(self, mixture: GaussianMixture) -> GaussianMixture:
-        """The mixture of the weights, where z has the given one (no batch)."""
+        """Return the mixture of the weights for a mixture of z (without batch dimensions)."""
         n, n_weights = self.n_latent, len(self.center)
         scaled = self.axes * self.scales
         rows = scaled.expand(mixture.n_components, n_weights, n_weights).clone()
@@ -249,5 +258,5 @@ class LatentSpace:
         return GaussianMixture(mixture.log_weights, means, triangular_factor(rows))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         return {"center": self.center, "axes": self.axes, "scales": self.scales}

@@ -1,16 +1,12 @@
-"""From demonstrated motions to a motion prior, by EM or EIM over the latent coordinates of their weights.
+"""Training of a motion prior from demonstrations, by EM or EIM on the latent coordinates of their weights.
 
-Density of demonstrated motions for the ratio of EIM, and EIM's start: mixtures fitted by EM from starts of ways.
+Different ways around an obstacle should become different experts. In whitened coordinates, two ways are no farther
+apart than two goals, so k-means would separate goals instead. `start_of_ways` therefore clusters the weights in joint
+units, after removing their linear dependence on the context.
 
-EIM gets as good as its estimate of the data's density. Fits from k-means in whitened coordinates miss ways, see
-`start`, whatever their size; so the estimate is made here, of as many components as held-out motions can bear, and
-given to EIM as known.
-
-Start of EM that keeps different ways apart: clusters of what the context does not explain, in joint space.
-
-In whitened coordinates two ways around an obstacle are no further apart than two goals, and k-means takes goals for
-ways. With their linear dependence on the context taken off, and in the units of the joints, what differs most between
-weights are ways.
+EIM can only be as good as its estimate of the data's density. An estimate that starts from k-means in whitened
+coordinates misses ways, however many components it has. `fit_reference` starts from clusters of ways, and uses as many
+components as the held-out motions support. EIM takes the result as a known density.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.prior import Calibration, MotionPrior
 from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representation
 
-N_CLUSTERINGS = 5  # k-means from so many seeds, of which the tightest is taken
+N_CLUSTERINGS = 5  # number of k-means runs; the one with the smallest scatter is used
 
 
 def start_of_ways(
@@ -53,18 +49,18 @@ def start_of_ways(
     covariance_floor: float,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Experts and gating of clusters.
+    """Create an initial mixture of experts whose components separate different ways.
 
     Parameters
     ----------
     context : Tensor (n, n_context)
     weights : Tensor (n, n_weights)
-        Weights of motions, as many as components at least.
+        Weights of at least as many motions as components.
     coordinates : Tensor (n, n_latent)
-        What the experts are to model.
+        Latent coordinates that the experts model.
     n_components : int
     covariance_floor : float
-        Least variance, relative to the data's.
+        Minimum variance, relative to the data's variance.
     generator : torch.Generator
     """
     inputs = torch.cat([context, torch.ones_like(weights[:, :1])], -1)
@@ -75,26 +71,26 @@ def start_of_ways(
 
 
 def _scatter(points: Tensor, labels: Tensor, n_clusters: int) -> float:
-    """Sum of squared distances to the clusters' means."""
+    """Return the sum of squared distances to the means of the clusters."""
     sums = points.new_zeros(n_clusters, points.shape[1]).index_add_(0, labels, points)
     means = sums / torch.bincount(labels, minlength=n_clusters).clamp_min(1).unsqueeze(-1)
     return float((points - means[labels]).square().sum())
 
 
-PATIENCE = 2  # sizes in a row without a gain, after which no larger ones are tried
-FLOOR = 1e-6  # least variance of a component, relative to the data's
+PATIENCE = 2  # number of consecutive sizes without a gain after which the search stops
+FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What EIM is given.
+    """Density estimate and start for EIM.
 
     Attributes
     ----------
     density : MixtureOfExperts
-        Estimate of the density of the coordinates given the context.
+        Estimated density of the coordinates given the context.
     start : MixtureOfExperts
-        Of the size of the model.
+        Initial model, with as many components as the final one.
     """
 
     density: MixtureOfExperts
@@ -103,7 +99,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class ReferenceInputs:
-    """Inputs of a density ratio that know a density; satisfies `eim_ros.learning.ratio.RatioInputs`."""
+    """Inputs of a density ratio with a known density; satisfies `eim_ros.learning.ratio.RatioInputs`."""
 
     standardised: StandardisedInputs
     density: MixtureOfExperts
@@ -130,19 +126,19 @@ def fit_reference(
     coordinates: Tensor,
     generator: torch.Generator,
 ) -> Reference:
-    """Reference density and start.
+    """Fit the reference density and the initial model of EIM.
 
     Parameters
     ----------
     config : RatioConfig
-        Its settings of the reference density.
+        Settings of the reference density.
     n_components : int
-        Of the model.
+        Number of components of the model.
     context : Tensor (n, n_context)
     weights : Tensor (n, n_weights)
-        In whose units ways are told apart.
+        Weights of the motions, used to distinguish ways.
     coordinates : Tensor (n, n_latent)
-        What the model is to be of.
+        Latent coordinates of the motions, which the model describes.
     generator : torch.Generator
     """
     order = torch.randperm(len(weights), generator=generator, device=generator.device)
@@ -170,7 +166,10 @@ def fit_reference(
 
 
 def _sizes(config: RatioConfig, n_components: int, n_samples: int) -> list[int]:
-    """Numbers of components, that of the model first; two motions for each at least."""
+    """Return the numbers of components to try, beginning with the model's number.
+
+    Larger sizes leave at least two motions per component.
+    """
     most = max(n_components, min(n_samples // 2, config.reference_limit + n_components))
     larger = {min(most, round(factor * n_components)) for factor in config.reference_factors if factor > 1.0}
     return [n_components, *sorted(larger - {n_components})]
@@ -188,7 +187,7 @@ def _likelihood(model: MixtureOfExperts, context: Tensor, coordinates: Tensor) -
     return float(model.log_prob(context, coordinates).mean())
 
 
-UNKNOWN_DURATION = 1.0  # [s], where the data set tells none
+UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
 
 @dataclass(frozen=True)
@@ -215,21 +214,21 @@ class MotionConfig(Settings):
 
 @dataclass(frozen=True)
 class MotionEMConfig(EMConfig, MotionConfig):
-    """Settings of a motion prior by EM."""
+    """Settings for training a motion prior by EM."""
 
     n_components: int = option(10, "number of experts", minimum=1)
 
 
 @dataclass(frozen=True)
 class MotionEIMConfig(EIMConfig, MotionConfig):
-    """Settings of a motion prior by EIM."""
+    """Settings for training a motion prior by EIM."""
 
     n_components: int = option(10, "number of experts", minimum=1)
 
 
 @dataclass(frozen=True)
 class MotionTrainingRun:
-    """Outcome of a training: the prior, how the run ended, and its records."""
+    """Result of a training: the prior, the status of the run, and its records."""
 
     model: MotionPrior
     result: FitResult[Any]
@@ -241,16 +240,16 @@ class MotionTrainingRun:
 
 @dataclass(frozen=True)
 class MotionTraining:
-    """What is to be trained.
+    """Training of a motion prior.
 
     Attributes
     ----------
     config : MotionEMConfig or MotionEIMConfig
-        Decides the learner.
+        Settings. Their type selects EM or EIM.
     random_seed : int
-        Of all randomness, and of which demonstrations are held out.
+        Seed of the training and of the choice of held-out demonstrations.
     device : str
-        Where it runs: "cpu", "cuda".
+        Torch device, such as "cpu" or "cuda".
     """
 
     config: MotionEMConfig | MotionEIMConfig
@@ -272,7 +271,7 @@ class MotionTraining:
         checkpoint_every: int = 10,
         resume: bool = False,
     ) -> MotionTrainingRun:
-        """Train.
+        """Train a motion prior.
 
         Parameters
         ----------
@@ -284,7 +283,7 @@ class MotionTraining:
         Raises
         ------
         DataError
-            The data set is of another task, or has too few motions.
+            If the data set has another task, or too few motions.
         """
         everything = Demonstrations.from_data_set(data_set)
         fitted, held_out = self._split(everything)
@@ -322,7 +321,7 @@ class MotionTraining:
     def _inputs_and_start(
         self, context: Tensor, weights: Tensor, coordinates: Tensor
     ) -> tuple[ReferenceInputs | None, MixtureOfExperts | None]:
-        """Inputs of EIM's ratio, and the first start; None where the learner is to find its own."""
+        """Return the inputs of EIM's density ratio and the initial model; None leaves the choice to the learner."""
         config, n_components = self.config, self.config.n_components
         if not config.is_linear or len(weights) < n_components:
             return None, None
@@ -337,7 +336,10 @@ class MotionTraining:
         return ReferenceInputs(standardised, reference.density), reference.start
 
     def _split(self, everything: Demonstrations) -> tuple[Demonstrations, Demonstrations]:
-        """Demonstrations to fit to, and those held out for the calibration; at least one of each."""
+        """Split the demonstrations into a set for fitting and a held-out set for calibration.
+
+        Each has at least one demonstration.
+        """
         n = len(everything)
         if n < 2:
             raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
@@ -347,7 +349,10 @@ class MotionTraining:
 
 
 def _calibrated(prior: MotionPrior, held_out: Demonstrations) -> MotionPrior:
-    """With the scores of held-out demonstrations, and these in the record."""
+    """Return the prior calibrated by the scores of held-out demonstrations.
+
+    The mean scores are added to the record of the training.
+    """
     weights = torch.from_numpy(prior.representation.weights(held_out.positions))
     residual = torch.from_numpy(prior.representation.residual(held_out.positions))
     context = (torch.from_numpy(held_out.context) - prior.context_center) / prior.context_scale
@@ -363,7 +368,7 @@ def _calibrated(prior: MotionPrior, held_out: Demonstrations) -> MotionPrior:
 
 
 def _standardisation(context: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each column; the scale of a constant column is 1."""
+    """Return the mean and the standard deviation of each column; the scale of a constant column is 1."""
     center = context.mean(0)
     scale = (context - center).square().mean(0).sqrt()
     if not context.shape[1]:

@@ -1,13 +1,8 @@
-"""Planar arm: links in the x-y plane, each joint about z, stretched along x at q = 0.
+"""Planar arm: n links of length l in the x-y plane, with joints about z, stretched along x at q = 0.
 
-The tip of an arm of n links of length l is l sum_i (cos, sin)(q_1 + ... + q_i); names, frames and limits are those of
-`eim_ros.planar.arm.planar_urdf`.
-
-URDF of a planar arm: n links of one length in the x-y plane, each joint about z.
-
-`python -m eim_ros.planar.arm 5 > planar5.urdf` writes one.
-
-Driving the arm by the velocity of its tip: damped least squares (Wampler 1986), within the joint limits.
+The tip is at l sum_i (cos, sin)(q_1 + ... + q_i). `planar_urdf` returns the same arm as URDF, with the same names and
+frames. The command `python -m eim_ros.planar.arm 5 > planar5.urdf` writes a file. `joint_velocity` follows a requested
+velocity of the tip by damped least squares (Wampler 1986).
 """
 
 from __future__ import annotations
@@ -27,7 +22,7 @@ from eim_ros.core.settings import Settings, option
 
 @dataclass(frozen=True)
 class PlanarArm(Settings):
-    """Geometry and limits of a planar arm, the same for all joints."""
+    """Geometry and limits of a planar arm; all links and all joints are equal."""
 
     n_links: int = option(10, "links, and joints", minimum=1, maximum=1000)
     link_length: float = option(1.0, "length of each link", unit="m", minimum=1e-6)
@@ -38,7 +33,7 @@ class PlanarArm(Settings):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Names from base to tip."""
+        """Joint names from base to tip."""
         return tuple(f"joint_{number}" for number in range(1, self.n_links + 1))
 
     @property
@@ -47,55 +42,64 @@ class PlanarArm(Settings):
         return self.n_links * self.link_length
 
     def points(self, q: Tensor) -> Tensor:
-        """Base, joints and tip (..., n_links + 1, 2) [m] of configurations (..., n_links) [rad]; differentiable."""
+        """Return base, joints and tip (..., n_links + 1, 2) [m] of configurations (..., n_links) [rad].
+
+        The result is differentiable.
+        """
         angle = q.cumsum(-1)
         links = self.link_length * torch.stack([angle.cos(), angle.sin()], -1)
         return torch.cat([torch.zeros_like(links[..., :1, :]), links.cumsum(-2)], -2)
 
     def tip(self, q: Tensor) -> Tensor:
-        """Position of the tip (..., 2) [m]; differentiable."""
+        """Return the position of the tip (..., 2) [m]; differentiable."""
         angle = q.cumsum(-1)
         return self.link_length * torch.stack([angle.cos().sum(-1), angle.sin().sum(-1)], -1)
 
     def tip_angle(self, q: Tensor) -> Tensor:
-        """Direction of the last link (...) [rad]."""
+        """Return the direction of the last link (...) [rad]."""
         return q.sum(-1)
 
     def within_limits(self, q: Tensor) -> Tensor:
-        """Whether all joints are within their limits, (...) of bool."""
+        """Return whether all joints are within their limits, (...) of bool."""
         return (q.abs() <= self.joint_limit).all(-1)
 
 
 def wrapped(angle: Tensor) -> Tensor:
-    """The same angle in [-pi, pi)."""
+    """Wrap angles to [-pi, pi)."""
     return torch.remainder(angle + math.pi, 2.0 * math.pi) - math.pi
 
 
 def elbow_side(points: Tensor) -> Tensor:
-    """On which side of the line from base to tip most of the arm is, (...): 1 left, -1 right, by the enclosed area.
+    """Return on which side of the line from base to tip most of the arm lies, (...): 1 left, -1 right.
+
+    The sign of the enclosed area decides.
 
     Parameters
     ----------
     points : Tensor (..., n_links + 1, 2)
+        Base, joints and tip.
     """
     before, after = points[..., :-1, :], points[..., 1:, :]
     area = (before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]).sum(-1)
-    return torch.where(area < 0.0, 1, -1)  # an arm that bulges to the left comes back clockwise
+    return torch.where(area < 0.0, 1, -1)  # an arm that bulges to the left encloses its area clockwise
 
 
 def passing_side(points: Tensor, center: Tensor) -> Tensor:
-    """On which side a disc is passed on the way from base to tip, (...): 1 leaves it on the right, as an arm above it.
+    """Return on which side of the arm a disc lies, from base to tip, (...): 1 right, -1 left.
+
+    For an arm that points to the right, 1 means that it passes above the disc.
 
     Parameters
     ----------
     points : Tensor (..., n_links + 1, 2)
+        Base, joints and tip.
     center : Tensor (2,)
-        Of the disc, which no link touches.
+        Centre of the disc, which no link may touch.
     """
     away = points - center
     before, after = away[..., :-1, :], away[..., 1:, :]
     cross = before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]
-    turned = torch.atan2(cross, (before * after).sum(-1)).sum(-1)  # as seen from the disc
+    turned = torch.atan2(cross, (before * after).sum(-1)).sum(-1)  # angle swept by the arm as seen from the disc
     return torch.where(turned < 0.0, 1, -1)
 
 
@@ -103,17 +107,17 @@ RADIUS = 0.05
 
 
 def planar_urdf(n_links: int, link_length: float = 1.0) -> str:
-    """URDF text of an arm with as many revolute joints as links, limits -pi..pi.
+    """Return the URDF text of an arm with `n_links` revolute joints and limits of -pi and pi.
 
-    The base link is `base_link`, the tip `tip_link`; stretched along x at q = 0. Each link carries one capsule of
-    radius 0.05 m: a cylinder and two spheres.
+    The base link is `base_link` and the tip link is `tip_link`. The arm is stretched along x at q = 0. Each link has
+    one collision capsule with a radius of 0.05 m, written as a cylinder and two spheres.
 
     Parameters
     ----------
     n_links : int
-        At least 1.
+        Number of links, at least 1.
     link_length : float
-        [m], longer than 0.
+        Length of each link [m], positive.
     """
     if isinstance(n_links, bool) or n_links < 1 or not link_length > 0.0:
         raise RobotError(f"a planar arm needs n_links >= 1 and link_length > 0, got {n_links}, {link_length}", n_links)
@@ -175,17 +179,20 @@ DAMPING = 0.1  # [m]
 
 
 def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0) -> Array:
-    """Joint velocities (n_links,) [rad/s] that move the tip as wished, as nearly and as gently as possible.
+    """Return joint velocities (n_links,) [rad/s] for a requested velocity of the tip.
+
+    Damped least squares balances the error of the tip's velocity against the size of the joint velocities. Near a
+    singularity the joints therefore stay slow, and the tip does not follow exactly.
 
     Parameters
     ----------
     arm : PlanarArm
     q : (n_links,)
-        [rad].
+        Configuration [rad].
     linear : (2,)
-        Velocity of the tip, x and y [m/s].
+        Requested velocity of the tip, x and y [m/s].
     angular : float
-        Its rotation [rad/s]; 0: it may turn as it likes.
+        Requested angular velocity of the tip [rad/s]; 0 leaves its rotation free.
     """
     if not (np.isfinite(linear).all() and np.isfinite(angular)):
         raise DataError("a wished velocity must be finite", [*linear, angular])
@@ -199,7 +206,10 @@ def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0
 
 
 def target_after(arm: PlanarArm, q: Array, velocity: Array, duration: float) -> Array:
-    """Configuration (n_links,) after a time [s] at this velocity, slowed down to the arm's limits as a whole."""
+    """Return the configuration (n_links,) after moving for `duration` [s] at this velocity.
+
+    If a joint is too fast, all joints are slowed down by the same factor. The result is clipped to the joint limits.
+    """
     if velocity.shape != (arm.n_links,) or not np.isfinite(velocity).all():
         raise DataError(f"wished joint velocities must be {arm.n_links} finite numbers", velocity.tolist())
     fastest = float(np.abs(velocity).max())

@@ -1,28 +1,14 @@
-"""The expert: draws configurations from the posterior p(q | task), proportional to prior, goal and clearance.
+"""Expert for a planar task: draws configurations from a posterior p(q | task).
 
-    prior      N(q; 0, C) within the joint limits: smooth arms, as neighbouring joints bend alike
+The posterior is proportional to the product of three factors:
+
+    prior      N(q; 0, C) within the joint limits: smooth arms whose neighbouring joints bend similarly
     goal       exp(-distance^2 / (2 goal_deviation^2))
     clearance  exp(-max(0, margin - clearance)^2 / (2 clearance_deviation^2))
 
-It has a mode for each way around the obstacles, for each side of the elbow and so on. An annealed population, `Chains`,
-finds all of them in their proportions; each draw is a chain of its own.
-
-An annealed population of Metropolis chains that draws from an expert's posterior (Del Moral, Doucet, Jasra 2006).
-
-Draws from the prior, the likelihood raised to a power that grows from 0 to 1, resampling, and Metropolis moves between
-the modes and within them: along the prior, mirrored, with the tip where it is, back to the goal's line.
-
-Metropolis moves of an arm that hold its tip, or take it along: two joints close the loop again.
-
-All joints but two are redrawn by a step that leaves the prior unchanged, the tip is moved a little, and the two joints
-i < j follow in closed form (two circles; one of the two elbows by chance). As (q_i, q_j) -> tip has the determinant
-J = |p_j - p_i| |p_n - p_j| |sin gamma|, the proposal has the density J(q') and the move is accepted with probability
-
-    min(1, f(q') prior(q_i', q_j' | others') J(q) / (f(q) prior(q_i, q_j | others) J(q')))
-
-(Dodd, Boone, Theodorou, Molecular Physics 78, 1993, for polymers). So the likelihood f of a tip that must be at its
-goal within a hundredth of a link's length is no obstacle to large changes of the posture. A line asks for one
-coordinate only: there the first joint alone follows, by J = the derivative of that coordinate.
+It has several modes, one for each way around the obstacles and each side of the elbow. An annealed population of
+Metropolis chains, `Chains`, finds all of them in the right proportions (Del Moral, Doucet, Jasra 2006). Moves based on
+`closed_loop` change the posture a lot but keep the tip near its goal.
 """
 
 from __future__ import annotations
@@ -41,16 +27,16 @@ from eim_ros.planar.task import PlanarTask
 
 
 def prior_step(q: Tensor, scale_tril: Tensor, size: Tensor, generator: torch.Generator) -> Tensor:
-    """Step that is reversible under N(0, scale_tril scale_tril').
+    """Take a random step that is reversible under N(0, scale_tril scale_tril').
 
     Parameters
     ----------
     q : Tensor (n, n_links)
-        [rad].
+        Configurations [rad].
     scale_tril : Tensor (n_links, n_links)
         Cholesky factor of the prior's covariance [rad].
     size : Tensor (n,)
-        From 0, no step, to 1, a fresh draw.
+        Step size, from 0 for no step to 1 for an independent draw.
     generator : torch.Generator
     """
     size = size.unsqueeze(-1)
@@ -59,9 +45,12 @@ def prior_step(q: Tensor, scale_tril: Tensor, size: Tensor, generator: torch.Gen
 
 
 def pair_log_prior(q: Tensor, precision: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Log density [nat] of two joints given the others under N(0, precision^-1), up to a constant, (n,)."""
+    """Return the log density (n,) [nat] of two joints given the others, up to a constant.
+
+    The joint density is N(0, precision^-1).
+    """
     rows = torch.arange(len(q))
-    pull = q @ precision  # A (pair - its conditional mean), with A the pair's block of the precision
+    pull = q @ precision  # A (pair - conditional mean), where A is the block of the precision for the pair
     u, v = pull[rows, first], pull[rows, second]
     a, b, c = precision[first, first], precision[first, second], precision[second, second]
     return -0.5 * (c * u.square() - 2.0 * b * u * v + a * v.square()) / (a * c - b.square())
@@ -70,26 +59,38 @@ def pair_log_prior(q: Tensor, precision: Tensor, first: Tensor, second: Tensor) 
 def closed_loop(
     arm: PlanarArm, q: Tensor, first: Tensor, second: Tensor, tip: Tensor, elbow: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Configurations whose tip is where it shall be, by two joints of each.
+    """Set two joints of each configuration so that the tip reaches a given position.
+
+    The two joint angles follow in closed form from the intersection of two circles.
+
+    Metropolis moves use this function as follows. A step that leaves the prior unchanged redraws all other joints, and
+    the tip moves a little. The map (q_i, q_j) -> tip has the determinant J = |p_j - p_i| |p_n - p_j| |sin gamma|. Here
+    p_i and p_j are the positions of the two joints, p_n is the tip, and gamma is the bend at joint j. The proposal has
+    the density J(q'). With the likelihood f, the move is accepted with probability
+
+        min(1, f(q') prior(q_i', q_j' | others') J(q) / (f(q) prior(q_i, q_j | others) J(q')))
+
+    (Dodd, Boone, Theodorou, Molecular Physics 78, 1993, for polymers). Large changes of the posture stay possible, even
+    if the tip must be at its goal within a hundredth of a link's length.
 
     Parameters
     ----------
     arm : PlanarArm
     q : Tensor (n, n_links)
-        What is in the two joints is not used.
+        Configurations [rad]; the values of the two joints are not used.
     first, second : Tensor (n,) of int64
-        The joints, first < second.
+        Indices of the two joints, first < second.
     tip : Tensor (n, 2)
-        [m].
+        Required position of the tip [m].
     elbow : Tensor (n,)
-        1 or -1: which of the two solutions.
+        Sign, 1 or -1, that selects the solution.
 
     Returns
     -------
     q : Tensor (n, n_links)
-        In [-pi, pi) at the two joints; not a number where the tip is out of reach.
+        The two joints are in [-pi, pi), or NaN if the tip is out of reach.
     determinant : Tensor (n,)
-        Of the tip's derivative by the two joints [m^2], absolute.
+        Absolute determinant of the tip's derivative with respect to the two joints [m^2].
     """
     rows = torch.arange(len(q))
     q = q.clone()
@@ -108,7 +109,10 @@ def closed_loop(
 
 
 def determinant(points: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """That of `closed_loop` for a present configuration with these points (n, n_links + 1, 2), (n,) [m^2]."""
+    """Return the determinant (n,) [m^2] of `closed_loop` for existing configurations.
+
+    The configurations are given by their points (n, n_links + 1, 2).
+    """
     rows = torch.arange(len(points))
     begin, hinge = points[rows, first], points[rows, second]
     upper, lower = hinge - begin, points[:, -1] - hinge
@@ -116,26 +120,29 @@ def determinant(points: Tensor, first: Tensor, second: Tensor) -> Tensor:
 
 
 def turned_to(arm: PlanarArm, q: Tensor, normal: Tensor, height: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
-    """Configurations whose tip has a given coordinate along a direction, by their first joint.
+    """Set the first joint so that the tip has a given coordinate along a direction.
+
+    A goal line fixes only one coordinate of the tip, so one joint is enough. In the acceptance probability of
+    `closed_loop`, the derivative of that coordinate replaces the determinant J.
 
     Parameters
     ----------
     arm : PlanarArm
     q : Tensor (n, n_links)
-        What is in the first joint is not used.
+        Configurations [rad]; the value of the first joint is not used.
     normal : Tensor (2,)
-        Unit vector.
+        Direction, a unit vector.
     height : Tensor (n,)
-        Wanted coordinate of the tip, normal' tip [m].
+        Required coordinate of the tip, normal' tip [m].
     branch : Tensor (n,)
-        1 or -1: which of the two solutions.
+        Sign, 1 or -1, that selects the solution.
 
     Returns
     -------
     q : Tensor (n, n_links)
-        In [-pi, pi) at the first joint; not a number where the coordinate is out of reach.
+        The first joint is in [-pi, pi), or NaN if the coordinate is out of reach.
     derivative : Tensor (n,)
-        Of the coordinate by the first joint [m], absolute.
+        Absolute derivative of the coordinate with respect to the first joint [m].
     """
     q = q.clone()
     q[:, 0] = 0.0
@@ -151,18 +158,21 @@ def _angle(vector: Tensor) -> Tensor:
 
 
 class Chains:
-    """A population of configurations (n, n_links) at one temperature.
+    """Population of Metropolis chains at one temperature.
+
+    Chains start in the prior. `cool` raises the power of the likelihood and resamples the chains; `move` changes
+    configurations within modes and between them.
 
     Attributes
     ----------
     q : Tensor (n, n_links)
-        [rad].
-    points : Tensor
-        Of `q`.
+        Configurations [rad].
+    points : Tensor (n, n_links + 1, 2)
+        Base, joints and tip of `q` [m].
     log_likelihood : Tensor (n,)
-        [nat].
+        Log likelihood of `q` [nat].
     power : float
-        Of the likelihood, from 0 to 1.
+        Power of the likelihood, from 0 to 1.
     """
 
     def __init__(self, expert: Expert, n_chains: int, generator: torch.Generator) -> None:
@@ -173,7 +183,7 @@ class Chains:
         self.power = 0.0
 
     def cool(self) -> None:
-        """Raise the power until the weights are worth half the chains, and resample by them."""
+        """Raise the power until the effective sample size is half the number of chains, and resample."""
         low, high = 0.0, 1.0 - self.power
         if self._effective(high) < 0.5:
             while high - low > 1e-3 * high:
@@ -190,7 +200,7 @@ class Chains:
         self.q, self.points, self.log_likelihood = self.q[index], self.points[index], self.log_likelihood[index]
 
     def move(self) -> None:
-        """One move of each kind."""
+        """Make one move of each kind."""
         self._move_by_prior()
         self._mirror()
         if self.arm.n_links > 1:
@@ -203,9 +213,10 @@ class Chains:
         self._accept(proposed, torch.zeros(len(proposed), dtype=proposed.dtype))
 
     def _mirror(self) -> None:
-        """Reflect the arm in the x axis, or in the line from its base to its tip: elsewhere moves rarely change sides.
+        """Reflect the arm about the x axis, or about the line from its base to its tip.
 
-        Both are their own inverses and keep volumes. Half the chains stay: in a symmetric task all would change.
+        Other moves rarely change the side of the elbow. Both reflections are their own inverses and preserve volume.
+        Only half of the chains are reflected. In a symmetric task, all chains would otherwise change sides at once.
         """
         tip = self.points[:, -1]
         turn = 2.0 * torch.atan2(tip[:, 1], tip[:, 0]) * (self._uniform() < 0.5)
@@ -219,7 +230,7 @@ class Chains:
         n, links = self.q.shape
         second = 1 + torch.randint(links - 1, (n,), generator=self.generator)
         first = (self._uniform() * second).long().clamp_max(links - 2)
-        first = torch.where(self._uniform() < 0.5, 0, first)  # the first joint is free to follow
+        first = torch.where(self._uniform() < 0.5, 0, first)  # the first joint is independent in the prior
         elbow = self._sign()
         proposed, after = closed_loop(self.arm, self._prior_step(), first, second, self._moved_tip(), elbow)
         before = determinant(self.points, first, second)
@@ -228,7 +239,7 @@ class Chains:
         self._accept(proposed, new - old + before.log() - after.log())
 
     def _move_along_line(self) -> None:
-        """The first joint turns the arm back to the line, or as near to it as it was."""
+        """Change the posture, and turn the first joint so that the tip stays about as far from the line."""
         task = self.expert.task
         direction = (task.end - task.start) / task.length
         normal = torch.stack([direction[1], -direction[0]])
@@ -236,12 +247,12 @@ class Chains:
         size = self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
         height = tip @ normal + size * torch.randn(len(tip), generator=self.generator, dtype=tip.dtype)
         proposed, after = turned_to(self.arm, self._prior_step(), normal, height, self._sign())
-        before = (tip @ direction).abs()  # that is how fast the coordinate changes as the arm turns
+        before = (tip @ direction).abs()  # derivative of the coordinate with respect to the first joint
         first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.expert.config.first_deviation
         self._accept(proposed, 0.5 * (first[0].square() - first[1].square()) + before.log() - after.log())
 
     def _accept(self, proposed: Tensor, log_factor: Tensor) -> None:
-        """Metropolis; the factor is that of all but the likelihood."""
+        """Accept or reject proposals (Metropolis); `log_factor` covers everything except the likelihood."""
         allowed = torch.isfinite(proposed).all(-1) & self.arm.within_limits(proposed)
         proposed = torch.where(allowed.unsqueeze(-1), proposed, self.q)
         points = self.arm.points(proposed)
@@ -253,7 +264,7 @@ class Chains:
         self.log_likelihood = torch.where(taken, log_likelihood, self.log_likelihood)
 
     def _moved_tip(self) -> Tensor:
-        """Near the present one: in all directions, and along the goal's line."""
+        """Return tips near the current ones, moved in all directions and along the goal line."""
         task = self.expert.task
         tip = self.points[:, -1]
         size = self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
@@ -271,19 +282,19 @@ class Chains:
         return torch.where(self._uniform() < 0.5, 1.0, -1.0).to(self.q)
 
     def _log_uniform(self, low: float, high: float) -> Tensor:
-        """(n,), all scales equally likely: what fits depends on temperature and posture."""
+        """Draw step sizes (n,) uniformly on a log scale; the best one depends on temperature and posture."""
         return low * (math.log(high / low) * self._uniform()).exp()
 
     def _uniform(self) -> Tensor:
         return torch.rand(len(self.q), generator=self.generator, dtype=torch.float64)
 
     def _effective(self, step: float) -> float:
-        """Effective share of the chains once the power is raised by a step."""
+        """Return the effective sample size, as a share of the chains, after raising the power by `step`."""
         weights = torch.softmax(step * self.log_likelihood, 0)
         return 1.0 / float(weights.square().sum() * len(weights))
 
     def _from_prior(self, n_chains: int) -> Tensor:
-        """Draws within the joint limits, by rejection."""
+        """Draw configurations within the joint limits from the prior, by rejection."""
         q = torch.full((n_chains, self.arm.n_links), torch.inf, dtype=torch.float64)
         bad = torch.ones(n_chains, dtype=torch.bool)
         while bool(bad.any()):
@@ -293,13 +304,13 @@ class Chains:
         return q
 
 
-POPULATION = 2000  # least number of chains: fewer lose modes
-UNLIKELY = -50.0  # [nat] log likelihood of draws that are ten deviations off: the task cannot be done
+POPULATION = 2000  # minimum number of chains; fewer chains lose modes
+UNLIKELY = -50.0  # [nat] log likelihood at ten standard deviations; below it the task is impossible
 
 
 @dataclass(frozen=True)
 class ExpertConfig(Settings):
-    """What the expert prefers, and how its posterior is sampled."""
+    """Preferences of the expert, and settings of its sampler."""
 
     first_deviation: float = option(1.0, "prior standard deviation of the first joint", unit="rad", minimum=1e-3)
     deviation: float = option(0.4, "prior standard deviation of the other joints", unit="rad", minimum=1e-3)
@@ -318,7 +329,7 @@ class ExpertConfig(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Expert:
-    """Posterior over configurations that do a task.
+    """Posterior over configurations that fulfil a task.
 
     Attributes
     ----------
@@ -333,7 +344,10 @@ class Expert:
 
     @cached_property
     def covariance(self) -> Tensor:
-        """Of the prior (n_links, n_links) [rad^2]: the first joint by itself, the others a smooth random curve."""
+        """Covariance of the prior (n_links, n_links) [rad^2].
+
+        The first joint is independent, and the other joints form a smooth random curve.
+        """
         config, index = self.config, torch.arange(self.arm.n_links - 1, dtype=torch.float64)
         alone = torch.eye(len(index), dtype=torch.float64)
         alike = alone
@@ -352,29 +366,32 @@ class Expert:
 
     @cached_property
     def precision(self) -> Tensor:
-        """Of the prior (n_links, n_links) [1/rad^2]."""
+        """Precision of the prior (n_links, n_links) [1/rad^2]."""
         return torch.cholesky_inverse(self.scale_tril)
 
     def log_prior(self, q: Tensor) -> Tensor:
-        """Up to a constant, (...) [nat], of configurations (..., n_links); minus infinity beyond the joint limits."""
+        """Return the log prior (...) [nat] of configurations (..., n_links), up to a constant.
+
+        It is minus infinity beyond the joint limits.
+        """
         value = -0.5 * (q * (q @ self.precision)).sum(-1)
         return torch.where(self.arm.within_limits(q), value, -torch.inf)
 
     def log_likelihood(self, q: Tensor) -> Tensor:
-        """Of goal and clearance, (...) [nat]; 0 at best."""
+        """Return the log likelihood of goal and clearance, (...) [nat]; at most 0."""
         return self.log_likelihood_of(self.arm.points(q))
 
     def log_prob(self, q: Tensor) -> Tensor:
-        """Log posterior (...) [nat], up to a constant."""
+        """Return the log posterior (...) [nat], up to a constant."""
         return self.log_prior(q) + self.log_likelihood(q)
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """Configurations (n_samples, n_links) from the posterior.
+        """Draw configurations (n_samples, n_links) from the posterior.
 
         Raises
         ------
         ConfigurationError
-            No configuration does the task.
+            If no configuration fulfils the task.
         """
         chains = Chains(self, max(n_samples, POPULATION), generator)
         while chains.power < 1.0:
@@ -392,7 +409,7 @@ class Expert:
         return chains.q[order[:n_samples]]
 
     def log_likelihood_of(self, points: Tensor) -> Tensor:
-        """The same of the links' end points (..., n_points, 2), as `PlanarArm.points` gives them."""
+        """Return the log likelihood (...) [nat] of the points (..., n_points, 2) from `PlanarArm.points`."""
         distance = self.task.distance(points[..., -1, :]) / self.config.goal_deviation
         lacking = (self.config.margin - self.task.clearance(points)).clamp_min(0.0) / self.config.clearance_deviation
         return -0.5 * (distance.square() + lacking.square())

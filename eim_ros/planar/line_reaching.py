@@ -1,8 +1,9 @@
-"""Line reaching with a planar robot: mixtures by EM, EIM, and EIM that is told about the tip (thesis 6.3).
+"""Line reaching with a planar robot: mixtures by EM, EIM, and EIM with a feature of the tip (thesis 6.3).
 
-The expert reaches any point of an upright line, with its elbow on either side, so its configurations lie on a thin
-curved manifold that few Gaussians cannot follow. EM covers it and misses the line between; EIM stays on the line and
-leaves out what it cannot represent. The third learner's density ratio estimator sees the tip's x coordinate as well.
+The expert reaches any point of a vertical line, with its elbow on either side. Its configurations lie on a thin curved
+manifold that a few Gaussians cannot follow. EM covers the manifold, but many of its samples miss the line. EIM stays on
+the line and omits what it cannot represent. In "EIM + tip", the density ratio estimator also sees the tip's coordinate
+normal to the line.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from eim_ros.planar.expert import Expert, ExpertConfig
 from eim_ros.planar.task import PlanarTask, line_task
 
 LEARNERS = ("EM", "EIM", "EIM + tip")
-EXPERT = "expert"  # the row of the test data
-NEAR = 0.1  # [m] from the line within which a sample covers it
-N_BINS = 50  # of the histograms along the line
-REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # a manifold wants many more than the model has
+EXPERT = "expert"  # name of the row with the test data
+NEAR = 0.1  # [m] distance to the line within which a sample counts as near
+N_BINS = 50  # number of histogram bins along the line
+REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # curved manifolds need many components
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class LineReachingConfig(Settings):
 
 @dataclass(frozen=True)
 class LineFit:
-    """One learner's mixture.
+    """Mixture of one learner, with its quality.
 
     Attributes
     ----------
@@ -59,9 +60,9 @@ class LineFit:
     near : float
         Share of its samples within 0.1 m of the line.
     coverage : float
-        Overlap of the histograms along the line of its samples within 0.1 m and of the test data, from 0 to 1.
+        Overlap of `histogram` and the test data's histogram, from 0 to 1.
     histogram : Tensor (50,)
-        The former; sums to 1.
+        Shares along the line of its samples within 0.1 m; they sum to 1.
     """
 
     mixture: GaussianMixture
@@ -73,18 +74,18 @@ class LineFit:
 
 @dataclass(frozen=True)
 class LineReachingResult:
-    """Data and fits.
+    """Data and fits of `fit_line_reaching`.
 
     Attributes
     ----------
     arm : PlanarArm
     task : PlanarTask
     train, test : Tensor (n_samples, n_links)
-        Configurations of the expert; no learner has seen the latter.
+        Configurations of the expert; no learner sees the test data.
     histogram : Tensor (50,)
-        Of the test data along the line; sums to 1.
+        Shares of the test data along the line; they sum to 1.
     fits : dict
-        By learner and number of components.
+        Fits by learner and number of components.
     """
 
     arm: PlanarArm
@@ -96,19 +97,21 @@ class LineReachingResult:
 
 
 def line_reaching_arm(config: LineReachingConfig) -> tuple[PlanarArm, PlanarTask]:
-    """The robot and its line."""
+    """Return the robot and its task."""
     ends = (config.line_x, -config.line_height), (config.line_x, config.line_height)
     return PlanarArm(n_links=config.n_links), line_task(*ends, tolerance=NEAR)
 
 
 def fit_line_reaching(config: LineReachingConfig, seed: int = 0) -> LineReachingResult:
-    """Draw the expert's samples and fit all mixtures, with the first of the density ratio estimators.
+    """Draw the expert's samples and fit all mixtures.
+
+    Only the first density ratio estimator in `config.ratios` is used.
 
     Parameters
     ----------
     config : LineReachingConfig
     seed : int
-        Of data and learners.
+        Seed of the data and the learners.
     """
     data = line_reaching_data(config, seed)
     fits = {
@@ -120,7 +123,7 @@ def fit_line_reaching(config: LineReachingConfig, seed: int = 0) -> LineReaching
 
 
 def coverage(histogram: Tensor, other: Tensor) -> float:
-    """Overlap of two histograms that sum to 1, from 0 to 1."""
+    """Return the overlap, from 0 to 1, of two histograms that sum to 1."""
     return float(torch.minimum(histogram, other).sum())
 
 
@@ -135,9 +138,9 @@ class LineReachingData:
     histogram: Tensor
 
 
-@lru_cache(maxsize=1)  # all cells of a seed share it
+@lru_cache(maxsize=1)  # all fits with the same seed share the data
 def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingData:
-    """Draw the expert's samples for training and for testing; the last result is cached."""
+    """Draw the expert's samples for training and testing; the last result is cached."""
     arm, task = line_reaching_arm(config)
     drawn = Expert(arm, task, ExpertConfig()).draw(2 * config.n_samples, torch.Generator().manual_seed(seed))
     train, test = drawn[: config.n_samples], drawn[config.n_samples :]
@@ -147,7 +150,10 @@ def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingDat
 def fit_mixture(
     config: LineReachingConfig, data: LineReachingData, learner: str, ratio: str, n_components: int, seed: int
 ) -> tuple[LineFit, float]:
-    """A fit, the same whatever came before it, and its CPU time [s]."""
+    """Fit one mixture, and return it with its CPU time [s].
+
+    The result does not depend on earlier fits.
+    """
     generator = torch.Generator().manual_seed(1_000_003 * seed + n_components)
     mixture, seconds = timed(lambda: _mixture(config, data, learner, ratio, n_components, generator))
     return _judged(mixture, data.arm, data.task, data.histogram, config.n_samples, generator), seconds
@@ -200,6 +206,6 @@ def _judged(
 
 
 def _histogram(task: PlanarTask, tip: Tensor) -> Tensor:
-    """Shares of tips (n, 2) along the line, (50,); zeros without any."""
+    """Return the shares of tips (n, 2) along the line, (50,); zeros if there are no tips."""
     counts = torch.histc(task.along(tip), N_BINS, 0.0, task.length)
     return counts / counts.sum().clamp_min(1.0)

@@ -1,13 +1,13 @@
-"""Whole motions: from a start to configurations of the expert, around the obstacles.
+"""Motions of a planar arm from a start to configurations of the expert, around the obstacles.
 
-q(s) = start + (goal - start) m(s) + sum_k w_k b_k(s), s = t / duration. m is the minimum-jerk profile; the bumps
-b_k(s) = 16 s^2 (1 - s)^2 T_k(2 s - 1), T_k Chebyshev polynomials, are zero at both ends with their first derivatives.
-Random weights are improved by gradient descent on what lacks of the clearance and of the joint limits (as CHOMP does;
-Zucker et al. 2013); what still touches an obstacle is tried again.
+    q(s) = start + (goal - start) m(s) + sum_k w_k b_k(s),    s = t / duration
 
-Joint trajectories of a planar arm: checked against it once, evaluated at any time.
+m is the minimum-jerk profile. The bumps b_k(s) = 16 s^2 (1 - s)^2 T_k(2 s - 1), with Chebyshev polynomials T_k, vanish
+at both ends together with their first derivatives. Gradient descent on missing clearance and exceeded joint limits
+improves random weights w_k, as in CHOMP (Zucker et al. 2013). Motions that still touch an obstacle are tried again.
 
-Between two points a joint follows a line, or a cubic where the points have velocities.
+A `Trajectory` is checked against the arm once and can be evaluated at any time. Between two points a joint follows a
+line, or a cubic if the points have velocities.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from eim_ros.core.settings import Settings, option
 from eim_ros.planar.arm import PlanarArm
 from eim_ros.planar.expert import Expert
 
-N_CHECKED = 400  # points of a motion whose clearance is checked
-N_PLANNED = 48  # points of a motion whose clearance is improved
+N_CHECKED = 400  # number of points of a motion at which clearance is checked
+N_PLANNED = 48  # number of points of a motion at which clearance is improved
 LEARNING_RATE = 0.03
 
 
 @dataclass(frozen=True)
 class MotionConfig(Settings):
-    """How motions are planned and timed."""
+    """Settings for planning and timing motions."""
 
     n_points: int = option(101, "points of a trajectory", minimum=2)
     speed: float = option(0.5, "largest velocity of a joint, as a share of its limit", minimum=1e-3, maximum=1.0)
@@ -47,14 +47,14 @@ class MotionConfig(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """A trajectory of all joints.
+    """Timed motion of all joints.
 
     Attributes
     ----------
     times : (n_points,) float64
-        [s], from 0, evenly spaced.
+        Times from 0, evenly spaced [s].
     positions : (n_points, n_links) float64
-        [rad].
+        Joint positions [rad].
     """
 
     times: npt.NDArray[np.float64]
@@ -64,13 +64,15 @@ class Motion:
 def draw_motions(
     expert: Expert, start: Tensor, n_motions: int, generator: torch.Generator, config: MotionConfig | None = None
 ) -> list[Motion]:
-    """Motions of an expert: from the start to draws from its posterior that it finds a free way to.
+    """Draw motions of an expert from a start to samples of its posterior.
+
+    Samples to which no free path is found are skipped.
 
     Parameters
     ----------
     expert : Expert
     start : Tensor (n_links,)
-        [rad].
+        Configuration at the start [rad].
     n_motions : int
     generator : torch.Generator
     config : MotionConfig, optional
@@ -78,7 +80,7 @@ def draw_motions(
     Raises
     ------
     ConfigurationError
-        Start in an obstacle, goal out of reach, or no way found to most of the draws.
+        If the start touches an obstacle, the goal is out of reach, or most samples cannot be reached.
     """
     config = config or MotionConfig()
     if float(expert.task.clearance(expert.arm.points(start))) <= 0.0:
@@ -94,7 +96,7 @@ def draw_motions(
 
 
 def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Motion:
-    """The direct way from a start to a goal, (n_links,) [rad] each, whatever stands there."""
+    """Return the direct motion from a start to a goal, (n_links,) [rad] each, ignoring obstacles."""
     config = config or MotionConfig()
     share = torch.linspace(0.0, 1.0, N_CHECKED, dtype=torch.float64)
     still = torch.zeros(1, config.n_bumps, arm.n_links, dtype=torch.float64)
@@ -104,23 +106,25 @@ def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionC
 def plan(
     expert: Expert, start: Tensor, goals: Tensor, generator: torch.Generator, config: MotionConfig
 ) -> tuple[Tensor, Tensor]:
-    """Ways from a start to goals.
+    """Plan paths from a start to goals.
 
     Parameters
     ----------
     expert : Expert
-        Its arm and obstacles.
+        Source of the arm and the obstacles.
     start : Tensor (n_links,)
+        Configuration at the start [rad].
     goals : Tensor (n, n_links)
+        Configurations at the end [rad].
     generator : torch.Generator
     config : MotionConfig
 
     Returns
     -------
     ways : Tensor (n, 400, n_links)
-        Evenly spaced in time [rad].
+        Configurations evenly spaced in time [rad].
     free : Tensor (n,) of bool
-        Whether it touches no obstacle and is within the joint limits.
+        Whether a path keeps at least half the margin to all obstacles and stays within the joint limits.
     """
     weights = torch.zeros(len(goals), config.n_bumps, expert.arm.n_links, dtype=torch.float64)
     free = torch.zeros(len(goals), dtype=torch.bool)
@@ -139,7 +143,10 @@ def plan(
 
 
 def _improved(expert: Expert, start: Tensor, goals: Tensor, weights: Tensor, config: MotionConfig) -> Tensor:
-    """Weights (n, n_bumps, n_links) after gradient descent on clearance and limits; the rest is left as it is."""
+    """Improve weights (n, n_bumps, n_links) by gradient descent on missing clearance and exceeded limits.
+
+    Paths with enough clearance and within the limits have a zero gradient.
+    """
     share = torch.linspace(0.0, 1.0, N_PLANNED, dtype=torch.float64)
     weights = weights.clone().requires_grad_(True)
     optimiser = torch.optim.Adam([weights], lr=LEARNING_RATE)
@@ -157,7 +164,7 @@ def _improved(expert: Expert, start: Tensor, goals: Tensor, weights: Tensor, con
 
 
 def _way(start: Tensor, goals: Tensor, weights: Tensor, share: Tensor) -> Tensor:
-    """Configurations (n, n_points, n_links) at shares (n_points,) of the time."""
+    """Return configurations (n, n_points, n_links) at shares (n_points,) of the duration."""
     profile = share**3 * (10.0 - 15.0 * share + 6.0 * share.square())
     angle = torch.arccos((2.0 * share - 1.0).clamp(-1.0, 1.0))
     bumps = torch.stack([16.0 * (share * (1.0 - share)).square() * (k * angle).cos() for k in range(weights.shape[1])])
@@ -165,7 +172,7 @@ def _way(start: Tensor, goals: Tensor, weights: Tensor, share: Tensor) -> Tensor
 
 
 def _timed(arm: PlanarArm, way: Tensor, config: MotionConfig) -> Motion:
-    """Motion that is as fast as it may be."""
+    """Return the path as a motion that is as fast as the settings allow."""
     steepest = float(way.diff(dim=0).abs().max()) * (len(way) - 1)
     duration = max(config.least_duration, steepest / (config.speed * arm.velocity_limit))
     index = np.linspace(0.0, len(way) - 1.0, config.n_points)
@@ -175,26 +182,26 @@ def _timed(arm: PlanarArm, way: Tensor, config: MotionConfig) -> Motion:
 
 Array = npt.NDArray[np.float64]
 
-SUBDIVISION = 16  # parts of a segment at whose ends a cubic is checked
-ROUNDING = 1e-9  # share by which a limit may be passed: rounding of whoever computed the trajectory
+SUBDIVISION = 16  # number of parts of a segment at whose ends a cubic is checked
+ROUNDING = 1e-9  # relative tolerance of limits, for rounding errors of the sender
 
 
 class TrajectoryError(EimError):
-    """A trajectory names other joints, leaves the limits, or its times or values make no sense."""
+    """Error for a trajectory that names other joints, exceeds the limits, or has invalid times or values."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Points of all joints of an arm, in its order.
+    """Points of all joints of an arm, in the arm's joint order.
 
     Attributes
     ----------
     times : (n_points,) float64
-        From the start of the trajectory [s], ascending.
+        Times since the start of the trajectory [s], ascending.
     positions : (n_points, n_links) float64
-        [rad].
+        Joint positions [rad].
     velocities : (n_points, n_links) float64 or None
-        [rad/s].
+        Joint velocities [rad/s].
     """
 
     times: Array
@@ -207,7 +214,10 @@ class Trajectory:
         return float(self.times[-1])
 
     def at(self, time: float) -> Array:
-        """Positions (n_links,) [rad] at a time [s]; those of the first or last point before and after."""
+        """Return the positions (n_links,) [rad] at a time [s].
+
+        Times before the first point or after the last one return that point.
+        """
         after = int(np.searchsorted(self.times, time, side="right"))
         if after == 0 or after == len(self.times):
             return np.asarray(self.positions[min(after, len(self.times) - 1)])
@@ -224,7 +234,7 @@ class Trajectory:
         return np.asarray(cubic + (3 * s2 - 2 * s3) * last + (s3 - s2) * arriving)
 
     def starting_from(self, q: Array) -> Trajectory:
-        """The same, on the way from q (n_links,) until the first point where that is not at time 0."""
+        """Return the trajectory with q (n_links,) as an additional first point, unless it already begins at time 0."""
         if self.times[0] <= 0.0:
             return self
         still = None if self.velocities is None else np.vstack([np.zeros_like(q), self.velocities])
@@ -238,19 +248,24 @@ def checked_trajectory(
     positions: Sequence[Sequence[float]],
     velocities: Sequence[Sequence[float]] = (),
 ) -> Trajectory:
-    """Trajectory from the parts of a message; `TrajectoryError` says why one is refused.
+    """Create a trajectory from the parts of a message.
 
     Parameters
     ----------
     arm : PlanarArm
     joint_names : sequence of str
-        All joints of the arm, in any order: that of the columns.
+        All joints of the arm, in the order of the columns.
     times : sequence of float
-        From the start [s], ascending, not negative.
+        Times since the start [s]. They must ascend and must not be negative.
     positions : sequence of sequence of float
-        One row for each time, a column for each joint [rad].
+        One row per time and one column per joint [rad].
     velocities : sequence of sequence of float
-        The same [rad/s]; empty, or empty rows, for none.
+        Same shape as `positions` [rad/s]. Empty, or with empty rows, if there are none.
+
+    Raises
+    ------
+    TrajectoryError
+        If the trajectory is rejected; the message gives the reason.
     """
     order = _order(arm, list(joint_names))
     n_points = len(times)
@@ -270,7 +285,7 @@ def checked_trajectory(
 
 
 def _order(arm: PlanarArm, names: list[str]) -> list[int]:
-    """Columns of the arm's joints."""
+    """Return the column of each joint of the arm."""
     missing, unknown = sorted(set(arm.joint_names) - set(names)), sorted(set(names) - set(arm.joint_names))
     if missing or unknown or len(names) != len(set(names)):
         said = [f"{what} {', '.join(some)}" for what, some in (("lacks", missing), ("names unknown", unknown)) if some]

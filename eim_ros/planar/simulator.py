@@ -1,11 +1,11 @@
-"""Kinematic simulator of a planar arm: no masses, no torques, time in exact ticks.
+"""Kinematic simulator of a planar arm, and demonstrations recorded in it.
 
-First order: in each tick every joint moves to where the trajectory is at the end of the tick, as far as its velocity
-limit allows. Tick n is at n/rate whatever the clock of the computer does, so nothing drifts.
+The simulator is of first order: it has no masses and no torques. In each tick, every joint moves towards the
+trajectory's position at the end of the tick, as far as its velocity limit allows. Tick n is at time n / rate,
+independent of the computer's clock, so time does not drift.
 
-Demonstrations as a data set: motions of the expert, executed in the simulator, successful ones kept.
-
-The description is that of `eim import --task motion`, so that motion priors are learnt from either.
+`demonstrate` executes motions of the expert and keeps the successful ones. Its data set has the same description as a
+data set from `eim import --task motion`, so motion priors can be learnt from either.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ from eim_ros.planar.task import PlanarTask
 
 Array = npt.NDArray[np.float64]
 
-FOLD = 1.4  # [rad] between a folded link and the x axis
+FOLD = 1.4  # [rad] angle between a folded link and the x axis
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the robot does at its task.
+    """State of the robot relative to its task.
 
     Attributes
     ----------
     distance : float
-        Of the tip to the goal [m].
+        Distance of the tip to the goal [m].
     reached : bool
         Whether the distance is within the tolerance of the task.
     clearance : float
-        Least distance of the links to an obstacle [m], negative inside, infinite without obstacles.
+        Smallest distance between the links and the obstacles [m]. Negative inside an obstacle, infinite without
+        obstacles.
     collision : bool
         Whether a link touches an obstacle.
     success : bool
-        Reached, and no collision since the last reset or the start of the last trajectory.
+        Whether the goal is reached. False after a collision since the last reset, new task or new trajectory.
     moving : bool
         Whether a trajectory is being executed.
     """
@@ -59,14 +60,17 @@ class Outcome:
 
 
 def folded(arm: PlanarArm) -> Array:
-    """The arm folded like a concertina along the x axis, (n_links,) [rad]: short, and on no side of anything."""
+    """Return the arm folded like a concertina along the x axis, (n_links,) [rad].
+
+    It is then short and has no preferred side.
+    """
     q = 2.0 * FOLD * (-1.0) ** np.arange(arm.n_links)
     q[0] = FOLD
     return np.clip(q, -arm.joint_limit, arm.joint_limit)
 
 
 class PlanarSimulator:
-    """Robot, task and time.
+    """Simulation of a robot with a task.
 
     Parameters
     ----------
@@ -75,7 +79,7 @@ class PlanarSimulator:
     rate : int
         Ticks per second [1/s].
     start : (n_links,) float64, optional
-        Configuration at the begin and after a reset [rad]; `folded` if missing.
+        Configuration at the beginning and after a reset [rad]; default: see `folded`.
     """
 
     def __init__(self, arm: PlanarArm, task: PlanarTask, rate: int = 200, start: Array | None = None) -> None:
@@ -91,24 +95,24 @@ class PlanarSimulator:
         self.q = self.start.copy()
         self.velocity = np.zeros(arm.n_links)
         self._trajectory: Trajectory | None = None
-        self._begin_tick = 0  # when the trajectory was told
-        self._delay = 0.0  # [s] from then to the trajectory's time 0
+        self._begin_tick = 0  # tick at which the trajectory was received
+        self._delay = 0.0  # [s] from that tick to the trajectory's time 0
         self._collided = False
         self._look()
 
     @property
     def time(self) -> float:
-        """Since the begin [s]."""
+        """Simulated time since the beginning [s]."""
         return self.tick / self.rate
 
     @property
     def points(self) -> Array:
-        """Base, joints and tip (n_links + 1, 2) [m]."""
+        """Current positions of base, joints and tip (n_links + 1, 2) [m]."""
         return self._points
 
     @property
     def outcome(self) -> Outcome:
-        """How it does now."""
+        """Current outcome."""
         return self._outcome
 
     def execute(
@@ -119,19 +123,19 @@ class PlanarSimulator:
         velocities: Sequence[Sequence[float]] = (),
         delay: float = 0.0,
     ) -> None:
-        """Begin a trajectory in place of the present one; without points the robot stops.
+        """Replace the current trajectory; without points the robot stops.
 
         Parameters
         ----------
         joint_names, times, positions, velocities
-            As of `checked_trajectory`.
+            See `checked_trajectory`.
         delay : float
-            From now to the trajectory's time 0 [s]; negative for one that should have begun already.
+            Time from now to the trajectory's time 0 [s]; negative if it should have begun already.
 
         Raises
         ------
         TrajectoryError
-            With the reason; nothing has changed then.
+            If the trajectory is invalid or already over. Nothing changes in this case.
         """
         if len(times) == 0 and len(positions) == 0:
             self._trajectory = None
@@ -146,9 +150,9 @@ class PlanarSimulator:
         self._look()
 
     def step(self) -> None:
-        """One tick."""
+        """Simulate one tick."""
         self.tick += 1
-        if self._trajectory is None:  # at rest: what is seen does not change
+        if self._trajectory is None:  # at rest, points and outcome do not change
             if self.velocity.any():
                 self.velocity = np.zeros(self.arm.n_links)
             return
@@ -157,7 +161,7 @@ class PlanarSimulator:
         if since >= 0.0:
             most = self.arm.velocity_limit / self.rate
             duration = self._trajectory.duration
-            is_over = since >= duration - 1e-9  # a delay is not a whole number of ticks
+            is_over = since >= duration - 1e-9  # a delay need not be a multiple of a tick
             aim = self._trajectory.at(duration if is_over else since)
             gap = aim - self.q
             self.q = self.q + np.clip(gap, -most, most)
@@ -168,7 +172,7 @@ class PlanarSimulator:
         self._look()
 
     def reset(self) -> None:
-        """Back to the start, at once; time goes on."""
+        """Move the robot to its start immediately; the simulated time continues."""
         self.q = self.start.copy()
         self.velocity = np.zeros(self.arm.n_links)
         self._trajectory = None
@@ -176,7 +180,7 @@ class PlanarSimulator:
         self._look()
 
     def set_task(self, task: PlanarTask) -> None:
-        """Another task, from now on."""
+        """Replace the task."""
         self.task = task
         self._collided = False
         self._look()
@@ -194,7 +198,13 @@ class PlanarSimulator:
 
 
 def execute(simulator: PlanarSimulator, motion: Motion) -> Outcome:
-    """Outcome of a motion from the simulator's start; `TrajectoryError` if it cannot be executed."""
+    """Execute a motion from the simulator's start, and return its outcome.
+
+    Raises
+    ------
+    TrajectoryError
+        If the motion cannot be executed.
+    """
     simulator.reset()
     simulator.execute(simulator.arm.joint_names, motion.times.tolist(), motion.positions.tolist())
     while simulator.outcome.moving:
@@ -209,12 +219,12 @@ def demonstrate(
     generator: torch.Generator,
     config: MotionConfig | None = None,
 ) -> DataSet:
-    """Data set of motions from a start that do the expert's task, as the simulator confirms.
+    """Return a data set of motions from a start that fulfil the expert's task in the simulator.
 
     Parameters
     ----------
     expert, start, n_motions, generator, config
-        As of `draw_motions`.
+        See `draw_motions`.
     """
     motions = draw_motions(expert, start, n_motions, generator, config)
     simulator = PlanarSimulator(expert.arm, expert.task, start=start.numpy())
@@ -223,7 +233,10 @@ def demonstrate(
 
 
 def motion_data_set(arm: PlanarArm, motions: Sequence[Motion], about: dict[str, object]) -> DataSet:
-    """Motions of equally many points as a data set: a row each, point after point, without contexts."""
+    """Convert motions with equal numbers of points to a data set.
+
+    Each row is one motion, point after point; there are no contexts.
+    """
     if not motions:
         raise DataError("there is no motion to make a data set of", 0)
     n_points = len(motions[0].times)

@@ -1,4 +1,4 @@
-"""What a planar arm shall do: bring its tip to a line or a point without touching discs."""
+"""Task of a planar arm: bring the tip to a line or a point without touching disc obstacles."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from eim_ros.core.errors import ConfigurationError
 
 @dataclass(frozen=True, eq=False)
 class PlanarTask:
-    """Goal and obstacles, in the plane of the arm; `line_task` and `point_task` make one from numbers.
+    """Goal and obstacles in the plane of the arm.
+
+    `line_task` and `point_task` create a task from plain numbers.
 
     Attributes
     ----------
     start, end : Tensor (2,)
-        Ends of the goal's line [m]; equal where the goal is a point.
+        Ends of the goal line [m]; equal if the goal is a point.
     obstacles : Tensor (n_obstacles, 3)
         Discs: x, y, radius [m].
     tolerance : float
@@ -52,11 +54,11 @@ class PlanarTask:
 
     @property
     def length(self) -> float:
-        """Of the goal's line [m]; 0 for a point."""
+        """Length of the goal line [m]; 0 for a point."""
         return float((self.end - self.start).norm())
 
     def along(self, tip: Tensor) -> Tensor:
-        """How far along the line the nearest point of it is, (...) [m] from its start, for tips (..., 2)."""
+        """Project tips (..., 2) onto the goal line, and return the distances from its start, (...) [m]."""
         if not self.is_line:
             return torch.zeros_like(tip[..., 0])
         direction = (self.end - self.start) / self.length
@@ -64,21 +66,21 @@ class PlanarTask:
         return coordinate.clamp(0.0, self.length)
 
     def nearest(self, tip: Tensor) -> Tensor:
-        """Nearest point of the goal (..., 2) [m]."""
+        """Return the point of the goal that is nearest to each tip, (..., 2) [m]."""
         if not self.is_line:
             return self.start.expand_as(tip)
         direction = (self.end - self.start) / self.length
         return self.start + self.along(tip).unsqueeze(-1) * direction
 
     def distance(self, tip: Tensor) -> Tensor:
-        """Distance of tips (..., 2) to the goal, (...) [m]."""
+        """Return the distance of tips (..., 2) to the goal, (...) [m]."""
         away = tip - self.nearest(tip)
         return away.square().sum(-1).sqrt()
 
     def normal_coordinate(self, tip: Tensor) -> Tensor:
-        """Signed distance of tips (..., 2) to the straight line through the goal's two ends, (...) [m].
+        """Return the signed distance of tips (..., 2) to the infinite line through the goal's ends, (...) [m].
 
-        For an upright line this is the tip's x coordinate up to a shift: the feature of thesis 6.3.
+        For a vertical line this is the tip's x coordinate up to a shift: the feature of thesis 6.3.
         """
         if not self.is_line:
             raise ConfigurationError("a point has no normal coordinate", self.start.tolist())
@@ -87,12 +89,14 @@ class PlanarTask:
         return away[..., 0] * direction[1] - away[..., 1] * direction[0]
 
     def clearance(self, points: Tensor) -> Tensor:
-        """Least distance of the links to an obstacle, (...) [m], negative inside, infinite without obstacles.
+        """Return the smallest distance between the links and the obstacles, (...) [m].
+
+        It is negative inside an obstacle and infinite without obstacles.
 
         Parameters
         ----------
         points : Tensor (..., n_links + 1, 2)
-            Base, joints and tip.
+            Base, joints and tip [m].
         """
         if len(self.obstacles) == 0:
             return torch.full_like(points[..., 0, 0], torch.inf)
@@ -103,7 +107,7 @@ class PlanarTask:
         return gap.flatten(-2).amin(-1)
 
     def to_mapping(self) -> dict[str, object]:
-        """As JSON: goal, obstacles and tolerance."""
+        """Return goal, obstacles and tolerance as a JSON-compatible mapping."""
         return {
             "goal": [self.start.tolist(), self.end.tolist()],
             "obstacles": self.obstacles.tolist(),
@@ -114,16 +118,16 @@ class PlanarTask:
 def line_task(
     start: Sequence[float], end: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1
 ) -> PlanarTask:
-    """Reach any point of a line.
+    """Create the task of reaching any point of a line.
 
     Parameters
     ----------
     start, end : two numbers
-        x, y [m]; they differ.
+        x and y of each end [m]. The ends must differ.
     obstacles : sequence of float
-        x, y, radius [m] of each disc.
+        x, y and radius [m] of each disc, as one flat sequence.
     tolerance : float
-        [m].
+        Distance within which the goal counts as reached [m].
     """
     task = PlanarTask(_numbers(start), _numbers(end), _discs(obstacles), float(tolerance))
     if not task.is_line:
@@ -132,7 +136,7 @@ def line_task(
 
 
 def point_task(goal: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1) -> PlanarTask:
-    """Reach a point; arguments as of `line_task`."""
+    """Create the task of reaching a point; see `line_task` for the arguments."""
     return PlanarTask(_numbers(goal), _numbers(goal), _discs(obstacles), float(tolerance))
 
 

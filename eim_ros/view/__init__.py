@@ -1,6 +1,6 @@
-"""What people see: `eim view` in the browser (viser), and pictures in files (matplotlib).
+"""Visual output: the page of `eim view` in the browser (viser), and picture files (matplotlib).
 
-Each library is imported on first use. What they show is computed without them.
+Each library is imported on first use. The computations behind the pictures need neither of them.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Slices of a capability map: a vertical one through the base, and the level one where most is reached."""
+"""Slices of a capability map: the vertical slice through the base, and the most reachable horizontal slice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHADES = ("#DCE9F5", "#56B4E9", "#0072B2", "#1B1F27")
 
 
 def draw_capability(capability: CapabilityMap, path: Path) -> Path:
-    """Write a PNG with four figures of each cell, over its orientations; returns its path."""
+    """Draw four quantities per cell, each taken over the orientations, and return the path of the picture."""
     grid = capability.grid
     x, y, z = grid.axes
     figures = _figures(capability)
@@ -53,7 +53,7 @@ def draw_capability(capability: CapabilityMap, path: Path) -> Path:
 
 
 def _figures(capability: CapabilityMap) -> dict[str, FloatArray]:
-    """What is drawn of each cell (n_x, n_y, n_z); NaN where nothing is reached."""
+    """Return the quantities to draw by title, each (n_x, n_y, n_z); NaN in cells that are not reached."""
     reached = capability.n_families > 0
     n_reached = reached.sum(axis=3)
 

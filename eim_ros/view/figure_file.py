@@ -1,4 +1,4 @@
-"""Files of pictures: PNG and SVG by matplotlib, reproducible byte by byte."""
+"""PNG and SVG files of matplotlib figures, written atomically."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from eim_ros.core.files import write_atomically
 
 
 def new_figure(width: float, height: float, dpi: int = 100) -> Figure:
-    """An empty figure of so many inches, whose parts arrange themselves."""
+    """Return an empty figure of this size [inch] with a constrained layout."""
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def write_figure(figure: Figure, path: str | Path) -> Path:
-    """Write a PNG, or an SVG where the path ends so; returns the path.
+    """Write a PNG or an SVG, depending on the extension, and return the path.
 
     Raises
     ------
     ConfigurationError
-        For another ending.
+        If the path has another extension.
     """
     path = Path(path)
     check_picture_name(path)
@@ -36,6 +36,6 @@ def write_figure(figure: Figure, path: str | Path) -> Path:
 
 
 def check_picture_name(path: str | Path) -> None:
-    """`ConfigurationError` for a picture that would be neither PNG nor SVG."""
+    """Raise `ConfigurationError` unless the path ends in .png or .svg."""
     if Path(path).suffix.lower() not in (".png", ".svg"):
         raise ConfigurationError(f"a picture's file ends in .png or .svg, got {str(path)!r}", str(path))

@@ -1,10 +1,11 @@
 """Representatives: a few arms of a picture that stand for many others.
 
 Arms are grouped by self-motion component, or by k-means over the drawn arms. The arm nearest to the mean of a group
-represents it. The distance of two configurations is the root mean square distance of their joint origins [m], because
-joint angles mislead: a wrist that turns freely changes them and leaves the picture as it is. k-means starts at farthest
-points (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance") and iterates as in Lloyd (1982,
-"Least squares quantization in PCM"), so a picture contains nothing random.
+represents it. The distance between two configurations is the root mean square distance between their joint origins [m].
+Joint angles would mislead: a wrist that turns freely changes them but leaves the picture as it is.
+
+k-means starts at farthest points (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance") and
+iterates as in Lloyd (1982, "Least squares quantization in PCM"). Nothing in a picture is therefore random.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 NO_GROUP = -1
 MAX_ITERATIONS = 50
-ALIKE = 1e-3  # arms nearer to each other than this part of their size are drawn as one
+ALIKE = 1e-3  # relative distance below which two arms count as equal
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Who stands for whom.
+    """Groups of arms, and the arm that represents each group.
 
     Attributes
     ----------
     representatives : (n_groups,) int
-        Index of the arm that stands for each group, largest group first.
+        Index of the arm that represents each group, largest group first.
     labels : (n,) int
         Group of each arm, or NO_GROUP.
     heading : str
-        What groups are, in words.
+        Description of the groups for the legend.
     """
 
     representatives: IntArray
@@ -44,34 +45,39 @@ class Groups:
 
 
 def group_arms(arms: FloatArray, n_groups: int) -> Groups:
-    """Up to `n_groups` groups of arms that look alike.
+    """Group arms that look alike, by k-means over their joint origins.
 
     Parameters
     ----------
     arms : (n, n_points, 3)
         Joint origins [m].
     n_groups : int
-        At least 1; there are fewer if arms coincide.
+        Maximum number of groups, at least 1. There are fewer if arms coincide.
     """
     chosen, labels = _k_means(_rows(arms), n_groups)
     return _largest_first(chosen, labels, n_groups, "Configurations by the solid arm they resemble most")
 
 
 def group_families(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
-    """The families of solutions of a pose, see `families`: the largest ones, the rest is in no group.
+    """Group solutions of a pose by self-motion component, see `families`.
+
+    The largest components become groups; the other solutions belong to no group. Configurations that do not solve the
+    pose are grouped by `group_arms`.
 
     Parameters
     ----------
     robot : Robot
     positions : (n, dof)
-        Solutions.
+        Solutions [rad] or [m].
     arms : (n, n_points, 3)
-        Their joint origins [m].
+        Joint origins of the solutions [m].
     pose : (4, 4)
+        Pose that they solve.
     n_groups : int
+        Maximum number of groups.
     """
     found = families(robot, positions, pose)
-    if not found:  # they are no solutions
+    if not found:  # no row solves the pose
         return group_arms(arms, n_groups)
     _, labels = np.unique(family_labels(robot, found, positions), return_inverse=True)
     rows = _rows(arms)
@@ -86,7 +92,7 @@ def _rows(arms: FloatArray) -> FloatArray:
 
 
 def _k_means(rows: FloatArray, n_groups: int) -> tuple[IntArray, IntArray]:
-    """Indices (k,) of the rows nearest to the means of their groups, and the group (n,) of each row."""
+    """Return the index (k,) of the row nearest to the mean of each group, and the group (n,) of each row."""
     labels = np.zeros(len(rows), dtype=np.int64)
     if len(rows) == 0:
         return labels, labels
@@ -104,7 +110,11 @@ def _k_means(rows: FloatArray, n_groups: int) -> tuple[IntArray, IntArray]:
 
 
 def _farthest_points(rows: FloatArray, n_points: int) -> FloatArray:
-    """Up to so many rows: the one nearest to the mean, then always the one farthest from those taken."""
+    """Return up to `n_points` rows that are far apart.
+
+    The first is the row nearest to the mean. Each further row is as far as possible from
+    the rows already chosen.
+    """
     alike = ALIKE * np.abs(rows).max()
     chosen = [_nearest(rows, np.arange(len(rows)), rows.mean(axis=0))]
     distance = np.linalg.norm(rows - rows[chosen[0]], axis=1)

@@ -1,14 +1,7 @@
-"""Words of the picture: what robot, how many configurations, which pose, and what the colours mean.
+"""Text and joint panel of the picture.
 
-Joint values as parallel coordinates: one axis per joint, from its lower to its upper limit.
-
-Few arms that stand for many: families of solutions, or k-means over the drawn arms; one arm stands for each.
-
-It is the arm nearest to the mean of its group. The distance of two configurations is that of the drawn arms: the root
-mean square distance of their joint origins [m]. Joint angles would not do, for a wrist that may turn freely changes
-them and leaves the picture as it is. The means of k-means start at farthest points (Gonzalez 1985, "Clustering to
-minimize the maximum intercluster distance") and follow the iteration of Lloyd (1982, "Least squares quantization in
-PCM"), so that there is nothing random in a picture.
+The heading names the robot, the number of configurations and the pose. The legend explains the colours. The joint panel
+shows joint values as parallel coordinates: one axis per joint, from its lower to its upper limit.
 """
 
 from __future__ import annotations
@@ -39,7 +32,10 @@ SMALLEST_FONT = 8.0
 
 
 def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriented: bool, title: str) -> None:
-    """Two lines at the top: the title (default if empty), then tip and pose; shrunk to fit if they are long."""
+    """Draw the title (a default if empty), and below it the tip link and the pose.
+
+    Lines that are too long for the figure get a smaller font.
+    """
     if not title:
         count = {0: "no configuration", 1: "one configuration"}.get(n, f"{n} configurations")
         title = f"{robot.name}: {count} for {'one' if n > 1 else 'this'} {'pose' if oriented else 'position'}"
@@ -50,7 +46,10 @@ def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriente
 
 
 def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
-    """Below the joint panel, with its left end at `left` and its first line at `y`: the size of each group."""
+    """Draw the size of each group below the joint panel.
+
+    The left end is at `left` and the first line at `y`, in figure coordinates. A single group needs no legend.
+    """
     n_groups = len(groups.representatives)
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)
     rest = int(np.count_nonzero(groups.labels == NO_GROUP))
@@ -82,7 +81,7 @@ def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
 
 
 def pose_in_words(pose: FloatArray, oriented: bool) -> str:
-    """Position [m], and the quaternion if the orientation counts."""
+    """Return the position [m] as text, with the quaternion if the orientation matters."""
     position = ", ".join(_shown(value) for value in pose[:3, 3])
     if not oriented:
         return f"({position}) m, any orientation"
@@ -95,7 +94,7 @@ def _shown(value: float) -> str:
 
 
 def _shrink(figure: Figure, text: Text, width: float) -> None:
-    """Reduce the font until the text is no wider than this part of the figure, then cut it off."""
+    """Reduce the font until the text fits into this share of the figure's width, and truncate it if necessary."""
     limit = width * figure.bbox.width
     extent = text.get_window_extent().width
     if extent > limit:
@@ -105,15 +104,18 @@ def _shrink(figure: Figure, text: Text, width: float) -> None:
         text.set_text(kept[: int(0.95 * len(kept)) - 1] + "…")
 
 
-BAND_WIDTH = 0.34  # of the distance between two joints
-CROWDED = 55  # letters side by side, above which names take a line for each word
-LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # sizes of letters [pt]; that of one that takes all of the panel's width
+BAND_WIDTH = 0.34  # share of the distance between two joints
+CROWDED = 55  # number of letters in a row above which each word gets its own line
+LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the panel's width
 
 
 def draw_joint_panel(
     axes: Axes, robot: Robot, positions: FloatArray, colours: Sequence[str], solid: npt.NDArray[np.int64]
 ) -> None:
-    """Draw each configuration (n, dof) as a line across the joints; those with the indices `solid` thick."""
+    """Draw each configuration (n, dof) as a line across the joints.
+
+    Rows with an index in `solid` become thick lines.
+    """
     joints = np.arange(robot.dof)
     span = np.where(robot.upper > robot.lower, robot.upper - robot.lower, 1.0)
     shares = (positions - robot.lower) / span
@@ -152,7 +154,7 @@ def draw_joint_panel(
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Joint names without the words that all begin or end with."""
+    """Return joint names without the words that all names start or end with."""
     if len(names) < 2:
         return list(names)
     begin = os.path.commonprefix(list(names)).rfind("_") + 1

@@ -1,9 +1,8 @@
-"""All solutions of a target that moves: ghosts with the colours of their families, and one that is chosen.
+"""All solutions of a moving target: ghosts in the colours of their self-motion components, and one chosen solution.
 
-The chosen one is moved along with the target, so that it stays in its family as long as that lasts. Where a model is
-given the ghosts are its samples, else they are spread over all families.
-
-Numbers and colours of families: a family keeps them while the target moves; colours as viser takes them.
+A ghost is a translucent arm that shows one solution. The ghosts are samples of the model if there is one; otherwise
+they are spread over all components. Numerical refinement moves the chosen solution along with the target, so that it
+stays in its component while that component exists. Components keep their numbers and colours while the target moves.
 """
 
 from __future__ import annotations
@@ -27,22 +26,25 @@ from eim_ros.view.style import FAMILY_COLOURS, rgb
 
 FloatArray = npt.NDArray[np.float64]
 
-FARTHEST = 0.7  # [rad, m] in some joint that a family moves from one target to the next, and is known again
+FARTHEST = 0.7  # [rad, m] maximum change of a joint between targets for a component to keep its number
 
 
 def family_colour(number: int) -> str:
-    """Of a family with a number."""
+    """Return the colour of the component with this number."""
     return FAMILY_COLOURS[number % len(FAMILY_COLOURS)]
 
 
 def byte_colour(colour: str) -> tuple[int, int, int]:
-    """Red, green and blue from 0 to 255 of a colour such as "#0072B2"."""
+    """Return red, green and blue from 0 to 255 of a colour such as "#0072B2"."""
     red, green, blue = (round(255 * share) for share in rgb(colour))
     return red, green, blue
 
 
 def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """Colours (n, 3) of instances and lines, which viser takes for shares of light: sRGB decoded (IEC 61966-2-1)."""
+    """Convert sRGB colours to linear light, (n, 3) from 0 to 255 (IEC 61966-2-1).
+
+    viser expects linear values for the colours of instances and lines.
+    """
     shares = np.array([rgb(colour) for colour in colours])
     linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
     return np.asarray(np.round(255.0 * linear), dtype=np.uint8)
@@ -51,20 +53,21 @@ def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
 def kept_numbers(
     robot: Robot, before: Sequence[FloatArray], numbers: Sequence[int], now: Sequence[FloatArray]
 ) -> list[int]:
-    """Numbers of families, different ones, which are those that they had for the target before.
+    """Return the numbers of components, which are kept from the previous target where possible.
 
     Parameters
     ----------
     robot : Robot
     before, now : sequence of (n_i, dof)
-        Solutions of each family, of the target before and of this one.
+        Solutions of each component, for the previous and the current target.
     numbers : sequence of int
-        Of the families before.
+        Numbers of the previous components.
 
     Returns
     -------
     list of int
-        A family that is near no earlier one, or less near than another one of now, has the least that is left.
+        Distinct numbers of the current components. A component gets the smallest free number if no previous one is
+        near, or if another current component is nearer to it.
     """
     found: dict[int, int] = {}
     if before and now:
@@ -84,39 +87,40 @@ def kept_numbers(
 
 IntArray = npt.NDArray[np.int64]
 
-TIMEOUT = 0.1  # [s] of one target: what is found late is of a target that has moved on
-N_TRIALS = 256  # configurations of which the first target is that of the most dexterous
-MOVES = 1e-9  # of the largest entry of Jacobians, above which the tip moves along or about an axis
-N_GROUPS = 5  # of solutions that no curves hold together
+TIMEOUT = 0.1  # [s] per target; a late answer would belong to an old target
+N_TRIALS = 256  # number of random configurations; the most dexterous one gives the first target
+MOVES = 1e-9  # share of the largest Jacobian entry above which the tip can move along or about an axis
+N_GROUPS = 5  # maximum number of groups of solutions that form no curves
 
 
 @dataclass(frozen=True, eq=False)
 class Solutions:
-    """What is seen of one target.
+    """Solutions of one target, as shown on the page.
 
     Attributes
     ----------
     pose : (4, 4)
-        Of the target in the base frame.
+        Target in the base frame.
     positions : (n, dof)
-        Verified solutions: the ghosts [rad] or [m].
+        Verified solutions, shown as ghosts [rad] or [m].
     labels : (n,) int
-        Family of each.
+        Index of the component of each ghost.
     families : list of Family
+        Self-motion components. If more than one direction is free, these are groups of similar solutions.
     numbers : list of int
-        By which each family is known while the target moves, in ascending order.
+        Numbers of the components, in ascending order. They stay the same while the target moves.
     chosen : (dof,) or None
-        The solution that is looked at; None where there is none.
+        Chosen solution; None if there is none.
     family : int
-        That of the chosen one, -1 where there is none.
+        Index of its component; -1 if there is none.
     along : float
-        Where the chosen one is in its family, from 0 at its first to 1 at its last.
+        Its place in the component. It is 0 at the first solution and 1 at the last.
     density : GivenDensity or None
-        The model given the target; None without a model.
+        Model density given the target; None without a model.
     message : str
-        In words how many were found, or why none.
+        Number of solutions, or why there is none.
     elapsed : float
-        [s] that solving took.
+        Solving time [s].
     """
 
     pose: FloatArray
@@ -133,33 +137,33 @@ class Solutions:
 
     @functools.cached_property
     def log_prob(self) -> FloatArray:
-        """Log densities (n,) of the ghosts under the model [nat]; NaN without one."""
+        """Log densities (n,) of the ghosts under the model [nat]; NaN without a model."""
         return self.log_prob_of(self.positions)
 
     def log_prob_of(self, rows: FloatArray) -> FloatArray:
-        """The same of any configurations (m, dof)."""
+        """Return the log densities (m,) of any configurations (m, dof) under the model [nat]; NaN without a model."""
         if self.density is None or not len(rows):
             return np.full(len(rows), np.nan)
         return self.density.log_prob(rows)
 
     @property
     def ghost_numbers(self) -> IntArray:
-        """Number (n,) of the family of each ghost."""
+        """Component number (n,) of each ghost."""
         return np.array(self.numbers, dtype=np.int64)[self.labels] if len(self.labels) else self.labels
 
 
 class LiveSolutions:
-    """Solves for one target after the other, and remembers the families and the choice.
+    """Solver for a sequence of targets that remembers the components and the chosen solution.
 
     Parameters
     ----------
     sampler : Sampler
     n : int
-        Ghosts wanted.
+        Number of ghosts.
     position_only : bool
-        Whether any orientation will do.
+        Whether the orientation of the tip is free.
     random_seed : int
-        Of each target's samples.
+        Seed of the samples, the same for each target.
     """
 
     def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, random_seed: int = 0) -> None:
@@ -171,7 +175,7 @@ class LiveSolutions:
         self._numbers: list[int] = []
 
     def solve(self, pose: FloatArray) -> Solutions:
-        """The solutions of a target."""
+        """Solve for a target (4, 4)."""
         started = time.perf_counter()
         samples = self.sampler.sample(
             pose, self.n, self.random_seed, position_only=self.position_only, timeout=TIMEOUT, order="none"
@@ -184,7 +188,7 @@ class LiveSolutions:
         numbers = kept_numbers(self.robot, self._before, self._numbers, [family.positions for family in found])
         order = np.argsort(numbers)
         found, numbers = [found[i] for i in order], sorted(numbers)
-        if found:  # where the target is out of reach for a while they are remembered
+        if found:  # keep the last components while the target is temporarily out of reach
             self._before, self._numbers = [family.positions for family in found], numbers
         shown = rows[: self.n]
         labels = family_labels(self.robot, found, shown)
@@ -204,17 +208,17 @@ class LiveSolutions:
         )
 
     def choose(self, solutions: Solutions, family: int, along: float) -> Solutions:
-        """The same with another choice: a place in a family, from 0 to 1."""
+        """Return the solutions with another choice: the place `along`, from 0 to 1, in a component."""
         chosen = place_in(solutions.families[family], along)
         refined = self.robot.refine(chosen[None], solutions.pose, position_only=self.position_only)
         if refined.converged[0]:
             chosen = refined.positions[0]
-        else:  # between two solutions that are far apart: the one before is a solution
+        else:  # did not converge between two distant solutions: take the earlier one
             chosen = _first_before(solutions.families[family], along)
         return self._with_choice(solutions, chosen, family, along)
 
     def choose_ghost(self, solutions: Solutions, index: int) -> Solutions:
-        """The same with a ghost as the choice."""
+        """Return the solutions with the ghost at `index` as the chosen one."""
         chosen, family, along = self._choice(solutions.families, solutions.positions[index][None])
         assert chosen is not None
         return self._with_choice(solutions, chosen, family, along)
@@ -224,14 +228,14 @@ class LiveSolutions:
         return replace(solutions, chosen=chosen, family=family, along=along)
 
     def _kept(self, pose: FloatArray) -> FloatArray:
-        """The chosen one moved onto a target (1, dof), or nothing (0, dof)."""
+        """Return the chosen solution after moving it onto a target, (1, dof); (0, dof) if that fails."""
         if self.chosen is None:
             return np.empty((0, self.robot.dof))
         moved = self.robot.refine(self.chosen[None], pose, position_only=self.position_only)
         return moved.positions[moved.converged]
 
     def _most_dexterous(self, rows: FloatArray) -> FloatArray:
-        """One of configurations (n, dof) in a row of its own, or none of none."""
+        """Return the most dexterous of the configurations (n, dof) as a single row; no row if n is 0."""
         return rows[np.argsort(-dexterity(self.robot, rows, self.position_only), kind="stable")[:1]]
 
     def _choice(self, found: list[Family], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
@@ -244,7 +248,7 @@ class LiveSolutions:
         return wanted[0], label, float(family.along[place] / max(family.along[-1], 1e-9))
 
     def _grouped(self, found: list[Family]) -> list[Family]:
-        """Solutions of which more than one direction is free: groups of those that look alike."""
+        """Split solutions with more than one free direction into groups that look alike."""
         if len(found) != 1 or found[0].is_curve or len(found[0]) < 2 or self.robot.dof < self._taken + 2:
             return found
         rows = found[0].positions
@@ -258,26 +262,38 @@ class LiveSolutions:
 
 
 def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
-    """Along and about which axes (6,) of the base frame the tip can move at all: of planar arms x, y and about z."""
+    """Return whether the tip can move along and about each axis of the base frame, (6,).
+
+    For planar arms only the entries for x, y and the rotation about z are true.
+    """
     rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
     largest = np.abs(robot.jacobian(rows)).max(axis=(0, 2))
     return np.asarray(largest > MOVES * largest.max())
 
 
 def dexterity(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray:
-    """Yoshikawa's measure (n,) of configurations (n, dof), of the axes along and about which the tip can move."""
+    """Return Yoshikawa's manipulability (n,) of configurations (n, dof).
+
+    Only axes along or about which the tip can move are counted; otherwise the measure of planar arms would be 0.
+    """
     axes = moving_axes(robot) & (np.arange(6) < (3 if position_only else 6))
     return np.asarray(np.linalg.svd(robot.jacobian(rows)[:, axes], compute_uv=False).prod(axis=-1))
 
 
 def first_pose(robot: Robot) -> FloatArray:
-    """The pose (4, 4) of the most dexterous of some configurations, so that the target can be moved every way."""
+    """Return the pose (4, 4) of the most dexterous of several random configurations.
+
+    From there, a user can move the target in every direction.
+    """
     rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
     return robot.forward(rows[int(np.argmax(dexterity(robot, rows, False)))])
 
 
 def place_in(family: Family, along: float) -> FloatArray:
-    """The configuration (dof,) at a share, from 0 to 1, of the way through a family; or one of its single solutions."""
+    """Return the configuration (dof,) at a share, from 0 to 1, of the length of a component.
+
+    Curves are interpolated. For any other component, the share selects one solution.
+    """
     length = along * family.along[-1]
     after = int(np.clip(np.searchsorted(family.along, length), 1, len(family) - 1)) if len(family) > 1 else 0
     if after == 0 or not family.is_curve:
@@ -285,7 +301,7 @@ def place_in(family: Family, along: float) -> FloatArray:
     start, end = family.along[after - 1], family.along[after]
     share = (length - start) / max(end - start, 1e-12)
     way = family.positions[after] - family.positions[after - 1]
-    way = np.where(np.abs(way) > np.pi, way - 2.0 * np.pi * np.round(way / (2.0 * np.pi)), way)  # a continuous joint
+    way = np.where(np.abs(way) > np.pi, way - 2.0 * np.pi * np.round(way / (2.0 * np.pi)), way)  # continuous joints
     return np.asarray(family.positions[after - 1] + share * way)
 
 

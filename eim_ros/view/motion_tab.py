@@ -1,10 +1,7 @@
-"""The tab of motions: ways of the tip, and an arm that goes along one of them.
+"""The motion tab of the page: paths of the tip, and an arm that moves along one of them.
 
-What is demonstrated is grey, what is drawn from the prior has the colour of its component.
-
-Motions of a robot as they are looked at: demonstrations, and what a motion prior makes of them.
-
-A slider over time, and a button that moves it as time goes by.
+Demonstrations are grey, and motions drawn from the prior have the colour of their component. A slider sets the phase of
+the motion, and a checkbox plays it.
 """
 
 from __future__ import annotations
@@ -31,29 +28,29 @@ from eim_ros.view.style import FAMILY_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 
 FloatArray = npt.NDArray[np.float64]
 
-WIDTH = 2.0  # standard deviations of the contexts to either side that can be chosen where no demonstration tells more
+WIDTH = 2.0  # half the range of a context slider without demonstrations, in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
 class ShownMotions:
-    """Motions with what is told of them.
+    """Motions with their densities, as shown in the tab.
 
     Attributes
     ----------
     positions : (n, n_points, dof)
         In the order of the robot's joints [rad] or [m].
     tips : (n, n_points, 3)
-        Way of the tip [m].
+        Path of the tip [m].
     log_prob : (n,)
-        Log density given the context, and the wishes of begin and end [nat].
+        Log density given the context, and given the start and end if they are prescribed [nat].
     components : (n,) int
-        By which component of the prior each was drawn; -1 of what was demonstrated.
+        Component of the prior that each motion was drawn from; -1 for demonstrations.
     valid : (n,) bool
-        Whether it is within the joint limits.
+        Whether the motion stays within the joint limits.
     quantiles : (n,)
-        Share of held-out demonstrations that are less likely; NaN of what was drawn.
+        Share of held-out demonstrations that are less likely; NaN for drawn motions.
     log_evidence : float
-        Log density [nat] of the wishes of begin and end before; 0 without.
+        Log density of the prescribed start and end [nat]; 0 if none is prescribed.
     """
 
     positions: FloatArray
@@ -68,7 +65,7 @@ class ShownMotions:
         return len(self.positions)
 
     def at(self, index: int, phase: float) -> FloatArray:
-        """Configuration (dof,) of a motion at a phase from 0 to 1, between its points on the straight line."""
+        """Return the configuration (dof,) of a motion at a phase from 0 to 1, by linear interpolation."""
         motion = self.positions[index]
         place = phase * (len(motion) - 1)
         before = min(int(place), len(motion) - 2)
@@ -76,20 +73,22 @@ class ShownMotions:
 
 
 class MotionStudy:
-    """A prior of a robot's motions, with demonstrations where they are given.
+    """Motion prior of a robot, with demonstrations if they are given.
 
     Parameters
     ----------
     robot : Robot
     prior : MotionPrior
-        Of all joints of the robot, maybe of others besides.
+        Prior over all joints of the robot, and possibly others.
     demonstrations : Demonstrations, optional
-        Of the same joints and contexts as the prior.
+        Motions with the same joints and contexts as the prior.
 
     Raises
     ------
     ConfigurationError
-        If joints or contexts do not match.
+        If the joints do not match.
+    DataError
+        If the numbers of contexts differ.
     """
 
     def __init__(self, robot: Robot, prior: MotionPrior, demonstrations: Demonstrations | None = None) -> None:
@@ -103,16 +102,16 @@ class MotionStudy:
 
     @property
     def duration(self) -> float:
-        """Of a motion, on average [s]."""
+        """Mean duration of a motion [s]."""
         return self.prior.mean_duration
 
     def context_ranges(self) -> list[tuple[str, float, float, float]]:
-        """Name, least and largest value of each context that can be chosen, and the step between values."""
+        """Return the name, smallest value, largest value and step of the slider for each context."""
         middle, spread = self.prior.context_center.numpy(), WIDTH * self.prior.context_scale.numpy()
         low, high = middle - spread, middle + spread
         if len(self.contexts):
             low, high = self.contexts.min(axis=0), self.contexts.max(axis=0)
-        high = np.maximum(high, low + 1e-3)  # a context that never changed
+        high = np.maximum(high, low + 1e-3)  # avoid an empty range if the context is constant
         steps = 10.0 ** np.floor(np.log10((high - low) / 50.0))
         low, high = np.floor(low / steps) * steps, np.ceil(high / steps) * steps
         columns = (low.round(9).tolist(), high.round(9).tolist(), steps.round(9).tolist())
@@ -126,12 +125,12 @@ class MotionStudy:
         start: FloatArray | None = None,
         end: FloatArray | None = None,
     ) -> ShownMotions:
-        """Draw motions for a context, which begin or end in configurations (dof,) where those are given.
+        """Draw motions for a context, optionally with a prescribed start or end configuration (dof,).
 
         Raises
         ------
         EimError
-            A context of another length, or a begin or an end beyond the limits.
+            If the context has the wrong length, or if the start or end is beyond the joint limits.
         """
         wishes = [(0.0, start), (1.0, end)]
         points = [ViaPoint(at, self.robot.joint_names, tuple(q.tolist())) for at, q in wishes if q is not None]
@@ -144,9 +143,12 @@ class MotionStudy:
         )
 
     def end_log_prob(self, context: npt.ArrayLike, rows: FloatArray) -> FloatArray:
-        """Log density (n,) [nat] of ending in configurations (n, dof), for a context."""
+        """Return the log density (n,) [nat] of ending in configurations (n, dof), given a context.
+
+        The result is 0 if the prior has joints that the robot lacks, because their positions are unknown.
+        """
         if len(self._columns) < len(self.prior.joint_names):
-            return np.zeros(len(rows))  # the prior is of joints that the robot has not: nothing is known of theirs
+            return np.zeros(len(rows))  # the prior needs positions of joints that the robot lacks
         return weigh(self.prior.condition(context), 1.0, self.robot.joint_names, rows).log_prob
 
     def _demonstrated(self, motions: Demonstrations) -> ShownMotions:
@@ -172,7 +174,7 @@ class MotionStudy:
 
 
 def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker: str) -> list[int]:
-    """Where the wanted joints are among those of the owner."""
+    """Return the index of each wanted joint in `names`."""
     missing = [name for name in wanted if name not in names]
     if missing:
         raise ConfigurationError(
@@ -183,21 +185,21 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
     return [names.index(name) for name in wanted]
 
 
-STEP = 0.04  # [s] between two pictures
-REST = 0.5  # [s] at the end, before it begins again
+STEP = 0.04  # [s] between two frames
+REST = 0.5  # [s] pause at the end, before the motion starts again
 
 
 class Playback:
-    """Shows phases from 0 to 1.
+    """Slider and checkbox that play phases from 0 to 1.
 
     Parameters
     ----------
     gui : viser.GuiApi
-        Where the slider and the button are added.
+        Parent of the slider and the checkbox.
     show : callable
-        Called with the phase whenever it changes.
+        Called with each new phase.
     duration : callable
-        Seconds from phase 0 to 1, asked for when it is needed.
+        Returns the time from phase 0 to 1 [s]. It is called for every frame.
     """
 
     def __init__(self, gui: viser.GuiApi, show: Callable[[float], None], duration: Callable[[], float]) -> None:
@@ -215,12 +217,12 @@ class Playback:
         return float(self._slider.value)
 
     def play(self, is_wanted: bool = True) -> None:
-        """Go on from where it is, or stop there."""
+        """Start playing at the current phase, or pause there."""
         self._play.value = is_wanted
         self._changed.set()
 
     def close(self) -> None:
-        """Stop for good."""
+        """Stop playing and end the thread."""
         self._is_closed = True
         self._changed.set()
         self._thread.join()
@@ -232,7 +234,7 @@ class Playback:
             begin: float | None = None
             while self._play.value and not self._is_closed:
                 duration = self._duration()
-                if begin is None:  # go on from where it is
+                if begin is None:  # start at the current phase
                     begin = time.monotonic() - (self.phase % 1.0) * duration
                 since = (time.monotonic() - begin) % (duration + REST)
                 self._slider.value = round(min(1.0, since / duration), 3)
@@ -241,7 +243,10 @@ class Playback:
 
 
 def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
-    """Listens to a control, for what people do there: what the page itself sets has no client."""
+    """Return a listener that calls `act` only if a user changed the control.
+
+    Changes made by the page itself have no client.
+    """
 
     def listen(event: Any) -> None:
         if event.client is not None:
@@ -252,22 +257,22 @@ def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
 
 DRAWN, SHOWN = "drawn from the prior", "demonstrated"
 MOST_DRAWN, DRAWN_FIRST = 100, 20
-MOST_DEMONSTRATIONS = 200  # whose ways are shown
-N_PARTS = 40  # of the way of a tip
-THIN, THICK = 0.0025, 0.008  # lines, as shares of the arm's reach
+MOST_DEMONSTRATIONS = 200  # maximum number of demonstrated tip paths that are drawn
+N_PARTS = 40  # maximum number of segments of a tip path
+THIN, THICK = 0.0025, 0.008  # line thickness as a share of the arm's reach
 
 
 class MotionTab:
-    """Adds motions to a page, in the tab that was made for them.
+    """Tab of motions, in the extra tab of a page.
 
     Parameters
     ----------
     page : Page
-        With an extra tab.
+        Page with an extra tab.
     study : MotionStudy
-        Of the page's robot.
+        Study of the page's robot.
     random_seed : int
-        Of the first motions drawn.
+        Seed of the first motions that are drawn.
     """
 
     def __init__(self, page: Page, study: MotionStudy, random_seed: int = 0) -> None:
@@ -328,22 +333,22 @@ class MotionTab:
 
     @property
     def shown(self) -> ShownMotions | None:
-        """Those of which one is looked at."""
+        """Motions of the selected kind; None if there are none."""
         return self.motions if self.kind.value == DRAWN else self._study.demonstrations
 
     def look_at(self, kind: str, which: int) -> None:
-        """Show one of the motions: of DRAWN or SHOWN, by its number from 1."""
+        """Show one motion of a kind, DRAWN or SHOWN, by its number from 1."""
         with self._drawing:
             self.kind.value, self.which.value = kind, which
             self._choose()
 
     def play(self) -> None:
-        """Let the arm go along the motion, again and again."""
+        """Play the motion in a loop."""
         self._playback.play()
 
     @property
     def phase(self) -> float:
-        """Where the arm is in the motion, from 0 to 1."""
+        """Current phase of the motion, from 0 to 1."""
         return self._playback.phase
 
     def _draw_others(self) -> None:
@@ -351,14 +356,14 @@ class MotionTab:
         self._draw()
 
     def choose_likeliest(self) -> None:
-        """Choose the solution that the prior ends at most likely."""
+        """Choose the solution that is the most likely end of a motion under the prior."""
         solutions = self._page.solutions
         if solutions is not None and len(solutions.positions):
             density = self._study.end_log_prob([slider.value for slider in self.contexts], solutions.positions)
             self._page.choose_ghost(int(np.argmax(density)))
 
     def _draw(self) -> None:
-        """Draw motions from the prior as the controls tell."""
+        """Draw motions from the prior with the current settings, and show them."""
         solutions = self._page.solutions
         chosen = None if solutions is None else solutions.chosen
         with self._drawing:
@@ -366,7 +371,7 @@ class MotionTab:
             self._redraw()
 
     def _drawn(self, chosen: FloatArray | None) -> tuple[ShownMotions | None, str]:
-        """Motions as the controls tell, or why there are none."""
+        """Return motions for the current settings, or None and the reason."""
         if self._is_tied and chosen is None:
             return None, "there is no solution to begin or end at"
         ends = chosen if self.begins.value else None, chosen if self.ends.value else None
@@ -380,7 +385,7 @@ class MotionTab:
         self.look_at(self.kind.value, 1)
 
     def _choose(self) -> None:
-        """Another motion; that of a demonstration brings its context along."""
+        """Show the selected motion; a demonstration also sets its context."""
         with self._drawing:
             if self.kind.value == SHOWN and len(self.contexts):
                 for slider, value in zip(self.contexts, self._study.contexts[self._index], strict=True):
@@ -458,6 +463,6 @@ class MotionTab:
 
 
 def _thinned(tips: FloatArray) -> FloatArray:
-    """Ways (n, n_points, 3) of fewer points, the first and the last among them."""
+    """Reduce paths (n, n_points, 3) to at most N_PARTS segments, and keep the first and the last point."""
     n_points = tips.shape[1]
     return tips[:, np.unique(np.linspace(0, n_points - 1, min(n_points, N_PARTS + 1)).round().astype(int))]

@@ -1,9 +1,8 @@
-"""A page in the browser: drag the target, and see all solutions.
+"""Web page on which a user drags a target and sees all solutions, served by viser.
 
-viser serves it. What the browser reports only marks what is wanted; one thread solves and draws, always for the newest
-target, so that nothing piles up while it is dragged.
-
-The panel of the page beside the scene: what can be set there, and what is told of solutions.
+Events from the browser only mark that something has changed. A single thread then solves and draws for the newest
+target, so no work piles up while the target is dragged. `Controls` is the panel next to the scene, with the settings
+and the results.
 """
 
 from __future__ import annotations
@@ -34,25 +33,26 @@ from eim_ros.view.style import MUTED
 FloatArray = npt.NDArray[np.float64]
 
 NO_FAMILY = ("–",)
-FORMS = ("sticks", "arms")  # of ghosts
+FORMS = ("sticks", "arms")  # shapes of ghosts
 
 
 class Controls:
-    """Handles of what can be set; the page listens to them.
+    """Widgets of the panel; the page listens to their events.
 
     Parameters
     ----------
     gui : viser.GuiApi
     robot : Robot
     live : LiveSolutions
-        What is set at first.
+        Solver with the initial settings.
     first : (4, 4) array
         First target.
     most_ghosts : int
+        Maximum number of ghosts.
     told : str
-        Shown among the settings of the view; empty: nothing.
+        Note in the view tab; none if empty.
     extra_tab : str, optional
-        Name of a tab before the others, for others to fill; solutions are not shown at first where there is one.
+        Name of an extra first tab, which the caller fills. Solutions are then hidden at first.
     """
 
     def __init__(
@@ -97,21 +97,21 @@ class Controls:
 
     @property
     def target(self) -> FloatArray:
-        """The pose (4, 4) that the fields of the target tell."""
+        """Pose (4, 4) in the fields of the target tab."""
         rotation = Rotation.from_euler("xyz", self.rpy.value, degrees=True)
         return pose_from(self.position.value, rotation.as_quat())
 
     def chosen_family(self, solutions: Solutions) -> int | None:
-        """Which one of the families is chosen; None where that is none of them."""
+        """Return the index of the chosen component; None if it does not exist."""
         names = _names(solutions)
         return names.index(self.family.value) if self.family.value in names else None
 
     def tell(self, problem: str) -> None:
-        """Why nothing is shown."""
+        """Show the reason why there are no solutions."""
         self._status.content = problem
 
     def show(self, solutions: Solutions, position_only: bool) -> None:
-        """Tell of a target and its solutions."""
+        """Show a target and its solutions."""
         self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
         self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
         told = [_told(number, family) for number, family in zip(solutions.numbers, solutions.families, strict=True)]
@@ -119,7 +119,7 @@ class Controls:
         self.show_choice(solutions, position_only)
 
     def show_choice(self, solutions: Solutions, position_only: bool) -> None:
-        """Tell of the chosen solution."""
+        """Show the chosen solution."""
         options = _names(solutions) or NO_FAMILY
         if options != self.family.options:
             self.family.options = options
@@ -141,7 +141,7 @@ class Controls:
 
 
 def _density(solutions: Solutions) -> str:
-    """Of the ghosts and the chosen solution under the model; empty where there is none."""
+    """Return the density panel of the ghosts and the chosen solution; empty without a solution."""
     if solutions.chosen is None or not len(solutions.positions):
         return ""
     colours = [family_colour(number) for number in solutions.ghost_numbers.tolist()]
@@ -169,37 +169,40 @@ def _rpy(pose: FloatArray) -> tuple[float, float, float]:
 
 
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
-CAMERA, LOOKS_AT = np.array([0.65, -0.65, 0.6]), np.array([0.0, 0.0, 0.3])  # in reaches of the arm
-ABOVE = np.array([0.0, -0.3, 1.1])  # of arms that move in the plane alone
-FOV = 1.2  # [rad], from top to bottom
-TARGET_SIZE = 0.22  # in reaches, too
+CAMERA, LOOKS_AT = np.array([0.65, -0.65, 0.6]), np.array([0.0, 0.0, 0.3])  # in units of the arm's reach
+ABOVE = np.array([0.0, -0.3, 1.1])  # for arms that move only in the plane
+FOV = 1.2  # [rad] vertical field of view
+TARGET_SIZE = 0.22  # in units of the arm's reach
 
 
 class Page:
-    """Serves the page until it is closed.
+    """Web page that is served until it is closed.
 
     Parameters
     ----------
     sampler : Sampler
     source : str or Path, optional
-        Description of the robot, for its visuals, see `arm_surfaces`.
+        Description of the robot with its visuals, see `arm_surfaces`.
+    package_paths : sequence of str or Path
+        See `find_mesh`.
     pose : (4, 4) array_like, optional
         First target; default: see `first_pose`.
     n : int
-        Ghosts, 1 to 200.
+        Number of ghosts, 1 to 200.
     position_only : bool, optional
-        Whether any orientation will do; default: as the model's context is, and for arms of less than six joints.
+        Whether the orientation of the tip is free. By default it is free for models with a position as context, and for
+        arms with fewer than six joints.
     host, port : str, int
-        Where to serve; port 0 is any that is free.
+        Address to serve at. Port 0 selects any free port.
     random_seed : int
-        Of the solutions, the same for every target: so they move as little as can be.
+        Seed of the solutions. It is the same for every target, so the solutions move as little as possible.
     extra_tab : str, optional
-        Name of a tab to be filled, see `MotionTab` and `LineTab`.
+        Name of an extra tab that the caller fills, see `MotionTab`.
 
     Raises
     ------
     ConfigurationError
-        If the port is in use, or there is no such host.
+        If the port is in use, the host does not exist, or `n` is out of range.
     """
 
     def __init__(
@@ -242,31 +245,31 @@ class Page:
 
     @property
     def server(self) -> viser.ViserServer:
-        """For those who fill the extra tab, and add to the scene."""
+        """Server of the page, for code that fills the extra tab or adds to the scene."""
         return self._server
 
     @property
     def extra_tab(self) -> viser.GuiTabHandle:
-        """To be filled."""
+        """Extra tab, to be filled by the caller."""
         assert self._controls.extra_tab is not None
         return self._controls.extra_tab
 
     def on_solutions(self, act: Callable[[], None]) -> None:
-        """Call this whenever other solutions are shown, or another one is chosen."""
+        """Call `act` whenever new solutions are shown or another solution is chosen."""
         self._after_solutions.append(act)
 
     def on_close(self, act: Callable[[], None]) -> None:
-        """Call this before the page is no longer served."""
+        """Call `act` before the page stops being served."""
         self._at_close.append(act)
 
     @property
     def clients(self) -> list[viser.ClientHandle]:
-        """The browsers that show it, with their cameras."""
+        """Connected browsers, with their cameras."""
         return list(self._server.get_clients().values())
 
     @property
     def n_drawn(self) -> int:
-        """How often solutions were drawn."""
+        """Number of times that solutions were drawn."""
         return self._n_drawn
 
     def close(self) -> None:
@@ -277,14 +280,14 @@ class Page:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join()
-        with contextlib.redirect_stdout(io.StringIO()):  # it tells that it stops
+        with contextlib.redirect_stdout(io.StringIO()):  # viser prints a message when it stops
             self._server.stop()
 
     def _add_scene(self, n_ghosts: int) -> None:
         server, reach = self._server, self.robot.reach
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.gui.main_panel.dock_right()
-        server.scene.configure_default_lights(enabled=False)  # in which colours fade
+        server.scene.configure_default_lights(enabled=False)  # the default lights make colours pale
         server.scene.configure_environment_map(None)
         server.scene.add_light_hemisphere("/light", ground_color=(150, 150, 150), intensity=1.5)
         server.scene.add_light_directional("/sun", intensity=1.5, position=(1.0, -2.0, 3.0))
@@ -330,7 +333,7 @@ class Page:
             self._changed.notify_all()
 
     def _follow(self) -> None:
-        """Solves and draws whenever something has changed, until the page is closed."""
+        """Solve and draw whenever something has changed, until the page is closed."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_wanted or self._is_closed)
@@ -342,7 +345,7 @@ class Page:
                 try:
                     self.solutions = self.live.solve(pose_from(self._target.position, np.roll(self._target.wxyz, -1)))
                     self._draw(self.solutions)
-                except EimError as error:  # the next target may do better
+                except EimError as error:  # the next target may be solvable
                     self._controls.tell(str(error))
 
     def _draw(self, solutions: Solutions) -> None:
@@ -359,7 +362,7 @@ class Page:
             act()
 
     def choose(self, family: int, along: float) -> None:
-        """Show the solution at a place, from 0 to 1, in one of the families that there are."""
+        """Show the solution at the place `along`, from 0 to 1, in the component at index `family`."""
         with self._drawing:
             if self.solutions is None or not 0 <= family < len(self.solutions.families):
                 raise ConfigurationError(f"there is no family {family} of this target", family)
@@ -367,7 +370,7 @@ class Page:
             self._redraw_choice()
 
     def _choose(self, event: Any, along: float | None) -> None:
-        """By the browser's controls; what the page itself sets there has no client."""
+        """Apply a choice made in the browser; changes made by the page itself have no client."""
         if event.client is None:
             return
         with self._drawing:
@@ -381,7 +384,7 @@ class Page:
                 self.choose(solutions.family, along)
 
     def choose_ghost(self, index: int | None) -> None:
-        """Look at one of the solutions that are shown."""
+        """Choose the solution of the ghost at `index`."""
         with self._drawing:
             if self.solutions is not None and index is not None and index < len(self.solutions.positions):
                 self.solutions = self.live.choose_ghost(self.solutions, index)
@@ -399,14 +402,14 @@ class Page:
             self.move_target(self._controls.target)
 
     def move_target(self, pose: FloatArray) -> None:
-        """Put the target at a pose (4, 4)."""
+        """Move the target to a pose (4, 4)."""
         self._target.position = pose[:3, 3]
         self._target.wxyz = np.roll(quaternion_from_matrix(pose), 1)
         self._want()
 
 
 def _started(host: str, port: int, label: str) -> viser.ViserServer:
-    """A server on this very port: viser itself would take the next free one."""
+    """Start a server on exactly this port; viser would silently take the next free one."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -416,5 +419,5 @@ def _started(host: str, port: int, label: str) -> viser.ViserServer:
                 f"cannot serve on {host}:{port}: {error.strerror or error}; give another --port (0: any that is free)",
                 port,
             ) from error
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells its address in a box
+    with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address
         return viser.ViserServer(host=host, port=port, label=label, verbose=False)

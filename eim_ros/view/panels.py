@@ -1,4 +1,4 @@
-"""What is told of the chosen solution beside the scene, as HTML: joints in their limits, manipulability, density."""
+"""HTML panels next to the scene: joint values within their limits, manipulability, densities, legends."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from eim_ros.view.style import FAINT, MUTED
 
 FloatArray = npt.NDArray[np.float64]
 
-WARNED = 0.05  # share of a joint's range beside a limit where it is marked as close to it
+WARNED = 0.05  # share of a joint's range next to each limit that counts as close to the limit
 WARNING = "#D55E00"
-WIDTH, HEIGHT, MARGIN = 260.0, 84.0, 6.0  # of the curve of the manipulability [pixel]
+WIDTH, HEIGHT, MARGIN = 260.0, 84.0, 6.0  # size of the diagrams [pixel]
 ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
 
 
 def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
-    """Each joint's value between its limits.
+    """Return a panel that shows the value of each joint between its limits.
 
     Parameters
     ----------
     robot : Robot
     q : (dof,) or None
-        The chosen solution [rad] or [m]; None: the limits alone.
+        Chosen solution [rad] or [m]; None shows only the limits.
     colour : str
-        Of its family.
+        Colour of its component.
     """
     slides = {int(row[SOURCE]) for row in robot.links[:-1] if row[PRISMATIC]}
     rows = []
@@ -57,14 +57,14 @@ def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
 
 
 def manipulability_panel(along: FloatArray, values: FloatArray, place: float, value: float, colour: str) -> str:
-    """Yoshikawa's measure along a family, and where the chosen solution is.
+    """Return a panel of Yoshikawa's manipulability along a component, with the chosen solution marked.
 
     Parameters
     ----------
     along, values : (n,)
-        Way through the family [rad, m], and the measure there.
+        Length along the component [rad, m], and the manipulability there.
     place, value : float
-        Of the chosen solution.
+        Length and manipulability at the chosen solution.
     colour : str
     """
     most = max(float(values.max(initial=0.0)), value, 1e-12)
@@ -89,16 +89,16 @@ def manipulability_panel(along: FloatArray, values: FloatArray, place: float, va
 
 
 def density_panel(values: FloatArray, colours: Sequence[str], value: float, colour: str) -> str:
-    """Log densities of solutions under a model, one dot each, and that of the chosen one as a line.
+    """Return a panel of log densities under a model: a dot for each ghost, a line for the chosen solution.
 
     Parameters
     ----------
     values : (n,)
-        Of the ghosts [nat]; n >= 1.
+        Log densities of the ghosts [nat]; n >= 1.
     colours : sequence of str
-        Of the family of each.
+        Component colour of each ghost.
     value, colour : float, str
-        Of the chosen solution.
+        Log density [nat] and colour of the chosen solution.
     """
     least, most = min(float(values.min()), value), max(float(values.max()), value)
     width = max(most - least, 1e-9)
@@ -123,7 +123,7 @@ def density_panel(values: FloatArray, colours: Sequence[str], value: float, colo
 
 
 def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
-    """Which colour is which family."""
+    """Return a legend with the colour of each name."""
     chips = "".join(
         f'<span style="display:inline-flex;align-items:center;gap:4px;margin-right:10px">'
         f'<span style="width:10px;height:10px;border-radius:5px;background:{colour}"></span>{html.escape(name)}</span>'
@@ -135,17 +135,17 @@ def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
 def histogram_panel(
     values: FloatArray, expected: FloatArray, colour: str, outline: str, ends: tuple[float, float], place: float
 ) -> str:
-    """Shares along a line as bars, what is expected as an outline, and a place of the line.
+    """Return a histogram along a line: shares as bars, expected shares as an outline, and one marked place.
 
     Parameters
     ----------
     values, expected : (n_bins,)
-        Shares; bins of equal length.
+        Shares in bins of equal length.
     colour, outline : str
     ends : two floats
-        Of the line [m].
+        Ends of the line [m].
     place : float
-        [m].
+        Marked place [m].
     """
     most, width = max(float(values.max()), float(expected.max()), 1e-12), (WIDTH - 2 * MARGIN) / len(values)
     low, high = ends
@@ -173,5 +173,5 @@ def histogram_panel(
 
 
 def text_panel(lines: Sequence[str]) -> str:
-    """Lines of text."""
+    """Return a panel of text lines."""
     return f'<div style="padding:4px 10px;font-size:12px">{"<br>".join(html.escape(line) for line in lines)}</div>'

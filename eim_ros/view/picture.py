@@ -1,21 +1,15 @@
-"""One pose, many configurations: a picture of the arm in all of them, beside their joint values.
+"""Picture of an arm in many configurations for one pose, with a panel of their joint values.
 
-The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours tell families of solutions, or where more than one
-direction is free groups of configurations, each around the solid arm that stands for it (see `representatives.py`).
+The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours mark self-motion components, or groups of similar arms if
+more than one direction is free (see `groups.py`).
 
-The arms in space: ground, base, every configuration as a translucent line, few as solid arms, the target.
+The rows of a camera's rotation R point right, up and towards the viewer. With its focus f and distance d, a point p in
+the base frame is drawn at
 
-All of it is projected by a `Camera` and painted from back to front onto plain 2-d axes. What is below the ground is
-painted before it, and shines through.
+    (x, y, z) = R (p - f),    picture = (x, y) / (1 - z / d)
 
-Projection of points in the base frame onto the picture plane.
-
-With the camera's axes as the rows (right, up, towards the viewer) of R, its focus f and its distance d,
-
-    (x, y, z) = R (p - f),    picture = (x, y) / (1 - z / d),
-
-so that lengths at the focus are drawn in metres. An infinite distance is a parallel projection. A projection of our
-own, rather than matplotlib's 3-d axes, lets the arms be painted from back to front link by link.
+Lengths at the focus are drawn in metres, and an infinite distance gives a parallel projection. The 3-d axes of
+matplotlib are not used, because arms must be painted from back to front link by link.
 """
 
 from __future__ import annotations
@@ -60,7 +54,7 @@ ELEVATION = math.radians(20.0)
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """Where the viewer stands.
+    """Position and direction of the viewer.
 
     Attributes
     ----------
@@ -69,7 +63,7 @@ class Camera:
     focus : (3,)
         Point drawn at its true scale [m].
     distance : float
-        From the viewer to the focus [m].
+        Distance from the viewer to the focus [m].
     """
 
     axes: FloatArray
@@ -78,12 +72,18 @@ class Camera:
 
     @classmethod
     def above(cls) -> Camera:
-        """Look down on the x-y plane, for planar robots: the picture's axes are x and y."""
+        """Return a camera that looks down on the x-y plane, for planar robots.
+
+        The axes of the picture are x and y.
+        """
         return cls(np.eye(3), np.zeros(3), math.inf)
 
     @classmethod
     def beside(cls, target: FloatArray, size: float) -> Camera:
-        """Look from the side, so that a target (3,) is to the right of the base and a little nearer; size in [m]."""
+        """Return a camera that looks from the side, for a scene of this size [m].
+
+        A target (3,) appears to the right of the base and a little nearer.
+        """
         azimuth = math.atan2(target[1], target[0]) - BESIDE_TARGET
         sine, cosine = math.sin(azimuth), math.cos(azimuth)
         low, high = math.sin(ELEVATION), math.cos(ELEVATION)
@@ -93,23 +93,32 @@ class Camera:
         return cls(axes, np.array([0.0, 0.0, 0.3 * size]), 4.5 * size)
 
     def project(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Picture coordinates (..., 2) and depth (...), larger when nearer to the viewer, of points (..., 3) [m]."""
+        """Project points (..., 3) [m] to picture coordinates (..., 2) and depth (...).
+
+        The depth is larger for points nearer to the viewer.
+        """
         seen = (points - self.focus) @ self.axes.T
         return seen[..., :2] * self.scale(seen[..., 2])[..., None], seen[..., 2]
 
     def scale(self, depth: FloatArray) -> FloatArray:
-        """How much larger than at the focus a thing at this depth is drawn; at most 4 (it may be behind the viewer)."""
+        """Return how much larger an object at this depth is drawn than at the focus.
+
+        The factor is at most 4, because a point may be behind the viewer.
+        """
         return np.asarray(1.0 / np.maximum(1.0 - depth / self.distance, 0.25))
 
 
-UNDERGROUND, GROUND, LINES, ARMS, TARGET = 1.0, 2.0, 4.0, 5.0, 8.0  # zorder
-BASE_WIDTH, TIP_WIDTH = 11.0, 5.5  # of solid arms [points]
-END_ON = 0.2  # an axis that looks shorter than this part of its length is left out
-PIECES = 8  # of each link, hidden or not by the ground one by one
+UNDERGROUND, GROUND, LINES, ARMS, TARGET = 1.0, 2.0, 4.0, 5.0, 8.0  # values of zorder
+BASE_WIDTH, TIP_WIDTH = 11.0, 5.5  # width of solid arms [points]
+END_ON = 0.2  # an axis that appears shorter than this share of its length is not drawn
+PIECES = 8  # number of pieces per link; the ground may hide each one separately
 
 
 def draw_ground(axes: Axes, camera: Camera, centre: FloatArray, radius: float, cell: float) -> FloatArray:
-    """A disc of ground at height 0 around a centre (2,), with a grid of this cell size [m]; returns its rim (n, 2)."""
+    """Draw a disc of ground at height 0, and return its rim (n, 2).
+
+    The disc has a centre (2,), a radius and a grid with this cell size [m].
+    """
     rim = camera.project(_circle(radius) + [*centre, 0.0])[0]
     axes.fill(*rim.T, facecolor=LIMITS, edgecolor=FAINT, linewidth=1.0, alpha=0.8, zorder=GROUND)
     lines = []
@@ -126,7 +135,7 @@ def draw_ground(axes: Axes, camera: Camera, centre: FloatArray, radius: float, c
 
 
 def draw_plane(axes: Axes, camera: Camera, reach: float) -> None:
-    """The plane of a planar robot: a grid, and a dashed circle of its reach [m]."""
+    """Draw the plane of a planar robot: a grid, and a dashed circle at its reach [m]."""
     axes.grid(color=LIMITS, linewidth=1.2)
     axes.set_axisbelow(True)
     rim = camera.project(_circle(reach))[0]
@@ -134,7 +143,7 @@ def draw_plane(axes: Axes, camera: Camera, reach: float) -> None:
 
 
 def draw_base(axes: Axes, camera: Camera, radius: float) -> FloatArray:
-    """A plinth under the base, as wide as this radius [m]; returns its rim (n, 2)."""
+    """Draw a plinth of this radius [m] under the base, and return its rim (n, 2)."""
     rim = camera.project(_circle(radius))[0]
     axes.fill(*rim.T, color=MUTED, linewidth=0, zorder=GROUND + 0.5)
     axes.fill(*camera.project(_circle(0.72 * radius))[0].T, color=INK, linewidth=0, zorder=GROUND + 0.5)
@@ -142,7 +151,10 @@ def draw_base(axes: Axes, camera: Camera, radius: float) -> FloatArray:
 
 
 def draw_arm_lines(axes: Axes, camera: Camera, arms: FloatArray, colours: Sequence[str], ground: bool) -> None:
-    """Arms (n, n_points, 3) as translucent lines, farthest first."""
+    """Draw arms (n, n_points, 3) as translucent lines, farthest first.
+
+    Parts below the ground are painted before it and shine through.
+    """
     if len(arms) == 0:
         return
     steps = np.linspace(0.0, 1.0, PIECES, endpoint=False)[:, None]
@@ -170,9 +182,9 @@ def draw_arm_lines(axes: Axes, camera: Camera, arms: FloatArray, colours: Sequen
 
 
 def draw_solid_arms(axes: Axes, camera: Camera, arms: FloatArray, colours: Sequence[str], ground: bool) -> None:
-    """Arms (n, n_points, 3) as thick links with discs at the joints, painted link by link from back to front.
+    """Draw arms (n, n_points, 3) as thick links with discs at the joints, link by link from back to front.
 
-    Links that do not move between the arms are grey.
+    Links that have the same position in all arms are grey.
     """
     links = []
     shared = np.ptp(arms, axis=0).max(axis=-1) < 1e-9 if len(arms) > 1 else np.zeros(arms.shape[1], dtype=np.bool_)
@@ -193,7 +205,10 @@ def draw_solid_arms(axes: Axes, camera: Camera, arms: FloatArray, colours: Seque
 
 
 def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float, oriented: bool) -> FloatArray:
-    """A star at the wanted pose (4, 4), with its axes where the orientation counts; returns the points (n, 2) used."""
+    """Draw a star at the target pose (4, 4), and return the points (n, 2) used.
+
+    The axes of the pose are drawn only if the orientation matters.
+    """
     star = camera.project(pose[:3, 3])[0]
     used = [star]
     if oriented:
@@ -214,7 +229,10 @@ def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float
 
 
 def fit_view(axes: Axes, points: FloatArray, aspect: float, margin: float = 0.05) -> None:
-    """Show all points (n, 2) at equal scale, filling axes of this width to height."""
+    """Set the limits of the axes so that they show all points (n, 2) at equal scale.
+
+    `aspect` is the width of the axes divided by their height.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
     centre, extent = (low + high) / 2, (1 + 2 * margin) * (high - low)
     height = max(extent[1], extent[0] / aspect)
@@ -224,7 +242,7 @@ def fit_view(axes: Axes, points: FloatArray, aspect: float, margin: float = 0.05
 
 
 def _draw_link(axes: Axes, ends: FloatArray, width: FloatArray, colour: str, zorder: float) -> None:
-    """A tube with a dark outline and a highlight, and the joint at its near end."""
+    """Draw a tube with a dark outline and a highlight, and a joint at each end."""
     dark, light = mixed(colour, INK, 0.55), mixed(colour, "#FFFFFF", 0.45)
     for part, paint in ((1.0, dark), (0.72, colour), (0.2, light)):
         axes.plot(*ends.T, color=paint, linewidth=part * width.mean(), solid_capstyle="round", zorder=zorder)
@@ -239,13 +257,13 @@ def _circle(radius: float) -> FloatArray:
     return radius * np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=-1)
 
 
-WIDTH, HEIGHT = 16.0, 8.0  # [inch], at 100 pixels each
+WIDTH, HEIGHT = 16.0, 8.0  # [inch], at 100 pixels per inch
 SCENE = (0.025, 0.05, 0.56, 0.80)
 PLANE = (0.055, 0.10, 0.53, 0.75)
 PANEL = (0.655, 0.225, 0.325, 0.56)
 MAX_LINES, MAX_SOLID = 400, 8
-PLANAR_TOLERANCE = 1e-9  # rows of a Jacobian that are 0
-ORIENTATION_HELD = 0.5  # [rad]: arms nearer than this to the wanted orientation were asked for it
+PLANAR_TOLERANCE = 1e-9  # largest Jacobian entry that counts as 0
+ORIENTATION_HELD = 0.5  # [rad] median error below which the orientation is taken to matter
 
 
 def draw_solutions(
@@ -256,27 +274,27 @@ def draw_solutions(
     *,
     title: str | None = None,
 ) -> None:
-    """Draw the arm in many configurations for one pose, and write the picture as PNG or SVG.
+    """Draw an arm in many configurations for one pose, and write the picture as PNG or SVG.
 
     Parameters
     ----------
     robot : Robot
-        One that moves in the x-y plane only is seen from above, every other from the side.
+        A robot that moves only in the x-y plane is seen from above, any other from the side.
     positions : (n, dof) array_like
         Finite configurations [rad] or [m]; n may be 0. At most 400 of them, evenly spaced, become lines.
     pose : (4, 4) array_like
-        Wanted pose of the tip in the base frame.
+        Target pose of the tip in the base frame.
     path : str or Path
-        File to write, at once or not at all.
+        File to write. It is written completely or not at all.
     title : str, optional
-        First line of the picture; default says robot and number of configurations.
+        First line of the picture. By default it names the robot and the number of configurations.
 
     Raises
     ------
     DataError
         If configurations are not finite.
     RobotError, PoseError
-        If configurations or pose have a wrong shape.
+        If configurations or the pose have a wrong shape.
     """
     target = check_pose(pose)
     arms = robot.skeleton(np.atleast_2d(positions))
@@ -288,7 +306,7 @@ def draw_solutions(
         groups = group_families(robot, rows, arms, target, len(FAMILY_COLOURS))
     else:
         groups = group_arms(arms, len(GROUP_COLOURS))
-    palette = (*FAMILY_COLOURS, NO_GROUP_COLOUR)  # NO_GROUP is its last
+    palette = (*FAMILY_COLOURS, NO_GROUP_COLOUR)  # NO_GROUP, -1, selects the last colour
     colours = [palette[label] for label in groups.labels]
     stand_for_others = groups.representatives[:MAX_SOLID]
     shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_LINES)).round().astype(np.int64))
@@ -315,7 +333,7 @@ def _draw_scene(
     colours: list[str],
     solid: FloatArray,
 ) -> None:
-    """The left half: arms (n, n_points, 3) as lines, and the solid ones of each group."""
+    """Draw the left half: arms (n, n_points, 3) as lines, and the representatives as solid arms."""
     planar = _is_planar(robot)
     corners = np.concatenate([arms.reshape(-1, 3), solid.reshape(-1, 3), pose[None, :3, 3], np.zeros((1, 3))])
     size = float(np.abs(corners).max()) if len(arms) else max(float(np.abs(corners).max()), 0.6 * robot.reach)
@@ -345,18 +363,21 @@ def _draw_scene(
 
 
 def _is_planar(robot: Robot) -> bool:
-    """Whether the tip can only move along x and y and turn about z."""
+    """Return whether the tip can only move along x and y and turn about z."""
     q = robot.sample_configurations(8, np.random.default_rng(0))
     return float(np.abs(robot.jacobian(q)[:, 2:5]).max()) < PLANAR_TOLERANCE
 
 
 def _enclosing(points: FloatArray, least: float) -> tuple[FloatArray, float]:
-    """Centre (2,) and radius, with a margin, of a circle around points (n, 2); at least so large [m]."""
+    """Return the centre (2,) and radius [m] of a circle around points (n, 2), with a margin.
+
+    The radius is at least `least`, apart from the margin.
+    """
     centre = (points.min(axis=0) + points.max(axis=0)) / 2
     return centre, 1.08 * max(float(np.linalg.norm(points - centre, axis=1).max()), least)
 
 
 def _round_length(length: float) -> float:
-    """The largest of ..., 0.1, 0.2, 0.5, 1, 2, 5, ... that is not above a length [m]."""
+    """Return the largest of ..., 0.1, 0.2, 0.5, 1, 2, 5, ... that does not exceed a length [m]."""
     decade = 10.0 ** math.floor(math.log10(length))
     return max(step * decade for step in (1.0, 2.0, 5.0) if step * decade <= length * (1 + 1e-9))

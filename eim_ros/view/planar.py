@@ -1,6 +1,6 @@
-"""Planar arms, their goal and obstacles, drawn in the plane of the robot.
+"""Pictures of planar arms with their goal and obstacles.
 
-Picture of the planar demonstration: samples of EM and of EIM, and how far from the line the simulator found them.
+`draw_planar_demo` shows samples of EM and EIM, and how far from the line they end in the simulator.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ DISC = "#D55E00"
 
 
 def draw_arms(axes: Axes, arm: PlanarArm, q: Tensor, colour: str, alpha: float = 0.35) -> None:
-    """Arms (n, n_links) [rad], a dot at each tip and at the base.
+    """Draw arms (n, n_links), with a dot at each tip and a square at the base.
 
     Parameters
     ----------
     axes : Axes
     arm : PlanarArm
     q : Tensor (n, n_links)
+        Configurations [rad].
     colour : str
     alpha : float
         Opacity of an arm.
@@ -44,7 +45,7 @@ def draw_arms(axes: Axes, arm: PlanarArm, q: Tensor, colour: str, alpha: float =
 
 
 def draw_task(axes: Axes, task: PlanarTask) -> None:
-    """Line or point, and discs."""
+    """Draw the goal, which is a line or a point, and the disc obstacles."""
     for x, y, radius in task.obstacles.tolist():
         axes.add_patch(Circle((x, y), radius, facecolor=DISC, alpha=0.45, linewidth=0.0, zorder=1))
     (x0, y0), (x1, y1) = task.start.tolist(), task.end.tolist()
@@ -69,17 +70,18 @@ def draw_planar_demo(
     table: Mapping[str, Mapping[str, float]],
     path: str | Path,
 ) -> None:
-    """Write a PNG.
+    """Draw configurations of the expert and of each learner, and write the picture.
 
     Parameters
     ----------
     result : LineReachingResult
         Arm, task, and the expert's test configurations.
     samples : mapping of str to (n, n_links)
-        Configurations [rad] of each learner that the simulator executed.
+        Configurations [rad] that the simulator executed. The keys name the learners.
     table : mapping
-        Of each learner: mean_distance [m] and share_reached.
+        For each learner, `mean_distance` [m] and `share_reached`.
     path : str or Path
+        Picture to write.
     """
     panels = {"the expert": result.test[: len(next(iter(samples.values())))], **samples}
     figure = new_figure(4.2 * len(panels), 4.8)

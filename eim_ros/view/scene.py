@@ -1,15 +1,10 @@
-"""The scene of the page: ghosts, the chosen arm, self-motion curves, the ground.
+"""3-d scene of the page: ghosts, the chosen arm, self-motion curves and the ground.
 
-Bodies of all ghosts are instances of one surface, so that one redraw sends poses and colours alone; ghosts that are not
-there at the moment have the size 0.
+The ghosts are instances of one surface per body, so a redraw sends only poses and colours. Unused ghosts have
+scale 0.
 
-One arm in full on the page.
-
-Many lines of a scene, each of one colour.
-
-What each body of an arm looks like: its visuals, else its collision shapes, else capsules from joint to joint.
-
-One of these for the whole arm. Where a file is missing that the visuals name, the next are taken, and it is told.
+Bodies are drawn with their visuals, otherwise with their collision shapes, otherwise as capsules from joint to joint.
+All bodies of an arm use the same kind. If a mesh file is missing, the next kind is used and a message gives the reason.
 """
 
 from __future__ import annotations
@@ -36,13 +31,13 @@ from eim_ros.view.style import FAMILY_COLOURS, MUTED
 
 FloatArray = npt.NDArray[np.float64]
 
-THICK, THIN = 0.025, 0.006  # radius of capsules from joint to joint, as a share of the arm's reach
-ROUND, FEW, COARSE = 16, 6, 1  # faces around a cylinder and a stick, and subdivisions of a ball
+THICK, THIN = 0.025, 0.006  # capsule radius as a share of the arm's reach
+ROUND, FEW, COARSE = 16, 6, 1  # faces around a cylinder, faces around a stick, subdivisions of a sphere
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangles of a body.
+    """Triangle mesh of a body.
 
     Attributes
     ----------
@@ -60,22 +55,22 @@ class Surface:
 def arm_surfaces(
     robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
 ) -> tuple[list[Surface], str]:
-    """Surfaces of the bodies of an arm that have any.
+    """Return the surfaces of the bodies of an arm, and a message if something cannot be shown.
 
     Parameters
     ----------
     robot : Robot
     source : str or Path, optional
-        Path or text of the description that the robot was read from: `Robot.urdf` has no visuals.
+        Path or text of the description that the robot was read from. `Robot.urdf` has no visuals.
     package_paths : sequence of str or Path
         See `find_mesh`.
 
     Returns
     -------
     list of Surface
-        At most one of each body.
+        At most one surface per body.
     str
-        Why the visuals are not shown, in words; empty where they are, or there are none.
+        Reason why visuals or collision shapes cannot be shown; empty if nothing is missing.
     """
     told = ""
     if source is not None:
@@ -109,7 +104,7 @@ def _read(
 def _triangles(
     placed: BodyShape, folder: Path | None, package_paths: Sequence[str | Path]
 ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Vertices (n, 3) in the frame of the shape [m] and faces (m, 3)."""
+    """Return the vertices (n, 3) [m] in the frame of the shape, and the faces (m, 3)."""
     shape = placed.shape
     if isinstance(shape, MeshReference):
         return read_mesh(find_mesh(shape.filename, folder, package_paths), shape.scale)
@@ -128,7 +123,7 @@ def _primitive(shape: Shape) -> Any:
 
 
 def _capsule(shape: Capsule, n_faces: int = ROUND) -> Any:
-    """About the origin, whatever trimesh takes for its middle."""
+    """Return a capsule centred at the origin, wherever trimesh places its centre."""
     mesh = trimesh.creation.capsule(height=shape.length, radius=shape.radius, count=[n_faces, n_faces // 2])
     mesh.apply_translation(-mesh.bounds.mean(axis=0))
     return mesh
@@ -141,15 +136,15 @@ def _joined(body: int, parts: list[tuple[FloatArray, npt.NDArray[np.int64]]]) ->
 
 
 def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> list[Surface]:
-    """Of each body a capsule from its own joint to the next one, or to the tip, that it carries.
+    """Return a capsule for each body, from its own joint to the next joint or the tip.
 
     Parameters
     ----------
     robot : Robot
     thickness : float
-        Radius of the capsules, as a share of the arm's reach.
+        Radius of the capsules as a share of the arm's reach.
     n_faces : int
-        Around each of them: what is thin and shown many times needs few.
+        Number of faces around each capsule. Thin capsules that are drawn many times need only a few.
     """
     zero = np.zeros((1, robot.dof))
     poses = body_poses(robot, zero)[0]
@@ -167,14 +162,14 @@ def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) ->
 
 
 def _turn(direction: FloatArray) -> FloatArray:
-    """A rotation (3, 3) that takes z to a direction (3,)."""
+    """Return a rotation (3, 3) that maps the z axis to a direction (3,)."""
     across = np.cross(direction, np.eye(3)[int(np.argmin(np.abs(direction)))])
     across /= np.linalg.norm(across)
     return np.stack([across, np.cross(direction, across), direction], axis=1)
 
 
 class ArmMeshes:
-    """Draws an arm with its surfaces; meshes are sent once, then poses and colours alone.
+    """Arm drawn with its surfaces. Meshes are sent once, afterwards only poses and colours.
 
     Parameters
     ----------
@@ -182,7 +177,7 @@ class ArmMeshes:
     robot : Robot
     surfaces : sequence of Surface
     name : str
-        In the tree of the scene, such as "/chosen".
+        Name in the scene tree, such as "/chosen".
     """
 
     def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], name: str) -> None:
@@ -203,7 +198,7 @@ class ArmMeshes:
         self._root.visible = is_wanted
 
     def show(self, q: npt.NDArray[np.float64] | None, colour: str, opacity: float | None = None) -> None:
-        """In a configuration (dof,) and a colour; None: where it is."""
+        """Show the arm in a configuration (dof,) and a colour; None keeps the current configuration."""
         poses = None if q is None else body_poses(self._robot, q)[0]
         wxyzs = None if poses is None else wxyzs_of(poses[:, :3, :3])
         for body, mesh in zip(self._bodies, self._meshes, strict=True):
@@ -214,20 +209,20 @@ class ArmMeshes:
 
 
 def wxyzs_of(rotations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Quaternions (n, 4), w first, of rotations (n, 3, 3)."""
+    """Return the quaternions (n, 4), w first, of rotations (n, 3, 3)."""
     return np.roll(Rotation.from_matrix(rotations).as_quat(), 1, axis=1)
 
 
 class Lines:
-    """Lines that are drawn anew at once.
+    """Set of lines that is always replaced as a unit.
 
     Parameters
     ----------
     scene : viser.SceneApi
     name : str
-        In the tree of the scene.
+        Name in the scene tree.
     thickness : float
-        [m].
+        Thickness of the lines [m].
     """
 
     def __init__(self, scene: viser.SceneApi, name: str, thickness: float) -> None:
@@ -245,14 +240,14 @@ class Lines:
         self._segments.visible = is_wanted
 
     def draw(self, ways: Sequence[npt.NDArray[np.float64]], colours: npt.NDArray[np.uint8]) -> None:
-        """Show these alone.
+        """Replace the lines that are shown.
 
         Parameters
         ----------
         ways : sequence of (n_i, 3)
             Points of each line [m]; at least one line.
         colours : (n, 3) uint8
-            Of each, see `eim_ros.view.live.light`.
+            Colour of each line in linear light, see `eim_ros.view.live.light`.
         """
         segments = [np.stack([way[:-1], way[1:]], axis=1) for way in ways]
         self._segments.points = np.concatenate(segments).astype(np.float32)
@@ -262,14 +257,14 @@ class Lines:
 
 
 STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
-THINNER = 0.4  # of the thinnest body
-FADED = 0.3  # of the arm where there is no solution
+THINNER = 0.4  # radius of a stick as a share of the radius of the thinnest body
+FADED = 0.3  # opacity of the arm if there is no solution
 FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
-LINE = 0.006  # thickness of curves, as a share of the arm's reach
+LINE = 0.006  # thickness of curves as a share of the arm's reach
 
 
 class ArmScene:
-    """Draws solutions on a server's scene.
+    """Solutions of a target, drawn in the scene of a server.
 
     Parameters
     ----------
@@ -277,7 +272,7 @@ class ArmScene:
     robot : Robot
     surfaces : list of Surface
     n_ghosts : int
-        Most of them.
+        Maximum number of ghosts.
     """
 
     def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int) -> None:
@@ -285,7 +280,7 @@ class ArmScene:
         self._surfaces = list(surfaces)
         self._palette = light(FAMILY_COLOURS)
         self._scene = scene
-        self._point: int | None = None  # of the skeleton, that moves most along self-motions
+        self._point: int | None = None  # index of the skeleton point that moves most along self-motions
         size = robot.reach
         scene.add_grid(
             "/ground", width=3 * size, height=3 * size, cell_size=_cell(size), cell_color=FAINTEST, section_color=FAINT
@@ -295,14 +290,17 @@ class ArmScene:
         self.show_ghosts_as("sticks")
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
-        """As "sticks" from joint to joint, or as whole "arms": handles of those that can be clicked, made anew."""
+        """Show ghosts as "sticks" from joint to joint or as complete "arms".
+
+        Return the new handles, which can be clicked.
+        """
         surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot, self._thin())
-        self._moving = [surface for surface in surfaces if surface.body]  # the base stands still: the arm shows it
+        self._moving = [surface for surface in surfaces if surface.body]  # the chosen arm already shows the fixed base
         self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
         return self._ghosts
 
     def _thin(self) -> float:
-        """Radius of sticks, as a share of the arm's reach: thinner than the arm itself."""
+        """Return the radius of sticks as a share of the arm's reach; sticks are thinner than the arm itself."""
         widths = [float(np.ptp(surface.vertices, axis=0).min()) for surface in self._surfaces if surface.body]
         return min([THIN, *(THINNER * 0.5 * width / self.robot.reach for width in widths if width > 0.0)])
 
@@ -331,7 +329,10 @@ class ArmScene:
         self.draw_chosen(solutions)
 
     def draw_chosen(self, solutions: Solutions) -> None:
-        """Show the chosen one, in the colour of its family; without any the arm fades where it is."""
+        """Show the chosen solution in the colour of its component.
+
+        Without a solution, the arm fades and stays where it is.
+        """
         if solutions.chosen is None:
             self._chosen.show(None, MUTED, FADED)
         else:
@@ -357,7 +358,7 @@ class ArmScene:
 
     def _draw_curves(self, solutions: Solutions, is_wanted: bool) -> None:
         curves = [i for i, family in enumerate(solutions.families) if family.is_curve and len(family) > 1]
-        curves.sort(key=lambda i: i == solutions.family)  # the last is drawn over the others
+        curves.sort(key=lambda i: i == solutions.family)  # draw the chosen component last, over the others
         if not curves or not is_wanted:
             self._curves.visible = False
             return

@@ -1,4 +1,4 @@
-"""Colours: Okabe and Ito's (2008), which colour-blind readers can tell apart, and greys."""
+"""Colours of the pictures: the palette of Okabe and Ito (2008), which is safe for colour-blind readers, and greys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FAMILY_COLOURS = (*GROUP_COLOURS, "#D55E00", "#7A5195", "#8F8F00", "#00A6A6", "#
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
 INK, MUTED, FAINT, LIMITS = "#1B1F27", "#5B626E", "#C9CDD4", "#ECEEF2"
 
-# A method has one colour in every picture, an estimator of the density ratio one kind of line.
+# Each method has one colour in all pictures, and each density ratio estimator one line style.
 METHOD_COLOURS = {
     "expert": NO_GROUP_COLOUR,
     "EM": "#E69F00",
@@ -29,17 +29,17 @@ RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-
 
 
 def method_label(method: str, ratio: str) -> str:
-    """Name of a method with its estimator of the density ratio, as legends and titles have it."""
+    """Return the name of a method and its density ratio estimator, as used in legends and titles."""
     return f"{method} ({RATIO_NAMES[ratio]})" if ratio in RATIO_NAMES else method
 
 
 def mixed(colour: str, other: str, share: float) -> tuple[float, float, float]:
-    """A colour with this share of another in it."""
+    """Mix a colour with this share of another one, and return red, green and blue from 0 to 1."""
     (r, g, b), (s, h, c) = rgb(colour), rgb(other)
     return r + share * (s - r), g + share * (h - g), b + share * (c - b)
 
 
 def rgb(colour: str) -> tuple[float, float, float]:
-    """Shares of red, green and blue, from 0 to 1, of a colour such as "#0072B2"."""
+    """Return red, green and blue, from 0 to 1, of a colour such as "#0072B2"."""
     red, green, blue = (int(colour[start : start + 2], 16) / 255.0 for start in (1, 3, 5))
     return red, green, blue
