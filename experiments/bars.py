@@ -46,7 +46,7 @@ def noisy_or_bars(size: int = 5, weight: float = 0.9, leak: float = 0.02, active
     size : int
         Length of a bar in pixels.
     weight : float
-        Probability that an active bar turns one of its pixels on.
+        Probability that a pixel of an active bar is on.
     leak : float
         Probability that a pixel is on without any bar.
     active : float

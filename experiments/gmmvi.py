@@ -73,7 +73,7 @@ class Problem:
         n_evaluations : int
             Maximum number of evaluations of the target.
         **others
-            Settings that replace those of the problem.
+            Settings that override the problem's settings.
 
         Returns
         -------

@@ -51,7 +51,7 @@ N_CURVE = 1000  # number of test samples for each point of a curve
 
 @dataclass(frozen=True)
 class KinematicsConfig(Settings):
-    """Settings of the experiment; sizes of thesis table B.1."""
+    """Settings of the experiment; sizes are from thesis table B.1."""
 
     robots: tuple[str, ...] = option(("iiwa14", "panda"), "robots by name")
     n_components: tuple[int, ...] = option((10, 25, 50, 100), "mixtures of so many experts", minimum=1)

@@ -46,7 +46,7 @@ def _closer_with_tip(table: ResultTable, estimator: str) -> Finding | None:
 
 
 def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
-    """Check that the first method's distances are below `factor` times those of the second."""
+    """Check that the first distance of each pair is below `factor` times the second."""
     if not pairs:
         return None
     n_below = sum(first < factor * second for first, second in pairs.values())

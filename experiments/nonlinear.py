@@ -66,7 +66,7 @@ TARGETS: dict[str, Callable[[Tensor], GaussianMixture]] = {"sine": _sine, "modes
 
 @dataclass(frozen=True)
 class NonlinearConfig(Settings):
-    """Settings of the experiment; defaults of thesis table B.2 where it has them."""
+    """Settings of the experiment; defaults are from thesis table B.2 if it contains them."""
 
     targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
     n_samples: int = option(5000, "samples for training, and contexts for testing", minimum=100)

@@ -1,8 +1,8 @@
 """I-projection and M-projection of three targets with known answers, computed by the package's own learners.
 
 The targets are two modes (thesis figure 2.1), an anisotropic Gaussian and a correlated Gaussian. The table stores each
-measured number next to its exact value (see `closed_form_facts`). The figure shows what each projection keeps and what
-it gives up.
+measured number next to its exact value (see `closed_form_facts`). The figure compares both projections with each
+target.
 """
 
 from __future__ import annotations

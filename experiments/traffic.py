@@ -125,7 +125,7 @@ WINDOWS_PER_VEHICLE = 4  # minimum expected per synthetic vehicle; sets the numb
 
 @dataclass(frozen=True)
 class TrafficConfig(Settings):
-    """Settings of the experiment; defaults of thesis table B.1 where it has them."""
+    """Settings of the experiment; defaults are from thesis table B.1 if it contains them."""
 
     ngsim: str = option("", "CSV file of the NGSIM trajectories; without, a synthetic intersection stands in")
     location: str = option("lankershim", "rows of the file that are taken")

@@ -158,8 +158,8 @@ class _Drive:
 class _Route:
     """Path of a vehicle through the intersection.
 
-    Fields are the points (n, 2) [m], the distance along the path at each point (n,) [m], the distances of the stop line
-    and of the turn (begin, end) [m], and the road.
+    `path` has points (n, 2) [m] and `way` the distance along the path at each of them (n,) [m]. `stop` is the distance
+    of the stop line, and `turn` the distances at which the turn begins and ends [m].
     """
 
     path: Array
@@ -258,7 +258,7 @@ def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _D
 
 
 def _safe_speed(gap: float, speed_there: float) -> float:
-    """Return the speed from which a driver can slow down to `speed_there` within `gap` (Gipps 1981).
+    """Return the highest speed that lets a driver slow down to `speed_there` within `gap` (Gipps 1981).
 
     The driver reacts after one period. Speeds are in [m/s], the gap in [m].
     """
@@ -308,9 +308,9 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
     Raises
     ------
     DataError
-        If the file cannot be read, is empty or lacks columns; if it has no rows of the location (the message lists the
-        others); if entries are not finite numbers, lengths are not in feet or times not in milliseconds; or if a
-        vehicle is in two places at once.
+        If the file cannot be read, is empty, lacks columns, or has entries that are not finite numbers. If it has no
+        rows of the location; the message lists the others. If lengths are not in feet or times not in milliseconds.
+        If a vehicle is in two places at once.
     """
     values = _read(Path(path), location)
     vehicle, time = values[:, 0].astype(np.int64), values[:, 1]

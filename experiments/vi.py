@@ -1,7 +1,7 @@
 """`python -m experiments vi`: fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
-The algorithm is one of the 432 combinations of Arenz et al. 2023, selected by its seven letters. Each target has its
-published settings as defaults; flags override them. The run saves a checkpoint next to the output. --resume continues
+Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults;
+flags override them. The run saves a checkpoint next to the output. --resume continues
 from it with bitwise identical results, and accepts a larger budget.
 """
 

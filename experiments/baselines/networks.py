@@ -81,7 +81,7 @@ class MixtureDensityNetwork(nn.Module):
         """Return the log densities [nat] (n,) of samples (n, n_dims) at contexts (n, n_context), in float32."""
         if self.network is not None:
             return self.forward(context).log_prob(sample)
-        return MixtureOfExperts.from_mixture(self._shared()).log_prob(context, sample)  # one mixture, not n copies
+        return MixtureOfExperts.from_mixture(self._shared()).log_prob(context, sample)  # one mixture instead of n
 
     def without_context(self) -> GaussianMixture:
         """Return the mixture of a model without contexts, in float64."""

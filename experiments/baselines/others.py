@@ -11,7 +11,7 @@ EM and variational Bayes of scikit-learn start from its k-means and need the ext
 (thesis 6.1) work with any density ratio estimator:
 
 EIM        structured M-step in trust regions, KL(q || q_old) in the objective
-EIM-KL     without this KL; treats the ratio as that of the current model, as adversarial training does
+EIM-KL     without this KL; the ratio refers to the current model, as in adversarial training
 EIM-US     M-step by gradients through samples, without the model's structure
 EIM-US-KL  both changes
 """
@@ -33,7 +33,7 @@ from experiments.baselines.networks import MixtureParameters
 
 
 class WeightLearning(Protocol):
-    """Sampling scheme and additional loss by which an adversarial method learns the weights."""
+    """Method to learn the weights of a mixture in adversarial training: a sampling scheme and an additional loss."""
 
     def draw(self, model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
         """Draw samples of the mixture (n_samples, n_dims)."""

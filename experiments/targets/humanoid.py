@@ -1,14 +1,14 @@
 """Postures of a humanoid that stands on two given feet and reaches for a point (TALOS; Pignat et al. 2020).
 
-x contains the joints of the tree, the position of its base [m], and the base's roll, pitch and yaw [rad] (rotations
-about the fixed axes x, y, z in this order). The log density is the sum of these terms:
+x contains the joints of the tree, the position of its base [m], and the base's roll, pitch and yaw [rad]. These are
+rotations about the fixed axes x, y and z, in this order. The log density is the sum of four kinds of terms:
 
     each joint         log Phi((upper - q) / 0.05) + log Phi((q - lower) / 0.05)
     centre of mass     the same for its distance from the left foot in x and in y, limits +-0.14 m, scale 0.01 m
     each foot          log N(position; goal, 0.02^2 I) + log N(entries of the rotation matrix; identity, 0.1^2 I)
     hand               log N(position; goal, 0.02^2 I)
 
-Standard deviations are those of the authors' code; the text of Arenz et al. 2023 has 0.2 m for the feet.
+Standard deviations follow the authors' code; the text of Arenz et al. 2023 has 0.2 m for the feet.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     log p~(q) = log N(q; 0, diag(prior_scale^2)) + max_g log N(tip(q); g, tolerance^2 I)
 
-The arm has links of 1 m; tip(q) = sum_i (cos, sin)(q_1 + ... + q_i). Both densities are normalised, so the log
-normaliser is the log density with which the prior reaches a goal: -10.6145 nat with four goals.
+The arm has links of 1 m; tip(q) = sum_i (cos, sin)(q_1 + ... + q_i). Both densities are normalised, so the normaliser
+is the prior's probability density of reaching a goal. Its log is -10.6145 nat with four goals.
 """
 
 from __future__ import annotations

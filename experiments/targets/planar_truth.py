@@ -134,7 +134,7 @@ def _drawn(target: PlanarRobot, factor: Tensor, n: int, generator: torch.Generat
     by_factor = torch.rand(n, 1, generator=generator, dtype=torch.float64) < 0.5
     u = functional.normalize(torch.where(by_factor, noise @ factor.T, noise), dim=-1)
     whitened = torch.linalg.solve_triangular(factor, u.T, upper=False).square().sum(0)
-    log_ratio = -0.5 * len(factor) * whitened.log() - factor.diagonal().log().sum()  # to the uniform density
+    log_ratio = -0.5 * len(factor) * whitened.log() - factor.diagonal().log().sum()  # relative to the uniform density
     angles = torch.cat([u.new_zeros(n, 1), u * target.prior_scale[1:]], -1).cumsum(-1)
     return _Directions(u, angles, math.log(2.0) - functional.softplus(log_ratio))
 

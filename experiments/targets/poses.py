@@ -10,15 +10,14 @@ q_j) / s) + log Phi((q_j - lower_j) / s) (Pignat et al. 2020).
 `kinematic_start` builds a mixture from the kinematics, with few evaluations of the target. Up to a constant and
 limits, the log density is -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, with the task's error e in units of its tolerance.
 
-1. Means: draws q_0 of the prior, each moved to one of the goals by damped Gauss-Newton steps. Among all configurations
-   at the goal, they approach the one nearest to c = (q_0 + m) / 2 in units of s. With the Jacobian J of e and S =
-   diag(s^2),
+1. Means: draws q_0 of the prior, each moved to a goal by damped Gauss-Newton steps. Among all configurations at the
+   goal, they approach the one nearest to c = (q_0 + m) / 2 in units of s. With the Jacobian J of e and S = diag(s^2),
        q' = c + S J'(J S J' + I)^-1 (J (q - c) - e).
    The factor 1/2 is a compromise: the posterior's mass is nearer to m than the prior's, but components must differ.
-2. Covariances: with e to second order, J d + d'H d / 2, and a mean at which E[e] = 0, the best Gaussian has
-       Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k,
-   solved by averaged fixed-point steps. It is long where the arm may move freely, and short where the tip would leave
-   the goal.
+2. Covariances: expand e to second order, J d + d'H d / 2, around a mean with E[e] = 0. The best Gaussian then has
+       Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k.
+   Averaged fixed-point steps solve this. Sigma is long in directions in which the arm moves freely, and short in those
+   that take the tip away from the goal.
 3. Means again: E[e] = 0 requires e(mean) = - tr(H Sigma) / 2, reached by two more steps as in 1.
 4. Weights: each component's own evidence bound, log w = E[log p~] + entropy, exact for e to second order.
 
@@ -334,7 +333,7 @@ def kinematic_start(
 def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: int = 6) -> KinematicStart:
     """Build a first mixture for goals that have moved, from the means of an earlier fit.
 
-    Each mean moves to the new position of its own goal with as little change as possible. Covariances and weights are
+    Each mean moves to the new position of its goal with as little change as possible. Covariances and weights are
     computed again. The mixture therefore keeps all modes. A fit that starts from the old mixture would give all weight
     to the mode that meets its new goal first.
 

@@ -200,7 +200,10 @@ class NeuralRegression:
         return log_likelihood, score
 
     def predict(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Return the mean prediction (n_rows,) of sampled weights (n_samples, n_dims); features are (n_rows, n_features)."""
+        """Return the mean prediction (n_rows,) of sampled weights (n_samples, n_dims).
+
+        `features` has shape (n_rows, n_features).
+        """
         return self._forward(checked_samples(weights, self.n_dims), features)[-1].squeeze(-1).mean(0)
 
     def _layers(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:

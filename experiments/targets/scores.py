@@ -29,9 +29,10 @@ CHUNK = 1000  # maximum number of rows evaluated at once
 
 
 def mean_log_ratio(log_ratio: Tensor) -> Estimate:
-    """Estimate the ELBO [nat] from log ratios (n_samples,) at samples of the model, or the EUBO at samples of the target.
+    """Estimate the ELBO or the EUBO [nat] as the mean of log ratios (n_samples,).
 
-    If the target is zero at a sample of the model, the ELBO is -inf.
+    Samples of the model give the ELBO, samples of the target the EUBO. If the target is zero at a sample of the model,
+    the ELBO is -inf.
     """
     values = _checked(log_ratio)
     error = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.nan

@@ -13,8 +13,8 @@ N(-b (x_1^2 - s^2), 1), others standard normal. The map from the normal density 
 One matrix product computes the whitened residuals of all components, and another the sum of their gradients.
 
 GMM-d and STM-d are random mixtures of equal weights in many dimensions (Arenz et al. 2023, appendix J). Means are
-uniform in [-b, b]^d. For a square matrix A with entries from N(0, (0.1 d)^2), a normal component has the covariance
-A'A + I (Arenz et al. 2020), a Student component the scale matrix (A'A + I)^-1 (Lin et al. 2020).
+uniform in [-b, b]^d, and the entries of a square matrix A are from N(0, (0.1 d)^2). A normal component has the
+covariance A'A + I (Arenz et al. 2020). A Student component has the scale matrix (A'A + I)^-1 (Lin et al. 2020).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Banana:
 
     @property
     def log_normaliser(self) -> float:
-        """0: the density is normalised."""
+        """Log normaliser: 0, because the density is normalised."""
         return 0.0
 
     def log_prob(self, x: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ class Funnel:
 
     @property
     def log_normaliser(self) -> float:
-        """0: the density is normalised."""
+        """Log normaliser: 0, because the density is normalised."""
         return 0.0
 
     def log_prob(self, x: Tensor) -> Tensor:
@@ -183,7 +183,7 @@ class EllipticalMixture:
 
     @property
     def log_normaliser(self) -> float:
-        """0: the density is normalised."""
+        """Log normaliser: 0, because the density is normalised."""
         return 0.0
 
     @property

@@ -1,13 +1,13 @@
 """Kinematics of a branching robot in torch, for many postures at once; serial arms use the compiled `Robot`.
 
 Frames are composed level by level from the base, for all joints of a level and all postures together. Gradients of
-functions of positions and rotations follow from statics. Let f_b be the gradient with respect to the position of what
-moves with joint b, and m_b = sum r x f + moments the torque about the base's origin. The derivative with respect to
-joint j, with axis a_j at o_j, is
+functions of positions and rotations follow from statics. The gradient with respect to a position acts as a force f on
+the frame that carries it. Its torque about the base's origin is r x f, plus the gradient with respect to rotations. The
+derivative with respect to joint j, with axis a_j at o_j, is
 
     a_j . (M_j - o_j x F_j)   (revolute),      a_j . F_j   (prismatic),
 
-where F_j and M_j are sums over all that joint j carries.
+where F_j and M_j are the sums of forces and torques over all frames that joint j carries.
 
 `read_tree` reads a robot from its URDF, with the joints between the base and some tips as degrees of freedom. All other
 joints are fixed at zero or at their limit nearest to it, and their links' masses move with the joint above.
@@ -315,7 +315,10 @@ def _held(joint: UrdfJoint) -> FloatArray:
 
 
 def _transform(joint: UrdfJoint) -> FloatArray:
-    """Return the placement (4, 4) of a joint in its parent link, with rotations about the fixed axes x, y, z in order."""
+    """Return the placement (4, 4) of a joint in its parent link.
+
+    Rotations are about the fixed axes x, y and z, in this order.
+    """
     (cr, cp, cy), (sr, sp, sy) = ([function(angle) for angle in joint.origin_rpy] for function in (math.cos, math.sin))
     transform = np.eye(4)
     transform[:3, :3] = [
