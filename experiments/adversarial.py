@@ -143,7 +143,7 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return mean figures, and the number of pairs (same target and seed) in which EIM is below each other method."""
+    """Return mean figures, and the number of pairs (same target and seed) in which EIM has the lower KL."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
     for ratio in table.distinct("estimator", method="EIM"):
         eim = {"method": "EIM", "estimator": ratio}
@@ -268,7 +268,10 @@ NO_MATTER = 1.5  # largest factor between means that count as equal
 
 
 def _below_adversarial(table: ResultTable, estimator: str) -> Finding | None:
-    """Count pairs of the same target and seed; each way to learn the weights gives its own pair."""
+    """Compare EIM with adversarial methods in pairs of the same target and seed.
+
+    Each way to learn the weights of a mixture forms a separate pair.
+    """
     eim = {"method": "EIM", "estimator": estimator}
     of_methods = {name: paired(table, "kl", SIZE, eim, {"method": name}) for name in ADVERSARIAL}
     total = sum(of_methods.values(), Pairs(0, 0))

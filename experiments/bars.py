@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
 
-FOUND = 0.5  # largest distance of a learnt cause to the bar that it found, relative to the bar's norm
+FOUND = 0.5  # largest distance, relative to the bar's norm, at which a learnt cause matches a bar
 
 
 def bars(size: int) -> Tensor:

@@ -1,8 +1,8 @@
 """Closed-form facts about I- and M-projections, next to what the package's learners find.
 
-All projections are onto a univariate Gaussian. The I-projection, argmin_q KL(q || p), comes from `KnownDensityEIM`
-and depends on the start. The M-projection, argmin_q KL(p || q), comes from `fit_experts`, the M-step of EM, on a grid
-weighted by p. More restricted families are built from univariate projections:
+`IProjection` and `m_projection` project onto a univariate Gaussian. The I-projection, argmin_q KL(q || p), is found by
+`KnownDensityEIM` and depends on the start. The M-projection, argmin_q KL(p || q), is found by `fit_experts`, the M-step
+of EM, on a grid weighted by p. Multivariate families are built from univariate factors:
 
 - An isotropic q = N(0, l I) has one factor for all coordinates. Its target is the geometric mean of their marginals (I)
   or the mixture of them (M).

@@ -49,7 +49,7 @@ class Problem:
         Evaluations of the target in a long run.
     settings : mapping
         Settings of `GMMVIConfig`. Step sizes are trust-region bounds. Without `n_components`, the target defines the
-        number. `n_samples` is per component, also if the algorithm samples the mixture (paper, section 3.1).
+        number. `n_samples` is per component, even if the algorithm samples the mixture (paper, section 3.1).
     small_steps : mapping
         Step sizes for updates without trust regions. They are factors and must be small from the start. The component
         step is for all such updates, the weight step only for algorithms with fixed step sizes.
@@ -229,7 +229,10 @@ def _measure(config: GMMVIExperimentConfig, cell: Cell, seed: int) -> Outcome:
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return a line per target and algorithm: -ELBO with three standard errors, as in the paper, and the paper's."""
+    """Return a line per target and algorithm, with -ELBO next to the paper's value.
+
+    As in the paper, the error is three standard errors.
+    """
     lines = [
         f"{'target':<16} {'algorithm':<9} seeds {'-ELBO [nat]':>12} {'3 sigma':>8} {'paper':>7} {'found':>10} "
         f"{'components':>10} {'evaluations':>11} {'CPU [s]':>8}"

@@ -6,7 +6,7 @@ the result table (`experiments.table`). A row depends only on settings, cell and
 machine and in any order.
 
 `run_experiment` computes the rows that the table lacks and rewrites the table after each of them. A run that is killed
-therefore loses only the rows in progress. The next run with the same settings continues, with the same final table.
+therefore loses only the rows in progress. The next run with the same settings continues and completes the same table.
 
 `paired` counts in how many problems one method beats another. All methods share the data and the start of a problem,
 so pairs are more informative than means.
@@ -78,7 +78,7 @@ class Preset(Generic[SettingsT]):
 
 @dataclass(frozen=True)
 class Experiment(Generic[SettingsT]):
-    """An experiment.
+    """Definition of an experiment.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Experiment(Generic[SettingsT]):
     report: Callable[[ResultTable], list[str]] | None = None
 
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
-        """Return the settings of the full or of the quick run from `presets/<name>.yaml`.
+        """Return the settings of the full or the quick run from `presets/<name>.yaml`.
 
         The file contains `seeds` and `full`. For the quick run, which takes minutes, `quick` contains the settings that
         differ, `quick_seeds` the number of seeds, and `quick_note` what the run can and cannot show. Settings that the

@@ -113,7 +113,7 @@ EXPERIMENT = Experiment(
 
 @dataclass(frozen=True)
 class _Data:
-    """Samples of a robot: for training, for training and validation (`both`, in this order), and for testing."""
+    """Samples of a robot for training (`train`), for training and validation (`both`), and for testing (`test`)."""
 
     robot: Robot
     both: tuple[Tensor, Tensor]

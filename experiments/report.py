@@ -141,7 +141,7 @@ class Section:
     claims : sequence of Claim
         Claims of the thesis; empty if it makes none.
     table : ResultTable, optional
-        Rows of the complete seeds, or all rows if no seed is complete. None without a table.
+        Rows of the complete seeds, or all rows if no seed is complete. None if there is no table file.
     n_left_out : int
         Number of rows of other seeds.
     complete : bool
@@ -149,7 +149,7 @@ class Section:
     link : str
         Path from the report to the table.
     figures : sequence of str
-        Path from the report to each figure.
+        Paths from the report to the figures.
     """
 
     experiment: Experiment[Any]

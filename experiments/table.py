@@ -4,7 +4,7 @@ The first line is a comment, `# {...}` in JSON, with the experiment's name, its 
 columns are the keys of the cell, the seed, the measured figures, the CPU time of the fit, and the versions. Numbers and
 texts are stored as they are; lists and mappings (histograms, drawn samples) are stored as JSON.
 
-`summary` prints a table as text: for each cell, the mean of every figure over the seeds and its standard error.
+`summary` formats a table as text: for each cell, the mean of every figure over the seeds and its standard error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Vehicle tracks: a synthetic intersection, the NGSIM recordings, and the windows that are learnt from them.
+"""Vehicle tracks from a synthetic intersection or the NGSIM recordings, and windows of them as training data.
 
 `synthetic_intersection` simulates tracks for use without the NGSIM file. A boulevard with two lanes each way and a
 median strip crosses a street with one lane each way. Vehicles have individual speeds, stop at red lights and behind
-each other, go straight or turn, and change lanes. A driver never goes faster than allows a stop behind the vehicle
-ahead (Gipps 1981). None of this is measured traffic.
+each other, go straight or turn, and change lanes. Drivers stay slow enough to stop behind the vehicle ahead (Gipps
+1981). None of this is measured traffic.
 
 `read_ngsim` reads the public NGSIM vehicle trajectories (U.S. Department of Transportation), by default of Lankershim
 Boulevard, from the CSV file of data.transportation.gov. It has a row per vehicle and tenth of a second: Vehicle_ID,

@@ -14,7 +14,7 @@ For fixed weights, f-GAN with the I-projection has the same objective as EIM; on
 The model's step size falls linearly to zero (Gulrajani et al. 2017). With a constant step size the two players circle
 each other, and a model that was close to the data moves away again.
 
-f-divergences D_f(p || q) = E_q[f(p/q)] (thesis table 2.1) are written as functions of the log ratio, t = p/q.
+f-divergences are D_f(p || q) = E_q[f(t)] with t = p/q (thesis table 2.1); the code takes log t.
 
     name          f(t)                                  conjugate f*(t)       output g(v)
     m-projection  t log t                               exp(t - 1)            v
@@ -128,12 +128,12 @@ class Game:
 
 
 def gan() -> Game:
-    """Return the original game with the generator's non-saturating loss."""
+    """Return the original GAN with the non-saturating loss of the generator."""
     return Game(lambda v_p, v_q: softplus(-v_p).mean() + softplus(v_q).mean(), lambda v_q: softplus(-v_q).mean())
 
 
 def f_gan(divergence: FDivergence) -> Game:
-    """Return the game of the variational bound of an f-divergence."""
+    """Return f-GAN, which optimises the variational bound of an f-divergence."""
     return Game(
         lambda v_p, v_q: divergence.penalty(v_q).mean() - divergence.output(v_p).mean(),
         lambda v_q: -divergence.penalty(v_q).mean(),
@@ -141,7 +141,7 @@ def f_gan(divergence: FDivergence) -> Game:
 
 
 def wgan(weight_limit: float, n_discriminator_steps: int) -> Game:
-    """Return the game of the Wasserstein distance, with a critic whose weights are clipped to a box."""
+    """Return WGAN: the Wasserstein distance, with a critic whose weights are clipped to a box."""
     return Game(
         lambda v_p, v_q: v_q.mean() - v_p.mean(),
         lambda v_q: -v_q.mean(),
@@ -151,7 +151,7 @@ def wgan(weight_limit: float, n_discriminator_steps: int) -> Game:
 
 
 def wgan_gp(gradient_penalty: float, n_discriminator_steps: int) -> Game:
-    """Return the game of the Wasserstein distance, with a penalty on the critic's slope."""
+    """Return WGAN-GP: the Wasserstein distance, with a penalty on the critic's slope."""
     return Game(
         lambda v_p, v_q: v_q.mean() - v_p.mean(),
         lambda v_q: -v_q.mean(),
@@ -161,7 +161,7 @@ def wgan_gp(gradient_penalty: float, n_discriminator_steps: int) -> Game:
 
 
 def b_gan(of_ratio: FDivergence, of_model: FDivergence) -> Game:
-    """Return a game that estimates the density ratio by a Bregman divergence, and fits the model by an f-divergence."""
+    """Return b-GAN, which estimates the density ratio by a Bregman divergence and fits the model by an f-divergence."""
 
     def ratio_loss(v_p: Tensor, v_q: Tensor) -> Tensor:
         at_q = of_ratio.derivative(v_q) * v_q.exp() - of_ratio.value(v_q)

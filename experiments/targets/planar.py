@@ -58,7 +58,7 @@ class PlanarRobot:
 
     @property
     def start(self) -> MixtureStart:
-        """100 components; means as the prior, covariances with a quarter of its standard deviations (VIPS)."""
+        """Start with 100 components (VIPS): means from the prior, standard deviations a quarter of the prior's."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square())
 
     @property

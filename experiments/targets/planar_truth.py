@@ -36,7 +36,7 @@ TURNS = (-1.0, 0.0, 1.0)  # revolutions of joint 1; further ones are negligible 
 
 @dataclass(frozen=True)
 class PlanarTruth:
-    """Known quantities of the normalised target.
+    """Reference values for the normalised target.
 
     Attributes
     ----------

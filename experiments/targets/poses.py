@@ -1,4 +1,4 @@
-"""Posterior of the joints of a serial robot given a pose of its tip, and a first mixture for such targets.
+"""Posterior of the joints of a serial robot given a pose of its tip, and an initial mixture for such targets.
 
     log p~(q) = log N(p(q); p*, position_scale^2 I) - (3 - tr(R*'R(q))) / (2 orientation_scale^2)
               + log N(q; prior_mean, diag(prior_scale^2)) + limits
@@ -47,7 +47,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def soft_limits(value: Tensor, lower: Tensor | float, upper: Tensor | float, scale: float) -> tuple[Tensor, Tensor]:
-    """Return the log probability of being within limits under normal noise with standard deviation `scale` on both.
+    """Return the log probability of being within two limits that have normal noise with standard deviation `scale`.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class PosePosterior:
 
     @property
     def start(self) -> MixtureStart:
-        """100 components; means as the prior, covariances with a quarter of its standard deviations."""
+        """Start with 100 components: means drawn from the prior, standard deviations a quarter of the prior's."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square(), self.prior_mean)
 
     @property
@@ -286,7 +286,7 @@ class ReachingTarget(Target, Protocol):
 
 @dataclass(frozen=True)
 class KinematicStart:
-    """First mixture and its cost.
+    """Initial mixture and its cost.
 
     Attributes
     ----------
@@ -305,7 +305,7 @@ class KinematicStart:
 def kinematic_start(
     target: ReachingTarget, n_components: int = 100, generator: torch.Generator | None = None, n_steps: int = 14
 ) -> KinematicStart:
-    """Build a first mixture from the target's kinematics, as described in the module docstring.
+    """Build an initial mixture from the target's kinematics, as described in the module docstring.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def kinematic_start(
 
 
 def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: int = 6) -> KinematicStart:
-    """Build a first mixture for goals that have moved, from the means of an earlier fit.
+    """Build an initial mixture for goals that have moved, from the means of an earlier fit.
 
     Each mean moves to the new position of its goal with as little change as possible. Covariances and weights are
     computed again. The mixture therefore keeps all modes. A fit that starts from the old mixture would give all weight

@@ -1,8 +1,8 @@
-"""Protocol of a target of variational inference: an unnormalised log density and the first model.
+"""Protocol of a target of variational inference: an unnormalised log density and the initial model.
 
 A target may also have these members:
 
-- `score(x)`: gradient of `log_prob`, (n_samples, n_dims); `log_prob_and_score(x)`: both, at a lower cost than apart;
+- `score(x)`: gradient of `log_prob`, (n_samples, n_dims); `log_prob_and_score(x)`: both, at a lower cost;
 - `log_normaliser`: log of the integral of exp(log_prob) [nat], if it is known;
 - `sample(n, generator)`: independent samples (n, n_dims), if they can be drawn;
 - `modes`, (n_modes, n_dims), and `mode_radius`: a mode is found if a component's mean is within this distance;
@@ -23,7 +23,7 @@ from eim_ros.learning.models import GaussianMixture
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """First model of variational inference: components of equal weight and covariance, with random means.
+    """Initial model of variational inference: components of equal weight and covariance, with random means.
 
     Means are drawn from N(centre, diag(mean_scale^2)), and covariances are diag(variance). A single component is at the
     centre.
@@ -37,7 +37,7 @@ class MixtureStart:
     variance : Tensor (n_dims,)
         Diagonal of each covariance.
     centre : Tensor (n_dims,), optional
-        0 by default.
+        Default: 0.
     """
 
     n_components: int
@@ -67,7 +67,7 @@ class MixtureStart:
         return self._centre + self.mean_scale * noise
 
     def mixture(self, generator: torch.Generator | None = None, n_components: int | None = None) -> GaussianMixture:
-        """Draw the model; `n_components` overrides the published number."""
+        """Draw the initial model; `n_components` overrides the published number."""
         n = self.n_components if n_components is None else n_components
         means = self.means(n, generator) if n > 1 else self._centre[None]
         factors = torch.diag(self.variance.sqrt()).expand(n, -1, -1)
@@ -86,7 +86,7 @@ class Target(Protocol):
     ----------
     n_dims : int
     start : MixtureStart
-        First model of the published experiments.
+        Initial model of the published experiments.
     """
 
     @property
