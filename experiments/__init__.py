@@ -1,4 +1,4 @@
-"""Experiments on the learners: targets, runs and tables; pictures are drawn in `viz`."""
+"""Experiments on the learners: targets, baselines, runs, result tables and figures."""
 
 from __future__ import annotations
 

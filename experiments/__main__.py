@@ -1,6 +1,6 @@
-"""`python -m experiments NAME`: run an experiment, print its table, draw its figures. `all` runs every experiment.
+"""`python -m experiments NAME`: run an experiment, print its table and draw its figures. `all` runs every experiment.
 
-Results are rows of DIR/NAME/table.csv. A run that was killed continues where it stopped: only missing rows
+Results are the rows of DIR/NAME/table.csv. A run that was interrupted continues where it stopped: only missing rows
 are computed. Figures are drawn from the table alone.
 """
 
@@ -33,12 +33,12 @@ FOLDER, QUICK_FOLDER = "build/experiments", "build/experiments/quick"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line of the experiments; returns the exit code, see `ExitCode`."""
+    """Run the command line of the experiments and return the exit code (see `ExitCode`)."""
     return run_program(PROGRAM, _parsed, sys.argv[1:] if arguments is None else arguments)
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:
-    """Parse the words. Only the modules of the verb that is asked for are imported."""
+    """Parse the command line. Only the modules of the requested command are imported."""
     parser = Parser(prog=PROGRAM, description=__doc__)
     verbs = parser.add_subparsers(metavar="NAME", required=True)
     asked = words[0] if words else ""
@@ -65,7 +65,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run experiments; returns the exit code."""
+    """Run experiments and return the exit code."""
     use_threads(args)
     workers = _workers(args)
     results = [_run(name, args, workers) for name in args.names]

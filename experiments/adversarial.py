@@ -1,17 +1,13 @@
-"""EIM, adversarial training and EIM's own variants on random Gaussian mixtures (thesis 6.1, figures 6.1, 6.2).
+"""EIM, adversarial training and variants of EIM on random Gaussian mixtures (thesis 6.1, figures 6.1, 6.2).
 
-All models can represent their targets, and all methods but scikit-learn's begin at the same mixture. What is measured
-is the I-projection's objective, KL(model || target), by samples of the model.
+All models can represent their targets. All methods except scikit-learn's start from the same mixture. The figure of
+merit is the objective of the I-projection, KL(model || target), estimated with samples of the model.
 
-Estimators of the ratio, a column of the table: EIM has the thesis' classifier ("network"), the plug-in density, both
-together ("residual") or the true ratio ("known", which VIPS has too); adversarial methods a "discriminator", a "critic"
-or the "ratio" itself; "none" for maximum likelihood.
+The column "estimator" names the density ratio estimator. For EIM it is the thesis' classifier ("network"), a plug-in
+density, both together ("residual"), or the true ratio ("known"), which VIPS also uses. Adversarial methods have a
+"discriminator", a "critic" or the "ratio" itself. Methods without a ratio, such as EM, have "none".
 
-Claims of thesis 6.1: EIM beside adversarial training, its variants and VIPS on random mixtures.
-
-KL(model || target) of EIM beside adversarial training, and beside its own variants (thesis figures 6.1, 6.2).
-
-The second figure has EM and VIPS too, which the thesis shows in part: maximum likelihood, and who knows the density.
+EM and VIPS appear in the second figure for reference: maximum likelihood, and a method that knows the target density.
 """
 
 from __future__ import annotations
@@ -70,7 +66,7 @@ ADVERSARIAL = {
     "WGAN-GP": "critic",
 }
 OTHERS = {"VIPS": "known", "EM": "none", "MDN": "none", "scikit-learn EM": "none", "scikit-learn VB": "none"}
-METHODS = tuple(dict.fromkeys(("EIM", "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # the order of a run
+METHODS = tuple(dict.fromkeys(("EIM", "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # in the order of a run
 WEIGHTS = ("gumbel", "mutual-information")
 RATIOS = ("network", "plug-in", "residual", "known")
 
@@ -110,7 +106,10 @@ class AdversarialComparisonConfig(Settings):
 
 
 def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
-    """Method by method, the dearest last: a run that is stopped has compared some methods at all sizes."""
+    """Return the cells method by method, the most expensive last.
+
+    An interrupted run has then compared some methods at all sizes.
+    """
     cells: list[Cell] = []
     methods = sorted(config.methods, key=lambda method: ADVERSARIAL.get(method) == "critic")
     for method, n_dims, n_components in itertools.product(methods, config.n_dims, config.n_components):
@@ -130,7 +129,7 @@ def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
 
 def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outcome:
     problem = _problem(config.n_samples, config.n_test_samples, int(cell["n_dims"]), int(cell["n_components"]), seed)
-    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)  # the same whatever came before
+    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)  # independent of the cells before it
     model, seconds = timed(lambda: _fitted(config, cell, problem, seed, generator))
     target, n = problem.target, config.n_test_samples
     drawn = model.sample(n, torch.Generator().manual_seed(seed))
@@ -144,7 +143,7 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Means, and in how many pairs of the same target and seed EIM is below each other method."""
+    """Return mean figures, and the number of pairs (same target and seed) in which EIM has the lower KL."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
     for ratio in table.distinct("estimator", method="EIM"):
         eim = {"method": "EIM", "estimator": ratio}
@@ -168,7 +167,7 @@ EXPERIMENT = Experiment(
 
 @dataclass(frozen=True)
 class _Problem:
-    """Target, samples (n, n_dims) for training and testing, and where all methods start."""
+    """Target, samples (n, n_dims) for training and testing, and the start of all methods."""
 
     target: GaussianMixture
     train: Tensor
@@ -176,7 +175,7 @@ class _Problem:
     start: GaussianMixture
 
 
-@lru_cache(maxsize=16)  # all methods share them
+@lru_cache(maxsize=16)  # all methods share these problems
 def _problem(n_train: int, n_test: int, n_dims: int, n_components: int, seed: int) -> _Problem:
     generator = torch.Generator().manual_seed(1_000_003 * seed + 1000 * n_dims + n_components)
     target = random_mixture(n_dims, n_components, generator)
@@ -186,7 +185,7 @@ def _problem(n_train: int, n_test: int, n_dims: int, n_components: int, seed: in
 
 
 def _log_prob(mixture: GaussianMixture, sample: Tensor) -> Tensor:
-    """Of many samples, by one matrix product in place of a triangular system for each."""
+    """Return the log density of samples with one matrix product, which is faster than a triangular solve per sample."""
     return MixtureOfExperts.from_mixture(mixture).log_prob(sample[:, :0], sample)
 
 
@@ -259,17 +258,20 @@ def _game(config: AdversarialComparisonConfig, method: str) -> Game:
 def _weights(config: AdversarialComparisonConfig, way: str) -> WeightLearning:
     if way == "gumbel":
         return GumbelSoftmax(config.gumbel_temperature)
-    # of one component ("none") the mutual information is zero, and so is its gradient
+    # with one component ("none"), the mutual information and its gradient are zero
     return MutualInformation(config.information_weight, 100)
 
 
 SIZE = ("n_dims", "n_components")
-NEEDED = 0.9  # of the pairs: with few samples either may be ahead by noise where both are close to zero
-NO_MATTER = 1.5  # factor between means that are much the same
+NEEDED = 0.9  # required share of pairs: if both KLs are close to zero, noise decides which one is lower
+NO_MATTER = 1.5  # largest factor between means that count as equal
 
 
 def _below_adversarial(table: ResultTable, estimator: str) -> Finding | None:
-    """In pairs of the same target and seed, each way to learn the weights one of them."""
+    """Compare EIM with adversarial methods in pairs of the same target and seed.
+
+    Each way to learn the weights of a mixture forms a separate pair.
+    """
     eim = {"method": "EIM", "estimator": estimator}
     of_methods = {name: paired(table, "kl", SIZE, eim, {"method": name}) for name in ADVERSARIAL}
     total = sum(of_methods.values(), Pairs(0, 0))
@@ -318,7 +320,7 @@ def _behind_vips(table: ResultTable, estimator: str) -> Finding | None:
 
 
 def _variants(table: ResultTable, estimator: str) -> dict[tuple[int, int], dict[str, float]]:
-    """Mean KL of EIM and of all its variants by size, over the seeds that all of them have."""
+    """Return the mean KL of EIM and its variants by size, over the seeds that all of them have."""
     found: dict[tuple[int, int], dict[str, float]] = {}
     rows: list[Row] = [row for row in table.where(estimator=estimator) if row["method"] in EIM_VARIANTS]
     for size in sorted({(row["n_dims"], row["n_components"]) for row in rows}):
@@ -351,7 +353,7 @@ TITLES = {
     "mutual-information": "mixtures; adversarial weights\nby mutual information",
 }
 MARKERS = {"network": "o", "plug-in": "D", "residual": "s", "known": "P", "none": "X"}
-LINEAR_BELOW = 1e-3  # [nat]: the axis is linear there, as estimates of zero may be negative
+LINEAR_BELOW = 1e-3  # [nat]; the axis is linear below, because estimates of a zero KL may be negative
 
 
 @dataclass(frozen=True)
@@ -378,7 +380,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     Parameters
     ----------
     table : ResultTable
-        Of the experiment adversarial.
+        Table of the experiment adversarial.
     folder : Path
 
     Returns

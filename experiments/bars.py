@@ -1,6 +1,7 @@
-"""The bars test (Foeldiak 1990): images of upright and level bars, each there or not; does a learner find the bars?
+"""The bars test (Foeldiak 1990): can a learner find the bars that images are composed of?
 
-The bars of binary sparse coding add up where they cross, under normal noise; those of a noisy-OR cover one another.
+Each image shows a random subset of vertical and horizontal bars. In binary sparse coding, crossing bars add up and
+pixels have Gaussian noise. In a noisy-OR, bars occlude each other.
 """
 
 from __future__ import annotations
@@ -11,26 +12,26 @@ from torch import Tensor
 
 from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
 
-FOUND = 0.5  # a bar is found if its pixels differ by less, on average, than this share of its height
+FOUND = 0.5  # largest distance, relative to the bar's norm, at which a learnt cause matches a bar
 
 
 def bars(size: int) -> Tensor:
-    """Images of all bars of a square, (size^2, 2 size): pixels of 0 and 1, level bars first."""
+    """Return images of all bars of a square, (size^2, 2 size), with pixels 0 and 1; horizontal bars come first."""
     level = torch.eye(size, dtype=torch.float64).repeat_interleave(size, 0)
     return torch.cat([level, torch.eye(size, dtype=torch.float64).repeat(size, 1)], 1)
 
 
 def additive_bars(size: int = 5, height: float = 10.0, noise: float = 2.0, active: float = 2.0) -> BinarySparseCoding:
-    """Model of bars that add up.
+    """Return a model of bars that add up.
 
     Parameters
     ----------
     size : int
-        Pixels of a bar; the square has twice as many bars.
+        Length of a bar in pixels. The square has 2 `size` bars.
     height, noise : float
-        Value of a bar's pixels, and standard deviation of each pixel.
+        Pixel value of a bar, and standard deviation of each pixel.
     active : float
-        Bars of an image on average.
+        Expected number of bars in an image.
     """
     weights = height * bars(size)
     probability = weights.new_full((2 * size,), active / (2 * size))
@@ -38,19 +39,31 @@ def additive_bars(size: int = 5, height: float = 10.0, noise: float = 2.0, activ
 
 
 def noisy_or_bars(size: int = 5, weight: float = 0.9, leak: float = 0.02, active: float = 2.0) -> NoisyOr:
-    """Model of bars that cover one another: a pixel of a bar is on with probability weight, any other with leak."""
+    """Return a model of bars that occlude each other.
+
+    Parameters
+    ----------
+    size : int
+        Length of a bar in pixels.
+    weight : float
+        Probability that a pixel of an active bar is on.
+    leak : float
+        Probability that a pixel is on without any bar.
+    active : float
+        Expected number of bars in an image.
+    """
     weights = (weight * bars(size)).clamp_min(1e-6)
     probability = weights.new_full((2 * size,), active / (2 * size))
     return NoisyOr(weights, weights.new_full((size * size,), leak), probability)
 
 
 def n_bars_found(weights: Tensor, true_weights: Tensor) -> int:
-    """How many true causes are found, each by a learnt cause of its own.
+    """Return the number of true causes that are found, each matched to a different learnt cause.
 
     Parameters
     ----------
     weights : Tensor (n_dims, n_causes)
-        Learnt.
+        Learnt weights.
     true_weights : Tensor (n_dims, n_bars)
     """
     difference = torch.cdist(weights.T, true_weights.T) / true_weights.norm(dim=0)

@@ -1,21 +1,16 @@
-"""What is known of I- and M-projections in closed form, beside what the package's learners find.
+"""Closed-form facts about I- and M-projections, next to what the package's learners find.
 
-`univariate_projection` finds Gaussians of one dimension. Families that are less than a Gaussian are put together from
-such:
+`IProjection` and `m_projection` project onto a univariate Gaussian. The I-projection, argmin_q KL(q || p), is found by
+`KnownDensityEIM` and depends on the start. The M-projection, argmin_q KL(p || q), is found by `fit_experts`, the M-step
+of EM, on a grid weighted by p. Multivariate families are built from univariate factors:
 
-- an isotropic q = N(0, l I) has one factor for all coordinates: its target is their geometric mean (I), or their
-  mixture (M);
-- a mean field q = q_1 q_2 has a factor for each: its target is exp E[log p] under the other one (coordinate ascent),
-  or p's own marginal.
+- An isotropic q = N(0, l I) has one factor for all coordinates. Its target is the geometric mean of their marginals (I)
+  or the mixture of them (M).
+- A mean field q = q_1 q_2 has one factor per coordinate. Its target is exp E[log p] under the other factor (I,
+  coordinate ascent) or the marginal of p (M).
 
-Which of its minima the I-projection of two modes ends in depends on the start and, near the border between two basins,
-on the step size and the noise. The border is therefore looked at without noise: `fit_to_gradients` and
-`project_experts`, of which the learner's step consists, with quadrature in place of samples.
-
-Projections onto a Gaussian of one dimension, by the package's own learners.
-
-The I-projection, argmin_q KL(q || p), is found by `KnownDensityEIM` from a given start; the M-projection, argmin_q
-KL(p || q), by `fit_experts`, the M-step of EM, on a grid weighted by p.
+For two modes, the start decides which minimum the I-projection reaches. Near the border between two basins, step size
+and noise matter too. `without_noise` therefore repeats the learner's step with quadrature instead of samples.
 """
 
 from __future__ import annotations
@@ -32,20 +27,20 @@ from eim_ros.learning.eim import KnownDensityEIM
 from eim_ros.learning.models import Gaussian, GaussianMixture, LinearExperts
 from eim_ros.learning.projections import fit_experts, fit_to_gradients, project_experts
 
-KL_BOUND, SMALL_BOUNDS = 0.1, (1e-3, 1e-5)  # small steps average over the noise of the samples
+KL_BOUND, SMALL_BOUNDS = 0.1, (1e-3, 1e-5)  # [nat]; small steps average out the sampling noise
 GRID = torch.linspace(-60.0, 60.0, 120_001, dtype=torch.float64).unsqueeze(-1)
 
 
 @dataclass(frozen=True)
 class IProjection:
-    """The Gaussian that inference with a known density reaches from a start.
+    """I-projection onto a Gaussian by EIM with a known target density, from a given start.
 
     Attributes
     ----------
     n_samples : int
-        Of an iteration.
+        Samples per iteration.
     n_iterations : int
-        With each bound of the KL.
+        Iterations with each KL bound.
     seed : int
     """
 
@@ -77,7 +72,7 @@ class IProjection:
 
 
 def without_noise(target: GaussianMixture, start: GaussianMixture, n_iterations: int) -> Gaussian:
-    """The steps of the learner with the expectations over a sample at the quantiles of a normal distribution."""
+    """Compute an I-projection with the learner's steps, with expectations over normal quantiles instead of samples."""
     n_nodes = 4001
     quantiles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) / n_nodes
     residual = torch.special.ndtri(quantiles)[None, :, None]
@@ -94,31 +89,31 @@ def without_noise(target: GaussianMixture, start: GaussianMixture, n_iterations:
 
 
 def m_projection(log_density: Callable[[Tensor], Tensor]) -> Gaussian:
-    """The Gaussian that weighted maximum likelihood gives on a grid."""
+    """Return the M-projection: the Gaussian with the largest likelihood on a grid weighted by the density."""
     weights = log_density(GRID).exp().unsqueeze(-1)
     experts = fit_experts(GRID[:, :0], GRID, weights)
     return Gaussian(experts.biases[0], experts.scale_trils[0])
 
 
 def kl_on_grid(first: Gaussian | GaussianMixture, second: Gaussian | GaussianMixture) -> float:
-    """KL(first || second) on the grid, in one dimension."""
+    """Return KL(first || second) [nat] of univariate densities, integrated on the grid."""
     log_first = first.log_prob(GRID)
     return float((log_first.exp() * (log_first - second.log_prob(GRID))).sum() * (GRID[1] - GRID[0]))
 
 
 def normal(mean: float, deviation: float) -> GaussianMixture:
-    """N(mean, deviation^2) as a mixture of one component."""
+    """Return N(mean, deviation^2) as a mixture with one component."""
     parameters = torch.tensor([0.0, mean, deviation], dtype=torch.float64)
     return GaussianMixture(parameters[:1], parameters[1:2, None], parameters[2:, None, None])
 
 
-DEVIATION = 0.7  # of both modes, at -3 and 3
+DEVIATION = 0.7  # standard deviation of both modes, which are at -3 and 3
 CORRELATION = 0.9
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A number that was found, beside the one that is known."""
+    """Quantity that a learner found, with its exact value."""
 
     case: str
     quantity: str
@@ -128,7 +123,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class TwoModes:
-    """Projections of 1/2 N(-3, .7^2) + 1/2 N(3, .7^2) onto a Gaussian; `between` is the spurious local minimum."""
+    """Projections of 1/2 N(-3, 0.7^2) + 1/2 N(3, 0.7^2) onto a Gaussian; `between` is a spurious local minimum."""
 
     target: GaussianMixture
     left: Gaussian
@@ -139,7 +134,7 @@ class TwoModes:
 
 @dataclass(frozen=True)
 class Isotropic:
-    """Projections of a Gaussian with diagonal covariance onto isotropic ones."""
+    """Projections of a Gaussian with diagonal covariance onto isotropic Gaussians."""
 
     target: Gaussian
     i_projection: Gaussian
@@ -148,7 +143,7 @@ class Isotropic:
 
 @dataclass(frozen=True)
 class MeanField:
-    """Projections of a correlated Gaussian onto independent ones; `path` (n, 2) are means after each half sweep."""
+    """Projections of a correlated Gaussian onto independent ones; `path` (n, 2) has the means after each half sweep."""
 
     target: Gaussian
     i_projection: Gaussian
@@ -157,9 +152,11 @@ class MeanField:
 
 
 def two_modes(project: IProjection) -> tuple[TwoModes, list[Fact]]:
-    """Two equal modes: one of them or, in a basin of its own, the middle (I), mean and variance (M).
+    """Project a mixture with modes at -3 and 3 onto a Gaussian.
 
-    The facts are also of ends of starts between them, and of modes of weights .3 and .7.
+    With equal weights, the I-projection selects one mode. If it starts near the middle, it ends in a local minimum with
+    mean 0. The M-projection has the mean and variance of the mixture. The facts also include starts between the modes,
+    and a mixture with weights 0.3 and 0.7.
     """
     facts: list[Fact] = []
     target = _mixture(0.5)
@@ -187,18 +184,20 @@ def two_modes(project: IProjection) -> tuple[TwoModes, list[Fact]]:
 
 
 def isotropic(project: IProjection) -> tuple[Isotropic, list[Fact]]:
-    """A Gaussian's closest isotropic ones: variances' harmonic mean (I), arithmetic mean (M); of variances 1 and 4.
+    """Project Gaussians with diagonal covariance onto isotropic ones.
 
-    The facts are also of variances 1 and 100, and 1, 4 and 25.
+    The variance is the harmonic mean of the target's variances (I) or their arithmetic mean (M). The projections are
+    for variances 1 and 4. The facts also include variances 1 and 100, and 1, 4 and 25.
     """
     results = [_isotropic_case(project, variances) for variances in ((1.0, 4.0), (1.0, 100.0), (1.0, 4.0, 25.0))]
     return results[0][0], [fact for _, facts in results for fact in facts]
 
 
 def mean_field(project: IProjection, n_sweeps: int) -> tuple[MeanField, list[Fact]]:
-    """Two coordinates of correlation rho: the conditionals' variance 1 - rho^2 (I), the marginals' (M).
+    """Project a Gaussian with unit variances and correlation rho onto independent coordinates.
 
-    Each sweep of the coordinate ascent lessens the means' error by rho^2 (Bishop 2006, 10.1.2).
+    The I-projection has the variances of the conditionals, 1 - rho^2, and the M-projection those of the marginals. Each
+    sweep of the coordinate ascent multiplies the error of the means by rho^2 (Bishop 2006, 10.1.2).
     """
     mean = torch.tensor([1.0, -1.0], dtype=torch.float64)
     covariance = torch.tensor([[1.0, CORRELATION], [CORRELATION, 1.0]], dtype=torch.float64)
@@ -237,7 +236,7 @@ def _isotropic_case(project: IProjection, variances: tuple[float, ...]) -> tuple
     n_dims = len(variances)
 
     def of_coordinates(sample: Tensor) -> Tensor:
-        """Log densities (n, n_dims) of the coordinates' marginals."""
+        """Return the log densities (n, n_dims) of the coordinates' marginals."""
         return -0.5 * (sample / scales).square() - scales.log() - 0.5 * math.log(2.0 * math.pi)
 
     inner = project(lambda sample: of_coordinates(sample).mean(-1), normal(0.5, 1.0))
@@ -262,7 +261,7 @@ def _isotropic_case(project: IProjection, variances: tuple[float, ...]) -> tuple
 
 
 def _expected_log_prob(target: Gaussian, dim: int, other: Gaussian) -> Callable[[Tensor], Tensor]:
-    """E[log p] over the other coordinate; two nodes are exact for what is quadratic."""
+    """Return E[log p] over the other coordinate; two nodes are exact because log p is quadratic."""
     nodes = [other.mean + sign * other.scale_tril[0] for sign in (-1.0, 1.0)]
 
     def log_density(sample: Tensor) -> Tensor:

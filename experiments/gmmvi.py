@@ -1,14 +1,12 @@
-"""Algorithms of natural-gradient variational inference on the paper's problems (Arenz et al. 2023, tables 5 and 8).
+"""Natural-gradient variational inference on the problems of Arenz et al. 2023 (tables 5 and 8).
 
--ELBO of the fitted mixture by fresh samples, beside the paper's. A seed is that of the target, of the start and of the
-algorithm: a row is what `python -m experiments vi` finds with the same target, algorithm, budget and seed.
+The experiment compares -ELBO of the fitted mixture, from fresh samples, with the paper's figures. The seed determines
+the target, the start and the algorithm. A row therefore equals the result of `python -m experiments vi` with the same
+target, algorithm, budget and seed.
 
-Problems of variational inference by name: a target, the settings it is approached with, the paper's figures for it.
-
-Most are of Arenz et al. 2023, "A unified perspective on natural gradient variational inference with Gaussian mixture
-models" (sections 4.1 to 4.3, table 8). Settings are those with which the authors' program was measured.
-
--ELBO of each run of variational inference, a panel for each target, beside the paper's figures.
+A problem is a target with its settings and the paper's figures for it. Most are from "A unified perspective on natural
+gradient variational inference with Gaussian mixture models" (sections 4.1 to 4.3, table 8). Their settings are those
+used with the authors' program.
 """
 
 from __future__ import annotations
@@ -36,27 +34,27 @@ from experiments.table import ResultTable, Row, mean_and_error
 from experiments.targets.scores import effective_components, mixture_scores
 from experiments.targets.target import Target
 
-UNBOUNDED = 10**9  # iterations: evaluations are what is bounded
+UNBOUNDED = 10**9  # number of iterations; the number of evaluations is bounded instead
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A target and how it is approached.
+    """Target density with the settings to fit it.
 
     Attributes
     ----------
     make : callable
-        Makes the target from a generator; the same one of every generator, but for random mixtures.
+        Function from a generator to the target. Only random mixtures depend on the generator.
     n_evaluations : int
-        Evaluations of the target that a long run makes.
+        Evaluations of the target in a long run.
     settings : mapping
-        Of `GMMVIConfig`. Step sizes are bounds of trust regions; where `n_components` is missing, the target tells, and
-        `n_samples` is for each component: samples of the mixture are as many for each (paper, section 3.1).
+        Settings of `GMMVIConfig`. Step sizes are trust-region bounds. Without `n_components`, the target defines the
+        number. `n_samples` is per component, even if the algorithm samples the mixture (paper, section 3.1).
     small_steps : mapping
-        Step sizes that are factors, not bounds of trust regions: they must be small from the first. That of the
-        components is for all such updates, that of the weights for algorithms whose steps do not adapt.
+        Step sizes for updates without trust regions. They are factors and must be small from the start. The component
+        step is for all such updates, the weight step only for algorithms with fixed step sizes.
     published : mapping of str to float
-        The paper's -ELBO [nat] by algorithm, where the target is the paper's.
+        The paper's -ELBO [nat] by algorithm, if the target is from the paper.
     """
 
     make: Callable[[torch.Generator], Target]
@@ -66,16 +64,20 @@ class Problem:
     published: Mapping[str, float] = field(default_factory=dict)
 
     def config(self, word: str, n_evaluations: int, **others: Any) -> GMMVIConfig:
-        """Settings for an algorithm.
+        """Return the settings for an algorithm.
 
         Parameters
         ----------
         word : str
             Seven letters, see `GMMVIConfig.named`.
         n_evaluations : int
-            Evaluations of the target at most.
+            Maximum number of evaluations of the target.
         **others
-            Replace those of the problem.
+            Settings that override the problem's settings.
+
+        Returns
+        -------
+        GMMVIConfig
         """
         algorithm, values = GMMVIConfig.named(word), dict(self.settings)
         if algorithm.samples == "mixture" and {"n_samples", "n_components"} <= values.keys():
@@ -92,7 +94,7 @@ class Problem:
 
 
 def _table_8(*values: float) -> dict[str, float]:
-    """-ELBO [nat] of a row of the paper's table 8."""
+    """Return the -ELBO [nat] by algorithm from a row of the paper's table 8."""
     words = ("SAMTRUX", "SAMTROX", "SAMTRON", "SAMYRUX", "SAMYROX", "SAMYRON", "SEPYFUX", "SEPYRUX", "ZAMTRUX")
     return dict(zip(words, values, strict=False))  # STM300 has no ZAMTRUX
 
@@ -104,7 +106,7 @@ REGRESSION = {"n_components": 1, "n_samples": 250, "add_every": 25, "first_compo
 WINE = {"n_components": 1, "n_samples": 400, "add_every": 0, "own_samples": True, "n_candidates": 0}
 TALOS = {"n_components": 10, "n_samples": 100, "add_every": 30, "first_component_step": 0.5}
 STEPS = {"first_component_step": 0.01, "first_weight_step": 1e-4}
-PLANAR_STEPS = {"first_component_step": 0.001, "first_weight_step": 1e-7}  # rewards differ by 1e5 nat at first
+PLANAR_STEPS = {"first_component_step": 0.001, "first_weight_step": 1e-7}  # initial rewards differ by 1e5 nat
 SMALL_STEPS = {"first_component_step": 0.001, "first_weight_step": 1e-4}
 
 PROBLEMS: dict[str, Problem] = {
@@ -172,13 +174,13 @@ PROBLEMS: dict[str, Problem] = {
 
 
 def _talos(urdf: Path) -> Problem:
-    """Postures of a humanoid; figures are those of TALOS."""
+    """Return the problem of a humanoid's postures; the published figures are for TALOS."""
     target = targets.humanoid(urdf)
     published = {"SAMTRON": -24.43, "SAMYRON": -24.0, "SEPYFUX": -16.64, "ZAMTRUX": -23.69}
     return Problem(lambda generator: target, 20_000_000, TALOS, SMALL_STEPS, published)
 
 
-# Problems of a file that the user gives.
+# Problems that need a file from the user.
 FILE_PROBLEMS: dict[str, Callable[[Path], Problem]] = {"talos": _talos}
 
 
@@ -197,7 +199,7 @@ class GMMVIExperimentConfig(Settings):
 
 
 def _cells(config: GMMVIExperimentConfig) -> list[Cell]:
-    words = [GMMVIConfig.named(word).word for word in config.algorithms]  # a wrong one is told before the work
+    words = [GMMVIConfig.named(word).word for word in config.algorithms]  # raises for unknown words before any fit
     return [
         {"target": target, "method": word, "estimator": "known"}
         for target, word in itertools.product(config.targets, words)
@@ -227,7 +229,10 @@ def _measure(config: GMMVIExperimentConfig, cell: Cell, seed: int) -> Outcome:
 
 
 def _report(table: ResultTable) -> list[str]:
-    """-ELBO with three standard errors of its mean, as the paper has them, beside the paper's."""
+    """Return a line per target and algorithm, with -ELBO next to the paper's value.
+
+    As in the paper, the error is three standard errors.
+    """
     lines = [
         f"{'target':<16} {'algorithm':<9} seeds {'-ELBO [nat]':>12} {'3 sigma':>8} {'paper':>7} {'found':>10} "
         f"{'components':>10} {'evaluations':>11} {'CPU [s]':>8}"
@@ -246,7 +251,7 @@ def _report(table: ResultTable) -> list[str]:
 
 
 def _found(rows: list[Row]) -> str:
-    """Modes or goals, mean over the seeds."""
+    """Return the number of modes or goals found, averaged over the seeds, as text."""
     return f"{mean_and_error(rows, 'found')[0]:.1f} of {rows[0]['modes']}" if "found" in rows[0] else ""
 
 
@@ -261,19 +266,19 @@ EXPERIMENT = Experiment(
 )
 
 
-COLOURS = (*GROUP_COLOURS[2:], INK)  # without those of EIM and EM
-SHOWN = 20.0  # [nat] above the best of a panel; what is worse is a triangle at its top
+COLOURS = (*GROUP_COLOURS[2:], INK)  # excludes the colours of EIM and EM
+SHOWN = 20.0  # [nat] above the best value of a panel; worse values are triangles at its top
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG: a dot for each run, a line for the paper's mean; the lower the better.
+    """Write a PNG with one panel per target: a dot for each run and a line for the paper's mean; lower is better.
 
-    Runs far above the best of their panel are triangles at its top, with the figure of the best of them.
+    Runs far above the best one of their panel are triangles at its top, labelled with the best value among them.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment gmmvi.
+        Table of the experiment gmmvi.
     folder : Path
 
     Returns

@@ -1,17 +1,15 @@
-"""An experiment as data: its settings, its cells, and how one cell is measured with one seed.
+"""Definition of an experiment, and the run that fills its result table.
 
-A cell is one combination of what varies, such as a method and a number of components. Each cell and seed becomes one
-row of the result table (`table`), independent of all others, so that rows can be computed anywhere, in any order.
+An experiment consists of settings, cells, and a function that measures one cell with one seed. A cell is one
+combination of the varied quantities, such as a method and a number of components. Each cell and seed give one row of
+the result table (`experiments.table`). A row depends only on settings, cell and seed, so rows can be computed on any
+machine and in any order.
 
-A run of an experiment: the rows that its table lacks are computed, each is saved as it comes.
+`run_experiment` computes the rows that the table lacks and rewrites the table after each of them. A run that is killed
+therefore loses only the rows in progress. The next run with the same settings continues and completes the same table.
 
-The table is written after every row, whole, so that a killed run loses no more than the rows that were being computed;
-the next run with the same settings goes on. As each row depends on settings, cell and seed alone, a run in pieces gives
-the table of an unbroken one.
-
-In how many of the same problems one method is better than another: pairs of rows of one size and one seed.
-
-All methods of a row's size and seed have the same data and the same start, so that pairs say more than means do.
+`paired` counts in how many problems one method beats another. All methods share the data and the start of a problem,
+so pairs are more informative than means.
 """
 
 from __future__ import annotations
@@ -41,8 +39,8 @@ EXPERIMENTS = {
     "robustness": "robustness",
     "traffic": "traffic",
 }
-"""Module of each experiment. It defines `EXPERIMENT`, `draw(table, folder) -> paths` and, if the thesis says
-something about the experiment, `CLAIMS`."""
+"""Module of each experiment. It defines `EXPERIMENT` and `draw(table, folder) -> paths`. If the thesis makes claims
+about the experiment, it also defines `CLAIMS`."""
 
 Cell: TypeAlias = Mapping[str, int | float | str]
 
@@ -52,14 +50,14 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured.
+    """Result of measuring one cell with one seed.
 
     Attributes
     ----------
     cpu_seconds : float
-        Of the fit alone [s].
+        CPU time of the fit alone [s].
     figures : mapping
-        Columns of the table, by name.
+        Measured values by column name.
     """
 
     cpu_seconds: float
@@ -68,9 +66,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Preset(Generic[SettingsT]):
-    """Settings of a run, and with how many seeds it is made unless more or fewer are asked for.
+    """Settings of a run and its default number of seeds.
 
-    `note` says in one line what a quick run can and cannot show; it is empty for a full run.
+    `note` says in one line what a quick run can and cannot show. It is empty for a full run.
     """
 
     settings: SettingsT
@@ -80,24 +78,24 @@ class Preset(Generic[SettingsT]):
 
 @dataclass(frozen=True)
 class Experiment(Generic[SettingsT]):
-    """An experiment.
+    """Definition of an experiment.
 
     Attributes
     ----------
     name : str
-        On the command line.
+        Name on the command line.
     summary : str
-        One line.
+        Description in one line.
     settings_type : type of Settings
     cells : callable
-        From settings to all cells. Each has the same names, among them "estimator", of the density ratio: "network"
-        (the thesis' classifier), "plug-in", "residual", "known"; "none" for methods without a ratio.
+        Function from settings to all cells. All cells have the same keys, including "estimator" for the density ratio:
+        "network" (the thesis' classifier), "plug-in", "residual" or "known". Methods without a ratio have "none".
     measure : callable
-        From settings, a cell and a seed to an outcome, which depends on nothing else.
+        Function from settings, a cell and a seed to an outcome. The outcome depends on nothing else.
     aliases : mapping
         Short flags for settings.
     report : callable, optional
-        Lines of text from a table, where means of figures (`summary`) do not tell enough.
+        Function from a table to lines of text, for experiments that need more than the mean figures of `summary`.
     """
 
     name: str
@@ -109,10 +107,11 @@ class Experiment(Generic[SettingsT]):
     report: Callable[[ResultTable], list[str]] | None = None
 
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
-        """Return the settings of `presets/<name>.yaml`: those of the full run, or of a quick one of minutes.
+        """Return the settings of the full or the quick run from `presets/<name>.yaml`.
 
-        The file holds `seeds` and `full`, under `quick` what differs from it, and under `quick_note` what the quick run
-        can and cannot show. What it leaves out has the default of the settings' class.
+        The file contains `seeds` and `full`. For the quick run, which takes minutes, `quick` contains the settings that
+        differ, `quick_seeds` the number of seeds, and `quick_note` what the run can and cannot show. Settings that the
+        file does not mention keep the default of the settings class.
         """
         path = PRESETS / f"{self.name.replace('-', '_')}.yaml"
         content = read_yaml(path)
@@ -135,7 +134,7 @@ Task = tuple[Cell, int]
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker does: measures one cell with one seed."""
+    """Task of a worker: measure one cell with one seed."""
 
     experiment: Experiment[Any]
     settings: Settings
@@ -166,26 +165,30 @@ def run_experiment(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> ResultTable:
-    """Complete the table in a folder.
+    """Compute the missing rows of the table in a folder.
 
     Parameters
     ----------
     experiment : Experiment
     settings : Settings
-        Of the experiment's type.
+        Settings of the experiment's type.
     seeds : sequence of int
-        All cells are measured with each of them. Rows of further seeds, of earlier runs, are kept.
+        Seeds to measure all cells with. The table keeps rows of other seeds from earlier runs.
     folder : Path
-        Made if it is missing.
+        Created if it does not exist.
     workers : Workers, optional
-        This process if missing.
+        Default: this process.
     progress : callable, optional
-        Called first, and after each row, with how many of how many rows there are, and the new row.
+        Called once at the start and after each row, with the number of rows done, the total, and the new row.
+
+    Returns
+    -------
+    ResultTable
 
     Raises
     ------
     ConfigurationError
-        The folder holds results of other settings or versions, or another process is writing there.
+        If the folder contains results of other settings or versions, or if another process is writing there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TABLE_NAME
@@ -219,7 +222,7 @@ def _key(row: Row | Cell, names: Cell) -> tuple[Any, ...]:
 
 
 def _check_versions(row: Row, header: Header) -> None:
-    """A worker on another machine may have other versions."""
+    """Raise `ConfigurationError` if a worker, possibly on another machine, has other library versions."""
     different = {name: row[name] for name, version in header.versions.items() if row[name] != version}
     if different:
         raise ConfigurationError(
@@ -230,7 +233,7 @@ def _check_versions(row: Row, header: Header) -> None:
 
 @dataclass(frozen=True)
 class Pairs:
-    """How often a method's figure is below another's.
+    """Number of pairs in which one method's figure is below another's.
 
     Attributes
     ----------
@@ -255,18 +258,22 @@ def paired(
     one: Mapping[str, Value],
     other: Mapping[str, Value],
 ) -> Pairs:
-    """Compare the row of one method with each of another's for the same problem and seed.
+    """Compare the row of one method with each row of another for the same problem and seed.
 
     Parameters
     ----------
     table : ResultTable
     figure : str
-        A column; the lower the better.
+        Column to compare; lower is better.
     problem : sequence of str
-        Columns that rows of the same problem have in common; the seed is another.
+        Columns that, together with the seed, identify a problem.
     one, other : mapping
-        Values of the rows to be compared (`ResultTable.where`). Of `one` there is at most one row for each problem; of
-        `other` there may be several, such as variants: each is a pair.
+        Values that select the rows of each method (`ResultTable.where`). `one` selects at most one row per problem.
+        `other` may select several, such as variants; each of them forms a pair.
+
+    Returns
+    -------
+    Pairs
     """
     names = (*problem, "seed")
     reference = {tuple(row[name] for name in names): row[figure] for row in table.where(**one)}
@@ -276,7 +283,7 @@ def paired(
 
 
 def pairs_in_words(label: str, pairs: dict[str, Pairs]) -> list[str]:
-    """One line for each method that was compared with the labelled one, and one for all of them."""
+    """Return one line per method compared with `label`, and one line for all of them together."""
     found = {name: count for name, count in pairs.items() if count.n_pairs}
     lines = [f"{label} below {name}: {count} pairs" for name, count in found.items()]
     total = sum(found.values(), Pairs(0, 0))

@@ -1,17 +1,13 @@
-"""Inverse kinematics of real arms from samples: mixtures of linear experts by EM and EIM (thesis 6.4, figure 6.6).
+"""Inverse kinematics of robot arms from samples: mixtures of linear experts by EM and EIM (thesis 6.4, figure 6.6).
 
-Data: uniform configurations q, and the positions y that they reach. The model is asked for q at y. An arm of seven
-joints reaches a position in infinitely many ways; EM averages over them, and the average reaches something else.
-Measured are the error of the tip's position under raw samples and two entropies of the gating: experts should share all
-positions, H(E q(z|y)) high, and each should answer for few of them, E H(q(z|y)) low.
+The data are uniform configurations q and the positions y that they reach; the model predicts q given y. An arm with
+seven joints reaches a position in infinitely many ways. EM averages over them, and the average reaches a different
+position. The experiment measures the tip's position error for raw samples, and two entropies of the gating. All experts
+should be used, H(E q(z|y)) high, and each should be responsible for few positions, E H(q(z|y)) low.
 
-The data lie exactly on FK(q) = y, where p has no density: the better a classifier is, the less its ratio means. So the
-contexts of both classes are blurred, y + sigma n, and sigma is annealed. Beside the thesis' classifier and the plug-in
-density, the row "known" has the kinematics themselves in the ratio (`KinematicInputs`) and no network.
-
-Claims of thesis 6.4: inverse kinematics of an arm from samples.
-
-Error of the tip's position and entropies of the gating, over components and over iterations (thesis figure 6.6).
+The data lie exactly on FK(q) = y, where p has no density: the better the classifier, the less meaningful its ratio. The
+contexts of both classes are therefore blurred, y + sigma n, with annealed sigma. In addition to the thesis' classifier
+and the plug-in density, the estimator "known" uses the kinematics in the ratio (`KinematicInputs`) and no network.
 """
 
 from __future__ import annotations
@@ -48,14 +44,14 @@ CURVES = {
     "rmse_position": "curve_rmse",
     "entropy_conditional": "curve_conditional",
     "entropy_marginal": "curve_marginal",
-}  # columns over the iterations, and the figures of `evaluate` that they are of
-N_POINTS = 20  # of a curve, at most, beside the start
-N_CURVE = 1000  # test samples that its points are of
+}  # figures of `evaluate`, and the columns with their curves over the iterations
+N_POINTS = 20  # maximum number of points of a curve after the start
+N_CURVE = 1000  # number of test samples for each point of a curve
 
 
 @dataclass(frozen=True)
 class KinematicsConfig(Settings):
-    """Settings of the experiment; sizes of thesis table B.1."""
+    """Settings of the experiment; sizes are from thesis table B.1."""
 
     robots: tuple[str, ...] = option(("iiwa14", "panda"), "robots by name")
     n_components: tuple[int, ...] = option((10, 25, 50, 100), "mixtures of so many experts", minimum=1)
@@ -117,7 +113,7 @@ EXPERIMENT = Experiment(
 
 @dataclass(frozen=True)
 class _Data:
-    """Samples of a robot: those for training, those for validation behind them, and those for testing."""
+    """Samples of a robot for training (`train`), for training and validation (`both`), and for testing (`test`)."""
 
     robot: Robot
     both: tuple[Tensor, Tensor]
@@ -125,7 +121,7 @@ class _Data:
     test: DataSet
 
 
-@lru_cache(maxsize=1)  # all methods of a robot and seed share it
+@lru_cache(maxsize=1)  # all methods with the same robot and seed share the data
 def _data(config: KinematicsConfig, name: str, seed: int) -> _Data:
     robot = Robot.load(name)
     drawn = collect(robot, config.n_samples + config.n_validation, "position", 2 * seed)
@@ -142,7 +138,10 @@ def _fitted(
     generator: torch.Generator,
     models: list[MixtureOfExperts],
 ) -> MixtureOfExperts:
-    """By EIM, or by EM where there is no density ratio; the start and the model of each iteration go to `models`."""
+    """Fit a model by EIM, or by EM if `ratio` is "none".
+
+    The start of EIM and the model after each iteration are appended to `models`.
+    """
 
     def keep(state: Any, record: dict[str, float]) -> None:
         models.append(state.model)
@@ -158,7 +157,10 @@ def _fitted(
 
 
 def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Data) -> EIM:
-    """EIM with one of the estimators. It returns its last model: a blurred ratio cannot tell which is the best."""
+    """Return EIM with a density ratio estimator.
+
+    It returns its last model, because a blurred ratio cannot identify the best one.
+    """
     n_held_out = config.n_validation / (config.n_samples + config.n_validation)
     shared: dict[str, Any] = {
         "n_components": n_components,
@@ -196,7 +198,7 @@ def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Dat
 
 
 def _no_features(context: Tensor, sample: Tensor) -> Tensor:
-    """The classifier sees configurations and positions, and nothing else."""
+    """Return no features, so that the classifier sees only configurations and positions."""
     return sample[:, :0]
 
 
@@ -206,19 +208,19 @@ def _mixture(model: Any) -> MixtureOfExperts:
 
 
 def _evenly(n: int) -> list[int]:
-    """At most so many places of n as a curve has points, first and last among them."""
+    """Return evenly spaced indices of n models, including the first and the last, for the points of a curve."""
     last = min(n - 1, N_POINTS)
     return [round(index * (n - 1) / max(last, 1)) for index in range(last + 1)]
 
 
 def _figures(data: _Data, model: MixtureOfExperts, test: DataSet, seed: int, n: int | None = None) -> dict[str, float]:
-    """Those of `evaluate`, for the first n test samples."""
+    """Return the figures of `evaluate` on the first n test samples."""
     some = DataSet(test.context[:n], test.sample[:n], test.description)
     return evaluate(IKModel(model, data.robot, "position"), some, seed)
 
 
-HIGH = 0.9  # of its maximum: an entropy over the experts that counts as using all of them
-FALLS = 0.9  # of EM's E H(q(z|y)) at its end: what counts as lower
+HIGH = 0.9  # smallest share of the maximum entropy that counts as using all experts
+FALLS = 0.9  # largest share of EM's final E H(q(z|y)) that counts as lower
 SHOWN = ("network", "plug-in", "residual", "known")
 
 
@@ -275,12 +277,15 @@ MARKERS = {"none": "o", "network": "s", "plug-in": "^", "residual": "D", "known"
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG for each robot: above over components, means over seeds; below over a run with the most components.
+    """Write a PNG for each robot.
+
+    The upper row shows means over seeds against the number of components. The lower row shows the course of the runs
+    with the most components.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment kinematics.
+        Table of the experiment kinematics.
     folder : Path
 
     Returns
@@ -333,7 +338,7 @@ def _draw_components(axes: Axes, rows: list[Row], method: str, ratio: str, name:
 
 
 def _draw_iterations(axes: Axes, rows: list[Row], method: str, ratio: str, name: str) -> None:
-    """One curve for each seed: a run that converged early has fewer points."""
+    """Draw one curve per seed; a run that converged early has fewer points."""
     for row in rows:
         curve = row[CURVES[name]]
         share = np.linspace(0.0, 1.0, len(curve))

@@ -1,6 +1,8 @@
-"""Claims of thesis 6.3: a planar robot that reaches a line.
+"""A planar robot that reaches a line: mixtures by EM and EIM (thesis 6.3, figures 6.4, 6.5).
 
-Distances to the line over components, sampled arms, and histograms along the line (thesis figures 6.4, 6.5).
+The experiment measures the mean distance of the tip to the line, and the coverage of the line: the overlap of the
+histograms of model and data along it. The figure shows both against the number of components, together with sampled
+arms and the histograms.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from experiments.report import Claim, Finding, Pairs, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 
 BY = ("n_components",)
-MUCH_CLOSER = 0.5  # of EM's distance: what counts as reaching the line where EM misses it
+MUCH_CLOSER = 0.5  # largest share of EM's distance that counts as reaching the line while EM misses it
 
 
 def _closer_than_em(table: ResultTable, estimator: str) -> Finding | None:
@@ -44,7 +46,7 @@ def _closer_with_tip(table: ResultTable, estimator: str) -> Finding | None:
 
 
 def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
-    """Distances of the first method below this factor of those of the second."""
+    """Check that the first distance of each pair is below `factor` times the second."""
     if not pairs:
         return None
     n_below = sum(first < factor * second for first, second in pairs.values())
@@ -87,12 +89,14 @@ CURVES_HEIGHT, ROW_HEIGHT = 3.6, 2.4  # [inch]
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG: curves above, means over seeds; below them arms and histograms of some mixtures of the first seed.
+    """Write a PNG with curves, and with sampled arms and histograms below.
+
+    Curves are means over seeds. Arms and histograms are from some mixtures of the first seed.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment line-reaching.
+        Table of the experiment line-reaching.
     folder : Path
 
     Returns
@@ -135,7 +139,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
 
 
 def _some(counts: list[int]) -> list[int]:
-    """A few of the numbers of components, first and last among them."""
+    """Return a few of the numbers of components, including the first and the last."""
     n = min(MOST_COLUMNS, len(counts))
     return sorted({counts[round(i * (len(counts) - 1) / max(1, n - 1))] for i in range(n)})
 
@@ -171,7 +175,7 @@ def _draw_samples(axes: Axes, arm: PlanarArm, task: PlanarTask, row: Row, colour
 def _draw_histogram(
     axes: Axes, arm: PlanarArm, task: PlanarTask, found: list[float], expected: list[float], colour: str
 ) -> None:
-    """Along the line, as high as the robot's panel: bars of the model, outline of the test data."""
+    """Draw histograms along the line at the scale of the robot's panel: bars of the model, outline of the test data."""
     low, high = float(task.start[1]), float(task.end[1])
     height = (high - low) / len(found)
     centres = [low + height * (index + 0.5) for index in range(len(found))]
@@ -182,7 +186,7 @@ def _draw_histogram(
     axes.axis("off")
 
 
-N_DRAWN = 60  # configurations that a row keeps for the picture
+N_DRAWN = 60  # number of configurations stored in a row for the figure
 
 
 def _cells(config: LineReachingConfig) -> list[Cell]:
@@ -190,7 +194,7 @@ def _cells(config: LineReachingConfig) -> list[Cell]:
     for count in config.n_components:
         for learner in config.learners:
             ratios = ("none",) if learner == "EM" else config.ratios
-            if learner == "EIM + tip":  # a plug-in density does not look at it
+            if learner == "EIM + tip":  # a plug-in density of the joints ignores the tip
                 ratios = tuple(ratio for ratio in ratios if ratio != "plug-in")
             cells += [{"method": learner, "estimator": ratio, "n_components": count} for ratio in ratios]
     return cells
@@ -224,6 +228,6 @@ def _figures(distance: float, near: float, coverage: float) -> dict[str, float]:
 
 
 def _drawn(histogram: Tensor, sample: Tensor) -> dict[str, list[float] | list[list[float]]]:
-    """What the picture needs beside the figures: the histogram along the line, and some configurations [rad]."""
+    """Return the data of the figure: the histogram along the line, and some configurations [rad]."""
     rounded = (sample[:N_DRAWN] * 1e4).round() / 1e4
     return {"histogram": ((histogram * 1e6).round() / 1e6).tolist(), "samples": rounded.tolist()}

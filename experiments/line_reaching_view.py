@@ -1,7 +1,7 @@
-"""`python -m experiments view FOLDER`: postures of the planar robot on its line, in the browser.
+"""`python -m experiments view FOLDER`: show postures of the planar robot on its line in the browser.
 
-FOLDER holds results of the experiment line-reaching. The page shows configurations of the expert and of each mixture,
-and the simulator executes the one that is chosen.
+FOLDER contains results of the experiment line-reaching. The page shows configurations of the expert and of each
+mixture, and the simulator executes the selected one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from experiments.table import ResultTable
 
 FloatArray = npt.NDArray[np.float64]
 
-TABLE = "table.csv"  # in the folder of an experiment's results
-RATE = 50  # [Hz] of the simulator
+TABLE = "table.csv"  # file in the folder of an experiment's results
+RATE = 50  # rate of the simulator [Hz]
 
 
 @dataclass(frozen=True, eq=False)
 class LinePostures:
-    """What was drawn of one mixture, or of the expert.
+    """Configurations drawn from one mixture, or from the expert.
 
     Attributes
     ----------
@@ -51,11 +51,12 @@ class LinePostures:
     heights : (n,)
         y of the point of the line that is nearest to each tip [m].
     distances : (n,)
-        Of each tip to the line [m].
+        Distance of each tip to the line [m].
     histogram : (n_bins,)
-        Shares of 10000 draws, by default, within .1 m of the line along it; sums to 1, or to 0 where none is.
+        Shares along the line of the draws (10000 by default) within 0.1 m of it. They sum to 1, or to 0 if there are
+        no such draws.
     distance, near, coverage : float
-        Of as many draws: mean distance [m], share within .1 m, overlap with the expert's histogram.
+        Figures over the same draws: mean distance [m], share within 0.1 m, overlap with the expert's histogram.
     """
 
     method: str
@@ -68,13 +69,13 @@ class LinePostures:
     coverage: float
 
     def nearest(self, height: float) -> npt.NDArray[np.int64]:
-        """All of them (n,), first those that reach the line nearest to a place of it [m]."""
+        """Return the indices (n,) of all postures, sorted by how near to `height` [m] they reach the line."""
         return np.argsort(np.abs(self.heights - height), kind="stable")
 
 
 @dataclass(frozen=True, eq=False)
 class Executed:
-    """A posture that the simulator went to from the folded arm.
+    """Motion of the simulator from the folded arm to a posture.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class Executed:
     duration : float
         [s].
     outcome : Outcome
-        At the end.
+        Outcome at the end.
     """
 
     positions: FloatArray
@@ -91,12 +92,12 @@ class Executed:
     outcome: Outcome
 
     def at(self, phase: float) -> FloatArray:
-        """Configuration (dof,) at a share, from 0 to 1, of the time."""
+        """Return the configuration (dof,) at `phase`, a share of the duration from 0 to 1."""
         return np.asarray(self.positions[round(phase * (len(self.positions) - 1))])
 
 
 class LineStudy:
-    """Results of the experiment line-reaching, of the first seed of each mixture.
+    """Results of the experiment line-reaching: the first seed of each mixture.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ class LineStudy:
 
     @classmethod
     def load(cls, path: str | Path) -> LineStudy:
-        """Of a table, or of the folder that `python -m experiments line-reaching` writes."""
+        """Load a table, or the folder that `python -m experiments line-reaching` writes."""
         path = Path(path)
         inside = (path, path / TABLE, path / EXPERIMENT.name / TABLE)
         found = next((file for file in inside if file.is_file()), None)
@@ -140,11 +141,11 @@ class LineStudy:
         return cls(ResultTable.read(found))
 
     def counts(self, method: str) -> list[int]:
-        """Numbers of components of which there is a mixture; 0 alone for the expert."""
+        """Return the numbers of components for which a mixture exists; only 0 for the expert."""
         return sorted(count for label, count in self._rows if label == method)
 
     def postures(self, method: str, n_components: int) -> LinePostures:
-        """Of a mixture."""
+        """Return the postures of a mixture."""
         row = self._rows[method, n_components]
         q = torch.tensor(row["samples"], dtype=torch.float64)
         tip = self.arm.tip(q)
@@ -161,12 +162,12 @@ class LineStudy:
 
     @property
     def expert(self) -> LinePostures | None:
-        """What the mixtures were learnt from."""
+        """Postures that the mixtures were learnt from."""
         label = method_label(EXPERT, "none")
         return self.postures(label, 0) if (label, 0) in self._rows else None
 
     def execute(self, q: FloatArray) -> Executed:
-        """Let the simulator go to a posture (dof,), straight in the joints from the folded arm."""
+        """Simulate the motion from the folded arm to a posture (dof,), along a straight line in joint space."""
         start = folded(self.arm)
         motion = reaching_motion(self.arm, torch.from_numpy(start), torch.from_numpy(q))
         simulator = PlanarSimulator(self.arm, self.task, rate=RATE)
@@ -179,21 +180,21 @@ class LineStudy:
 
 
 GOAL = "#009E73"
-SOME = 10  # postures that are shown at the place at first
-THIN, THICK = 0.003, 0.008  # lines, as shares of the arm's reach
-ABOVE = np.array([0.0, -0.05, 1.35])  # of the camera [reach]; straight down it would not know what is up
-UNDER, OVER = -0.002, 0.002  # heights, so that a line is in front of another [reach]
+SOME = 10  # initial number of postures shown near the selected height
+THIN, THICK = 0.003, 0.008  # widths of lines [reach]
+ABOVE = np.array([0.0, -0.05, 1.35])  # camera offset [reach]; a view straight down has no defined up direction
+UNDER, OVER = -0.002, 0.002  # heights that put one line in front of another [reach]
 
 
 class LineTab:
-    """Adds the line to a page of the planar robot, in the tab that was made for it.
+    """Tab with the line and its postures, on a page of the planar robot.
 
     Parameters
     ----------
     page : Page
-        With an extra tab.
+        Page with an extra tab.
     study : LineStudy
-        Its robot is the page's.
+        Its robot must be the page's robot.
     """
 
     def __init__(self, page: Page, study: LineStudy) -> None:
@@ -242,18 +243,18 @@ class LineTab:
 
     @property
     def postures(self) -> LinePostures:
-        """Those that are shown."""
+        """Postures of the selected method and number of components."""
         count = self.count.value
         return self._study.postures(self.method.value, int(count) if count.isdigit() else 0)
 
     @property
     def chosen(self) -> npt.NDArray[np.float64]:
-        """The posture (dof,) that reaches the line nearest to the place."""
+        """Posture (dof,) that reaches the line nearest to the selected height."""
         postures = self.postures
         return np.asarray(postures.q[postures.nearest(float(self.height.value))[0]])
 
     def execute(self) -> None:
-        """Let the simulator go to the chosen posture, and show how."""
+        """Simulate the motion to the chosen posture and play it."""
         with self._drawing:
             self._execute()
         self._playback.play()
@@ -275,7 +276,7 @@ class LineTab:
             self._choose()
 
     def _choose(self) -> None:
-        """Show the postures at the place."""
+        """Show the postures near the selected height."""
         with self._drawing, self._page.server.atomic():
             postures, self._executed = self.postures, None
             self._playback.play(False)
@@ -336,13 +337,13 @@ class LineTab:
 
 
 def _at_height(points: npt.ArrayLike, height: float) -> npt.NDArray[np.float64]:
-    """Points (n, 3) of (n, 2)."""
+    """Return points (n, 3) at a height from points (n, 2)."""
     flat = np.asarray(points, dtype=np.float64)
     return np.column_stack([flat, np.full(len(flat), height)])
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
+    """Add the command `view` to the command line."""
     parser = subparsers.add_parser(
         "view", help="show the postures of line-reaching in the browser", description=__doc__
     )
@@ -352,7 +353,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
+    """Serve the page and return the exit code."""
     study = LineStudy.load(args.folder)
     page = Page(Sampler.of(study.robot), host=args.host, port=args.port, extra_tab="Line")
     LineTab(page, study)

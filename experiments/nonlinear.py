@@ -2,15 +2,11 @@
 
 Contexts y are uniform in [-1, 1], and p(x|y) is
 
-    sine       N(sin(2.5 pi y), .1^2)
-    modes      1/2 N(y sin(2.5 pi y) + .7, .1^2) + 1/2 N(-y sin(2.5 pi y) - .7, .1^2)
-    spread     N(0, ((y + 1)^2 + .05)^2)
+    sine       N(sin(2.5 pi y), 0.1^2)
+    modes      1/2 N(y sin(2.5 pi y) + 0.7, 0.1^2) + 1/2 N(-y sin(2.5 pi y) - 0.7, 0.1^2)
+    spread     N(0, ((y + 1)^2 + 0.05)^2)
 
 EM and EIM fit the same expert. One Gaussian cannot represent two modes: EM covers both, EIM ignores one.
-
-Claims of thesis 6.6: one neural expert on univariate targets.
-
-Densities of univariate conditional targets above what EIM and EM made of them, as in the thesis' figure 6.8.
 """
 
 from __future__ import annotations
@@ -40,13 +36,13 @@ from experiments.harness import Cell, Experiment, Outcome
 from experiments.report import Claim, Finding
 from experiments.table import ResultTable, Row, mean_and_error
 
-NEAR = 3.0  # deviations of a mode within which a sample belongs to it
+NEAR = 3.0  # distance within which a sample belongs to a mode [standard deviations]
 DEVIATION = 0.1
-N_DRAWN = 201  # contexts from -1 to 1 at which a row keeps the model for the picture
+N_DRAWN = 201  # number of contexts from -1 to 1 at which a row stores the model for the figure
 
 
 def _mixture(modes: list[Tensor], deviation: Tensor) -> GaussianMixture:
-    """Equal weights (n, k), modes and one deviation (n,), as a batch (n,)."""
+    """Return a batch (n,) of mixtures with equal weights, from modes (n,) and a shared standard deviation (n,)."""
     means = torch.stack(modes, -1).unsqueeze(-1)
     factors = deviation[:, None, None, None].expand(*means.shape, 1)
     return GaussianMixture(torch.zeros_like(means[..., 0]), means, factors)
@@ -70,7 +66,7 @@ TARGETS: dict[str, Callable[[Tensor], GaussianMixture]] = {"sine": _sine, "modes
 
 @dataclass(frozen=True)
 class NonlinearConfig(Settings):
-    """Settings of the experiment; defaults of thesis table B.2 where it has them."""
+    """Settings of the experiment; defaults are from thesis table B.2 if it contains them."""
 
     targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
     n_samples: int = option(5000, "samples for training, and contexts for testing", minimum=100)
@@ -95,7 +91,7 @@ def _cells(config: NonlinearConfig) -> list[Cell]:
 def _measure(config: NonlinearConfig, cell: Cell, seed: int) -> Outcome:
     name, ratio = str(cell["target"]), str(cell["estimator"])
     data = _data(config.n_samples, name, seed)
-    generator = torch.Generator().manual_seed(_seed(name, seed) + 500_000)  # not that of the data
+    generator = torch.Generator().manual_seed(_seed(name, seed) + 500_000)  # differs from the seed of the data
     model, seconds = timed(lambda: _fitted(config, ratio, data, generator))
     return Outcome(seconds, {**_judged(config, TARGETS[name], model, generator), **_drawn(model)})
 
@@ -114,7 +110,7 @@ def _seed(name: str, seed: int) -> int:
     return 1_000_003 * seed + list(TARGETS).index(name)
 
 
-@lru_cache(maxsize=1)  # all methods of a seed share it
+@lru_cache(maxsize=1)  # all methods with the same target and seed share the data
 def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(_seed(name, seed))
     context = _contexts(n_samples, generator)
@@ -124,7 +120,7 @@ def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
 def _fitted(
     config: NonlinearConfig, ratio: str, data: tuple[Tensor, Tensor], generator: torch.Generator
 ) -> MixtureOfExperts:
-    """By EIM, or by EM where there is no density ratio."""
+    """Fit the expert by EIM, or by EM if `ratio` is "none"."""
     family: dict[str, Any] = {
         "n_components": 1,
         "components": "neural",
@@ -155,9 +151,11 @@ def _judged(
     model: MixtureOfExperts,
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """KL(model || target), mean over contexts [nat], and its standard error; shares of the model's samples.
+    """Return figures over the model's samples.
 
-    `near`: within three deviations of a mode; `on_one_mode`: closest to the mode which most are closest to.
+    `kl` is KL(model || target), averaged over contexts [nat], and `kl_error` its standard error. `near` is the share of
+    samples within three standard deviations of a mode. `on_one_mode` is the share of samples whose closest mode is the
+    most frequent one.
     """
     context = _contexts(config.n_samples, generator)
     conditioned = target(context)
@@ -173,7 +171,7 @@ def _judged(
 
 
 def _drawn(model: MixtureOfExperts) -> dict[str, list[float]]:
-    """Mean and deviation of the one expert over contexts, which is all that there is to draw."""
+    """Return the data of the figure: mean and standard deviation of the expert at each context."""
     experts = model.experts(torch.linspace(-1.0, 1.0, N_DRAWN, dtype=torch.float64).unsqueeze(-1))
     values = {"mean": experts.mean[:, 0, 0], "deviation": experts.scale_tril[:, 0, 0, 0]}
     return {name: ((value * 1e5).round() / 1e5).tolist() for name, value in values.items()}
@@ -183,8 +181,8 @@ def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:
     return 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
 
 
-MOST_KL = 0.1  # [nat]: about what a mean costs that is .45 deviations off
-LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9  # shares of the samples; the two modes cross, where either may be the closest
+MOST_KL = 0.1  # [nat]; about the KL of a mean that is off by 0.45 standard deviations
+LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9  # shares of the samples; where the modes cross, either may be the closest
 
 
 def _fits(target: str) -> Callable[[ResultTable, str], Finding | None]:
@@ -224,7 +222,7 @@ CLAIMS = (
 
 CONTEXTS = torch.linspace(-1.0, 1.0, N_DRAWN, dtype=torch.float64).unsqueeze(-1)
 N_HEIGHTS = 150
-LIMIT = {"sine": 1.6, "modes": 2.2, "spread": 6.0}  # of the sample's axis
+LIMIT = {"sine": 1.6, "modes": 2.2, "spread": 6.0}  # limits of the axis of x
 FORMULAS = {
     "sine": r"$\mathcal{N}(\sin 2.5\pi y,\ .1^2)$",
     "modes": r"$\frac{1}{2}\mathcal{N}(\pm(y \sin 2.5\pi y + .7),\ .1^2)$",
@@ -233,12 +231,12 @@ FORMULAS = {
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG: a column per target; the target itself, EIM's expert and EM's, of the first seed.
+    """Write a PNG with a column per target: the target, EIM's expert and EM's expert, from the first seed.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment nonlinear.
+        Table of the experiment nonlinear.
     folder : Path
 
     Returns
@@ -270,13 +268,13 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
 
 
 def _expert(row: Row) -> GaussianMixture:
-    """The one expert of a row at all its contexts."""
+    """Return the expert stored in a row, at all its contexts."""
     mean, deviation = (torch.tensor(row[name], dtype=torch.float64) for name in ("mean", "deviation"))
     return GaussianMixture(torch.zeros(N_DRAWN, 1).double(), mean[:, None, None], deviation[:, None, None, None])
 
 
 def _draw_density(axes: Axes, model: GaussianMixture, limit: float, colour: str) -> None:
-    """Shade the density at all contexts, relative to its own highest value, so that wide ones can be seen too."""
+    """Shade the density relative to its maximum at each context, so that wide densities are visible too."""
     height = torch.linspace(-limit, limit, N_HEIGHTS, dtype=torch.float64)
     density = model.log_prob(height[:, None, None].expand(-1, N_DRAWN, 1)).exp()
     shades = LinearSegmentedColormap.from_list("shades", ["white", colour])

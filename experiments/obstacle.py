@@ -1,11 +1,8 @@
-"""One Gaussian for a robot that reaches a point around a disc: averaging against choosing (thesis figure 1.1).
+"""A robot that reaches around a disc, modelled by one Gaussian: averaging versus selecting (thesis figure 1.1).
 
-The expert's arm passes above the disc or below it. The Gaussian of highest likelihood lies between, through the disc;
-EIM's takes one of the two ways, and leaves the other out.
-
-Claims of thesis figure 1.1: one Gaussian around a disc.
-
-Sampled arms of the expert and of one Gaussian by EM and by EIM, around a disc (thesis figure 1.1).
+The expert's arm passes above or below the disc. The Gaussian of highest likelihood lies between these ways and collides
+with the disc. EIM's Gaussian selects one way and ignores the other. The figure shows sampled arms of the expert, EM and
+EIM.
 """
 
 from __future__ import annotations
@@ -34,8 +31,8 @@ from experiments.report import Claim, Finding
 from experiments.table import ResultTable, mean_and_error
 
 LEARNERS = ("EM", "EIM")
-EXPERT = "expert"  # the row of the training data
-N_DRAWN = 60  # configurations that a row keeps for the picture
+EXPERT = "expert"  # method name of the row with the training data
+N_DRAWN = 60  # number of configurations stored in a row for the figure
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class ObstacleConfig(Settings):
 
 
 def obstacle_arm(config: ObstacleConfig) -> tuple[PlanarArm, PlanarTask]:
-    """The robot, its point and the disc."""
+    """Return the robot, and its task with the goal point and the disc."""
     disc = (config.disc_x, 0.0, config.disc_radius)
     return PlanarArm(n_links=config.n_links), point_task((config.goal_x, 0.0), disc)
 
@@ -67,7 +64,7 @@ def _measure(config: ObstacleConfig, cell: Cell, seed: int) -> Outcome:
     data = _data(config, seed)
     ratio, seconds, sample = str(cell["estimator"]), 0.0, data
     if cell["method"] != EXPERT:
-        generator = torch.Generator().manual_seed(1_000_003 * seed + 1)  # not that of the data
+        generator = torch.Generator().manual_seed(1_000_003 * seed + 1)  # differs from the seed of the data
         mixture, seconds = timed(lambda: _mixture(config, ratio, data, generator))
         sample = mixture.sample(config.n_samples, generator)
     drawn = ((sample[:N_DRAWN] * 1e4).round() / 1e4).tolist()
@@ -84,14 +81,14 @@ EXPERIMENT = Experiment(
 )
 
 
-@lru_cache(maxsize=1)  # all cells of a seed share it
+@lru_cache(maxsize=1)  # all cells with the same seed share the data
 def _data(config: ObstacleConfig, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return Expert(*obstacle_arm(config), ExpertConfig()).draw(config.n_samples, generator)
 
 
 def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.Generator) -> GaussianMixture:
-    """By EIM, or by EM where there is no density ratio."""
+    """Fit a mixture by EIM, or by EM if `ratio` is "none"."""
     if ratio == "none":
         model = completed(EM(EMConfig(n_components=config.n_components)).fit(data, generator=generator))
     else:
@@ -100,7 +97,7 @@ def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.
             n_iterations=config.n_iterations,
             initial_starts=1,
             ratio=ratio,
-            reference_factors=(2.0, 5.0, 10.0, 20.0, 40.0, 80.0),  # a manifold wants many more than the model has
+            reference_factors=(2.0, 5.0, 10.0, 20.0, 40.0, 80.0),  # data near a manifold need many more components
         )
         model = completed(EIM(eim_config).fit(data, generator=generator))
     assert isinstance(model, GaussianMixture)
@@ -108,7 +105,7 @@ def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.
 
 
 def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> dict[str, float]:
-    """Share of configurations that collide, mean distance to the goal [m], share that passes above the disc."""
+    """Return the share of colliding configurations, the mean distance to the goal [m], and the share above the disc."""
     points = arm.points(q)
     return {
         "collisions": float((task.clearance(points) <= 0.0).double().mean()),
@@ -117,7 +114,7 @@ def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> dict[str, float]:
     }
 
 
-MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of the samples; [m] from the point, of an arm of 10 m
+MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples; distance to the point [m], for a 10 m arm
 
 
 def _solves_the_task(table: ResultTable, estimator: str) -> Finding | None:
@@ -154,12 +151,12 @@ CLAIMS = (
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG: a panel for the expert and one for each method, of the first seed.
+    """Write a PNG with a panel for the expert and one for each method, from the first seed.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment obstacle.
+        Table of the experiment obstacle.
     folder : Path
 
     Returns

@@ -1,4 +1,4 @@
-"""Panels of a figure in rows of a few, so that their words can be read where a page is narrow."""
+"""Figures with several panels, arranged in short rows so that their text stays legible on a narrow page."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from eim_ros.view.figure_file import new_figure
 
 MOST_COLUMNS = 3
-GAP = 0.08  # around each panel [inch]
+GAP = 0.08  # padding around each panel [inch]
 
 
 def panel_figure(n_panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """An empty figure with so many panels, two or three in a row.
+    """Create an empty figure with `n_panels` panels, two or three per row.
 
     Parameters
     ----------
     n_panels : int
     width, height : float
-        Of each [inch].
+        Size of each panel [inch].
     **options
-        For `Figure.subplots`, such as sharex.
+        Arguments of `Figure.subplots`, such as sharex.
+
+    Returns
+    -------
+    figure : Figure
+    axes : list of Axes
+        One for each panel.
     """
     n_columns = 2 if n_panels == 4 else min(n_panels, MOST_COLUMNS)
     n_rows = -(-n_panels // n_columns)

@@ -1,10 +1,8 @@
-"""I- against M-projection: three targets with known answers, projected by the package's own learners.
+"""I-projection and M-projection of three targets with known answers, computed by the package's own learners.
 
-What is found is stored beside what is known, see `closed_form_facts`.
-
-Claim of thesis figure 2.1: the two projections of two modes onto one Gaussian.
-
-I- against M-projection of three targets: what each looks for, and what it gives up.
+The targets are two modes (thesis figure 2.1), an anisotropic Gaussian and a correlated Gaussian. The table stores each
+measured number next to its exact value (see `closed_form_facts`). The figure compares both projections with each
+target.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class ProjectionsConfig(Settings):
 
 @dataclass(frozen=True)
 class Projections:
-    """Everything that was found."""
+    """Results for all three targets."""
 
     two_modes: TwoModes
     isotropic: Isotropic
@@ -61,7 +59,7 @@ class Projections:
 
 
 def projections_of(rows: Sequence[Row]) -> Projections:
-    """What the rows of one seed hold, for the picture and the list of facts."""
+    """Return the results stored in the rows of one seed."""
     parts: dict[str, dict[str, Any]] = {
         row["target"]: {name: _restored(value) for name, value in row["parameters"].items()} for row in rows
     }
@@ -95,11 +93,11 @@ def _measure(config: ProjectionsConfig, cell: Cell, seed: int) -> Outcome:
 
 
 def _report(table: ResultTable) -> list[str]:
-    """All facts, found beside exact, of every seed."""
+    """Return a line for each fact and seed, with the found and the exact value."""
     lines = [f"{'seed':>4} {'case':<44} {'quantity':<24} {'found':>12} {'exact':>12}"]
     for seed in table.distinct("seed"):
         for fact in projections_of(table.where(seed=seed)).facts:
-            found = round(fact.found, 6) + 0.0  # no minus before a zero
+            found = round(fact.found, 6) + 0.0  # avoids "-0"
             lines.append(f"{seed:4d} {fact.case:<44} {fact.quantity:<24} {found:12.6f} {fact.exact:12.6f}")
     return lines
 
@@ -116,7 +114,7 @@ EXPERIMENT = Experiment(
 
 
 def _stored(value: Gaussian | GaussianMixture | Tensor) -> dict[str, list[Any]] | list[Any]:
-    """Numbers of a density by their names, or of a tensor."""
+    """Convert a tensor to a list, or a density to a mapping from parameter names to lists."""
     if isinstance(value, Tensor):
         return list(value.tolist())
     return {name: tensor.tolist() for name, tensor in vars(value).items()}
@@ -165,16 +163,16 @@ CLAIMS = (
 FloatArray = npt.NDArray[np.float64]
 
 I_COLOUR, M_COLOUR, TRAP_COLOUR = METHOD_COLOURS["EIM"], METHOD_COLOURS["EM"], GROUP_COLOURS[3]
-N_SHOWN = 30  # half sweeps of the coordinate ascent
+N_SHOWN = 30  # number of half sweeps of the coordinate ascent in the figure
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with a panel for each target, of the first seed.
+    """Write a PNG with one panel for each target, from the first seed.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment projections.
+        Table of the experiment projections.
     folder : Path
 
     Returns
@@ -241,7 +239,7 @@ def _draw_mean_field(axes: Axes, found: MeanField) -> None:
 
 
 def _ellipse(model: Gaussian, radius: float) -> FloatArray:
-    """Points (n, 2) at a Mahalanobis distance."""
+    """Return points (n, 2) at a given Mahalanobis distance from the mean."""
     angle = torch.linspace(0.0, 2.0 * math.pi, 181, dtype=torch.float64)
     circle = radius * torch.stack([angle.cos(), angle.sin()], -1)
     return np.asarray((model.mean + circle @ model.scale_tril.T).numpy())

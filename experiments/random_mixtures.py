@@ -1,7 +1,7 @@
-"""Random Gaussian mixtures as targets, sum_k w_k N(x; mu_k, A_k' A_k + I/50), as EIM was measured on (thesis 6.1).
+"""Random Gaussian mixtures, sum_k w_k N(x; mu_k, A_k' A_k + I/50): the targets of thesis 6.1.
 
-Means are uniform in [-1, 1]^d and the entries of A normal with variance .0707: in high dimensions the components
-overlap little, in low ones much.
+Means are uniform in [-1, 1]^d, and the entries of A_k are normal with variance 0.0707. The components overlap little in
+high dimensions and strongly in low ones.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ FLOOR = 1.0 / 50.0
 def random_mixture(
     n_dims: int, n_components: int, generator: torch.Generator, *, equal_weights: bool = True
 ) -> GaussianMixture:
-    """Draw a mixture.
+    """Draw a random Gaussian mixture.
 
     Parameters
     ----------
     n_dims, n_components : int
     generator : torch.Generator
-        Its device is where the mixture lives.
+        Source of randomness; the mixture is created on its device.
     equal_weights : bool
-        Otherwise weights are uniform on the simplex, which leaves a few components nearly empty.
+        If false, weights are uniform on the simplex, which leaves a few components nearly empty.
 
     Returns
     -------
     GaussianMixture
-        In float64.
+        Mixture in float64.
+
+    Raises
+    ------
+    DistributionError
+        If `n_dims` or `n_components` is less than 1.
     """
     if n_dims < 1 or n_components < 1:
         raise DistributionError(

@@ -1,14 +1,12 @@
-"""The report: for each experiment what the thesis says, what a result table says, and with which estimator.
+"""Report that compares the thesis' claims with the result tables of the experiments.
 
-Everything comes from tables, nothing is fitted. Only seeds whose rows are complete count; where there are none, what
-rows there are, and no figures. How much of the full settings a table is of stands before any number of it.
+`python -m experiments report` reads DIR/NAME/table.csv of each experiment, writes a page with figures, and lists
+missing tables. Everything comes from the tables; nothing is fitted.
 
-A claim of the thesis as data: its words, where they stand, and a check against a result table.
-
-A check looks at the rows of one estimator of the density ratio at a time, so that what the thesis' classifier shows and
-what a plug-in density shows are never mixed.
-
-`python -m experiments report` writes the page and its figures. It reads DIR/NAME/table.csv and lists missing tables.
+A claim consists of its text, its place in the thesis, and a check against a result table. A check looks at the rows of
+one density ratio estimator at a time, so results of the thesis' classifier and of a plug-in density are never mixed.
+Only complete seeds count. If no seed is complete, the report shows the rows that exist, without figures. It states how
+much of the full settings a table covers before it shows any numbers.
 """
 
 from __future__ import annotations
@@ -28,21 +26,21 @@ from eim_ros.core.settings import Settings
 from experiments.harness import EXPERIMENTS, TABLE_NAME, Experiment, experiment_module
 from experiments.table import ResultTable, Value, summary
 
-ALWAYS_SHOWN = ("network", "plug-in")  # the thesis' classifier, and the density that knows the model
+ALWAYS_SHOWN = ("network", "plug-in")  # the thesis' classifier, and a fitted density over the model's own
 
 Pairs = dict[tuple[Value, ...], tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a table says about a claim.
+    """Result of checking a claim against a table.
 
     Attributes
     ----------
     measured : str
-        In words and figures.
+        Measurement in words and figures.
     agrees : bool, optional
-        None where the table cannot tell.
+        Whether the measurement agrees with the claim; None if the table does not decide it.
     """
 
     measured: str
@@ -51,19 +49,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the thesis says.
+    """Statement of the thesis with its check.
 
     Attributes
     ----------
     source : str
-        Where.
+        Section and figure of the thesis.
     text : str
         One sentence.
     check : callable
-        From a table and an estimator of the density ratio to a finding; None where there are no rows for it. Any
-        row may be missing.
+        Function from a table and a density ratio estimator to a finding, or None if the table has no rows for it. It
+        must accept tables in which any row is missing.
     estimators : tuple of str
-        Whose rows are looked at. What the first two say is told even where they are missing.
+        Estimators to check. Those of `ALWAYS_SHOWN` are reported even if their rows are missing.
     """
 
     source: str
@@ -72,7 +70,7 @@ class Claim:
     estimators: tuple[str, ...] = (*ALWAYS_SHOWN, "residual")
 
     def findings(self, table: ResultTable) -> dict[str, Finding]:
-        """By estimator."""
+        """Return the findings by estimator."""
         found = {estimator: self.check(table, estimator) for estimator in self.estimators}
         missing = Finding("no rows", None)
         return {name: one or missing for name, one in found.items() if one is not None or name in ALWAYS_SHOWN}
@@ -85,22 +83,22 @@ def paired_means(
     first: Mapping[str, Value],
     second: Mapping[str, Value],
 ) -> Pairs:
-    """Means of a figure under two methods, over the seeds that have both.
+    """Return the means of a figure for two methods, over the seeds that both have.
 
     Parameters
     ----------
     table : ResultTable
     figure : str
-        Column.
+        Column to average.
     by : tuple of str
-        Columns that tell problems apart: both methods are compared within each.
+        Columns that identify a problem. Methods are compared within each problem.
     first, second : mapping
-        Values that the rows of a method have.
+        Values that select the rows of each method.
 
     Returns
     -------
     dict
-        From values of `by` to the two means; without problems that only one of them has.
+        Mapping from the values of `by` to the two means, without problems that only one method has.
     """
     values: list[dict[tuple[Value, ...], float]] = [
         {(*(row[name] for name in by), row["seed"]): float(row[figure]) for row in table.where(**conditions)}
@@ -135,23 +133,23 @@ TU Darmstadt, 2019.
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment in the report.
+    """Section of the report about one experiment.
 
     Attributes
     ----------
     experiment : Experiment
     claims : sequence of Claim
-        Of the thesis; empty where it says nothing.
+        Claims of the thesis; empty if it makes none.
     table : ResultTable, optional
-        With the complete seeds alone, or with all rows where no seed is complete; None where there is none.
+        Rows of the complete seeds, or all rows if no seed is complete. None if there is no table file.
     n_left_out : int
-        Rows of other seeds.
+        Number of rows of other seeds.
     complete : bool
-        Whether the seeds are.
+        Whether `table` contains complete seeds.
     link : str
-        From the report to the table.
+        Path from the report to the table.
     figures : sequence of str
-        From the report to each.
+        Paths from the report to the figures.
     """
 
     experiment: Experiment[Any]
@@ -164,12 +162,12 @@ class Section:
 
 
 def complete_seeds(experiment: Experiment[Any], table: ResultTable, path: Path) -> ResultTable:
-    """The rows of those seeds that have all cells, and of no other.
+    """Return a table with only the rows of seeds that have all cells.
 
     Raises
     ------
     ConfigurationError
-        The table, that of a path, is of another experiment or has settings that this version does not know.
+        If the table at `path` is of another experiment, or has settings that this version does not know.
     """
     if table.header.experiment != experiment.name:
         raise ConfigurationError(
@@ -191,17 +189,17 @@ def complete_seeds(experiment: Experiment[Any], table: ResultTable, path: Path) 
 
 
 def report_text(sections: Sequence[Section], tables: str, link: str, command: str) -> str:
-    """The report in Markdown.
+    """Return the report in Markdown.
 
     Parameters
     ----------
     sections : sequence of Section
     tables : str
-        The folder of tables, as readers know it.
+        Folder of the tables, as shown to readers.
     link : str
-        From the report to this folder.
+        Path from the report to this folder.
     command : str
-        That makes the report.
+        Command that creates the report.
     """
     parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections)]
     return "\n".join([*parts, *(_section(one, tables) for one in sections), SOURCES])
@@ -270,7 +268,7 @@ def _provenance(one: Section, table: ResultTable) -> str:
 
 
 def _lines(claim: Claim, table: ResultTable) -> list[str]:
-    """Lines of the table for a claim, whose words stand in the first."""
+    """Return the table lines of a claim, one per estimator; only the first contains the claim's text."""
     lines = []
     for number, (estimator, finding) in enumerate(claim.findings(table).items()):
         words = f"{claim.text} ({claim.source})" if number == 0 else ""
@@ -284,7 +282,10 @@ def _kind(one: Section, table: ResultTable) -> str:
 
 
 def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
-    """Which preset a table is of, or of a part of its cells, in capitals, and in what it differs from the full one."""
+    """Return the name of the preset that a table belongs to, and its differences from the full preset.
+
+    "FULL, IN PART" is a table with some of the full run's cells.
+    """
     found = _comparable(experiment.settings_type.from_mapping(table.settings))
     full, quick = (_comparable(experiment.preset(is_quick).settings) for is_quick in (False, True))
     differences = [f"{name} {value} (full: {full[name]})" for name, value in found.items() if value != full[name]]
@@ -295,7 +296,10 @@ def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list
 
 
 def _is_part(experiment: Experiment[Any], full: dict[str, Any], changed: dict[str, Any]) -> bool:
-    """Whether a changed setting leaves cells of the full run out, and does nothing else: no row depends on others."""
+    """Return whether a changed setting only removes cells of the full run.
+
+    The remaining rows are then valid results of the full run, because no row depends on others.
+    """
     all_cells, cells = (
         {tuple(cell.items()) for cell in experiment.cells(experiment.settings_type.from_mapping(values))}
         for values in (full, {**full, **changed})
@@ -304,7 +308,7 @@ def _is_part(experiment: Experiment[Any], full: dict[str, Any], changed: dict[st
 
 
 def _comparable(settings: Settings) -> dict[str, Any]:
-    """By name; the order of names, such as methods, is that of the rows and no difference."""
+    """Return the settings by name, with lists of names sorted, because their order only affects the row order."""
     values = settings.to_mapping()
     return {
         name: sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
@@ -317,7 +321,7 @@ PAGE = "index.md"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
+    """Add the command `report` to the command line."""
     parser = subparsers.add_parser("report", help="result tables beside what the thesis says", description=__doc__)
     add = parser.add_argument
     add("--tables", default=TABLES, metavar="DIR", help="folder of result tables (default %(default)s)")
@@ -327,12 +331,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
+    """Write the report and return the exit code."""
     folder, tables = Path(args.output), Path(args.tables)
     paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
     check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
     found = {}
-    for name, path in paths.items():  # all are read before anything is written
+    for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
         experiment = experiment_module(name).EXPERIMENT
         table = ResultTable.read(path) if path.exists() else None
         found[name] = experiment, table, table and complete_seeds(experiment, table, path)
@@ -355,7 +359,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_section(name: str, experiment: Any, table: Any, complete: Any, folder: Path, path: Path) -> Any:
-    """Of an experiment: draw its figures, where a seed is complete, into the folder of the report."""
+    """Build the section of one experiment, and draw its figures into the report's folder if a seed is complete."""
     module = experiment_module(name)
     is_complete = complete is not None and bool(complete.rows)
     drawn = module.draw(complete, folder / name) if is_complete else []

@@ -1,12 +1,8 @@
-"""Robustness against random starts: EM and EIM on x = sin(2.5 pi y) + noise, linear experts (thesis 6.2, figure 6.3).
+"""Robustness to random starts: EM and EIM on x = sin(2.5 pi y) + noise with linear experts (thesis 6.2, figure 6.3).
 
-Each half wave of the sine is nearly a straight line, so five linear experts can follow it, if each finds its own. From
-a random start EM's experts often end across several half waves, a local optimum of the likelihood. Start and data are
-the same for all methods; a further row is EM from its own start, k-means, which is what one would use.
-
-Claims of thesis 6.2: EM and EIM from the same random starts.
-
-Log-likelihoods of many random starts and the fits behind them, as in the thesis' figure 6.3.
+Each half wave of the sine is nearly a straight line, so five linear experts can follow it if each finds its own. From a
+random start, EM often ends with experts across several half waves, a local optimum of the likelihood. All methods use
+the same starts and data. One more row is EM from k-means, its usual start in practice.
 """
 
 from __future__ import annotations
@@ -37,10 +33,10 @@ from experiments.table import ResultTable, Row
 
 FREQUENCY = 2.5 * math.pi
 N_HALF_WAVES = 5
-AS_GOOD_AS = 0.25  # a run as good as this [nat] below the global optimum counts as having found it
-OPTIMUM = "EM from the half waves"  # the row of the best that linear experts can do, but for luck
+AS_GOOD_AS = 0.25  # [nat]; a run within this distance of the global optimum counts as having found it
+OPTIMUM = "EM from the half waves"  # row that serves as the global optimum of linear experts
 K_MEANS = "EM from k-means"
-N_DRAWN = 400  # samples that a row keeps for the picture
+N_DRAWN = 400  # number of samples stored in a row for the figure
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class RobustnessConfig(Settings):
 
 
 def sine_samples(n_samples: int, noise: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Contexts y, uniform in [-1, 1], and samples x = sin(2.5 pi y) + noise, (n_samples, 1) each."""
+    """Draw contexts y, uniform in [-1, 1], and samples x = sin(2.5 pi y) + noise, (n_samples, 1) each."""
     context = 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
     return context, (FREQUENCY * context).sin() + noise * torch.randn(
         n_samples, 1, generator=generator, dtype=torch.float64
@@ -79,13 +75,19 @@ def sine_samples(n_samples: int, noise: float, generator: torch.Generator) -> tu
 
 
 def random_start(context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator) -> MixtureOfExperts:
-    """Lines of standard normal slope through random samples, of variance one, under a standard normal gating.
+    """Draw a random start: lines through random samples with unit variance, and a standard normal gating.
+
+    The slopes of the lines are standard normal.
 
     Parameters
     ----------
     context, sample : Tensor (n_samples, 1)
     n_components : int
     generator : torch.Generator
+
+    Returns
+    -------
+    MixtureOfExperts
     """
 
     def normal(*shape: int) -> Tensor:
@@ -102,7 +104,7 @@ def random_start(context: Tensor, sample: Tensor, n_components: int, generator: 
 
 
 def reached_optimum(table: ResultTable, row: Row) -> bool:
-    """Whether a run ended within .25 nat of the global optimum of its seed."""
+    """Return whether a run ended within 0.25 nat of the global optimum of its seed."""
     (optimum,) = table.values("log_likelihood", method=OPTIMUM, seed=row["seed"])
     return bool(row["log_likelihood"] >= optimum - AS_GOOD_AS)
 
@@ -138,7 +140,7 @@ def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
 
 
 def _report(table: ResultTable) -> list[str]:
-    """For each method the starts that reached the optimum, and the mean, median and least log-likelihood [nat]."""
+    """Return a line per method: starts that reached the optimum, and mean, median and lowest log-likelihood [nat]."""
     lines = ["                          method  estimator  at the optimum   mean  median   least"]
     for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
         rows = table.where(method=method, estimator=ratio)
@@ -160,9 +162,9 @@ EXPERIMENT = Experiment(
 )
 
 
-@lru_cache(maxsize=1)  # all starts of a seed share it
+@lru_cache(maxsize=1)  # all starts with the same seed share the data
 def _data(config: RobustnessConfig, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Training and test data."""
+    """Draw training and test data."""
     generator = torch.Generator().manual_seed(seed)
     train = sine_samples(config.n_samples, config.noise, generator)
     return train, sine_samples(config.n_samples, config.noise, generator)
@@ -175,7 +177,7 @@ def _fitted(
     start: MixtureOfExperts | None,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """By EIM, or by EM where there is no density ratio; EM starts from k-means where no start is given."""
+    """Fit a model by EIM, or by EM if `ratio` is "none"; without a start, EM uses k-means."""
     if ratio == "none":
         em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
         model = completed(EM(em_config).fit(train, start, generator))
@@ -199,23 +201,26 @@ def _fitted(
 
 
 def _rounded(values: Tensor) -> list[float]:
-    """Column of (n, 1) with four digits."""
+    """Return a column (n, 1) as a list, rounded to four decimals."""
     return [round(value, 4) for value in values[:, 0].tolist()]
 
 
 def _half_waves(noise: float) -> MixtureOfExperts:
-    """One expert for each half wave: through its crossing of zero, with a slope of 2 over its width."""
+    """Return a start with one expert per half wave.
+
+    Each expert is a line through the half wave's zero crossing, with slope 2 / width and alternating sign.
+    """
     width = math.pi / FREQUENCY
     centre = width * (torch.arange(N_HALF_WAVES, dtype=torch.float64) - (N_HALF_WAVES - 1) / 2)
     slope = (2.0 / width) * (FREQUENCY * centre).cos()
-    sharpness = 100.0  # the gating's parabola -sharpness (y - centre)^2, up to what all experts share
+    sharpness = 100.0  # gating logits are -sharpness (y - centre)^2, without the term that all experts share
     gating = SoftmaxGating((2.0 * sharpness * centre).unsqueeze(-1), -sharpness * centre.square())
     factors = torch.full((N_HALF_WAVES, 1, 1), 2.0 * noise, dtype=torch.float64)
     return MixtureOfExperts(gating, LinearExperts(slope.reshape(-1, 1, 1), (-slope * centre).unsqueeze(-1), factors))
 
 
 def _values(table: ResultTable, method: str, estimator: str) -> tuple[np.ndarray, np.ndarray]:
-    """Log-likelihoods of the starts (n,) [nat], and whether each is at the optimum of its seed."""
+    """Return the log-likelihoods of the starts (n,) [nat], and whether each reached the optimum of its seed."""
     best = {row["seed"]: row["log_likelihood"] - AS_GOOD_AS for row in table.where(method=OPTIMUM)}
     rows = [row for row in table.where(method=method, estimator=estimator) if row["seed"] in best]
     values = np.array([row["log_likelihood"] for row in rows], dtype=float)
@@ -234,7 +239,7 @@ def _more_often(table: ResultTable, estimator: str) -> Finding | None:
 
 
 def _from_k_means(table: ResultTable) -> str:
-    """What the thesis does not compare with: EM with a start of its own."""
+    """Describe EM from k-means, a start that the thesis does not compare with."""
     values, at_optimum = _values(table, K_MEANS, "none")
     return f"; EM from k-means {at_optimum.sum()} of {len(values)} times" if len(values) else ""
 
@@ -268,17 +273,17 @@ CLAIMS = (
 
 
 COLOURS = {**METHOD_COLOURS, K_MEANS: METHOD_COLOURS["EM"]}
-LINEAR = 1.0  # [nat] around zero in which the axis of log-likelihoods is linear
+LINEAR = 1.0  # [nat]; the axis of log-likelihoods is linear within this distance of zero
 TICKS = (-1000.0, -100.0, -50.0, -20.0, -10.0, -5.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG: each start's log-likelihood under all methods, and the median fit of each.
+    """Write a PNG with each start's log-likelihood for all methods, and the median fit of each method.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment robustness.
+        Table of the experiment robustness.
     folder : Path
 
     Returns
@@ -327,7 +332,7 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     axes.axhline(float(np.mean(list(optimum.values()))), color=FAINT, linewidth=1.0, zorder=0)
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks([])
-    axes.set_yscale("symlog", linthresh=LINEAR)  # a run that fails altogether must not press the others together
+    axes.set_yscale("symlog", linthresh=LINEAR)  # one failed run must not compress the others
     axes.set_yticks([tick for tick in TICKS if low - LINEAR < tick < high + LINEAR], minor=False)
     axes.yaxis.set_major_formatter(ScalarFormatter())
     scale = axes.yaxis.get_transform()
@@ -343,7 +348,7 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
 
 
 def _draw_fit(axes: Axes, best: Row, row: Row) -> None:
-    """Samples of a fit in the colours of its experts, over those of the best one in grey."""
+    """Draw samples of a fit in the colours of its experts, over samples of the best fit in grey."""
     axes.scatter(best["contexts"], best["samples"], s=4, color=FAINT, linewidths=0.0, label=OPTIMUM)
     colours = [GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in row["components"]]
     axes.scatter(row["contexts"], row["samples"], s=4, c=colours, linewidths=0.0)

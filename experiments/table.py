@@ -1,10 +1,10 @@
-"""Table of an experiment's results: one row per cell and seed, in a CSV file that tells what it is of.
+"""Result table of an experiment: a CSV file with one row per cell and seed.
 
-The first line is a comment, `# {...}` in JSON: the experiment's name, its settings, and the versions it was run with.
-The columns are those of the cell, the seed, what was measured, the CPU time of the fit, and the versions. Numbers and
-texts stand as they are; lists and what has parts (histograms, drawn samples) as JSON.
+The first line is a comment, `# {...}` in JSON, with the experiment's name, its settings and the library versions. The
+columns are the keys of the cell, the seed, the measured figures, the CPU time of the fit, and the versions. Numbers and
+texts are stored as they are; lists and mappings (histograms, drawn samples) are stored as JSON.
 
-A result table in text: for each cell the mean of every figure over the seeds, with its standard error.
+`summary` formats a table as text: for each cell, the mean of every figure over the seeds and its standard error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Row: TypeAlias = dict[str, Value]
 
 
 def versions() -> dict[str, str]:
-    """Versions that a row depends on; "none" for a library that is not installed."""
+    """Return the versions that a row depends on; "none" for a library that is not installed."""
     try:
         scikit_learn = importlib.metadata.version("scikit-learn")
     except importlib.metadata.PackageNotFoundError:
@@ -51,14 +51,14 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Header:
-    """What a table is of."""
+    """Description of a table: experiment, settings and versions."""
 
     experiment: str
     settings: dict[str, Any]
     versions: dict[str, str]
 
     def check(self, other: Header, path: Path) -> None:
-        """`ConfigurationError` unless rows of the other header, that of a file, belong to this run too."""
+        """Raise `ConfigurationError` unless the header `other`, read from the file `path`, belongs to the same run."""
         if other == self:
             return
         if other.experiment != self.experiment:
@@ -79,7 +79,7 @@ class Header:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Rows in the order of cells and seeds.
+    """Rows of results, ordered by cell and seed.
 
     Attributes
     ----------
@@ -96,22 +96,22 @@ class ResultTable:
         return self.header.settings
 
     def where(self, **values: Value) -> list[Row]:
-        """Rows that have these values."""
+        """Return the rows that have these values."""
         return [row for row in self.rows if all(row.get(name) == value for name, value in values.items())]
 
     def values(self, name: str, **conditions: Value) -> list[Value]:
-        """A column of the rows that have these values."""
+        """Return one column of the rows that have these values."""
         return [row[name] for row in self.where(**conditions)]
 
     def distinct(self, name: str, **conditions: Value) -> list[Value]:
-        """What occurs in a column, in the order of its first occurrence."""
+        """Return the distinct values of a column, in the order of their first occurrence."""
         return list(dict.fromkeys(self.values(name, **conditions)))
 
     def with_rows(self, rows: Iterable[Row]) -> ResultTable:
         return replace(self, rows=tuple(rows))
 
     def write(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         names = [name for name in names if name not in LAST_COLUMNS] + [n for n in LAST_COLUMNS if n in names]
         header = {"schema": SCHEMA, **vars(self.header)}
@@ -124,7 +124,13 @@ class ResultTable:
 
     @classmethod
     def read(cls, path: Path) -> ResultTable:
-        """Read a file; `DataError` if it is no such table."""
+        """Read a table from a file.
+
+        Raises
+        ------
+        DataError
+            If the file is not a result table of this version.
+        """
         csv.field_size_limit(2**31 - 1)
         try:
             text = path.read_text(encoding="utf-8")
@@ -144,7 +150,7 @@ class ResultTable:
 
 
 def mean_and_error(rows: Sequence[Row], name: str) -> tuple[float, float]:
-    """Mean of a column over rows, and its standard error; of one row the error is not a number."""
+    """Return the mean of a column over rows and its standard error, which is NaN for fewer than two rows."""
     values = np.array([row[name] for row in rows if name in row], dtype=float)
     error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
     return float(values.mean()) if len(values) else math.nan, error
@@ -159,7 +165,7 @@ def _text(value: Value) -> str:
 
 
 def _value(text: str) -> Value:
-    """Inverse of `_text`: a list, a whole number, a number, or else the text."""
+    """Parse a text written by `_text`: JSON, an integer or a float, or else the text itself."""
     if text.startswith(("[", "{")):
         return json.loads(text)
     for kind in (int, float):
@@ -171,17 +177,17 @@ def _value(text: str) -> Value:
 
 
 VERSIONS = LAST_COLUMNS[1:]
-LARGEST_FIXED, LEAST_FIXED = 1e5, 1e-3  # numbers outside are written with a power of ten
+LARGEST_FIXED, LEAST_FIXED = 1e5, 1e-3  # numbers outside this range are written with a power of ten
 
 
 def summary(table: ResultTable, cell_names: list[str]) -> list[str]:
-    """Lines of text, the first with the names of columns.
+    """Return the lines of a text table with means and standard errors; the first line contains the column names.
 
     Parameters
     ----------
     table : ResultTable
     cell_names : list of str
-        Columns that tell the cells apart.
+        Columns that distinguish the cells.
     """
     hidden = {"seed", *cell_names, *VERSIONS}
     figures = [

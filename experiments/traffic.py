@@ -1,18 +1,12 @@
-"""Where vehicles will be: mixtures of linear experts by EM and EIM, and how much they put off the road (thesis 6.5).
+"""Prediction of vehicle positions: mixtures of linear experts by EM and EIM, and the share off the road (thesis 6.5).
 
-Context: a position (x, y) of a vehicle. Sample: its positions at the next five steps of 2.5 s. From one position nobody
-knows whether it waits, turns or changes lanes; EM averages over what its experts cannot tell apart and puts vehicles on
-the median strip and off the road. The thesis uses NGSIM's Lankershim Boulevard: give its file as `ngsim`. Without, the
-tracks are those of a synthetic intersection, and every row and figure says so.
+The context is the position (x, y) of a vehicle; the sample is its positions at the next five steps of 2.5 s. A position
+does not reveal whether the vehicle waits, turns or changes lanes. EM averages over these cases and puts vehicles on the
+median strip and off the road. The thesis uses NGSIM's Lankershim Boulevard, whose file is the setting `ngsim`. Without
+it, the tracks are from a synthetic intersection, and every row and figure says so.
 
-Where vehicles drive, by a kernel density of the positions of test vehicles (thesis 6.5).
-
-Where hardly any vehicle has been seen is off the road: a position whose density is below that of all but a given share
-of the positions of other vehicles. The density is that of normal kernels, binned: counts on a fine grid, blurred.
-
-Claim of thesis 6.5: vehicles off the road.
-
-Vehicles off the road over numbers of components, and where methods put them, as in the thesis' figure 6.7.
+The road is defined by a kernel density of the test vehicles' positions. A position is off the road if its density is
+below a quantile of the density at positions of other vehicles. The density uses Gaussian kernels on binned counts.
 """
 
 from __future__ import annotations
@@ -48,13 +42,13 @@ from experiments.traffic_data import VehicleTrack, read_ngsim, split_by_vehicle,
 Array = npt.NDArray[np.float64]
 
 BINS_PER_BANDWIDTH = 3.0
-REACH = 4.0  # bandwidths beyond which a kernel is cut off
-MOST_BINS = 4000  # along either axis
+REACH = 4.0  # radius at which kernels are truncated [bandwidths]
+MOST_BINS = 4000  # maximum number of bins along each axis
 
 
 @dataclass(frozen=True)
 class RoadMap:
-    """Density on a grid.
+    """Density of vehicle positions on a grid.
 
     Attributes
     ----------
@@ -65,7 +59,7 @@ class RoadMap:
     density : array (n_x, n_y)
         [1/m^2]
     threshold : float
-        A position of lower density is off the road [1/m^2].
+        Positions of lower density are off the road [1/m^2].
     """
 
     origin: Array
@@ -75,18 +69,23 @@ class RoadMap:
 
     @classmethod
     def from_positions(cls, positions: Array, others: Array, bandwidth: float, share_off: float) -> RoadMap:
-        """Map of positions.
+        """Build the map from vehicle positions.
 
         Parameters
         ----------
         positions : array (n, 2)
-            Of the test vehicles [m].
+            Positions of the test vehicles [m].
         others : array (m, 2)
-            Of vehicles that are not in the test [m]; they set the threshold.
+            Positions of vehicles outside the test set [m]; they set the threshold.
         bandwidth : float
             Standard deviation of the kernels [m].
         share_off : float
-            Share of the others that counts as off the road.
+            Share of `others` that counts as off the road.
+
+        Raises
+        ------
+        DataError
+            If there are no positions, or if the bandwidth needs too fine a grid for the area.
         """
         if not len(positions) or not len(others):
             raise DataError("a road map needs positions of test vehicles and of others", (len(positions), len(others)))
@@ -105,28 +104,28 @@ class RoadMap:
         return cls(origin, cell, map_without.density, max(threshold, np.finfo(float).tiny))
 
     def density_at(self, positions: Array) -> Array:
-        """Density at positions (..., 2) [1/m^2], (...); zero beyond the grid."""
+        """Return the density [1/m^2] (...) at positions (..., 2); zero outside the grid."""
         index = np.floor((positions - self.origin) / self.cell)
         inside = np.all((index >= 0) & (index < np.array(self.density.shape)), axis=-1)
         rows, columns = np.where(inside[..., None], index, 0).astype(int).transpose(-1, *range(index.ndim - 1))
         return np.where(inside, self.density[rows, columns], 0.0)
 
     def is_off(self, positions: Array) -> npt.NDArray[np.bool_]:
-        """Whether positions (..., 2) [m] are off the road, (...)."""
+        """Return whether positions (..., 2) [m] are off the road, (...)."""
         return np.asarray(self.density_at(positions) < self.threshold)
 
 
 SYNTHETIC, NGSIM = "synthetic intersection", "NGSIM Lankershim"
-TEST_DATA = "test data"  # the row of what other vehicles than those of the road map do
-STEP, N_STEPS = 2.5, 5  # [s], thesis 6.5
-N_DRAWN = 150  # trajectories that a row keeps for the picture
-DRAWN_CELLS = 160  # of the road, along the longer side of the picture
-WINDOWS_PER_VEHICLE = 4  # of the synthetic ones, at least: so many vehicles are simulated
+TEST_DATA = "test data"  # row of vehicles that are not part of the road map
+STEP, N_STEPS = 2.5, 5  # [s] and number of steps (thesis 6.5)
+N_DRAWN = 150  # number of trajectories stored in a row for the figure
+DRAWN_CELLS = 160  # maximum number of road cells along the longer side of the figure
+WINDOWS_PER_VEHICLE = 4  # minimum expected per synthetic vehicle; sets the number of simulated vehicles
 
 
 @dataclass(frozen=True)
 class TrafficConfig(Settings):
-    """Settings of the experiment; defaults of thesis table B.1 where it has them."""
+    """Settings of the experiment; defaults are from thesis table B.1 if it contains them."""
 
     ngsim: str = option("", "CSV file of the NGSIM trajectories; without, a synthetic intersection stands in")
     location: str = option("lankershim", "rows of the file that are taken")
@@ -155,16 +154,16 @@ class TrafficConfig(Settings):
 
 @dataclass(frozen=True)
 class TrafficData:
-    """Windows of three sets of vehicles.
+    """Windows of three disjoint sets of vehicles.
 
     Attributes
     ----------
     train, test : tuple of Tensor
         Positions (n, 2) and following positions (n, 10) [m].
     road : RoadMap
-        By all positions of the test vehicles.
+        Map of all positions of the test vehicles.
     off_road : float
-        Share of the positions of the third set that are off the road.
+        Share of the third set's following positions that are off the road.
     """
 
     train: tuple[Tensor, Tensor]
@@ -174,7 +173,7 @@ class TrafficData:
 
 
 def traffic_data(config: TrafficConfig, seed: int) -> TrafficData:
-    """Read or simulate tracks, and part them by vehicle."""
+    """Read or simulate tracks, and split them by vehicle."""
     generator = np.random.default_rng(seed)
     sizes = (config.n_samples, config.n_test, config.n_test)
     if config.ngsim:
@@ -233,7 +232,7 @@ EXPERIMENT = Experiment(
 )
 
 
-@lru_cache(maxsize=1)  # all methods of a seed share it
+@lru_cache(maxsize=1)  # all methods with the same seed share the data
 def _data(config: TrafficConfig, seed: int) -> TrafficData:
     return traffic_data(config, seed)
 
@@ -244,7 +243,7 @@ def _tracks(path: str, location: str) -> list[VehicleTrack]:
 
 
 def _some(windows: tuple[np.ndarray, np.ndarray], n: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """So many of the windows, drawn at random; all where there are no more."""
+    """Return n windows drawn at random, or all if there are fewer."""
     chosen = generator.permutation(len(windows[0]))[:n]
     context, following = (torch.from_numpy(part[chosen]) for part in windows)
     return context, following
@@ -253,7 +252,7 @@ def _some(windows: tuple[np.ndarray, np.ndarray], n: int, generator: np.random.G
 def _fitted(
     config: TrafficConfig, ratio: str, n_components: int, train: tuple[Tensor, Tensor], generator: torch.Generator
 ) -> FitResult[Any]:
-    """By EIM, or by EM where there is no density ratio."""
+    """Fit a model by EIM, or by EM if `ratio` is "none"."""
     if len(train[0]) < n_components:
         raise DataError(f"{n_components} experts need as many windows of tracks, got {len(train[0])}", len(train[0]))
     if ratio == "none":
@@ -277,25 +276,28 @@ def _fitted(
 
 
 def _off_road(road: RoadMap, following: Tensor) -> tuple[float, float]:
-    """Shares of the positions (n, 10) off the road, and of the trajectories that are there at least once."""
+    """Return the share of positions (n, 10) off the road, and the share of trajectories with any such position."""
     off = road.is_off(following.reshape(len(following), N_STEPS, 2).numpy())
     return float(off.mean()), float(off.any(-1).mean())
 
 
 def _drawn(context: Tensor, following: Tensor) -> dict[str, list[list[float]]]:
-    """Trajectories [m], each from its context on: x, y, x, y, ..."""
+    """Return trajectories [m] that start with the context: x, y, x, y, ..."""
     return {"trajectories": ((torch.cat([context, following], -1) * 10.0).round() / 10.0).tolist()}
 
 
 def _drawn_road(road: RoadMap) -> dict[str, object]:
-    """The road on a coarser grid: for each row of y, where runs of cells begin and end; corner and cell [m]."""
+    """Return the road on a coarser grid, for the figure.
+
+    `road` has, for each row of y, the indices where runs of cells begin and end. `road_corner` has corner and cell [m].
+    """
     stride = max(1, -(-max(road.density.shape) // DRAWN_CELLS))
     on = (road.density >= road.threshold)[::stride, ::stride]
     runs = [np.flatnonzero(np.diff(np.pad(column.astype(int), 1))).tolist() for column in on.T]
     return {"road": runs, "road_corner": [*road.origin.round(2).tolist(), round(road.cell * stride, 4)]}
 
 
-MOST_OF_EM = 0.5  # what counts as "much more plausible"
+MOST_OF_EM = 0.5  # largest ratio to EM's share that counts as "far fewer"
 
 
 def _more_plausible(table: ResultTable, estimator: str) -> Finding | None:
@@ -323,16 +325,16 @@ CLAIMS = (
 
 
 MARKERS = {"network": "o", "plug-in": "s", "residual": "^", "none": "o"}
-MARGIN = 15.0  # [m] beyond the road that is shown
+MARGIN = 15.0  # margin of the maps around the road [m]
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG: shares off the road over numbers of components, and trajectories of each method on the map.
+    """Write a PNG with shares off the road against the number of components, and a map of each method's trajectories.
 
     Parameters
     ----------
     table : ResultTable
-        Of the experiment traffic.
+        Table of the experiment traffic.
     folder : Path
 
     Returns
@@ -349,7 +351,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     _draw_map(first, truth, truth, METHOD_COLOURS["expert"])
     first.set_title(f"test vehicles\n{float(truth['off_road']):.1%} off the road", fontsize=9, color=INK)
     counts = table.distinct("n_components")[1:]
-    count = counts[(len(counts) - 1) // 2]  # with many all methods look alike
+    count = counts[(len(counts) - 1) // 2]  # with many components, all methods look alike
     for axes, (method, ratio) in zip(others, methods, strict=True):
         row = table.where(method=method, estimator=ratio, n_components=count, seed=seed)[0]
         _draw_map(axes, truth, row, METHOD_COLOURS[method])
@@ -388,7 +390,7 @@ def _draw_shares(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
 
 
 def _draw_map(axes: Axes, truth: Row, row: Row, colour: str) -> None:
-    """Trajectories of a row over the road, which is grey; a dot where each begins."""
+    """Draw the trajectories of a row over the grey road, with a dot at each start."""
     x, y, cell = truth["road_corner"]
     for index, ends in enumerate(truth["road"]):
         spans = [(x + cell * begin, cell * (end - begin)) for begin, end in zip(ends[::2], ends[1::2], strict=True)]

@@ -1,16 +1,14 @@
-"""A synthetic signalised intersection: made-up tracks of vehicles, where those of NGSIM are not at hand.
+"""Vehicle tracks from a synthetic intersection or the NGSIM recordings, and windows of them as training data.
 
-A boulevard of two lanes each way, with a median strip, crosses a street of one lane each way. Vehicles drive at speeds
-of their own, stop at red lights and behind each other (Gipps 1981: never faster than allows for stopping behind the one
-ahead), go straight or turn, and change lanes. Nothing of this is measured traffic.
+`synthetic_intersection` simulates tracks for use without the NGSIM file. A boulevard with two lanes each way and a
+median strip crosses a street with one lane each way. Vehicles have individual speeds, stop at red lights and behind
+each other, go straight or turn, and change lanes. Drivers stay slow enough to stop behind the vehicle ahead (Gipps
+1981). None of this is measured traffic.
 
-Reader of the public NGSIM vehicle trajectories (U.S. Department of Transportation), Lankershim Boulevard by default.
-
-The file is the CSV of data.transportation.gov, with a row per vehicle and tenth of a second: Vehicle_ID, Frame_ID,
-Total_Frames, Global_Time [ms], Local_X, Local_Y [ft], Global_X, Global_Y, v_Length [ft], ..., Location. Vehicle numbers
-begin anew in each recording, so a vehicle's rows are cut into tracks where time jumps.
-
-Tracks of vehicles, and the pairs that are learnt from them: a position, and the positions at the next time steps.
+`read_ngsim` reads the public NGSIM vehicle trajectories (U.S. Department of Transportation), by default of Lankershim
+Boulevard, from the CSV file of data.transportation.gov. It has a row per vehicle and tenth of a second: Vehicle_ID,
+Frame_ID, Total_Frames, Global_Time [ms], Local_X, Local_Y [ft], Global_X, Global_Y, v_Length [ft], ..., Location. Each
+recording reuses vehicle numbers, so a vehicle's rows are split into tracks where time jumps.
 """
 
 from __future__ import annotations
@@ -31,19 +29,19 @@ from eim_ros.core.errors import DataError
 
 Array = npt.NDArray[np.float64]
 
-LARGEST_JITTER = 0.25  # of a period, by which times may miss a regular grid
+LARGEST_JITTER = 0.25  # largest deviation of a step from a multiple of the period, in periods
 
 
 @dataclass(frozen=True)
 class VehicleTrack:
-    """One vehicle without a gap.
+    """Track of one vehicle without gaps.
 
     Attributes
     ----------
     vehicle : int
-        Number of the vehicle; a vehicle that was lost from view has several tracks.
+        Number of the vehicle. A vehicle that was lost from view has several tracks.
     times : array (n,)
-        At equal intervals [s].
+        Times at equal intervals [s].
     positions : array (n, 2)
         x and y on the ground [m].
     """
@@ -54,13 +52,13 @@ class VehicleTrack:
 
 
 def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: int = 5) -> tuple[Array, Array]:
-    """A position every `step` seconds along each track, and the positions at the next steps.
+    """Return a position every `step` seconds along each track, and the positions at the next steps.
 
     Parameters
     ----------
     tracks : sequence of VehicleTrack
     step : float
-        [s]; a multiple of the interval of the tracks.
+        Time step [s], a multiple of the tracks' interval.
     n_steps : int
 
     Returns
@@ -73,7 +71,7 @@ def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: in
     Raises
     ------
     DataError
-        No track lasts n_steps steps, or the interval of one does not divide the step.
+        If no track lasts `n_steps` steps, or if a track's interval does not divide the step.
     """
     starts, followings = [], []
     for track in tracks:
@@ -97,7 +95,13 @@ def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: in
 def split_by_vehicle(
     tracks: Sequence[VehicleTrack], shares: Sequence[float], generator: np.random.Generator
 ) -> list[list[VehicleTrack]]:
-    """Tracks in parts of about these shares of the vehicles, no vehicle in two of them; `DataError` for too few."""
+    """Split tracks into parts with about these shares of the vehicles; no vehicle is in two parts.
+
+    Raises
+    ------
+    DataError
+        If there are fewer vehicles than parts.
+    """
     vehicles = np.array(sorted({track.vehicle for track in tracks}))
     if len(vehicles) < len(shares):
         raise DataError(
@@ -106,41 +110,44 @@ def split_by_vehicle(
             len(vehicles),
         )
     order = generator.permutation(vehicles)
-    spare = len(vehicles) - len(shares)  # each part has one
+    spare = len(vehicles) - len(shares)  # each part gets at least one vehicle
     ends = np.round(np.cumsum(shares) / sum(shares) * spare).astype(int) + np.arange(1, len(shares) + 1)
     part_of = {int(vehicle): int(np.searchsorted(ends, index, "right")) for index, vehicle in enumerate(order)}
     return [[track for track in tracks if part_of[track.vehicle] == part] for part in range(len(shares))]
 
 
-PERIOD = 0.5  # [s] of the tracks
-REACH = 120.0  # [m] from the middle, where vehicles come and go
-LANES = {"boulevard": (4.0, 7.6), "street": (2.2,)}  # [m] right of the middle line; the median strip ends at 2.2
-CROSSING = {"boulevard": 9.0, "street": 14.0}  # [m] from the middle to the stop line, as seen from a road
-BOULEVARD_SHARE, LEAST_GAP, MEAN_GAP = 0.7, 2.5, 6.0  # of the vehicles; between two on a lane [s]
+PERIOD = 0.5  # interval of the tracks [s]
+REACH = 120.0  # distance from the centre at which vehicles enter and leave [m]
+LANES = {"boulevard": (4.0, 7.6), "street": (2.2,)}  # [m] right of the centre line; the median strip ends at 2.2
+CROSSING = {"boulevard": 9.0, "street": 14.0}  # distance from the centre to the stop line of each road [m]
+BOULEVARD_SHARE, LEAST_GAP, MEAN_GAP = 0.7, 2.5, 6.0  # share of vehicles; minimum and mean extra gap on a lane [s]
 CYCLE, GREEN, CLEARANCE = 60.0, {"boulevard": 32.0, "street": 20.0}, 4.0  # [s]
 SPEED, SPEED_SPREAD, TURN_SPEED = 13.0, 2.0, 6.0  # [m/s]
-ACCELERATION, BRAKING, HARD_BRAKING = 2.0, 3.0, 4.5  # [m/s^2]; the last one where a light turns red
-HEADWAY, STOP_AHEAD = 7.0, 1.0  # [m] from front to front in a queue; from the first front to the stop line
-RADIUS = {"right": 5.0, "left": 9.0}  # [m] of the turns
-TURN_SHARE = 0.3  # of the drivers who can turn in one way; of the street, half of them turn, each way alike
-WANDER, ERROR = 0.25, 0.2  # [m] standard deviations: of vehicles from the middle of the lane, of measured positions
-LANE_CHANGE_SHARE, LANE_CHANGE_LENGTH = 0.25, 40.0  # of straight drivers on the boulevard, [m]
+ACCELERATION, BRAKING, HARD_BRAKING = 2.0, 3.0, 4.5  # [m/s^2]; the last one applies when a light turns red
+HEADWAY, STOP_AHEAD = 7.0, 1.0  # [m]; front to front in a queue, and first front to the stop line
+RADIUS = {"right": 5.0, "left": 9.0}  # radius of the turns [m]
+TURN_SHARE = 0.3  # share of the boulevard's drivers who turn; on the street a quarter turns each way
+WANDER, ERROR = 0.25, 0.2  # standard deviations of the offset from the lane's middle and of the measurement [m]
+LANE_CHANGE_SHARE, LANE_CHANGE_LENGTH = 0.25, 40.0  # share of straight drivers on the boulevard; length [m]
 DIRECTIONS = {"boulevard": ((0.0, 1.0), (0.0, -1.0)), "street": ((1.0, 0.0), (-1.0, 0.0))}
-LONGEST = 240.0  # [s] after which a vehicle is followed no more
+LONGEST = 240.0  # maximum duration of a track [s]
 
 
-_Lane: TypeAlias = tuple[str, int, int]  # road, direction, number from the middle
+_Lane: TypeAlias = tuple[str, int, int]  # road, direction, lane number counted from the centre
 
 
 @dataclass(frozen=True)
 class _Drive:
-    """Way along a route [m] at each time step from the first one on."""
+    """Distance travelled along a route [m] at each time step, starting at step `begin`."""
 
     begin: int
     way: list[float]
 
     def ahead(self, step: int, stop: float) -> tuple[float, float] | None:
-        """Way and speed [m/s] at a time step, while this vehicle is in the lane before the crossing."""
+        """Return distance [m] and speed [m/s] at a time step, or None once the vehicle has left the lane.
+
+        The lane ends at the crossing.
+        """
         index = step - self.begin
         if index + 1 >= len(self.way) or self.way[index] > stop + HEADWAY:
             return None
@@ -149,7 +156,11 @@ class _Drive:
 
 @dataclass(frozen=True)
 class _Route:
-    """Path (n, 2) [m], the way along it (n,) [m], where its stop line and its turn (from, to) are [m], its road."""
+    """Path of a vehicle through the intersection.
+
+    `path` has points (n, 2) [m] and `way` the distance along the path at each of them (n,) [m]. `stop` is the distance
+    of the stop line, and `turn` the distances at which the turn begins and ends [m].
+    """
 
     path: Array
     way: Array
@@ -159,12 +170,16 @@ class _Route:
 
 
 def synthetic_intersection(n_vehicles: int, generator: np.random.Generator) -> list[VehicleTrack]:
-    """Tracks of so many vehicles, every half second.
+    """Simulate the tracks of `n_vehicles` vehicles, with a position every half second.
 
     Parameters
     ----------
     n_vehicles : int
     generator : numpy.random.Generator
+
+    Returns
+    -------
+    list of VehicleTrack
     """
     tracks = []
     arrivals: dict[_Lane, int] = defaultdict(int)
@@ -184,7 +199,7 @@ def synthetic_intersection(n_vehicles: int, generator: np.random.Generator) -> l
 
 
 def _route(road: str, direction: int, lane: int, generator: np.random.Generator) -> _Route:
-    """Way of a vehicle that comes in on a lane: straight on, or by a quarter of a circle into the other road."""
+    """Return the route of a vehicle that enters on a lane: straight on, or a quarter circle into the other road."""
     ahead = np.array(DIRECTIONS[road][direction])
     right = np.array([ahead[1], -ahead[0]])
     line = LANES[road][lane] * right
@@ -212,7 +227,10 @@ def _route(road: str, direction: int, lane: int, generator: np.random.Generator)
 
 
 def _turn(road: str, lane: int, generator: np.random.Generator) -> str | None:
-    """To the left from inner lanes, to the right from outer ones."""
+    """Draw the turn of a vehicle, or None for straight on.
+
+    On the boulevard, the inner lane turns left and the outer one right. The street's single lane turns either way.
+    """
     number = generator.random()
     if road == "street":
         return "right" if number < 0.25 else "left" if number < 0.5 else None
@@ -220,7 +238,7 @@ def _turn(road: str, lane: int, generator: np.random.Generator) -> str | None:
 
 
 def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _Drive:
-    """Drive along a route: as fast as the driver likes, the turn, the light and the vehicle ahead allow."""
+    """Simulate a vehicle at the highest speed that the driver, the turn, the light and the vehicle ahead allow."""
     way, velocity, path = 0.0, speed, []
     for step in range(begin, begin + round(LONGEST / PERIOD)):
         path.append(way)
@@ -240,13 +258,16 @@ def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _D
 
 
 def _safe_speed(gap: float, speed_there: float) -> float:
-    """Speed from which a driver who reacts one period late comes down to a speed after a gap [m] (Gipps 1981)."""
+    """Return the highest speed that lets a driver slow down to `speed_there` within `gap` (Gipps 1981).
+
+    The driver reacts after one period. Speeds are in [m/s], the gap in [m].
+    """
     late = BRAKING * PERIOD
     return math.sqrt(late**2 + 2.0 * BRAKING * gap + speed_there**2) - late
 
 
 def _is_green(road: str, time: float) -> bool:
-    """Whether a road has green light: first the boulevard, then, after a clearance, the street."""
+    """Return whether a road has a green light: first the boulevard and then, after a clearance time, the street."""
     within = time % CYCLE
     if road == "boulevard":
         return within < GREEN[road]
@@ -255,7 +276,7 @@ def _is_green(road: str, time: float) -> bool:
 
 
 def _positions(route: _Route, way: Array, offset: float) -> Array:
-    """Points at ways along a route, beside its middle by an offset [m]."""
+    """Return the points at given distances along a route, shifted to the right by an offset [m]."""
     ahead = np.gradient(route.path, route.way, axis=0)
     ahead /= np.linalg.norm(ahead, axis=-1, keepdims=True)
     right = np.stack([ahead[:, 1], -ahead[:, 0]], -1)
@@ -264,31 +285,32 @@ def _positions(route: _Route, way: Array, offset: float) -> Array:
 
 
 METRES_PER_FOOT = 0.3048
-COLUMNS = ("Vehicle_ID", "Global_Time", "Local_X", "Local_Y", "v_Length")  # those that are read
+COLUMNS = ("Vehicle_ID", "Global_Time", "Local_X", "Local_Y", "v_Length")  # columns that are read
 NGSIM_PERIOD = 0.1  # [s]
-PLAUSIBLE_LENGTH = (8.0, 60.0)  # of the median vehicle [ft]; in metres it would be about 4.5
+PLAUSIBLE_LENGTH = (8.0, 60.0)  # range for the median vehicle [ft]; a length in metres would be about 4.5
 
 
 def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTrack]:
-    """Tracks of all vehicles at a place.
+    """Read the tracks of all vehicles at a location.
 
     Parameters
     ----------
     path : str or Path
-        CSV file; names of columns in any case and order.
+        CSV file; column names may be in any case and order.
     location : str
-        Rows of other places are left out, where there is a column Location.
+        Rows of other locations are skipped if the file has a column Location.
 
     Returns
     -------
     list of VehicleTrack
-        In metres: x across Lankershim Boulevard, y along it.
+        Tracks in metres: x across Lankershim Boulevard, y along it.
 
     Raises
     ------
     DataError
-        Missing, empty or no such file; missing columns; no rows of the place (which others there are is told); entries
-        that are no numbers; lengths not in feet or times not in milliseconds; a vehicle in two places at once.
+        If the file cannot be read, is empty, lacks columns, or has entries that are not finite numbers. If it has no
+        rows of the location; the message lists the others. If lengths are not in feet or times not in milliseconds.
+        If a vehicle is in two places at once.
     """
     values = _read(Path(path), location)
     vehicle, time = values[:, 0].astype(np.int64), values[:, 1]
@@ -318,7 +340,7 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
 
 
 def _read(path: Path, location: str) -> npt.NDArray[np.float64]:
-    """Values (n, n_columns) of a place."""
+    """Return the values (n, n_columns) of a location."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             content, others = array("d"), set[str]()
@@ -333,7 +355,7 @@ def _read(path: Path, location: str) -> npt.NDArray[np.float64]:
 
 
 def _rows(path: Path, reader: Iterator[list[str]], location: str, others: set[str]) -> Iterator[list[float]]:
-    """Values of each row of a place; names of the other places go to `others`."""
+    """Yield the values of each row of a location, and add the names of other locations to `others`."""
     header = [name.strip().lower() for name in next(reader, [])]
     if not header:
         raise DataError(f"{path} is empty; expected the NGSIM vehicle trajectories as CSV", str(path))

@@ -1,8 +1,8 @@
 """`python -m experiments vi`: fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
-The algorithm is one of the 432 combinations of Arenz et al. 2023, by its seven letters. Each target brings the settings
-published for it; flags replace them. The run saves itself beside the output; --resume continues it, bitwise, with a
-greater budget if one is given.
+Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults;
+flags override them. The run saves a checkpoint next to the output. --resume continues
+from it with bitwise identical results, and accepts a larger budget.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from experiments.targets.planar import PlanarRobot
 from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
-BASIC = ("n_components", "n_samples", "max_components", "add_every", "temperature", "plateau_window")  # settings
-BOUNDS = ("n_iterations", "max_evaluations")  # in which a resumed run may differ
+BASIC = ("n_components", "n_samples", "max_components", "add_every", "temperature", "plateau_window")
+BOUNDS = ("n_iterations", "max_evaluations")  # settings that may differ in a resumed run
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
+    """Add the command `vi` to the command line."""
     names = ", ".join(f"{word.lower()} ({meaning})" for word, meaning in ALGORITHMS.items())
     parser = subparsers.add_parser(
         "vi",
@@ -68,7 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
+    """Fit the mixture and return the exit code."""
     use_threads(args)
     problem = _problem(args)
     config = _config(args, problem)
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         {"--urdf": args.urdf},
     )
     if args.picture is not None:
-        from eim_ros.view.figure_file import check_picture_name  # here: matplotlib takes a second
+        from eim_ros.view.figure_file import check_picture_name  # imported here because matplotlib takes a second
 
         check_picture_name(args.picture)
     generator = torch.Generator().manual_seed(args.random_seed)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.picture is not None and not isinstance(target, PlanarRobot | HumanoidPosterior):
         raise ConfigurationError(f"--picture shows postures of robots; {args.target} is none", args.target)
     initial, n_before = _start(args, target, config, generator)
-    if n_before:  # the start counts, too; a bound of zero would be none
+    if n_before:  # the start's evaluations count too; at least 1, because 0 means no bound
         config = dataclasses.replace(config, max_evaluations=max(1, args.budget - n_before))
     started = time.process_time()
     with ProgressBar(args.budget, args.target, enabled=not args.quiet, unit="evaluations") as progress:
@@ -159,7 +159,7 @@ def _checkpoint(args: argparse.Namespace, config: GMMVIConfig) -> Checkpoint | N
 def _start(
     args: argparse.Namespace, target: Any, config: GMMVIConfig, generator: torch.Generator
 ) -> tuple[GaussianMixture | None, int]:
-    """The first model, None for the target's own, and the evaluations it cost."""
+    """Return the initial model (None: the target's own) and the number of evaluations it cost."""
     if args.start == "published":
         return None, 0
     if not hasattr(target, "task"):
@@ -169,7 +169,7 @@ def _start(
 
 
 def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torch.Generator) -> dict[str, Any]:
-    """ELBO from fresh samples, and which modes or goals are found, where the target tells of them."""
+    """Return the ELBO from fresh samples, and the modes or goals that were found if the target defines them."""
     found = mixture_scores(target, model, n_samples, generator)
     scores: dict[str, Any] = {
         "elbo": _finite(found.elbo.value),
@@ -184,7 +184,7 @@ def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torc
 
 def _draw(target: PlanarRobot | HumanoidPosterior, model: GaussianMixture, path: str) -> None:
     if isinstance(target, PlanarRobot):
-        from experiments.targets.planar import draw_planar_posterior  # here: matplotlib takes a second
+        from experiments.targets.planar import draw_planar_posterior  # imported here: matplotlib takes a second
 
         draw_planar_posterior(target, model, path)
     else:

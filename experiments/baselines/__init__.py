@@ -1,4 +1,4 @@
-"""What the package's learners are compared with: adversarial training, gradients of the likelihood, scikit-learn."""
+"""Baselines for the package's learners: adversarial training, gradient-based maximum likelihood, and scikit-learn."""
 
 from __future__ import annotations
 

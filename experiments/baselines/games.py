@@ -1,20 +1,20 @@
-"""What generator and discriminator play for: losses of a network's output v at samples of data and model.
+"""Adversarial training of Gaussian mixtures: a discriminator and the mixture take gradient steps in turn.
+
+A game defines the losses of a network's output v at samples of the data p and the model q.
 
     GAN      discriminator: cross entropy of sigmoid(v); generator: -log sigmoid(v) (Goodfellow et al. 2014)
     f-GAN    max over v, min over the model of E_p[g(v)] - E_q[f*(g(v))] (Nowozin et al. 2016)
     WGAN     max over v, min over the model of E_p[v] - E_q[v], weights clipped to a box (Arjovsky et al. 2017)
-    WGAN-GP  the same with a penalty of the slope of v in place of the box (Gulrajani et al. 2017)
+    WGAN-GP  WGAN with a penalty on the slope of v instead of the box (Gulrajani et al. 2017)
     b-GAN    v = log r minimises a Bregman divergence to the true ratio (thesis 2.2), the model E_q[f(r)]
              (Uehara et al. 2016); f of the ratio and f of the model may differ (Poole et al. 2016)
 
-For a model whose weights are fixed f-GAN with the I-projection is what EIM optimises; only how differs.
+For fixed weights, f-GAN with the I-projection has the same objective as EIM; only the optimisation differs.
 
-Gaussian mixtures by adversarial training: a discriminator and the mixture's parameters take steps in turn.
+The model's step size falls linearly to zero (Gulrajani et al. 2017). With a constant step size the two players circle
+each other, and a model that was close to the data moves away again.
 
-The mixture's steps shrink linearly to zero, as Gulrajani et al. (2017) have it: with steps of one size the two circle
-each other until the end, and a model that was close to the data goes away again.
-
-f-divergences D_f(p || q) = E_q[f(p/q)] (thesis table 2.1), written for the log of the ratio t = p/q.
+f-divergences are D_f(p || q) = E_q[f(t)] with t = p/q (thesis table 2.1); the code takes log t.
 
     name          f(t)                                  conjugate f*(t)       output g(v)
     m-projection  t log t                               exp(t - 1)            v
@@ -22,7 +22,7 @@ f-divergences D_f(p || q) = E_q[f(p/q)] (thesis table 2.1), written for the log 
     jensen        -(t + 1) log((1 + t)/2) + t log t     -log(2 - exp t)       log 2 - log(1 + exp(-v))
     pearson       (t - 1)^2                             t^2/4 + t             v
 
-D_f is the supremum of E_p[T] - E_q[f*(T)] (2.5), reached by T = f'(p/q); f-GAN takes T = g(v) of a network's output v.
+D_f is the supremum over T of E_p[T] - E_q[f*(T)] (2.5), reached at T = f'(p/q). f-GAN sets T = g(v).
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class FDivergence:
-    """Functions of tensors of any shape.
+    """Functions that define an f-divergence; they act elementwise on tensors of any shape.
 
     Attributes
     ----------
     value : callable
-        f(exp l) of l = log p/q.
+        f(exp l) as a function of l = log p/q.
     derivative : callable
-        f'(exp l) of l.
+        f'(exp l) as a function of l.
     conjugate : callable
-        f*(t) of t.
+        f*(t) as a function of t.
     output : callable
-        g(v) of v.
+        g(v) as a function of v.
     penalty : callable
-        f*(g(v)) of v, in a form that does not overflow before its result does.
+        f*(g(v)) as a function of v, in a form that overflows only if the result does.
     """
 
     value: Function
@@ -104,20 +104,20 @@ DIVERGENCES = {
 
 @dataclass(frozen=True)
 class Game:
-    """Losses, both to be minimised.
+    """Losses of an adversarial game, both to be minimised.
 
     Attributes
     ----------
     discriminator_loss : callable
-        From v at data and v at the model's samples, (n,) each, to a number.
+        Function from v at data and v at the model's samples, (n,) each, to a scalar.
     generator_loss : callable
-        From v at the model's samples to a number.
+        Function from v at the model's samples to a scalar.
     weight_limit : float
-        The discriminator's weights are clipped to so much; 0: they are not.
+        Bound to which the discriminator's weights are clipped; 0: no clipping.
     gradient_penalty : float
         Weight of E[(|grad v| - 1)^2] between data and samples; 0: none.
     n_discriminator_steps : int
-        For each step of the generator.
+        Discriminator steps per step of the generator.
     """
 
     discriminator_loss: Callable[[Tensor, Tensor], Tensor]
@@ -128,12 +128,12 @@ class Game:
 
 
 def gan() -> Game:
-    """The original game, with the generator's loss that does not saturate."""
+    """Return the original GAN with the non-saturating loss of the generator."""
     return Game(lambda v_p, v_q: softplus(-v_p).mean() + softplus(v_q).mean(), lambda v_q: softplus(-v_q).mean())
 
 
 def f_gan(divergence: FDivergence) -> Game:
-    """The variational bound of an f-divergence."""
+    """Return f-GAN, which optimises the variational bound of an f-divergence."""
     return Game(
         lambda v_p, v_q: divergence.penalty(v_q).mean() - divergence.output(v_p).mean(),
         lambda v_q: -divergence.penalty(v_q).mean(),
@@ -141,7 +141,7 @@ def f_gan(divergence: FDivergence) -> Game:
 
 
 def wgan(weight_limit: float, n_discriminator_steps: int) -> Game:
-    """Wasserstein distance by a critic in a box of weights."""
+    """Return WGAN: the Wasserstein distance, with a critic whose weights are clipped to a box."""
     return Game(
         lambda v_p, v_q: v_q.mean() - v_p.mean(),
         lambda v_q: -v_q.mean(),
@@ -151,7 +151,7 @@ def wgan(weight_limit: float, n_discriminator_steps: int) -> Game:
 
 
 def wgan_gp(gradient_penalty: float, n_discriminator_steps: int) -> Game:
-    """Wasserstein distance by a critic whose slope is penalised."""
+    """Return WGAN-GP: the Wasserstein distance, with a penalty on the critic's slope."""
     return Game(
         lambda v_p, v_q: v_q.mean() - v_p.mean(),
         lambda v_q: -v_q.mean(),
@@ -161,7 +161,7 @@ def wgan_gp(gradient_penalty: float, n_discriminator_steps: int) -> Game:
 
 
 def b_gan(of_ratio: FDivergence, of_model: FDivergence) -> Game:
-    """Density ratio by a Bregman divergence, model by an f-divergence that is evaluated with it."""
+    """Return b-GAN, which estimates the density ratio by a Bregman divergence and fits the model by an f-divergence."""
 
     def ratio_loss(v_p: Tensor, v_q: Tensor) -> Tensor:
         at_q = of_ratio.derivative(v_q) * v_q.exp() - of_ratio.value(v_q)
@@ -170,7 +170,7 @@ def b_gan(of_ratio: FDivergence, of_model: FDivergence) -> Game:
     return Game(ratio_loss, lambda v_q: of_model.value(v_q).mean())
 
 
-BETAS = (0.5, 0.9)  # of Adam, as Gulrajani et al. have them: much momentum makes the two circle each other
+BETAS = (0.5, 0.9)  # Adam's betas as in Gulrajani et al.; with more momentum the two players circle each other
 
 
 @dataclass(frozen=True)
@@ -187,14 +187,14 @@ class AdversarialConfig(Settings):
 
 @dataclass(frozen=True)
 class AdversarialFit:
-    """Outcome.
+    """Result of `fit_adversarially`.
 
     Attributes
     ----------
     mixture : GaussianMixture
-        Of the last step with finite parameters.
+        Mixture after the last step with finite parameters.
     n_steps : int
-        Steps that were taken; fewer than asked for if a loss or a gradient was not finite.
+        Number of steps taken. It is less than requested if a loss or a gradient was not finite.
     """
 
     mixture: GaussianMixture
@@ -220,7 +220,11 @@ def fit_adversarially(
     data : Tensor (n_samples, n_dims)
     start : GaussianMixture
     generator : torch.Generator
-        All randomness.
+        Only source of randomness.
+
+    Returns
+    -------
+    AdversarialFit
     """
     model = MixtureParameters(start)
     discriminator = ratio_network(data.shape[1], config.hidden_layers, config.dropout, generator)
@@ -276,7 +280,10 @@ def _discriminator_loss(
 
 
 def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
-    """One step; False, and none, if the loss is not finite, as it is after a gradient that was not."""
+    """Take one optimiser step and return True; if the loss is not finite, return False and take none.
+
+    A non-finite gradient is caught one step later, because it makes the next loss non-finite.
+    """
     if not bool(torch.isfinite(loss)):
         return False
     optimiser.zero_grad()

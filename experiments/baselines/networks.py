@@ -1,8 +1,10 @@
-"""Mixture density network (Bishop 1994): from a context to a Gaussian mixture, by gradients of the likelihood.
+"""Gaussian mixtures fitted by gradients.
 
-Without contexts it is a Gaussian mixture whose parameters follow the gradient, where EM has closed forms.
+`MixtureDensityNetwork` (Bishop 1994) maps a context to a Gaussian mixture and maximises the likelihood by gradient
+steps. Without contexts it is a single mixture that follows the gradient, while EM uses closed forms.
 
-A Gaussian mixture whose parameters are moved by gradients: logits, means and factors with positive diagonals.
+`MixtureParameters` are the unconstrained parameters of a mixture for adversarial training: logits, means, and Cholesky
+factors with positive diagonals.
 """
 
 from __future__ import annotations
@@ -29,17 +31,19 @@ class MixtureDensityConfig(Settings):
 
 
 class MixtureDensityNetwork(nn.Module):
-    """Starts as a given mixture, whatever the context: what a network adds to its parameters begins with zero.
+    """Mixture density network that starts as a given mixture for every context.
+
+    The network's output is added to the parameters of the start and is initially zero.
 
     Parameters
     ----------
     start : GaussianMixture
-        Of no batch.
+        Mixture without batch dimensions.
     context : Tensor (n_samples, n_context)
-        Contexts of the data, by which inputs are standardised.
+        Contexts of the data, used to standardise inputs.
     hidden_layers : tuple of int
     generator : torch.Generator
-        Of the first weights.
+        Source of randomness for the initial weights.
     """
 
     center: Tensor
@@ -63,7 +67,7 @@ class MixtureDensityNetwork(nn.Module):
         self.network = _network(context.shape[1], hidden_layers, len(flat), generator)
 
     def forward(self, context: Tensor) -> GaussianMixture:
-        """Mixtures at contexts (n, n_context), a batch (n,)."""
+        """Return the mixtures at contexts (n, n_context) as a batch (n,)."""
         raw = self.bias.expand(len(context), -1)
         if self.network is not None:
             raw = raw + self.network((context.to(torch.float32) - self.center) / self.scale)
@@ -74,13 +78,13 @@ class MixtureDensityNetwork(nn.Module):
         return GaussianMixture(logits, means.reshape(-1, self.n_components, self.n_dims), scale_trils)
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Log densities [nat] (n,) of samples (n, n_dims) at contexts (n, n_context), in float32."""
+        """Return the log densities [nat] (n,) of samples (n, n_dims) at contexts (n, n_context), in float32."""
         if self.network is not None:
             return self.forward(context).log_prob(sample)
-        return MixtureOfExperts.from_mixture(self._shared()).log_prob(context, sample)  # one mixture, not n copies
+        return MixtureOfExperts.from_mixture(self._shared()).log_prob(context, sample)  # one mixture instead of n
 
     def without_context(self) -> GaussianMixture:
-        """The one mixture of data without contexts, in float64."""
+        """Return the mixture of a model without contexts, in float64."""
         with torch.no_grad():
             return self._shared().to(dtype=torch.float64)
 
@@ -97,7 +101,7 @@ def fit_mixture_density(
     start: GaussianMixture,
     generator: torch.Generator,
 ) -> MixtureDensityNetwork:
-    """Follow the gradient of the likelihood.
+    """Fit a mixture density network by gradient ascent on the likelihood.
 
     Parameters
     ----------
@@ -107,7 +111,11 @@ def fit_mixture_density(
     sample : Tensor (n_samples, n_dims)
     start : GaussianMixture
     generator : torch.Generator
-        All randomness.
+        Only source of randomness.
+
+    Returns
+    -------
+    MixtureDensityNetwork
     """
     model = MixtureDensityNetwork(start, context, config.hidden_layers, generator)
     optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
@@ -124,7 +132,7 @@ def fit_mixture_density(
 def _network(
     n_inputs: int, hidden_layers: tuple[int, ...], n_outputs: int, generator: torch.Generator
 ) -> nn.Sequential | None:
-    """Layers with Glorot's weights, of which the last starts at zero; none without inputs."""
+    """Return a network with Glorot weights whose last layer starts at zero, or None if there are no inputs."""
     if n_inputs == 0:
         return None
     layers: list[nn.Module] = []
@@ -141,12 +149,12 @@ def _network(
 
 
 class MixtureParameters(nn.Module):
-    """Parameters in float32, unconstrained.
+    """Unconstrained parameters of a Gaussian mixture, in float32.
 
     Parameters
     ----------
     start : GaussianMixture
-        Of no batch.
+        Mixture without batch dimensions.
     """
 
     def __init__(self, start: GaussianMixture) -> None:
@@ -163,30 +171,30 @@ class MixtureParameters(nn.Module):
         return len(self.logits)
 
     def scale_trils(self) -> Tensor:
-        """Cholesky factors (n_components, n_dims, n_dims)."""
+        """Return the Cholesky factors (n_components, n_dims, n_dims)."""
         return self.below.tril(-1) + torch.diag_embed(self.log_diagonal.exp())
 
     def differentiable(self) -> GaussianMixture:
-        """The mixture, through which gradients flow."""
+        """Return the mixture such that gradients flow to the parameters."""
         return GaussianMixture(self.logits, self.means, self.scale_trils())
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """Samples of every component, (n_samples, n_components, n_dims), through which gradients flow.
+        """Draw differentiable samples of every component, (n_samples, n_components, n_dims).
 
-        Those in one row come of the same noise: whoever takes one of each row has independent samples, and all of them
-        are one matrix product.
+        The samples of one row share the same noise, so that one matrix product computes all of them. Samples taken from
+        different rows are independent.
         """
         k, d = self.means.shape
         noise = torch.randn(n_samples, d, generator=generator)
         return self.means + (noise @ self.scale_trils().reshape(k * d, d).T).reshape(n_samples, k, d)
 
     def finite(self) -> bool:
-        """Whether all parameters are, and the factors they stand for are not singular."""
+        """Return whether all parameters are finite and all Cholesky factors are non-singular."""
         diagonal = self.log_diagonal.detach().exp()
         sums = torch.stack([value.detach().sum() for value in self.parameters()] + [diagonal.sum()])
         return bool(torch.isfinite(sums).all() and (diagonal > 0.0).all())
 
     def mixture(self) -> GaussianMixture:
-        """A copy of the present mixture in float64."""
+        """Return a copy of the current mixture in float64."""
         with torch.no_grad():
             return self.differentiable().to(dtype=torch.float64)

@@ -1,19 +1,19 @@
-"""Two ways to learn the weights of a mixture by gradients through its samples (thesis 2.4.3).
+"""Baselines for mixtures: learning weights through samples, scikit-learn's learners, and variants of EIM.
 
-Gumbel-softmax (Jang et al. 2017): z = argmax(logits + Gumbel noise) has the mixture's weights; its gradient is that of
-the softmax at some temperature ("straight through": samples are those of the mixture itself, the gradient is biased).
+Two ways to learn the weights of a mixture by gradients through its samples (thesis 2.4.3):
 
-Mutual information (InfoGAN, Chen et al. 2016): samples tell the weights nothing; the term
-I(x, z) = H(z) - E_q(x)[H(z|x)] does. Densities are tractable here, so that it is an average over samples and no bound.
+- Gumbel-softmax (Jang et al. 2017). z = argmax(logits + Gumbel noise) follows the mixture's weights. Its gradient is
+  replaced by the gradient of a softmax ("straight through"): samples are exact, the gradient is biased.
+- Mutual information (InfoGAN, Chen et al. 2016). Samples give no gradient for the weights; the additional term
+  I(x, z) = H(z) - E_q(x)[H(z|x)] does. Densities are tractable here, so it is a sample average rather than a bound.
 
-EM and variational Bayes of scikit-learn, from their own k-means start (of the extra `experiments`).
-
-EIM and the thesis' variants of it (6.1), each with any estimator of the density ratio.
+EM and variational Bayes of scikit-learn start from its k-means and need the extra `experiments`. The variants of EIM
+(thesis 6.1) work with any density ratio estimator:
 
 EIM        structured M-step in trust regions, KL(q || q_old) in the objective
-EIM-KL     without this KL: the ratio counts as that of the present model, as for a discriminator
+EIM-KL     without this KL; the ratio refers to the current model, as in adversarial training
 EIM-US     M-step by gradients through samples, without the model's structure
-EIM-US-KL  both
+EIM-US-KL  both changes
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from experiments.baselines.networks import MixtureParameters
 
 
 class WeightLearning(Protocol):
-    """How samples are drawn and what is added to the generator's loss."""
+    """Method to learn the weights of a mixture in adversarial training: a sampling scheme and an additional loss."""
 
     def draw(self, model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
-        """Samples of the mixture (n_samples, n_dims)."""
+        """Draw samples of the mixture (n_samples, n_dims)."""
         ...
 
     def loss(self, model: MixtureParameters, generator: torch.Generator) -> Tensor:
-        """A number to be minimised beside the generator's loss."""
+        """Return a loss that is added to the generator's."""
         ...
 
 
 class GumbelSoftmax:
-    """Straight-through samples of the component.
+    """Sampling of the component by the straight-through Gumbel-softmax.
 
     Parameters
     ----------
     temperature : float
-        Of the softmax that gives the gradient; low ones give less bias and more variance.
+        Temperature of the softmax that gives the gradient. Low values give less bias and more variance.
     """
 
     def __init__(self, temperature: float) -> None:
@@ -69,14 +69,14 @@ class GumbelSoftmax:
 
 
 class MutualInformation:
-    """Components drawn by the present weights, which learn from the mutual information alone.
+    """Sampling of the component by the current weights, which learn from the mutual information alone.
 
     Parameters
     ----------
     weight : float
-        Of the mutual information.
+        Weight of the mutual information in the loss.
     n_samples : int
-        Of each component, for its estimate.
+        Samples per component to estimate it.
     """
 
     def __init__(self, weight: float, n_samples: int) -> None:
@@ -94,7 +94,7 @@ class MutualInformation:
 
 
 def mutual_information(model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
-    """I(x, z) = H(z) - E_q(x)[H(z|x)] [nat], by samples of every component; differentiable."""
+    """Return a differentiable estimate of I(x, z) = H(z) - E_q(x)[H(z|x)] [nat] from samples of every component."""
     mixture = model.differentiable()
     weights = mixture.log_weights.exp()
     sample = model.draw(n_samples, generator).flatten(0, 1)
@@ -105,13 +105,17 @@ def mutual_information(model: MixtureParameters, n_samples: int, generator: torc
 
 
 def fit_by_em(data: Tensor, n_components: int, seed: int) -> GaussianMixture:
-    """`sklearn.mixture.GaussianMixture`, settings of its own.
+    """Fit a mixture with `sklearn.mixture.GaussianMixture` and its default settings.
 
     Parameters
     ----------
     data : Tensor (n_samples, n_dims)
     n_components : int
     seed : int
+
+    Returns
+    -------
+    GaussianMixture
     """
     from sklearn.mixture import GaussianMixture as Learner
 
@@ -119,14 +123,26 @@ def fit_by_em(data: Tensor, n_components: int, seed: int) -> GaussianMixture:
 
 
 def fit_by_variational_bayes(data: Tensor, n_components: int, seed: int) -> GaussianMixture:
-    """`sklearn.mixture.BayesianGaussianMixture`, settings of its own; the mean of its posterior; arguments as above."""
+    """Fit a mixture with `sklearn.mixture.BayesianGaussianMixture` and its default settings.
+
+    Parameters
+    ----------
+    data : Tensor (n_samples, n_dims)
+    n_components : int
+    seed : int
+
+    Returns
+    -------
+    GaussianMixture
+        Mean of the posterior.
+    """
     from sklearn.mixture import BayesianGaussianMixture as Learner
 
     return _fitted(Learner(n_components=n_components, random_state=seed), data)
 
 
 def _fitted(learner: Any, data: Tensor) -> GaussianMixture:
-    with warnings.catch_warnings():  # of runs that end at the bound on iterations
+    with warnings.catch_warnings():  # runs that reach the maximum number of iterations warn
         warnings.simplefilter("ignore")
         learner.fit(data.numpy())
     weights, means, covariances = (
@@ -153,28 +169,32 @@ def fit_by_eim(
     target: GaussianMixture,
     generator: torch.Generator,
 ) -> GaussianMixture:
-    """Fit a variant.
+    """Fit a mixture with a variant of EIM.
 
     Parameters
     ----------
     settings : dict
-        Of `EIMConfig`.
+        Settings of `EIMConfig`.
     variant : str
-        See the top of this file.
+        Key of `EIM_VARIANTS`; see the module docstring.
     estimator : str
-        "network", "plug-in", "residual", or "known": the true ratio, for EIM itself.
+        "network", "plug-in", "residual", or, for EIM itself, "known" (the true ratio).
     data : Tensor (n_samples, n_dims)
     start : GaussianMixture
     target : GaussianMixture
-        What the data were drawn from; only "known" looks at it.
+        Distribution of the data, used only by "known".
     generator : torch.Generator
+
+    Returns
+    -------
+    GaussianMixture
     """
     if estimator == "known":
         fields = {field.name for field in dataclasses.fields(KnownDensityEIMConfig)}
         known = KnownDensityEIMConfig(**{name: value for name, value in settings.items() if name in fields})
         model = completed(KnownDensityEIM(target, known).fit(None, start, generator))
     else:
-        # the thesis holds nothing out in 6.1; a density that is fitted needs held-out data to choose its size
+        # Thesis 6.1 uses no validation data, but a fitted density needs it to choose its number of components.
         more: dict[str, Any] = {"validation_share": 0.0} if estimator == "network" else {}
         config = EIMConfig(**settings, **more, ratio=estimator, **EIM_VARIANTS[variant])
         model = completed(EIM(config).fit(data, start, generator))

@@ -1,7 +1,7 @@
-"""The data of the published experiments: scikit-learn's breast cancer, and files of the UCI repository.
+"""Data of the published experiments: scikit-learn's breast cancer data and files of the UCI repository.
 
-Columns are scaled as the authors scale them. `synthetic_*` have the shape of a data set but none of its content: they
-are for tests, and for timing where the file is not at hand; nothing they give compares with a published result.
+Columns are scaled as in the authors' code. The functions `synthetic_*` return random data with the shape of a data set.
+They are for tests, and for timing without the file; their results do not compare with published ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ N_WINE, N_WINE_FEATURES = 4898, 11
 
 @dataclass(frozen=True)
 class Split:
-    """A posterior by the training data, and the rows that were held out.
+    """Posterior given the training data, and the rows of the test data.
 
     Attributes
     ----------
@@ -39,7 +39,13 @@ class Split:
 
 
 def breast_cancer() -> LogisticRegression:
-    """BreastCancer: 569 patients, 30 measurements and an intercept; label 1 is malignant. Needs scikit-learn."""
+    """Return BreastCancer: 569 patients, 30 measurements and an intercept; label 1 is malignant.
+
+    Raises
+    ------
+    DataError
+        If scikit-learn, which contains the data, is not installed.
+    """
     try:
         from sklearn.datasets import load_breast_cancer
     except ImportError as error:
@@ -51,33 +57,53 @@ def breast_cancer() -> LogisticRegression:
 
 
 def german_credit(path: str | Path) -> LogisticRegression:
-    """GermanCredit: 1000 customers, 24 numbers and an intercept; label 1 is a bad credit.
+    """Return GermanCredit: 1000 customers, 24 numbers and an intercept; label 1 is a bad credit.
 
     Parameters
     ----------
     path : str or Path
-        `german.data-numeric` of UCI's Statlog data: 25 numbers in a row, the last one 1 (good) or 2 (bad).
+        `german.data-numeric` of UCI's Statlog data: 25 numbers per row, the last one 1 (good) or 2 (bad).
+
+    Returns
+    -------
+    LogisticRegression
+
+    Raises
+    ------
+    DataError
+        If the file is not such a table.
     """
     table = _table(path, None, N_CREDIT_FEATURES + 1)
     return _regression(table[:, :-1], table[:, -1] - 1.0)
 
 
 def wine(path: str | Path, seed: int = 0) -> Split:
-    """WINE: the quality of a wine from 11 measurements, by a network 11-8-8-1; three fifths of the rows to train with.
+    """Return WINE: the quality of a wine from 11 measurements, with an 11-8-8-1 network.
+
+    60 % of the rows are for training.
 
     Parameters
     ----------
     path : str or Path
-        `winequality-white.csv` of UCI: a line of names, then 12 numbers in a row, separated by semicolons.
+        `winequality-white.csv` of UCI: a line of names, then 12 numbers per row, separated by semicolons.
     seed : int
-        Of the split. The authors' split cannot be reproduced from its seed.
+        Seed of the split. It does not reproduce the authors' split.
+
+    Returns
+    -------
+    Split
+
+    Raises
+    ------
+    DataError
+        If the file is not such a table.
     """
     table = _table(path, ";", N_WINE_FEATURES + 1, header=1)
     return _split(table[:, :-1], table[:, -1], seed)
 
 
 def synthetic_german_credit(seed: int = 0) -> LogisticRegression:
-    """Random data of the shape of GermanCredit: 1000 rows, 24 normal features, labels drawn from a logistic model."""
+    """Return random data with the shape of GermanCredit: 1000 rows, 24 normal features, labels of a logistic model."""
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((N_CREDIT, N_CREDIT_FEATURES))
     logits = features @ (0.5 * rng.standard_normal(N_CREDIT_FEATURES)) - 1.0
@@ -85,7 +111,7 @@ def synthetic_german_credit(seed: int = 0) -> LogisticRegression:
 
 
 def synthetic_wine(seed: int = 0) -> Split:
-    """Random data of the shape of WINE: 4898 rows, 11 normal features, values from a smooth function and noise."""
+    """Return random data with the shape of WINE: 4898 rows, 11 normal features, noisy values of a smooth function."""
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((N_WINE, N_WINE_FEATURES))
     hidden = np.tanh(features @ rng.standard_normal((N_WINE_FEATURES, 4)) / 3.0)
@@ -93,14 +119,14 @@ def synthetic_wine(seed: int = 0) -> Split:
 
 
 def _regression(features: FloatArray, labels: FloatArray) -> LogisticRegression:
-    """Columns divided by their standard deviations, ones in front."""
+    """Divide columns by their standard deviations and prepend a column of ones."""
     scaled = features / features.std(axis=0)
     rows = np.concatenate([np.ones((len(scaled), 1)), scaled], axis=1)
     return LogisticRegression(torch.from_numpy(rows), torch.from_numpy(np.asarray(labels, dtype=np.float64)))
 
 
 def _split(features: FloatArray, values: FloatArray, seed: int) -> Split:
-    """Columns of mean 0 and deviation 1; three fifths to train, one to test, one (validation) left out."""
+    """Standardise columns and split rows: 60 % for training, 20 % for testing, and 20 % (validation) unused."""
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     order = np.random.default_rng(seed).permutation(len(scaled))
     train, test = order[: int(0.6 * len(order))], order[int(0.6 * len(order)) : int(0.8 * len(order))]

@@ -1,16 +1,14 @@
-"""Postures of a humanoid that stands on two given feet and reaches for a point (TALOS; Pignat et al. 2020, seed 003).
+"""Postures of a humanoid that stands on two given feet and reaches for a point (TALOS; Pignat et al. 2020).
 
-x holds the joints of the tree, the position of its base [m] and the base's roll, pitch and yaw [rad] (rotations about
-the fixed axes x, y, z in turn). The log density is the sum of
+x contains the joints of the tree, the position of its base [m], and the base's roll, pitch and yaw [rad]. These are
+rotations about the fixed axes x, y and z, in this order. The log density is the sum of four kinds of terms:
 
-    each joint         log Phi((upper - q) / .05) + log Phi((q - lower) / .05)
-    centre of mass     the same of its distance from the left foot in x and in y, limits +-.14 m, .01 m instead of .05
-    each foot          log N(position; goal, .02^2 I) + log N(entries of the rotation matrix; identity, .1^2 I)
-    hand               log N(position; goal, .02^2 I)
+    each joint         log Phi((upper - q) / 0.05) + log Phi((q - lower) / 0.05)
+    centre of mass     the same for its distance from the left foot in x and in y, limits +-0.14 m, scale 0.01 m
+    each foot          log N(position; goal, 0.02^2 I) + log N(entries of the rotation matrix; identity, 0.1^2 I)
+    hand               log N(position; goal, 0.02^2 I)
 
-Deviations are those of the authors' program; the text of seed 003 has .2 m for the feet.
-
-Postures of a humanoid in samples of a mixture: lines between its joints, seen from three sides.
+Standard deviations follow the authors' code; the text of Arenz et al. 2023 has 0.2 m for the feet.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ TALOS_FEET = ((-0.02, 0.09, 0.0), (-0.02, -0.09, 0.0))
 
 @dataclass(frozen=True)
 class HumanoidPosterior:
-    """Density of joints and base.
+    """Posterior density of the joints and the base.
 
     Attributes
     ----------
@@ -50,11 +48,12 @@ class HumanoidPosterior:
     hand_goal : Tensor (3,)
         [m].
     foot_goals : Tensor (2, 3)
-        Of the left and of the right foot [m].
+        Goals of the left and the right foot [m].
     balance : float
         Largest distance of the centre of mass from the left foot, in x and in y [m].
     limit_scale, balance_scale, position_scale, rotation_scale : float
-        Deviations of joint limits [rad], balance [m], feet and hand [m], and entries of the feet's rotations.
+        Standard deviations of joint limits [rad], balance [m], feet and hand [m], and entries of the feet's rotation
+        matrices.
     """
 
     tree: KinematicTree
@@ -83,24 +82,25 @@ class HumanoidPosterior:
         return MixtureStart.isotropic(self.n_dims, 1, 1.0, 1.0)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unnormalised log density [nat], (n_samples,)."""
+        """Return the unnormalised log density [nat], (n_samples,)."""
         return self.log_prob_and_score(x)[0]
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims)."""
+        """Return the gradient of the log density, (n_samples, n_dims)."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, with the kinematics computed once.
+        """Return the log density and its gradient, with one evaluation of the kinematics.
 
-        Forces are gradients in positions in the world, torques those in rotations about the base's origin.
+        In the code, forces are gradients with respect to positions in the world frame. Torques are gradients with
+        respect to rotations about the base's origin.
         """
         x = checked_samples(x, self.n_dims)
         tree, n = self.tree, self.tree.n_joints
         q, base = x[:, :n], _rotation(x[:, n + 3 :])
         frames = tree.forward(q)
         tips = [tree.tip(frames, index) for index in (LEFT_FOOT, RIGHT_FOOT, HAND)]
-        arms = [_turned(base, position) for _, position in tips]  # from the base's origin, in the axes of the world
+        arms = [_turned(base, position) for _, position in tips]  # from the base's origin, in world axes
         centre = _turned(base, tree.centre_of_mass(frames))
 
         log_prob, limit_slope = soft_limits(q, tree.lower, tree.upper, self.limit_scale)
@@ -111,7 +111,7 @@ class HumanoidPosterior:
         forces = [error / self.position_scale**2 for error in errors]
         forces[LEFT_FOOT] = forces[LEFT_FOOT] - on_centre
         rotations = [base @ tips[foot][0] for foot in (LEFT_FOOT, RIGHT_FOOT)]
-        # pulled to the identity, column k by its unit vector: r_k x (e_k - r_k) = r_k x e_k
+        # column r_k of a rotation is pulled towards its unit vector e_k: r_k x (e_k - r_k) = r_k x e_k
         torques = [_towards_identity(rotation) / self.rotation_scale**2 for rotation in rotations]
         squares = sum(error.square().sum(-1) for error in errors) / self.position_scale**2
         turns = sum((rotation - torch.eye(3, dtype=x.dtype)).square().sum((-2, -1)) for rotation in rotations)
@@ -132,7 +132,7 @@ class HumanoidPosterior:
         return log_prob, torch.cat([of_joints, of_position, of_angles], -1)
 
     def skeleton(self, x: Tensor) -> Tensor:
-        """Ends of lines from each joint to what it is mounted on, and to the tips, (n_samples, n_lines, 2, 3) [m]."""
+        """Return lines from each joint and tip to the frame it is mounted on, (n_samples, n_lines, 2, 3) [m]."""
         x = checked_samples(x, self.n_dims)
         tree, n = self.tree, self.tree.n_joints
         frames = tree.forward(x[:, :n])
@@ -144,7 +144,7 @@ class HumanoidPosterior:
 
     @property
     def _constant(self) -> float:
-        """Minus the log normalisers of the normal densities: 9 positions, 18 entries of rotations."""
+        """Negative log normaliser of the normal densities: 9 coordinates of positions, 18 entries of rotations."""
         return 13.5 * LOG_TWO_PI + 9.0 * math.log(self.position_scale) + 18.0 * math.log(self.rotation_scale)
 
 
@@ -156,20 +156,24 @@ def humanoid(
     hand_goal: Sequence[float] = (0.1, 0.5, 1.0),
     foot_goals: Sequence[Sequence[float]] = TALOS_FEET,
 ) -> HumanoidPosterior:
-    """The target of a humanoid's URDF; defaults are TALOS's, whose 28 joints make 34 dimensions.
+    """Return the target of a humanoid's URDF; the defaults are for TALOS, whose 28 joints give 34 dimensions.
 
     Parameters
     ----------
     urdf : str or Path
         Path or XML text, with inertias.
     tips : sequence of str
-        Links of the left foot, the right foot, the hand that reaches, and others whose joints are free.
+        Links of the left foot, the right foot, the reaching hand, and others whose joints are free.
     base : str, optional
         Link above all tips; the root if None.
     hand_goal : (3,)
         [m].
     foot_goals : (2, 3)
         [m].
+
+    Returns
+    -------
+    HumanoidPosterior
     """
     hand, feet = (torch.tensor(goal, dtype=torch.float64) for goal in (hand_goal, foot_goals))
     return HumanoidPosterior(read_tree(urdf, tips, base), hand, feet)
@@ -180,7 +184,7 @@ def _turned(rotation: Tensor, vector: Tensor) -> Tensor:
 
 
 def _towards_identity(rotation: Tensor) -> Tensor:
-    """sum_k r_k x e_k of the columns, (n_samples, 3)."""
+    """Return sum_k r_k x e_k over the columns r_k, (n_samples, 3)."""
     return torch.stack(
         [
             rotation[:, 1, 2] - rotation[:, 2, 1],
@@ -192,7 +196,7 @@ def _towards_identity(rotation: Tensor) -> Tensor:
 
 
 def _rotation(angles: Tensor) -> Tensor:
-    """Rz(yaw) Ry(pitch) Rx(roll), (n_samples, 3, 3), of angles (n_samples, 3)."""
+    """Return Rz(yaw) Ry(pitch) Rx(roll), (n_samples, 3, 3), from angles (n_samples, 3)."""
     (cr, cp, cy), (sr, sp, sy) = angles.cos().unbind(-1), angles.sin().unbind(-1)
     rows = [
         [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
@@ -203,14 +207,14 @@ def _rotation(angles: Tensor) -> Tensor:
 
 
 def _angle_axes(angles: Tensor) -> Tensor:
-    """Axes (n_samples, 3, 3) in the world about which roll, pitch and yaw turn, by rows."""
+    """Return the world axes of roll, pitch and yaw as rows, (n_samples, 3, 3)."""
     (_, cp, cy), (_, sp, sy) = angles.cos().unbind(-1), angles.sin().unbind(-1)
     zero, one = torch.zeros_like(cy), torch.ones_like(cy)
     rows = [[cy * cp, sy * cp, -sp], [-sy, cy, zero], [zero, zero, one]]
     return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
-VIEWS = (("from the front", 1, 2), ("from the side", 0, 2), ("from above", 0, 1))  # coordinates across and up
+VIEWS = (("from the front", 1, 2), ("from the side", 0, 2), ("from above", 0, 1))  # horizontal and vertical coordinate
 MARGIN = 0.1  # [m]
 
 
@@ -223,21 +227,27 @@ def draw_humanoid(
     generator: torch.Generator | None = None,
     title: str = "",
 ) -> Path:
-    """Write a PNG; postures have the colours of their components, goals of feet and hand are crosses.
+    """Write a PNG of sampled postures from three sides.
+
+    Lines connect the joints in the colour of the posture's component. Crosses mark the goals of feet and hand.
 
     Parameters
     ----------
     target : HumanoidPosterior
     mixture : GaussianMixture
-        Of its joints, then position [m] and roll, pitch, yaw [rad] of its base.
+        Mixture over joints, then position [m] and roll, pitch, yaw [rad] of the base.
     path : path
-        Of the PNG.
+        Path of the PNG.
     n_drawn : int
-        Postures.
+        Number of postures.
     generator : torch.Generator, optional
-        Seed 0 if missing.
+        Default: a generator with seed 0.
     title : str
-        Above all views.
+        Title above all views.
+
+    Returns
+    -------
+    Path
     """
     generator = generator or torch.Generator().manual_seed(0)
     sample, component = mixture.sample_with_components(n_drawn, generator)
@@ -253,7 +263,7 @@ def draw_humanoid(
 
 
 def _draw_view(axes: Axes, segments: Tensor, component: Tensor, goals: Tensor) -> None:
-    """Segments (n_samples, n_segments, 2, 2) in the plane of the view [m]."""
+    """Draw segments (n_samples, n_segments, 2, 2) in the plane of the view [m]."""
     for posture, number in zip(segments, component.tolist(), strict=True):
         colour = GROUP_COLOURS[number % len(GROUP_COLOURS)]
         axes.add_collection(LineCollection(list(posture.numpy()), colors=colour, linewidths=1.4, alpha=0.7))

@@ -1,11 +1,9 @@
-"""Postures of a planar arm whose tip is at one of several goals (Arenz et al. 2020; seed 003, appendix J).
+"""Postures of a planar arm whose tip is at one of several goals (Arenz et al. 2020; Arenz et al. 2023, appendix J).
 
     log p~(q) = log N(q; 0, diag(prior_scale^2)) + max_g log N(tip(q); g, tolerance^2 I)
 
-The arm has links of 1 m; tip(q) = sum_i (cos, sin)(q_1 + ... + q_i). Both densities are normalised, so that the log
-normaliser is the log probability density of the prior reaching a goal: -10.6145 nat with four goals.
-
-Postures of a planar robot in samples of a mixture, a panel for each goal, in the colours of the components.
+The arm has links of 1 m; tip(q) = sum_i (cos, sin)(q_1 + ... + q_i). Both densities are normalised, so the normaliser
+is the prior's probability density of reaching a goal. Its log is -10.6145 nat with four goals.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ FOUR_GOALS = ((7.0, 0.0), (-7.0, 0.0), (0.0, 7.0), (0.0, -7.0))
 
 @dataclass(frozen=True)
 class PlanarRobot:
-    """Posterior of the joint angles.
+    """Posterior density of the joint angles.
 
     Attributes
     ----------
@@ -60,12 +58,12 @@ class PlanarRobot:
 
     @property
     def start(self) -> MixtureStart:
-        """100 components; means as the prior, covariances a quarter of its standard deviations (VIPS)."""
+        """Start with 100 components (VIPS): means from the prior, standard deviations a quarter of the prior's."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square())
 
     @property
     def prior_mean(self) -> Tensor:
-        """0 for all joints, (n_joints,)."""
+        """Prior mean (n_joints,): 0 for all joints."""
         return torch.zeros_like(self.prior_scale)
 
     @property
@@ -73,41 +71,41 @@ class PlanarRobot:
         return len(self.goals)
 
     def tip(self, x: Tensor) -> Tensor:
-        """Position of the tip (n_samples, 2) [m]."""
+        """Return the position of the tip (n_samples, 2) [m]."""
         angle = x.cumsum(-1)
         return torch.stack([angle.cos().sum(-1), angle.sin().sum(-1)], -1)
 
     def nearest_goal(self, x: Tensor) -> Tensor:
-        """Index (n_samples,) of the goal that is nearest to the tip."""
+        """Return the index (n_samples,) of the goal nearest to the tip."""
         return torch.cdist(self.tip(x), self.goals).argmin(-1)
 
     def goal_shares(self, x: Tensor) -> Tensor:
-        """Shares (n_goals,) of samples by the goal that is nearest."""
+        """Return the share of samples nearest to each goal, (n_goals,)."""
         return torch.bincount(self.nearest_goal(x), minlength=len(self.goals)) / len(x)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unnormalised log density [nat], (n_samples,)."""
+        """Return the unnormalised log density [nat], (n_samples,)."""
         x = checked_samples(x, self.n_dims)
         return self._log_prob(x, self._error(self.tip(x)))
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims)."""
+        """Return the gradient of the log density, (n_samples, n_dims)."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, with the kinematics computed once."""
+        """Return the log density and its gradient, with one evaluation of the kinematics."""
         x = checked_samples(x, self.n_dims)
         angle = x.cumsum(-1)
         cos, sin = angle.cos(), angle.sin()
         error = self._error(torch.stack([cos.sum(-1), sin.sum(-1)], -1))
-        # a link's angle is the sum of the joints up to it: a joint's gradient is the sum over the links from it on
+        # A link's angle is the sum of the joints before it, so a joint's gradient is the sum over the links after it.
         of_links = error[:, :1] * sin - error[:, 1:] * cos
         of_joints = of_links @ torch.ones(self.n_dims, self.n_dims, dtype=x.dtype).tril()
         score = of_joints / self.tolerance**2 - x / self.prior_scale.square()
         return self._log_prob(x, error), score
 
     def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Tip minus goal in units of the tolerance, with first and second derivatives, see `ReachingTarget`."""
+        """Return tip minus goal in units of the tolerance, with first and second derivatives; see `ReachingTarget`."""
         angle = x.cumsum(-1)
         links = torch.stack([angle.cos(), angle.sin()], 1)
         outer = links.flip(-1).cumsum(-1).flip(-1)  # from joint j to the tip, (n_samples, 2, n_joints)
@@ -118,7 +116,7 @@ class PlanarRobot:
         return error / self.tolerance, jacobian / self.tolerance, hessian / self.tolerance
 
     def _error(self, tip: Tensor) -> Tensor:
-        """Tip minus the nearest goal, (n_samples, 2)."""
+        """Return tip minus the nearest goal, (n_samples, 2)."""
         if len(self.goals) == 1:
             return tip - self.goals
         nearest = (self.goals.square().sum(-1) - 2.0 * tip @ self.goals.T).argmin(-1)
@@ -131,14 +129,18 @@ class PlanarRobot:
 
 
 def planar_robot(n_goals: int = 4, n_joints: int = 10) -> PlanarRobot:
-    """PlanarRobot-4, or -1 with its goal at (7, 0).
+    """Return PlanarRobot-4, or PlanarRobot-1 with its goal at (7, 0).
 
     Parameters
     ----------
     n_goals : int
-        The first of (7, 0), (-7, 0), (0, 7), (0, -7) [m], 1 to 4.
+        Number of goals from (7, 0), (-7, 0), (0, 7), (0, -7) [m], 1 to 4.
     n_joints : int
-        The first one's prior has the standard deviation 1 rad, the others' .2.
+        Number of joints. The prior's standard deviation is 1 rad for the first joint and 0.2 rad for the others.
+
+    Returns
+    -------
+    PlanarRobot
     """
     if not 1 <= n_goals <= len(FOUR_GOALS) or n_joints < 2:
         raise DistributionError(f"expected 1 to 4 goals and at least 2 joints, got {n_goals}, {n_joints}", n_goals)
@@ -148,7 +150,7 @@ def planar_robot(n_goals: int = 4, n_joints: int = 10) -> PlanarRobot:
 
 
 N_SAMPLES = 2000
-N_DRAWN = 60  # of each goal
+N_DRAWN = 60  # maximum number of arms drawn for each goal
 
 
 def draw_planar_posterior(
@@ -159,21 +161,21 @@ def draw_planar_posterior(
     generator: torch.Generator | None = None,
     title: str = "",
 ) -> None:
-    """Write a PNG.
+    """Write a PNG of sampled postures, with a panel for each goal.
 
-    Arms of the components with the most weight at a goal have a colour each, others are grey.
+    At each goal, the components with the most weight have a colour each; the others are grey.
 
     Parameters
     ----------
     target : PlanarRobot
     mixture : GaussianMixture
-        Of its joint angles [rad].
+        Mixture over joint angles [rad].
     path : path
-        Of the PNG.
+        Path of the PNG.
     generator : torch.Generator, optional
-        Seed 0 if missing.
+        Default: a generator with seed 0.
     title : str
-        Above all panels.
+        Title above all panels.
     """
     generator = generator or torch.Generator().manual_seed(0)
     q, component = mixture.sample_with_components(N_SAMPLES, generator)
@@ -193,7 +195,7 @@ def draw_planar_posterior(
 
 
 def _draw_goal(axes: Axes, target: PlanarRobot, goal: int, q: Tensor, component: Tensor) -> None:
-    """Arms (n_links + 1 points each), the goal, the base."""
+    """Draw the arms (n_links + 1 points each), the goal and the base."""
     arm = PlanarArm(n_links=target.n_dims)
     points, owners = arm.points(q[:N_DRAWN]).numpy(), component[:N_DRAWN].tolist()
     _, counts = component.unique(return_counts=True)

@@ -1,16 +1,16 @@
-"""Ground truth of planar robots: log normaliser, entropy, shares of the goals and samples, by importance sampling.
+"""Ground truth of planar robots by importance sampling: log normaliser, entropy, goal shares and samples.
 
-Write the angles of joints 2..n, divided by their prior deviations, as rho u with a unit vector u. Under the prior u is
-uniform, rho is chi-distributed with n - 1 degrees of freedom, and q_1 is independent of both. Of a draw of u, and of a
-tip t from the likelihood, all (q_1, rho) that put the tip at t are found: |tip| depends on rho alone, whose roots are
-bracketed on a grid, and q_1 turns the arm to t. With the change of variables |d t / d(q_1, rho)| = |t| |d|tip| / d rho|
-the likelihood cancels (Rao-Blackwell):
+Write the angles of joints 2..n, divided by their prior standard deviations, as rho u with a unit vector u. Under the
+prior, u is uniform, rho is chi-distributed with n - 1 degrees of freedom, and q_1 is independent of both. Draw u, and a
+tip t from the likelihood. Then find all (q_1, rho) that put the tip at t: |tip| depends only on rho, whose roots are
+bracketed on a grid, and q_1 rotates the arm to t. With the change of variables |d t / d(q_1, rho)| = |t| |d|tip| / d
+rho|, the likelihood cancels (Rao-Blackwell):
 
     Z = sum_goals E_u,t sum_roots p(q_1) chi(rho) / (|t| |d|tip| / d rho|)
 
-Directions u of much weight are drawn more often: from an angular central Gaussian density (Tyler 1987) fitted to
-earlier ones, mixed with the uniform one. What is neglected: that two goals are within reach of one tolerance
-(e^-100000 here).
+Directions u with large weights are drawn more often: from a mixture of the uniform density and an angular central
+Gaussian density (Tyler 1987) fitted to earlier draws. The method neglects the overlap of the goals' likelihoods, which
+is of order e^-100000 here.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from eim_ros.learning.models import Estimate
 from experiments.targets.planar import PlanarRobot
 
 CHUNK = 5_000
-N_FITTING = 5_000  # draws of each of the rounds that fit the proposal of directions
+N_FITTING = 5_000  # number of draws in each round that fits the proposal of directions
 ROUNDS = 3
-GRID = torch.arange(0.05, 10.0, 0.1, dtype=torch.float64)  # rho; a chi of 9 degrees is beyond with probability 1e-16
+GRID = torch.arange(0.05, 10.0, 0.1, dtype=torch.float64)  # rho; a chi with 9 dof exceeds 10 with probability 1e-16
 BISECTIONS = 40
-TURNS = (-1.0, 0.0, 1.0)  # of joint 1; with a deviation of 1 rad the next are as good as impossible
+TURNS = (-1.0, 0.0, 1.0)  # revolutions of joint 1; further ones are negligible with a standard deviation of 1 rad
 
 
 @dataclass(frozen=True)
 class PlanarTruth:
-    """What is known of the normalised target.
+    """Reference values for the normalised target.
 
     Attributes
     ----------
     log_normaliser : Estimate
         [nat].
     entropy : float
-        Of the normalised target [nat].
+        Entropy of the normalised target [nat].
     goal_shares : Tensor (n_goals,)
-        Mass at each goal.
+        Probability mass at each goal.
     samples : Tensor (n_kept, n_dims)
-        Drawn from the weighted solutions by systematic resampling: a solution of much weight comes more than once.
+        Drawn from the weighted solutions by systematic resampling; a solution with a large weight is repeated.
     effective_sample_size : float
-        Of the weighted solutions: how many independent samples they are worth.
+        Effective sample size of the weighted solutions.
     """
 
     log_normaliser: Estimate
@@ -61,7 +61,7 @@ class PlanarTruth:
 
 @dataclass(frozen=True)
 class _Directions:
-    """Unit vectors u (n, n_dims - 1), the links' angles (n, n_dims) per rho, and log weights (n,) of the proposal."""
+    """Unit vectors u (n, n_dims - 1), link angles (n, n_dims) per unit of rho, and log importance weights (n,)."""
 
     u: Tensor
     angles: Tensor
@@ -73,7 +73,7 @@ class _Directions:
 
 @dataclass(frozen=True)
 class _Solutions:
-    """Weighted configurations x (n, n_dims), the draw and the goal (n,) of each."""
+    """Weighted configurations x (n, n_dims), with the draw and the goal (n,) of each."""
 
     x: Tensor
     weight: Tensor
@@ -88,17 +88,21 @@ class _Solutions:
 def planar_truth(
     target: PlanarRobot, n_draws: int, generator: torch.Generator | None = None, n_kept: int = 10_000
 ) -> PlanarTruth:
-    """Estimate it.
+    """Estimate the ground truth.
 
     Parameters
     ----------
     target : PlanarRobot
-        Of at least three joints.
+        Robot with at least three joints.
     n_draws : int
-        Directions; the standard error of PlanarRobot-4's log normaliser is about .9 / sqrt(n_draws).
+        Number of directions. The standard error of PlanarRobot-4's log normaliser is about 0.9 / sqrt(n_draws).
     generator : torch.Generator, optional
     n_kept : int
-        Samples wanted.
+        Number of samples to return.
+
+    Returns
+    -------
+    PlanarTruth
     """
     if n_draws < 2 or target.n_dims < 3:
         raise DistributionError(f"expected two draws and three joints, got {n_draws} and {target.n_dims}", n_draws)
@@ -125,18 +129,18 @@ def planar_truth(
 
 
 def _drawn(target: PlanarRobot, factor: Tensor, n: int, generator: torch.Generator | None) -> _Directions:
-    """Half of the directions uniform, half drawn with this Cholesky factor."""
+    """Draw directions: half from the uniform density, half with a Cholesky factor."""
     noise = torch.randn(n, len(factor), generator=generator, dtype=torch.float64)
     by_factor = torch.rand(n, 1, generator=generator, dtype=torch.float64) < 0.5
     u = functional.normalize(torch.where(by_factor, noise @ factor.T, noise), dim=-1)
     whitened = torch.linalg.solve_triangular(factor, u.T, upper=False).square().sum(0)
-    log_ratio = -0.5 * len(factor) * whitened.log() - factor.diagonal().log().sum()  # to the uniform density
+    log_ratio = -0.5 * len(factor) * whitened.log() - factor.diagonal().log().sum()  # relative to the uniform density
     angles = torch.cat([u.new_zeros(n, 1), u * target.prior_scale[1:]], -1).cumsum(-1)
     return _Directions(u, angles, math.log(2.0) - functional.softplus(log_ratio))
 
 
 def _solved(target: PlanarRobot, drawn: _Directions, first_draw: int, generator: torch.Generator | None) -> _Solutions:
-    """Solutions for all goals; draws are counted from first_draw."""
+    """Return the solutions for all goals; draws are numbered from `first_draw`."""
     radii = torch.stack([_radius(drawn.angles, rho) for rho in GRID], -1)
     noise = target.tolerance * torch.randn(len(drawn.u), 2, generator=generator, dtype=torch.float64)
     parts = []
@@ -153,7 +157,7 @@ def _solved(target: PlanarRobot, drawn: _Directions, first_draw: int, generator:
 
 
 def _turned(target: PlanarRobot, rays: _Directions, rho: Tensor, tip: Tensor) -> tuple[Tensor, Tensor]:
-    """Configurations (n_turns n, n_dims) with the tip at (n, 2), by roots rho (n,), and their weights."""
+    """Return configurations (n_turns n, n_dims) with the tip at (n, 2) for roots rho (n,), and their weights."""
     link = rho.unsqueeze(-1) * rays.angles
     cos, sin = link.cos(), link.sin()
     reached = torch.stack([cos.sum(-1), sin.sum(-1)], -1)
@@ -171,7 +175,10 @@ def _turned(target: PlanarRobot, rays: _Directions, rho: Tensor, tip: Tensor) ->
 
 
 def _root(angles: Tensor, radius: Tensor, low: Tensor, high: Tensor, above: Tensor) -> Tensor:
-    """Rho between low and high where the tip is at this radius, by bisection; `above`: whether it is farther at low."""
+    """Return the rho between `low` and `high` at which the tip has a given radius, by bisection.
+
+    `above` is true where the tip is farther out at `low`.
+    """
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         beyond = (_radius(angles, middle.unsqueeze(-1)) > radius) == above
@@ -180,13 +187,13 @@ def _root(angles: Tensor, radius: Tensor, low: Tensor, high: Tensor, above: Tens
 
 
 def _radius(angles: Tensor, rho: Tensor) -> Tensor:
-    """Distance (n,) of the tip from the base."""
+    """Return the distance (n,) of the tip from the base."""
     link = rho * angles
     return torch.hypot(link.cos().sum(-1), link.sin().sum(-1))
 
 
 def _fitted(target: PlanarRobot, solutions: _Solutions) -> Tensor:
-    """Cholesky factor of the weighted second moment of directions, the next proposal's."""
+    """Return the Cholesky factor of the weighted second moment of directions, for the next proposal."""
     u = functional.normalize(solutions.x[:, 1:] / target.prior_scale[1:], dim=-1)
     moment = (solutions.weight.unsqueeze(-1) * u).T @ u / solutions.weight.sum()
     factor: Tensor = torch.linalg.cholesky(moment + 1e-3 * torch.eye(len(moment), dtype=moment.dtype))
@@ -199,7 +206,7 @@ def _summed(values: Tensor, index: Tensor, n: int) -> Tensor:
 
 
 def _resampled(x: Tensor, share: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
-    """Rows in proportion to their shares, in random order."""
+    """Draw rows in proportion to their shares by systematic resampling, in random order."""
     start = torch.rand((), generator=generator, dtype=torch.float64)
     places = (torch.arange(n, dtype=torch.float64) + start) / n
     index = torch.searchsorted(share.cumsum(0), places).clamp(max=len(x) - 1)

@@ -1,29 +1,28 @@
-"""Joint configurations of any serial robot whose tip is at a pose: likelihood, prior and limits of the joints.
+"""Posterior of the joints of a serial robot given a pose of its tip, and an initial mixture for such targets.
 
     log p~(q) = log N(p(q); p*, position_scale^2 I) - (3 - tr(R*'R(q))) / (2 orientation_scale^2)
               + log N(q; prior_mean, diag(prior_scale^2)) + limits
 
-The second term is a matrix Fisher density without its normaliser: for a small angle a between the orientations it is
--a^2 / (2 orientation_scale^2), and unlike a^2 it is smooth at half a turn. Kinematics are the compiled robot's.
+The second term is a matrix Fisher density without its normaliser. For a small angle a between the orientations it is
+-a^2 / (2 orientation_scale^2); unlike a^2, it is smooth at an angle of pi. Soft limits are sum_j log Phi((upper_j -
+q_j) / s) + log Phi((q_j - lower_j) / s) (Pignat et al. 2020).
 
-Limits that give way: sum_j log Phi((upper_j - q_j) / s) + log Phi((q_j - lower_j) / s) (Pignat et al. 2020).
+`kinematic_start` builds a mixture from the kinematics, with few evaluations of the target. Up to a constant and
+limits, the log density is -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, with the task's error e in units of its tolerance.
 
-A first mixture for targets that ask a robot to reach: from its kinematics, with few evaluations of the target.
-
-The log density is, up to a constant, -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, the task's error e in units of its tolerance.
-
-1. Means: draws q_0 of the prior, each moved to one of the goals by damped Gauss-Newton steps. Of all configurations at
-   the goal they approach the one nearest to c = (q_0 + m) / 2 in units of s: with J the Jacobian of e, S = diag(s^2),
+1. Means: draws q_0 of the prior, each moved to a goal by damped Gauss-Newton steps. Among all configurations at the
+   goal, they approach the one nearest to c = (q_0 + m) / 2 in units of s. With the Jacobian J of e and S = diag(s^2),
        q' = c + S J'(J S J' + I)^-1 (J (q - c) - e).
-   Half of the way, for the posterior's mass is nearer to m than the prior's is, but components are to lie apart.
-2. Covariances: with e to second order, J d + d'H d / 2, and a mean at which E[e] = 0, the best normal density has
-       Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k,
-   solved by averaged fixed-point steps: long where the arm may move freely, short where the tip leaves the goal.
-3. Means again: E[e] = 0 asks for e(mean) = - tr(H Sigma) / 2, two more steps as in 1.
+   The factor 1/2 is a compromise: the posterior's mass is nearer to m than the prior's, but components must differ.
+2. Covariances: expand e to second order, J d + d'H d / 2, around a mean with E[e] = 0. The best Gaussian then has
+       Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k.
+   Averaged fixed-point steps solve this. Sigma is long in directions in which the arm moves freely, and short in those
+   that take the tip away from the goal.
+3. Means again: E[e] = 0 requires e(mean) = - tr(H Sigma) / 2, reached by two more steps as in 1.
 4. Weights: each component's own evidence bound, log w = E[log p~] + entropy, exact for e to second order.
 
-Laplace's approximation is the same without H. On PlanarRobot-4 it gives 100 components an ELBO of -17.6 at best, its
-covariances shrunk as is found to be best; these have -13.
+Without H, this is Laplace's approximation. On PlanarRobot-4 with 100 components, that gives an ELBO of -17.6 nat even
+with optimally shrunk covariances; this start gives -13 nat.
 """
 
 from __future__ import annotations
@@ -48,22 +47,22 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def soft_limits(value: Tensor, lower: Tensor | float, upper: Tensor | float, scale: float) -> tuple[Tensor, Tensor]:
-    """Log probability of being within limits, by normal noise of deviation `scale` on both.
+    """Return the log probability of being within two limits that have normal noise with standard deviation `scale`.
 
     Parameters
     ----------
     value : Tensor (n_samples, n)
     lower, upper : Tensor (n,) or float
-        Infinite where there is none.
+        Infinite if there is no limit.
     scale : float
-        Unit of `value`.
+        Softness of the limits, in the unit of `value`.
 
     Returns
     -------
     log_prob : Tensor (n_samples,)
         [nat].
     slope : Tensor (n_samples, n)
-        Its gradient; phi / Phi stays finite far outside, where it grows like the distance.
+        Gradient of `log_prob`. It stays finite far outside the limits, where it grows linearly with the distance.
     """
     above, below = (upper - value) / scale, (value - lower) / scale
     log_above, log_below = torch.special.log_ndtr(above), torch.special.log_ndtr(below)
@@ -72,7 +71,7 @@ def soft_limits(value: Tensor, lower: Tensor | float, upper: Tensor | float, sca
 
 
 def _hazard(z: Tensor, log_cdf: Tensor) -> Tensor:
-    """phi(z) / Phi(z)."""
+    """Return phi(z) / Phi(z)."""
     return (-0.5 * z.square() - HALF_LOG_TWO_PI - log_cdf).exp()
 
 
@@ -81,13 +80,13 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, eq=False)
 class PosePosterior:
-    """Density of the joints; made by `pose_posterior`, which checks what it is made of.
+    """Posterior density of the joints; create it with `pose_posterior`, which validates the arguments.
 
     Attributes
     ----------
     robot : Robot
     pose : Tensor (4, 4)
-        Wanted pose of the tip.
+        Requested pose of the tip.
     prior_mean, prior_scale : Tensor (n_dims,)
         [rad] or [m].
     position_scale : float
@@ -95,7 +94,7 @@ class PosePosterior:
     orientation_scale : float
         [rad]; infinite if only the position counts.
     limit_scale : float
-        0: the density is zero outside of the limits. Otherwise they give way, see `soft_limits` [rad or m].
+        Softness of the joint limits [rad or m], see `soft_limits`. With 0, the density is zero outside the limits.
     """
 
     robot: Robot
@@ -112,31 +111,31 @@ class PosePosterior:
 
     @property
     def start(self) -> MixtureStart:
-        """100 components; means as the prior, covariances a quarter of its deviations."""
+        """Start with 100 components: means drawn from the prior, standard deviations a quarter of the prior's."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square(), self.prior_mean)
 
     @property
     def lower(self) -> Tensor:
-        """Limits (n_dims,), infinite of continuous joints."""
+        """Lower limits (n_dims,); minus infinity for continuous joints."""
         return torch.from_numpy(np.where(self.robot.continuous, -np.inf, self.robot.lower))
 
     @property
     def upper(self) -> Tensor:
-        """The same, from above."""
+        """Upper limits (n_dims,); infinity for continuous joints."""
         return torch.from_numpy(np.where(self.robot.continuous, np.inf, self.robot.upper))
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unnormalised log density [nat], (n_samples,); -inf outside of hard limits."""
+        """Return the unnormalised log density [nat], (n_samples,); -inf outside hard limits."""
         x = checked_samples(x, self.n_dims)
         error, cosine = self._errors(torch.from_numpy(self.robot.forward(x.detach().numpy())))
         return self._log_prob(x, error, cosine)[0]
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims); NaN outside of hard limits."""
+        """Return the gradient of the log density, (n_samples, n_dims); NaN outside hard limits."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, with the forward kinematics computed once."""
+        """Return the log density and its gradient, with one evaluation of the forward kinematics."""
         x = checked_samples(x, self.n_dims)
         rows = x.detach().numpy()
         poses, jacobian = torch.from_numpy(self.robot.forward(rows)), torch.from_numpy(self.robot.jacobian(rows))
@@ -151,14 +150,15 @@ class PosePosterior:
 
     @property
     def n_goals(self) -> int:
-        """1: the pose."""
+        """Number of goals: 1, the pose."""
         return 1
 
     def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Position error, and turn from the pose, in units of their scales; derivatives of both, see `ReachingTarget`.
+        """Return position error and rotation vector from the pose, in units of their scales, with derivatives.
 
-        With the linear and the angular columns v and w of the Jacobian, d^2 p / dq_i dq_j = w_i x v_j for i <= j, and
-        the turn's, at the pose, (w_i x w_j) / 2. Both are inexact where joints follow others.
+        See `ReachingTarget.task`. Let v and w be the linear and angular columns of the Jacobian. The second derivatives
+        of the position are w_i x v_j for i <= j. Those of the rotation vector, at the pose, are (w_i x w_j) / 2. Both
+        are inexact if the robot has mimic joints.
         """
         rows = x.numpy()
         poses, jacobian = torch.from_numpy(self.robot.forward(rows)), torch.from_numpy(self.robot.jacobian(rows))
@@ -178,11 +178,11 @@ class PosePosterior:
         )
 
     def _errors(self, poses: Tensor) -> tuple[Tensor, Tensor]:
-        """Goal minus position (n_samples, 3), and tr(R*'R) (n_samples,)."""
+        """Return goal minus position (n_samples, 3), and tr(R*'R) (n_samples,)."""
         return self.pose[:3, 3] - poses[:, :3, 3], (poses[:, :3, :3] * self.pose[:3, :3]).sum((-2, -1))
 
     def _log_prob(self, x: Tensor, error: Tensor, trace: Tensor) -> tuple[Tensor, Tensor]:
-        """Log density, and the gradient of its prior and limits."""
+        """Return the log density, and the gradient of its prior and limits."""
         residual = (x - self.prior_mean) / self.prior_scale
         constant = (
             self.prior_scale.log().sum() + 3.0 * math.log(self.position_scale) + 0.5 * (self.n_dims + 3) * LOG_TWO_PI
@@ -207,23 +207,32 @@ def pose_posterior(
     orientation_scale: float = 0.05,
     limit_scale: float = 0.05,
 ) -> PosePosterior:
-    """The posterior of a robot's joints.
+    """Return the posterior of a robot's joints given a pose of its tip.
 
     Parameters
     ----------
     robot : Robot
     pose : (4, 4) array_like
-        Of the tip in the base's frame.
+        Pose of the tip in the base frame.
     prior_mean : (dof,) array_like, optional
-        [rad] or [m]; the middle of the limits by default.
+        [rad] or [m]; default: the middle of the limits.
     prior_scale : (dof,) array_like or float, optional
-        Standard deviations; a quarter of the range by default.
+        Standard deviations [rad] or [m]; default: a quarter of the range.
     position_scale : float
         Standard deviation of the tip in each coordinate [m].
     orientation_scale : float
-        Of its orientation about each axis [rad]; `math.inf` for the position alone.
+        Standard deviation of the tip's orientation about each axis [rad]; `math.inf` for position only.
     limit_scale : float
-        How soft the limits are [rad or m]; 0: hard, which no Gaussian mixture can satisfy: its ELBO is -inf.
+        Softness of the limits [rad or m]. 0 gives hard limits, under which the ELBO of a Gaussian mixture is -inf.
+
+    Returns
+    -------
+    PosePosterior
+
+    Raises
+    ------
+    DistributionError
+        If the prior has the wrong shape or a scale is out of range.
     """
     goal = torch.from_numpy(check_pose(pose))
     middle, span = 0.5 * (robot.lower + robot.upper), robot.upper - robot.lower
@@ -245,14 +254,14 @@ def pose_posterior(
     )
 
 
-LONGEST_STEP = 2.0  # in units of the prior's deviations
+LONGEST_STEP = 2.0  # maximum length of a Gauss-Newton step [standard deviations of the prior]
 N_FIXED_POINT = 30
 N_CORRECTIONS = 2
-SHRINKAGE = 0.5  # of the draws towards the middle of the prior
+SHRINKAGE = 0.5  # factor on the draws' distance to the prior mean
 
 
 class ReachingTarget(Target, Protocol):
-    """A target whose log density is a normal prior, a normal error of a task, and perhaps limits."""
+    """Target whose log density is a normal prior, a normal error of a task, and possibly limits."""
 
     @property
     def prior_mean(self) -> Tensor: ...
@@ -264,7 +273,7 @@ class ReachingTarget(Target, Protocol):
     def n_goals(self) -> int: ...
 
     def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Errors of configurations (n, n_dims) with respect to goals (n,) of int64, in units of the tolerance.
+        """Return the errors of configurations (n, n_dims) from goals (n,) of int64, in units of the tolerance.
 
         Returns
         -------
@@ -277,15 +286,15 @@ class ReachingTarget(Target, Protocol):
 
 @dataclass(frozen=True)
 class KinematicStart:
-    """A mixture and what it cost.
+    """Initial mixture and its cost.
 
     Attributes
     ----------
     mixture : GaussianMixture
     n_evaluations : int
-        Configurations at which the target or its kinematics were evaluated.
+        Number of evaluations of the target or its kinematics.
     goals : Tensor (n_components,) of int64
-        The goal that each component was moved to.
+        Goal that each component was moved to.
     """
 
     mixture: GaussianMixture
@@ -296,18 +305,22 @@ class KinematicStart:
 def kinematic_start(
     target: ReachingTarget, n_components: int = 100, generator: torch.Generator | None = None, n_steps: int = 14
 ) -> KinematicStart:
-    """Make it.
+    """Build an initial mixture from the target's kinematics, as described in the module docstring.
 
     Parameters
     ----------
     target : ReachingTarget
         `PlanarRobot` or `PosePosterior`.
     n_components : int
-        They are dealt to the goals in turn.
+        Number of components, assigned to the goals in turn.
     generator : torch.Generator, optional
-        Of the draws of the prior.
+        Source of randomness for the draws of the prior.
     n_steps : int
         Gauss-Newton steps, at least 1. The cost is n_components (n_steps + 4) evaluations.
+
+    Returns
+    -------
+    KinematicStart
     """
     if n_components < 1 or n_steps < 1:
         raise DistributionError(f"a start needs components and steps, got {n_components}, {n_steps}", n_components)
@@ -318,21 +331,26 @@ def kinematic_start(
 
 
 def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: int = 6) -> KinematicStart:
-    """The same from postures that reached other goals: a mixture follows goals that move, and loses no mode.
+    """Build an initial mixture for goals that have moved, from the means of an earlier fit.
 
-    Each mean moves to where its own goal is now, changing as little as it can; covariances and weights are made anew. A
-    fit that starts from the old mixture instead gives the weight of all modes to whichever meets its new goal first.
+    Each mean moves to the new position of its goal with as little change as possible. Covariances and weights are
+    computed again. The mixture therefore keeps all modes. A fit that starts from the old mixture would give all weight
+    to the mode that meets its new goal first.
 
     Parameters
     ----------
     target : ReachingTarget
-        With its goals where they are now.
+        Target with the goals at their new positions.
     means : Tensor (n_components, n_dims)
-        Of the mixture that was fitted to the goals as they were.
+        Means of the mixture that was fitted to the old goals.
     goals : Tensor (n_components,) of int64
-        The goal of each: `target.nearest_goal(means)` of the target as it was.
+        Goal of each mean: `target.nearest_goal(means)` of the old target.
     n_steps : int
-        Gauss-Newton steps, at least 1; the further the goals have moved the more.
+        Gauss-Newton steps, at least 1. Goals that moved far need more steps.
+
+    Returns
+    -------
+    KinematicStart
     """
     if means.dim() != 2 or means.shape[1] != target.n_dims or goals.shape != means.shape[:1] or len(means) == 0:
         raise DistributionError(
@@ -347,7 +365,7 @@ def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: i
 
 
 def _reached(target: ReachingTarget, x: Tensor, near: Tensor, goals: Tensor, n_steps: int) -> KinematicStart:
-    """Steps 1 to 4 from configurations x, `near` being c of equation 1."""
+    """Apply steps 1 to 4 to configurations x; `near` is c of step 1."""
     scale = target.prior_scale
     for _ in range(n_steps):
         error, jacobian, _ = target.task(x, goals)
@@ -365,7 +383,7 @@ def _reached(target: ReachingTarget, x: Tensor, near: Tensor, goals: Tensor, n_s
 
 
 def _step(jacobian: Tensor, error: Tensor, scale: Tensor, away: Tensor) -> Tensor:
-    """q' - q of equation 1, `away` being q - c; at most LONGEST_STEP in units of the prior."""
+    """Return q' - q of step 1, at most LONGEST_STEP in units of the prior; `away` is q - c."""
     whitened, distance = jacobian * scale, away / scale
     identity = torch.eye(error.shape[-1], dtype=error.dtype)
     missing = whitened @ distance.unsqueeze(-1) - error.unsqueeze(-1)
@@ -375,7 +393,10 @@ def _step(jacobian: Tensor, error: Tensor, scale: Tensor, away: Tensor) -> Tenso
 
 
 def _covariance(jacobian: Tensor, hessian: Tensor, scale: Tensor) -> Tensor:
-    """Fixed point of Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k; precisions are averaged, or it would oscillate."""
+    """Return the fixed point of Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k.
+
+    Successive precisions are averaged, because the plain iteration oscillates.
+    """
     fixed = torch.diag(scale**-2) + jacobian.mT @ jacobian
     precision = fixed
     for _ in range(N_FIXED_POINT):
@@ -386,7 +407,7 @@ def _covariance(jacobian: Tensor, hessian: Tensor, scale: Tensor) -> Tensor:
 
 
 def _gain(covariance: Tensor, jacobian: Tensor, hessian: Tensor, error: Tensor, scale: Tensor) -> Tensor:
-    """E[log p~] - log p~(mean) (n,), of e to second order with E[e] = 0 and e(mean) as given."""
+    """Return E[log p~] - log p~(mean) (n,), for e to second order with E[e] = 0; `error` is e(mean)."""
     spread = (covariance.diagonal(dim1=-2, dim2=-1) / scale**2).sum(-1)
     curved = hessian @ covariance.unsqueeze(1)
     of_task = (jacobian @ covariance * jacobian).sum((-2, -1)) + 0.5 * (curved * curved.mT).sum((-3, -2, -1))

@@ -1,22 +1,19 @@
-"""Posterior of Bayesian logistic regression with a normal prior (seed 003, appendix J).
+"""Posteriors of Bayesian regression, and their minibatch versions (Arenz et al. 2023, appendix J).
+
+`LogisticRegression` has a normal prior on its weights x. Its evidence is not known:
 
     log p~(x) = sum_i [y_i f_i - log(1 + exp f_i)] + log N(x; 0, prior_scale^2 I),   f_i = features_i . x
 
-Its evidence is not known. The score is sum_i (y_i - sigmoid f_i) features_i - x / prior_scale^2.
-
-Posterior of the weights of a small neural network that predicts a number (WINE: 11-8-8-1; seed 003, appendix J).
+`NeuralRegression` is the posterior of the weights of a small network with sigmoid hidden layers (WINE: 11-8-8-1):
 
     log p~(x) = - sum_i (y_i - network_x(features_i))^2 - |x|^2 / (2 prior_scale^2)
 
-with sigmoid hidden layers: the errors count as the authors count them, as if their variance were 1/2, and neither
-density is normalised. The weights are in the order of the layers, each its matrix (inputs, outputs) by rows, then its
-biases. The gradient is back-propagation, written out for many networks at once.
+As in the authors' code, the errors have variance 1/2 and neither density is normalised. The weights are ordered by
+layer: the matrix (inputs, outputs) by rows, then the biases. Gradients are back-propagated for many networks at once.
 
-Targets of data that see a part of them in each iteration, another part for each sample (seed 003, appendix J).
-
-The data are shuffled and cut into disjoint batches; sample i of an iteration is judged by batch i mod n_batches, whose
-log likelihood is scaled to that of all data. So the log density of each sample is unbiased, and the noise of a batch is
-not shared by all samples (local reparameterisation). Evaluation is by the whole data, `log_prob`.
+`MinibatchTarget` shuffles the data in each iteration and splits them into disjoint batches. Sample i is evaluated on
+batch i mod n_batches, with the log likelihood scaled to all data. Each log density is unbiased, and the samples do not
+share the noise of one batch (local reparameterisation).
 """
 
 from __future__ import annotations
@@ -37,12 +34,12 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True)
 class LogisticRegression:
-    """Density of the weights given labelled data.
+    """Posterior density of the weights given labelled data.
 
     Attributes
     ----------
     features : Tensor (n_data, n_dims)
-        With a column of ones if there is to be an intercept.
+        Features, including a column of ones if the model has an intercept.
     labels : Tensor (n_data,)
         0 or 1.
     prior_scale : float
@@ -80,42 +77,42 @@ class LogisticRegression:
         return MixtureStart.isotropic(self.n_dims, 1, 10.0, 100.0)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unnormalised log density [nat], (n_samples,)."""
+        """Return the unnormalised log density [nat], (n_samples,)."""
         x = checked_samples(x, self.n_dims)
         logits = x @ self.features.T
         return logits @ self.labels - functional.softplus(logits).sum(-1) + self.log_prior(x)
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims)."""
+        """Return the gradient of the log density, (n_samples, n_dims)."""
         x = checked_samples(x, self.n_dims)
         return (self.labels - torch.sigmoid(x @ self.features.T)) @ self.features + self.score_of_prior(x)
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, with the logits computed once."""
+        """Return the log density and its gradient, with one evaluation of the logits."""
         x = checked_samples(x, self.n_dims)
         log_likelihood, score = self._likelihood(x, self.features, self.labels)
         return log_likelihood + self.log_prior(x), score + self.score_of_prior(x)
 
     def log_prior(self, x: Tensor) -> Tensor:
-        """Log prior [nat], (n_samples,)."""
+        """Return the log prior [nat], (n_samples,)."""
         constant = self.n_dims * (math.log(self.prior_scale) + 0.5 * LOG_TWO_PI)
         return -0.5 * x.square().sum(-1) / self.prior_scale**2 - constant
 
     def score_of_prior(self, x: Tensor) -> Tensor:
-        """Its gradient, (n_samples, n_dims)."""
+        """Return the gradient of the log prior, (n_samples, n_dims)."""
         return -x / self.prior_scale**2
 
     def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Of parts of the data, see `DataTarget`."""
+        """Return log likelihoods of parts of the data and their gradients; see `DataTarget`."""
         return self._likelihood(x, self.features[rows], self.labels[rows])
 
     def accuracy(self, weights: Tensor) -> float:
-        """Share of the data whose label is the more probable one, averaged over sampled weights (n_samples, n_dims)."""
+        """Return the share of labels predicted correctly by the mean over sampled weights (n_samples, n_dims)."""
         probability = torch.sigmoid(weights @ self.features.T).mean(0)
         return float(((probability > 0.5) == (self.labels == 1.0)).double().mean())
 
     def _likelihood(self, x: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Log likelihood (..., n_samples) and gradient (..., n_samples, n_dims)."""
+        """Return the log likelihood (..., n_samples) and its gradient (..., n_samples, n_dims)."""
         logits = x @ features.mT
         log_likelihood = (logits @ labels.unsqueeze(-1)).squeeze(-1) - functional.softplus(logits).sum(-1)
         return log_likelihood, (labels.unsqueeze(-2) - torch.sigmoid(logits)) @ features
@@ -123,7 +120,7 @@ class LogisticRegression:
 
 @dataclass(frozen=True)
 class NeuralRegression:
-    """Density of the weights given features and values.
+    """Posterior density of a network's weights given features and values.
 
     Attributes
     ----------
@@ -152,7 +149,7 @@ class NeuralRegression:
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Inputs and outputs of each layer."""
+        """Number of inputs and outputs of each layer."""
         widths = (self.features.shape[1], *self.hidden, 1)
         return tuple(zip(widths[:-1], widths[1:], strict=True))
 
@@ -171,31 +168,31 @@ class NeuralRegression:
         return MixtureStart.isotropic(self.n_dims, 4, self.prior_scale, self.prior_scale**2)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unnormalised log density [nat], (n_samples,)."""
+        """Return the unnormalised log density [nat], (n_samples,)."""
         x = checked_samples(x, self.n_dims)
         error = self._forward(x, self.features)[-1].squeeze(-1) - self.values
         return self.log_prior(x) - error.square().sum(-1)
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims)."""
+        """Return the gradient of the log density, (n_samples, n_dims)."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, with the networks evaluated once."""
+        """Return the log density and its gradient, with one evaluation of the networks."""
         x = checked_samples(x, self.n_dims)
         log_likelihood, score = self._likelihood(x, self.features, self.values)
         return log_likelihood + self.log_prior(x), score + self.score_of_prior(x)
 
     def log_prior(self, x: Tensor) -> Tensor:
-        """Log prior without its normaliser [nat], (n_samples,)."""
+        """Return the log prior without its normaliser [nat], (n_samples,)."""
         return -0.5 * x.square().sum(-1) / self.prior_scale**2
 
     def score_of_prior(self, x: Tensor) -> Tensor:
-        """Its gradient, (n_samples, n_dims)."""
+        """Return the gradient of the log prior, (n_samples, n_dims)."""
         return -x / self.prior_scale**2
 
     def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Of parts of the data, see `DataTarget`."""
+        """Return log likelihoods of parts of the data and their gradients; see `DataTarget`."""
         n_groups, n_samples, n_dims = x.shape
         features = self.features[rows].unsqueeze(1).expand(-1, n_samples, -1, -1)
         values = self.values[rows].unsqueeze(1)
@@ -203,11 +200,14 @@ class NeuralRegression:
         return log_likelihood, score
 
     def predict(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Mean prediction (n_rows,) over sampled weights (n_samples, n_dims), of features (n_rows, n_features)."""
+        """Return the mean prediction (n_rows,) of sampled weights (n_samples, n_dims).
+
+        `features` has shape (n_rows, n_features).
+        """
         return self._forward(checked_samples(weights, self.n_dims), features)[-1].squeeze(-1).mean(0)
 
     def _layers(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Matrices (..., inputs, outputs) and biases (..., 1, outputs)."""
+        """Return the matrix (..., inputs, outputs) and the biases (..., 1, outputs) of each layer."""
         layers = []
         start = 0
         for inputs, outputs in self.shapes:
@@ -218,7 +218,7 @@ class NeuralRegression:
         return layers
 
     def _forward(self, x: Tensor, features: Tensor) -> list[Tensor]:
-        """What each layer takes, and the prediction: (..., n_rows, width)."""
+        """Return the input of each layer and the prediction, (..., n_rows, width)."""
         values = [features]
         layers = self._layers(x)
         for i, (matrix, bias) in enumerate(layers):
@@ -227,7 +227,7 @@ class NeuralRegression:
         return values
 
     def _likelihood(self, x: Tensor, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Log likelihood (...) of weights (..., n_dims) and its gradient."""
+        """Return the log likelihood (...) of weights (..., n_dims) and its gradient."""
         values = self._forward(x, features)
         error = values[-1].squeeze(-1) - targets
         slope = -2.0 * error.unsqueeze(-1)
@@ -241,27 +241,27 @@ class NeuralRegression:
 
 
 class DataTarget(Target, Protocol):
-    """A posterior of data whose log likelihood is a sum over them."""
+    """Posterior whose log likelihood is a sum over data."""
 
     @property
     def n_data(self) -> int: ...
 
     def log_prior(self, x: Tensor) -> Tensor:
-        """Log prior [nat], (n_samples,)."""
+        """Return the log prior [nat], (n_samples,)."""
         ...
 
     def score_of_prior(self, x: Tensor) -> Tensor:
-        """Its gradient, (n_samples, n_dims)."""
+        """Return the gradient of the log prior, (n_samples, n_dims)."""
         ...
 
     def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Log likelihood of some of the data and its gradient.
+        """Return log likelihoods of parts of the data and their gradients.
 
         Parameters
         ----------
         x : Tensor (n_groups, n_samples, n_dims)
         rows : Tensor (n_groups, n_rows) of int64
-            A group's samples are judged by its rows of the data.
+            Rows of the data on which each group's samples are evaluated.
 
         Returns
         -------
@@ -273,14 +273,14 @@ class DataTarget(Target, Protocol):
 
 @dataclass(frozen=True)
 class MinibatchTarget:
-    """A posterior of data, by parts of them.
+    """Posterior that is evaluated on batches of its data.
 
     Attributes
     ----------
     full : DataTarget
-        By all data.
+        Posterior given all data.
     batch_size : int
-        Data in a batch, 1 to all.
+        Rows per batch, from 1 to all.
     """
 
     full: DataTarget
@@ -299,11 +299,11 @@ class MinibatchTarget:
         return self.full.start
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unnormalised log density by all data [nat], (n_samples,)."""
+        """Return the unnormalised log density given all data [nat], (n_samples,)."""
         return self.full.log_prob(x)
 
     def minibatch(self, generator: torch.Generator) -> BatchedTarget:
-        """A target with newly shuffled data."""
+        """Return a target with newly shuffled data."""
         order = torch.randperm(self.full.n_data, generator=generator)
         n_batches = self.full.n_data // self.batch_size
         return BatchedTarget(self.full, order[: n_batches * self.batch_size].reshape(n_batches, self.batch_size))
@@ -311,7 +311,7 @@ class MinibatchTarget:
 
 @dataclass(frozen=True)
 class BatchedTarget:
-    """A posterior of data of which sample i sees the rows batches[i mod n_batches].
+    """Posterior in which sample i is evaluated on the rows batches[i mod n_batches].
 
     Attributes
     ----------
@@ -331,15 +331,15 @@ class BatchedTarget:
         return self.full.start
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unbiased estimate of the log density of all data [nat], (n_samples,)."""
+        """Return an unbiased estimate of the log density given all data [nat], (n_samples,)."""
         return self.log_prob_and_score(x)[0]
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the estimate, (n_samples, n_dims)."""
+        """Return the gradient of the estimate, (n_samples, n_dims)."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, with the likelihoods computed once."""
+        """Return the estimate and its gradient, with one evaluation of the likelihoods."""
         x = checked_samples(x, self.n_dims)
         n, n_batches = len(x), len(self.batches)
         padding = -n % n_batches

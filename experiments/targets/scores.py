@@ -1,14 +1,13 @@
-"""What a mixture has reached on a target: the ELBO from fresh samples, and how many modes or goals it has found.
+"""Scores of a mixture on a target: bounds of the evidence, effective sample sizes, and modes or goals found.
 
-How good a model of a target is, from log ratios and samples (Blessing et al. 2024, "Beyond ELBOs").
-
-With the log ratio l(x) = log p~(x) - log q(x), Z the normaliser of p~, samples of the model q and of the target p:
+The measures use log ratios and samples (Blessing et al. 2024, "Beyond ELBOs"). Let l(x) = log p~(x) - log q(x) be the
+log ratio, Z the normaliser of p~, q the model and p the target:
 
     ELBO = E_q[l] <= log Z <= EUBO = E_p[l],      log Z ~ log mean_q e^l (importance weighted)
     reverse effective sample size  (mean_q e^l)^2 / mean_q e^2l,      forward  1 / (mean_p e^l mean_p e^-l)
 
-Both sizes are shares of the number of samples: 1 for a perfect model. The forward one falls when the model lacks a mode
-that none of its own samples can tell of.
+Both effective sample sizes are shares of the number of samples, 1 for a perfect model. Only the forward one reveals a
+mode that the model misses, because it uses samples of the target.
 """
 
 from __future__ import annotations
@@ -25,14 +24,15 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models import Estimate, GaussianMixture, LinearExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 
-MEDIAN_ROWS = 1000  # of the reference, for the median of distances
-CHUNK = 1000  # rows of a kernel matrix at once
+MEDIAN_ROWS = 1000  # number of reference rows for the median of distances
+CHUNK = 1000  # maximum number of rows evaluated at once
 
 
 def mean_log_ratio(log_ratio: Tensor) -> Estimate:
-    """ELBO from log ratios (n_samples,) at samples of the model, EUBO from those at samples of the target [nat].
+    """Estimate the ELBO or the EUBO [nat] as the mean of log ratios (n_samples,).
 
-    A sample of the model where the target is zero makes the ELBO -inf, as it is.
+    Samples of the model give the ELBO, samples of the target the EUBO. If the target is zero at a sample of the model,
+    the ELBO is -inf.
     """
     values = _checked(log_ratio)
     error = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.nan
@@ -40,7 +40,10 @@ def mean_log_ratio(log_ratio: Tensor) -> Estimate:
 
 
 def importance_log_normaliser(log_ratio: Tensor) -> Estimate:
-    """log Z [nat] from log ratios (n_samples,) at samples of the model; too low, by half the variance, on average."""
+    """Estimate log Z [nat] from log ratios (n_samples,) at samples of the model.
+
+    The estimate is too low by half its variance, on average.
+    """
     values = _checked(log_ratio)
     n = len(values)
     log_mean = float(torch.logsumexp(values, 0)) - math.log(n)
@@ -51,32 +54,33 @@ def importance_log_normaliser(log_ratio: Tensor) -> Estimate:
 
 
 def reverse_effective_sample_size(log_ratio: Tensor) -> float:
-    """Share, 1/n_samples to 1, of samples of the model that weighted samples are worth."""
+    """Return the effective sample size of importance-weighted model samples, as a share from 1/n_samples to 1."""
     values = _checked(log_ratio)
     log_size = 2.0 * torch.logsumexp(values, 0) - torch.logsumexp(2.0 * values, 0)
     return float((log_size - math.log(len(values))).exp())
 
 
 def forward_effective_sample_size(log_ratio: Tensor) -> float:
-    """The same from log ratios (n_samples,) at samples of the target."""
+    """Return the forward effective sample size, a share, from log ratios (n_samples,) at samples of the target."""
     values = _checked(log_ratio)
     log_mean = [torch.logsumexp(sign * values, 0) - math.log(len(values)) for sign in (1.0, -1.0)]
     return float((-log_mean[0] - log_mean[1]).exp())
 
 
 def maximum_mean_discrepancy(sample: Tensor, reference: Tensor, bandwidth: float = 1.0) -> float:
-    """Squared MMD (Gretton et al. 2012) as seed 003 reports it, at least 0.
+    """Return the squared MMD (Gretton et al. 2012) as in Arenz et al. 2023; it is at least 0.
 
-    The kernel is exp(-sum_j (x_j - y_j)^2 / (bandwidth m_j)), m_j the median of squared differences of the reference.
+    The kernel is exp(-sum_j (x_j - y_j)^2 / (bandwidth m_j)), where m_j is the median of squared differences within the
+    reference.
 
     Parameters
     ----------
     sample : Tensor (n, n_dims)
-        Of the model.
+        Samples of the model.
     reference : Tensor (m, n_dims)
-        Of the target.
+        Samples of the target.
     bandwidth : float
-        Seed 003 has 20 for the logistic regressions, 6 for the planar robot.
+        Arenz et al. use 20 for logistic regression and 6 for the planar robot.
     """
     few = reference[:MEDIAN_ROWS]
     row, column = torch.triu_indices(len(few), len(few))
@@ -89,16 +93,19 @@ def maximum_mean_discrepancy(sample: Tensor, reference: Tensor, bandwidth: float
 
 
 def effective_components(log_weights: Tensor) -> float:
-    """Exponential of the entropy of weights (n_components,): how many equal components would be as varied."""
+    """Return the exponential of the weights' entropy: the number of equal components with the same entropy.
+
+    `log_weights` has shape (n_components,).
+    """
     log_weights = torch.log_softmax(log_weights, -1)
     weights = log_weights.exp()
     return float((-(torch.xlogy(weights, weights)).sum()).exp())
 
 
 def modes_found(means: Tensor, modes: Tensor, radius: float, log_weights: Tensor | None = None) -> int:
-    """Number of modes (n_modes, n_dims) with a component's mean (n_components, n_dims) within a radius.
+    """Return the number of modes (n_modes, n_dims) with a component mean (n_components, n_dims) within a radius.
 
-    Components with a weight below 1e-6 do not count, if log weights (n_components,) are given.
+    If log weights (n_components,) are given, components with a weight of at most 1e-6 do not count.
     """
     if log_weights is not None:
         means = means[torch.log_softmax(log_weights, -1) > math.log(1e-6)]
@@ -106,9 +113,10 @@ def modes_found(means: Tensor, modes: Tensor, radius: float, log_weights: Tensor
 
 
 def mode_coverage(shares: Tensor) -> float:
-    """Entropy of the shares of samples at each mode (n_modes,), to the base n_modes: 1 where all modes get the same.
+    """Return the entropy of the shares of samples at each mode (n_modes,), to the base n_modes.
 
-    The expected mode coverage of Blessing et al., for modes that are told apart with certainty.
+    It is 1 if all shares are equal. It equals the expected mode coverage of Blessing et al. if each sample belongs to
+    one mode with certainty.
     """
     shares = shares / shares.sum()
     return float(-torch.xlogy(shares, shares).sum()) / math.log(len(shares)) if len(shares) > 1 else 1.0
@@ -129,8 +137,8 @@ def _checked(log_ratio: Tensor) -> Tensor:
     return log_ratio.to(torch.float64)
 
 
-MANY_DIMS = 64  # from which on the products of the coordinates are too many
-LEAST_SHARE = 0.01  # of the samples at a goal that counts as found
+MANY_DIMS = 64  # maximum number of dimensions for which products of coordinates are affordable
+LEAST_SHARE = 0.01  # minimum share of the samples at a goal that counts as found
 
 
 @dataclass(frozen=True)
@@ -142,11 +150,12 @@ class MixtureScores:
     elbo : Estimate
         [nat].
     n_found : int, optional
-        Modes with a component's mean near, or goals with 1 % of the samples at least; None where neither is known.
+        Number of modes with a component's mean nearby, or of goals with at least 1 % of the samples. None if the target
+        defines neither.
     n_modes : int, optional
-        Of so many.
+        Total number of modes or goals.
     goal_shares : tuple of float, optional
-        Of the samples, by the goal that is nearest, for a robot that reaches.
+        Shares of the samples by their nearest goal, for a robot that reaches.
     """
 
     elbo: Estimate
@@ -156,16 +165,20 @@ class MixtureScores:
 
 
 def mixture_scores(target: Any, model: GaussianMixture, n_samples: int, generator: torch.Generator) -> MixtureScores:
-    """Score a mixture.
+    """Score a mixture on a target.
 
     Parameters
     ----------
     target : Target
-        With `modes` and `mode_radius`, or with `goal_shares`, where these are known.
+        Modes are counted if it has `modes` and `mode_radius`, goals if it has `goal_shares`.
     model : GaussianMixture
     n_samples : int
-        That are drawn from it.
+        Number of samples to draw from the model.
     generator : torch.Generator
+
+    Returns
+    -------
+    MixtureScores
     """
     sample = model.sample(n_samples, generator)
     log_prob = _log_density(model)
@@ -181,7 +194,7 @@ def mixture_scores(target: Any, model: GaussianMixture, n_samples: int, generato
 
 
 def _log_density(model: GaussianMixture) -> Callable[[Tensor], Tensor]:
-    """Log density of the model; that of many components as one matrix product."""
+    """Return the log density of the model; with many components, it is a single matrix product."""
     n_components, n_dims = model.means.shape
     if n_components < n_dims or n_dims > MANY_DIMS:
         return model.log_prob

@@ -1,22 +1,20 @@
-"""A normal density bent along a parabola: x_1 ~ N(0, s^2), x_2 ~ N(-b (x_1^2 - s^2), 1), others standard normal.
+"""Analytic targets with known normaliser: banana, funnel, and mixtures of normal or Student's t densities.
 
-The map from the normal density has determinant 1, so the density is normalised (Haario, Saksman and Tamminen 1999).
+`Banana` is a normal density bent along a parabola (Haario, Saksman and Tamminen 1999): x_1 ~ N(0, s^2), x_2 given x_1 ~
+N(-b (x_1^2 - s^2), 1), others standard normal. The map from the normal density has determinant 1.
 
-Neal's funnel: x_1 ~ N(0, 9), x_i ~ N(0, exp(x_1)) for i > 1 (Neal 2003), normalised.
+`Funnel` is Neal's funnel (2003): x_1 ~ N(0, 9), and x_i ~ N(0, exp(x_1)) for i > 1.
 
-Mixtures of normal or of Student's t densities, sum_k w_k f(|W_k'(x - mu_k)|^2) |det W_k|.
-
-With r^2 = |W'(x - mu)|^2 and nu degrees of freedom in d dimensions
+`EllipticalMixture` is sum_k w_k f(|W_k'(x - mu_k)|^2) |det W_k|, with r^2 = |W'(x - mu)|^2 and, in d dimensions,
 
     log f(r^2) = -d/2 log 2 pi - r^2 / 2                                                              (normal)
     log f(r^2) = log G((nu+d)/2) - log G(nu/2) - d/2 log(nu pi) - (nu+d)/2 log(1 + r^2/nu)             (Student)
 
-The whitened residuals of all components are one matrix product, and so is the sum of their gradients.
+One matrix product computes the whitened residuals of all components, and another the sum of their gradients.
 
-GMM-d and STM-d: random mixtures of normal and of Student's t densities in many dimensions (seed 003, appendix J).
-
-Equal weights; means uniform in [-b, b]^d. With a square A of entries N(0, (.1 d)^2), the covariance of a normal
-component is A'A + I (Arenz et al. 2020), the scale matrix of a Student component (A'A + I)^-1 (Lin et al. 2020).
+GMM-d and STM-d are random mixtures of equal weights in many dimensions (Arenz et al. 2023, appendix J). Means are
+uniform in [-b, b]^d, and the entries of a square matrix A are from N(0, (0.1 d)^2). A normal component has the
+covariance A'A + I (Arenz et al. 2020). A Student component has the scale matrix (A'A + I)^-1 (Lin et al. 2020).
 """
 
 from __future__ import annotations
@@ -36,16 +34,16 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True)
 class Banana:
-    """A thin, bent density.
+    """Thin, bent density.
 
     Attributes
     ----------
     n_dims : int
         At least 2.
     curvature : float
-        b.
+        b in the module docstring.
     length : float
-        s.
+        s in the module docstring.
     """
 
     n_dims: int = 2
@@ -62,23 +60,23 @@ class Banana:
 
     @property
     def log_normaliser(self) -> float:
-        """0: the density is normalised."""
+        """Log normaliser: 0, because the density is normalised."""
         return 0.0
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Log density [nat], (n_samples,)."""
+        """Return the log density [nat], (n_samples,)."""
         straight = self._straightened(checked_samples(x, self.n_dims))
         squares = straight.square().sum(-1) + (1.0 / self.length**2 - 1.0) * straight[:, 0].square()
         return -0.5 * (squares + self.n_dims * LOG_TWO_PI) - math.log(self.length)
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims)."""
+        """Return the gradient of the log density, (n_samples, n_dims)."""
         score = -self._straightened(checked_samples(x, self.n_dims))
         score[:, 0] = score[:, 0] / self.length**2 + score[:, 1] * 2.0 * self.curvature * x[:, 0]
         return score
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Independent samples (n, n_dims)."""
+        """Draw independent samples (n, n_dims)."""
         sample = torch.randn(n, self.n_dims, generator=generator, dtype=torch.float64)
         sample[:, 0] *= self.length
         sample[:, 1] -= self._bend(sample[:, 0])
@@ -88,13 +86,13 @@ class Banana:
         return self.curvature * (first.square() - self.length**2)
 
     def _straightened(self, x: Tensor) -> Tensor:
-        """The normal variable, its first coordinate not yet divided by the length; (n_samples, n_dims)."""
+        """Return the normal variable (n_samples, n_dims), whose first coordinate is not yet divided by the length."""
         return torch.cat([x[:, :1], (x[:, 1] + self._bend(x[:, 0])).unsqueeze(-1), x[:, 2:]], -1)
 
 
 @dataclass(frozen=True)
 class Funnel:
-    """A density whose width varies by orders of magnitude.
+    """Density whose width varies by orders of magnitude.
 
     Attributes
     ----------
@@ -117,18 +115,18 @@ class Funnel:
 
     @property
     def log_normaliser(self) -> float:
-        """0: the density is normalised."""
+        """Log normaliser: 0, because the density is normalised."""
         return 0.0
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Log density [nat], (n_samples,)."""
+        """Return the log density [nat], (n_samples,)."""
         neck, squares = self._parts(checked_samples(x, self.n_dims))
         constant = math.log(self.neck_scale) + 0.5 * self.n_dims * LOG_TWO_PI
         spread = (self.n_dims - 1) * neck + squares * (-neck).exp()
         return -0.5 * ((neck / self.neck_scale).square() + spread) - constant
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims)."""
+        """Return the gradient of the log density, (n_samples, n_dims)."""
         x = checked_samples(x, self.n_dims)
         neck, squares = self._parts(x)
         narrowness = (-neck).exp()
@@ -136,24 +134,24 @@ class Funnel:
         return torch.cat([of_neck.unsqueeze(-1), -x[:, 1:] * narrowness.unsqueeze(-1)], -1)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Independent samples (n, n_dims)."""
+        """Draw independent samples (n, n_dims)."""
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=torch.float64)
         neck = self.neck_scale * noise[:, :1]
         return torch.cat([neck, noise[:, 1:] * (0.5 * neck).exp()], -1)
 
     def _parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x_1 and the sum of the others' squares."""
+        """Return x_1 and the sum of squares of the other coordinates."""
         return x[:, 0], x[:, 1:].square().sum(-1)
 
 
 @dataclass(frozen=True)
 class EllipticalMixture:
-    """A normalised target whose modes are known.
+    """Normalised mixture with known modes.
 
     Attributes
     ----------
     log_weights : Tensor (n_components,)
-        Normalised by whoever makes it.
+        Normalised log weights; they are not checked.
     means : Tensor (n_components, n_dims)
     scale_trils : Tensor (n_components, n_dims, n_dims)
         Lower Cholesky factors of the scale matrices, which are the covariances of normal components.
@@ -185,7 +183,7 @@ class EllipticalMixture:
 
     @property
     def log_normaliser(self) -> float:
-        """0: the density is normalised."""
+        """Log normaliser: 0, because the density is normalised."""
         return 0.0
 
     @property
@@ -195,20 +193,20 @@ class EllipticalMixture:
 
     @property
     def mode_radius(self) -> float:
-        """6 sqrt(n_dims): a mode counts as found if a component's mean is nearer (as in seed 003's code)."""
+        """6 sqrt(n_dims): a mode is found if a component's mean is nearer (as in the code of Arenz et al. 2023)."""
         return 6.0 * math.sqrt(self.n_dims)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Log density [nat], (n_samples,)."""
+        """Return the log density [nat], (n_samples,)."""
         _, squared = self._whitened(checked_samples(x, self.n_dims))
         return torch.logsumexp(self._constants + self._profile(squared), -1)
 
     def score(self, x: Tensor) -> Tensor:
-        """Gradient of the log density, (n_samples, n_dims)."""
+        """Return the gradient of the log density, (n_samples, n_dims)."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, with the residuals computed once."""
+        """Return the log density and its gradient, with one evaluation of the residuals."""
         whitened, squared = self._whitened(checked_samples(x, self.n_dims))
         log_joint = self._constants + self._profile(squared)
         log_prob = torch.logsumexp(log_joint, -1)
@@ -219,20 +217,20 @@ class EllipticalMixture:
         return log_prob, -(pull.unsqueeze(-1) * whitened).flatten(1) @ self._columns.T
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Independent samples (n, n_dims)."""
+        """Draw independent samples (n, n_dims)."""
         index = torch.multinomial(self.log_weights.exp(), n, replacement=True, generator=generator)
         sample = torch.empty(n, self.n_dims, dtype=self.means.dtype)
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.means.dtype)
         if math.isfinite(self.degrees_of_freedom):
             noise = noise * self._stretch(n, generator).unsqueeze(-1)
-        for k in range(len(self.means)):  # a factor each: gathered ones would take n d^2 numbers
+        for k in range(len(self.means)):  # factors gathered per sample would take n d^2 numbers
             own = index == k
             sample[own] = self.means[k] + noise[own] @ self.scale_trils[k].T
         return sample
 
     @cached_property
     def _columns(self) -> Tensor:
-        """W of all components side by side, (n_dims, n_components n_dims); W = L'^-1."""
+        """W = L'^-1 of all components side by side, (n_dims, n_components n_dims)."""
         identity = torch.eye(self.n_dims, dtype=self.means.dtype).expand_as(self.scale_trils)
         inverse: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
         return inverse.permute(2, 0, 1).flatten(1).contiguous()
@@ -245,7 +243,7 @@ class EllipticalMixture:
 
     @cached_property
     def _constants(self) -> Tensor:
-        """Log weight and what log f does not take from r^2, (n_components,)."""
+        """Log weights plus the terms of log f and log |det W| that do not depend on r^2, (n_components,)."""
         d, nu = self.n_dims, self.degrees_of_freedom
         constant = -0.5 * d * math.log(2.0 * math.pi)
         if math.isfinite(nu):
@@ -253,7 +251,7 @@ class EllipticalMixture:
         return self.log_weights + constant - self.scale_trils.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def _whitened(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals (n_samples, n_components, n_dims) and their squares (n_samples, n_components)."""
+        """Return the residuals (n_samples, n_components, n_dims) and their squared norms (n_samples, n_components)."""
         whitened = (x @ self._columns).unflatten(1, self._shift.shape) - self._shift
         return whitened, whitened.square().sum(-1)
 
@@ -264,14 +262,14 @@ class EllipticalMixture:
         return -0.5 * squared
 
     def _stretch(self, n: int, generator: torch.Generator | None) -> Tensor:
-        """sqrt(nu / chi^2_nu), (n,)."""
+        """Draw sqrt(nu / chi^2_nu), (n,)."""
         shape = torch.full((n,), 0.5 * self.degrees_of_freedom, dtype=self.means.dtype)
         chi_squared = 2.0 * torch._standard_gamma(shape, generator=generator)
         return (self.degrees_of_freedom / chi_squared).sqrt()
 
 
 def random_gaussian_mixture(n_dims: int, generator: torch.Generator, n_components: int = 10) -> EllipticalMixture:
-    """GMM-d: the paper's have 20 and 100 dimensions and 10 components with means in [-50, 50]."""
+    """Draw GMM-d; the paper uses 20 and 100 dimensions, and 10 components with means in [-50, 50]."""
     means, scatter = _drawn(n_dims, n_components, 50.0, generator)
     start = MixtureStart.isotropic(n_dims, 1, 1000.0**0.5, 1000.0)
     return EllipticalMixture(_equal(n_components), means, torch.linalg.cholesky(scatter), start)
@@ -280,15 +278,22 @@ def random_gaussian_mixture(n_dims: int, generator: torch.Generator, n_component
 def random_student_mixture(
     n_dims: int, generator: torch.Generator, n_components: int | None = None, degrees_of_freedom: float = 2.0
 ) -> EllipticalMixture:
-    """STM-d: the paper's have 20 dimensions, 10 components and means in [-20, 20], or 300, 20 and [-25, 25].
+    """Draw STM-d.
+
+    The paper uses 20 dimensions with 10 components and means in [-20, 20], and 300 dimensions with 20 components and
+    means in [-25, 25].
 
     Parameters
     ----------
     n_dims : int
-        Above 20 the bound is 25, and the default of n_components 20.
+        Above 20, means are within 25 instead of 20, and the default of `n_components` is 20 instead of 10.
     generator : torch.Generator
     n_components : int, optional
     degrees_of_freedom : float
+
+    Returns
+    -------
+    EllipticalMixture
     """
     large = n_dims > 20
     n = (20 if large else 10) if n_components is None else n_components
@@ -298,7 +303,7 @@ def random_student_mixture(
 
 
 def _drawn(n_dims: int, n_components: int, bound: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Means (n_components, n_dims) and A'A + I."""
+    """Draw means (n_components, n_dims) and matrices A'A + I."""
     if n_dims < 1 or n_components < 1:
         raise DistributionError(f"a mixture needs a dimension and a component, got {n_dims}, {n_components}", n_dims)
     means = bound * (2.0 * torch.rand(n_components, n_dims, generator=generator, dtype=torch.float64) - 1.0)
@@ -311,7 +316,10 @@ def _equal(n_components: int) -> Tensor:
 
 
 def _factor_of_inverse(precisions: Tensor) -> Tensor:
-    """Lower Cholesky factors L of P^-1: with the order of the dimensions reversed, chol(P) is the transpose of L^-1."""
+    """Return the lower Cholesky factors L of P^-1.
+
+    With the order of the dimensions reversed, the Cholesky factor of P is the transpose of L^-1.
+    """
     reversed_factor = torch.linalg.cholesky(precisions.flip(-2, -1)).flip(-2, -1)  # upper U with U U' = P
     identity = torch.eye(precisions.shape[-1], dtype=precisions.dtype).expand_as(precisions)
     factor: Tensor = torch.linalg.solve_triangular(reversed_factor.mT, identity, upper=False)

@@ -1,14 +1,12 @@
-"""What a target of variational inference is: an unnormalised log density, where to start, and what is known of it.
+"""Protocol of a target of variational inference: an unnormalised log density and the initial model.
 
-Beyond this protocol a target may have
+A target may also have these members:
 
-- `score(x)`, the gradient of `log_prob`, (n_samples, n_dims), and `log_prob_and_score(x)`, both at less cost;
-- `log_normaliser`, log of the integral of exp(log_prob) [nat], where it is known;
-- `sample(n, generator)`, independent samples (n, n_dims), where they can be drawn;
-- `modes`, their places (n_modes, n_dims), and `mode_radius`, within which a component's mean counts as one;
-- `minibatch(generator)`, a target of the same kind by a random part of its data, one for each iteration.
-
-The first model of variational inference: equal components of one covariance, means drawn from a normal density.
+- `score(x)`: gradient of `log_prob`, (n_samples, n_dims); `log_prob_and_score(x)`: both, at a lower cost;
+- `log_normaliser`: log of the integral of exp(log_prob) [nat], if it is known;
+- `sample(n, generator)`: independent samples (n, n_dims), if they can be drawn;
+- `modes`, (n_modes, n_dims), and `mode_radius`: a mode is found if a component's mean is within this distance;
+- `minibatch(generator)`: a target of the same kind on a random part of its data, drawn for each iteration.
 """
 
 from __future__ import annotations
@@ -25,18 +23,21 @@ from eim_ros.learning.models import GaussianMixture
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """Means of N(centre, diag(mean_scale^2)), covariances diag(variance); a single component is at the centre.
+    """Initial model of variational inference: components of equal weight and covariance, with random means.
+
+    Means are drawn from N(centre, diag(mean_scale^2)), and covariances are diag(variance). A single component is at the
+    centre.
 
     Attributes
     ----------
     n_components : int
-        As in the published experiment.
+        Number of components in the published experiment.
     mean_scale : Tensor (n_dims,)
         Standard deviations of the means.
     variance : Tensor (n_dims,)
         Diagonal of each covariance.
     centre : Tensor (n_dims,), optional
-        0 by default.
+        Default: 0.
     """
 
     n_components: int
@@ -56,17 +57,17 @@ class MixtureStart:
 
     @classmethod
     def isotropic(cls, n_dims: int, n_components: int, mean_scale: float, variance: float) -> MixtureStart:
-        """The same in all dimensions."""
+        """Create a start with the same scale and variance in all dimensions."""
         ones = torch.ones(n_dims, dtype=torch.float64)
         return cls(n_components, mean_scale * ones, variance * ones)
 
     def means(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Means (n, n_dims)."""
+        """Draw means (n, n_dims)."""
         noise = torch.randn(n, len(self.mean_scale), generator=generator, dtype=torch.float64)
         return self._centre + self.mean_scale * noise
 
     def mixture(self, generator: torch.Generator | None = None, n_components: int | None = None) -> GaussianMixture:
-        """The model, with another number of components if one is given."""
+        """Draw the initial model; `n_components` overrides the published number."""
         n = self.n_components if n_components is None else n_components
         means = self.means(n, generator) if n > 1 else self._centre[None]
         factors = torch.diag(self.variance.sqrt()).expand(n, -1, -1)
@@ -79,13 +80,13 @@ class MixtureStart:
 
 @runtime_checkable
 class Target(Protocol):
-    """An unnormalised density on R^n_dims.
+    """Unnormalised density on R^n_dims.
 
     Attributes
     ----------
     n_dims : int
     start : MixtureStart
-        The first model of the published experiments.
+        Initial model of the published experiments.
     """
 
     @property
@@ -95,12 +96,15 @@ class Target(Protocol):
     def start(self) -> MixtureStart: ...
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Unnormalised log density [nat], (n_samples,) in float64, of samples (n_samples, n_dims); -inf outside."""
+        """Return the unnormalised log density [nat] of samples (n_samples, n_dims), as (n_samples,) in float64.
+
+        It is -inf outside the support.
+        """
         ...
 
 
 def checked_samples(x: Tensor, n_dims: int) -> Tensor:
-    """Samples (n_samples, n_dims) in float64; `DistributionError` for another shape."""
+    """Return samples (n_samples, n_dims) in float64; raise `DistributionError` for another shape."""
     if x.dim() != 2 or x.shape[1] != n_dims:
         raise DistributionError(f"samples must have shape (n_samples, {n_dims}), got {tuple(x.shape)}", tuple(x.shape))
     return x.to(torch.float64)

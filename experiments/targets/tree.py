@@ -1,18 +1,16 @@
-"""Kinematics of a branching robot in torch: frames of the links, centre of mass, gradients by forces; many postures.
+"""Kinematics of a branching robot in torch, for many postures at once; serial arms use the compiled `Robot`.
 
-Frames are composed level by level from the base, all joints of a level and all postures at once. A function of
-positions and rotations is differentiated as statics does it: let f_b be its gradient in the position of what moves with
-joint b, and m_b = sum r x f + moments the torque about the base's origin. Then its derivative in joint j with axis a_j
-at o_j is
+Frames are composed level by level from the base, for all joints of a level and all postures together. Gradients of
+functions of positions and rotations follow from statics. The gradient with respect to a position acts as a force f on
+the frame that carries it. Its torque about the base's origin is r x f, plus the gradient with respect to rotations. The
+derivative with respect to joint j, with axis a_j at o_j, is
 
     a_j . (M_j - o_j x F_j)   (revolute),      a_j . F_j   (prismatic),
 
-F_j and M_j being the sums over all that joint j carries. Serial arms have the compiled `Robot`.
+where F_j and M_j are the sums of forces and torques over all frames that joint j carries.
 
-A branching robot from its URDF: the joints on the ways to some tips, and the masses of all links.
-
-Every link is mounted on the last of these joints above it; joints that lead to no tip are held at zero, or at their
-limit that is nearest to it.
+`read_tree` reads a robot from its URDF, with the joints between the base and some tips as degrees of freedom. All other
+joints are fixed at zero or at their limit nearest to it, and their links' masses move with the joint above.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ from eim_ros.kinematics.urdf import UrdfJoint, UrdfTree, parse_urdf, read_urdf_s
 
 @dataclass(frozen=True)
 class TreeFrames:
-    """Frames of the base and of each joint, in the base's frame.
+    """Frames of the base and of each joint, relative to the base.
 
     Attributes
     ----------
     rotations : Tensor (n_samples, n_joints + 1, 3, 3)
-        The base's first.
+        The first is the base's.
     origins : Tensor (n_samples, n_joints + 1, 3)
         [m].
     """
@@ -52,31 +50,31 @@ class TreeFrames:
 
 @dataclass(frozen=True)
 class KinematicTree:
-    """Joints on the ways from the base to some tips; all other joints are held at zero.
+    """Tree of the joints between a base and some tips.
 
     Attributes
     ----------
     joint_names : tuple of str
-        By their depth, as the columns of postures are.
+        Names ordered by depth, like the columns of postures.
     lower, upper : Tensor (n_joints,)
-        Limits [rad] or [m]; infinite of continuous joints.
+        Limits [rad] or [m]; infinite for continuous joints.
     parents : Tensor (n_joints,) of int64
-        Frame that each joint is mounted in, 0 for the base, j + 1 for joint j.
+        Frame that each joint is mounted on: 0 for the base, j + 1 for joint j.
     level_sizes : tuple of int
-        Number of joints of each depth.
+        Number of joints at each depth.
     placements : Tensor (n_joints, 3, 4)
-        Of each joint in its parent's frame, at value zero.
+        Transform of each joint in its parent's frame, at value zero.
     axes : Tensor (n_joints, 3)
-        In the joint's own frame, of length 1.
+        Unit axes in the joints' own frames.
     prismatic : Tensor (n_joints,) of bool
     masses : Tensor (n_joints + 1,)
-        [kg], of all that moves with each frame.
+        Mass of everything that moves with each frame [kg].
     mass_centres : Tensor (n_joints + 1, 3)
-        In that frame [m].
+        Centre of that mass in the frame [m].
     tip_frames : tuple of int
         Frame that each tip is fixed to.
     tip_placements : Tensor (n_tips, 3, 4)
-        In that frame.
+        Transform of each tip in that frame.
     """
 
     joint_names: tuple[str, ...]
@@ -97,7 +95,7 @@ class KinematicTree:
         return len(self.joint_names)
 
     def forward(self, q: Tensor) -> TreeFrames:
-        """Frames of postures (n_samples, n_joints) [rad] or [m]; differentiable."""
+        """Return the frames of postures (n_samples, n_joints) [rad] or [m]; differentiable."""
         fixed, sine, cosine = self._rotation_terms
         angle = q.masked_fill(self.prismatic, 0.0)[..., None, None]
         turned = fixed + angle.sin() * sine + (1.0 - angle.cos()) * cosine
@@ -115,24 +113,30 @@ class KinematicTree:
         return TreeFrames(torch.cat(rotations, 1), torch.cat(origins, 1))
 
     def tip(self, frames: TreeFrames, index: int) -> tuple[Tensor, Tensor]:
-        """Rotation (n_samples, 3, 3) and position (n_samples, 3) of a tip in the base's frame."""
+        """Return the rotation (n_samples, 3, 3) and position (n_samples, 3) [m] of a tip in the base frame."""
         frame, placement = self.tip_frames[index], self.tip_placements[index]
         rotation = frames.rotations[:, frame]
         return rotation @ placement[:, :3], frames.origins[:, frame] + rotation @ placement[:, 3]
 
     def centre_of_mass(self, frames: TreeFrames) -> Tensor:
-        """In the base's frame, (n_samples, 3) [m]."""
+        """Return the centre of mass in the base frame, (n_samples, 3) [m]."""
         share = self.masses / self.masses.sum()
         return (share.unsqueeze(-1) * self._mass_points(frames)).sum(1)
 
     def force_on_centre(self, frames: TreeFrames, force: Tensor) -> tuple[Tensor, Tensor]:
-        """Forces and torques (n_samples, n_joints + 1, 3) on the frames of one (n_samples, 3) on the centre of mass."""
+        """Distribute a force (n_samples, 3) on the centre of mass over the frames.
+
+        Returns forces and torques about the base's origin, (n_samples, n_joints + 1, 3) each.
+        """
         share = (self.masses / self.masses.sum()).unsqueeze(-1)
         forces = share * force.unsqueeze(1)
         return forces, torch.linalg.cross(self._mass_points(frames), forces)
 
     def joint_gradient(self, frames: TreeFrames, forces: Tensor, torques: Tensor) -> Tensor:
-        """Derivatives (n_samples, n_joints) from forces and torques about the base (n_samples, n_joints + 1, 3)."""
+        """Return derivatives (n_samples, n_joints) from forces and torques about the base's origin.
+
+        Forces and torques have the shape (n_samples, n_joints + 1, 3).
+        """
         carried_force, carried_torque = self._carried @ forces, self._carried @ torques
         axis = (frames.rotations[:, 1:] @ self.axes.unsqueeze(-1)).squeeze(-1)
         about_joint = carried_torque - torch.linalg.cross(frames.origins[:, 1:], carried_force)
@@ -143,7 +147,7 @@ class KinematicTree:
 
     @cached_property
     def _rotation_terms(self) -> tuple[Tensor, Tensor, Tensor]:
-        """P, P K and P K^2: a joint's rotation is P (I + sin K + (1 - cos) K^2) (Rodrigues)."""
+        """P, P K and P K^2, where P (I + sin K + (1 - cos) K^2) is a joint's rotation (Rodrigues)."""
         x, y, z = self.axes.unbind(-1)
         zero = torch.zeros_like(x)
         cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], -1).unflatten(-1, (3, 3))
@@ -159,7 +163,7 @@ class KinematicTree:
 
     @cached_property
     def _carried(self) -> Tensor:
-        """1 where a joint carries a frame, (n_joints, n_joints + 1)."""
+        """Matrix (n_joints, n_joints + 1) with 1 where a joint carries a frame."""
         carried = torch.zeros(self.n_joints, self.n_joints + 1, dtype=self.axes.dtype)
         for joint in range(self.n_joints):
             frame = joint + 1
@@ -174,29 +178,33 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Mount:
-    """Frame of the tree that a link moves with, and its transform (4, 4) in that frame."""
+    """Frame of the tree that a link moves with, and the link's transform (4, 4) in that frame."""
 
     frame: int
     transform: FloatArray
 
 
 def read_tree(source: str | Path, tips: Sequence[str], base: str | None = None) -> KinematicTree:
-    """Read a robot.
+    """Read a robot from a URDF.
 
     Parameters
     ----------
     source : str or Path
         Path, or XML text, of a URDF.
     tips : sequence of str
-        Links whose poses are wanted; the joints on the ways to them are free.
+        Links whose poses are needed; the joints between them and the base are free.
     base : str, optional
-        Link that all tips descend from; default the root.
+        Link that all tips descend from; default: the root.
+
+    Returns
+    -------
+    KinematicTree
 
     Raises
     ------
     RobotError
-        If the file cannot be read, a tip does not descend from the base, a joint on the way is of another type than
-        revolute, continuous or prismatic or follows another, or no link has a mass.
+        If the file cannot be read, a tip does not descend from the base, no link has a mass, or a free joint is a mimic
+        joint or not revolute, continuous or prismatic.
     """
     text = read_urdf_source(source)
     urdf = parse_urdf(text)
@@ -224,7 +232,7 @@ def read_tree(source: str | Path, tips: Sequence[str], base: str | None = None) 
 
 
 def _levels(urdf: UrdfTree, tips: Sequence[str], base: str) -> list[list[UrdfJoint]]:
-    """Free joints by their depth, each once."""
+    """Return the free joints by depth, each of them once."""
     if not tips:
         raise RobotError("a tree needs at least one tip link", tips)
     levels: list[list[UrdfJoint]] = []
@@ -246,7 +254,7 @@ def _levels(urdf: UrdfTree, tips: Sequence[str], base: str) -> list[list[UrdfJoi
 def _mounted(
     urdf: UrdfTree, base: str, frames: dict[str, int]
 ) -> tuple[dict[str, _Mount], dict[str, int], dict[str, FloatArray]]:
-    """Mount of each link below the base; parent frame and placement of each free joint."""
+    """Return the mount of each link below the base, and the parent frame and placement of each free joint."""
     children: dict[str, list[UrdfJoint]] = {}
     for joint in urdf.joints:
         children.setdefault(joint.parent, []).append(joint)
@@ -268,7 +276,7 @@ def _mounted(
 
 
 def _lumped(text: str | bytes, mounts: dict[str, _Mount], n_frames: int) -> tuple[FloatArray, FloatArray]:
-    """Masses (n_frames,) and their centres (n_frames, 3) of all that moves with each frame."""
+    """Return the mass (n_frames,) and its centre (n_frames, 3) of everything that moves with each frame."""
     masses, moments = np.zeros(n_frames), np.zeros((n_frames, 3))
     for link in ElementTree.fromstring(text).findall("link"):
         mount, inertial = mounts.get(link.get("name", "")), link.find("inertial")
@@ -289,7 +297,7 @@ def _lumped(text: str | bytes, mounts: dict[str, _Mount], n_frames: int) -> tupl
 
 
 def _held(joint: UrdfJoint) -> FloatArray:
-    """Transform (4, 4) of a joint that is held, by its value nearest to zero."""
+    """Return the transform (4, 4) of a fixed joint at its value nearest to zero."""
     transform = np.eye(4)
     value = min(max(0.0, joint.lower), joint.upper) if joint.moves and joint.mimic is None else 0.0
     if joint.mimic is not None:
@@ -307,7 +315,10 @@ def _held(joint: UrdfJoint) -> FloatArray:
 
 
 def _transform(joint: UrdfJoint) -> FloatArray:
-    """Placement (4, 4) of a joint in its parent link: rotations about the fixed axes x, y, z in turn."""
+    """Return the placement (4, 4) of a joint in its parent link.
+
+    Rotations are about the fixed axes x, y and z, in this order.
+    """
     (cr, cp, cy), (sr, sp, sy) = ([function(angle) for angle in joint.origin_rpy] for function in (math.cos, math.sin))
     transform = np.eye(4)
     transform[:3, :3] = [
