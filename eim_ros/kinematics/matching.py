@@ -198,7 +198,7 @@ def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str
     Raises
     ------
     RobotError
-        If the description cannot be read, or if several pairs of links match.
+        If the description cannot be read, or if the links are missing or ambiguous.
     """
     for link in (base, tip):
         if link is not None:

@@ -96,8 +96,8 @@ def _places(
 ) -> Iterator[tuple[Path | None, Path]]:
     """Yield the possible paths of a mesh, each with the folder that must contain it, or None for any folder.
 
-    The paths contain no `..`. Symbolic links are not resolved, because in a workspace built with symbolic links they
-    lead out of the packages.
+    If a folder is required, `..` is resolved in the paths. Symbolic links are not resolved, because in a workspace
+    built with symbolic links they lead out of the packages.
     """
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
