@@ -32,7 +32,7 @@ class CollisionOptions:
         Folders that contain packages, or package folders. They are searched for meshes before the folders of the
         environment.
     srdf : str
-        Text of an SRDF. All pairs of links are checked except those that it disables. If the text is empty or disables
+        Text of an SRDF. It disables pairs of links, and all other pairs are checked. If the text is empty or disables
         none, neighbours in the chain and links that almost always collide are skipped.
     packages_only : bool
         Whether meshes must lie in packages. Set it for descriptions from a topic, see `find_mesh`.
@@ -43,9 +43,9 @@ class CollisionOptions:
         a `resolution`. Clouds with a resolution may have ten times as many points. Each ball needs about 1.2 kB and
         5 us.
     most_triangles : int
-        Maximum number of triangles of all meshes in a scene, and of all meshes of the robot.
+        Maximum number of triangles, in a scene and of the robot.
     most_mesh_bytes : int
-        Maximum size of a mesh file [byte].
+        Maximum file size [byte].
     """
 
     meshes: str = "exact"
@@ -71,18 +71,10 @@ class CollisionOptions:
 
 @dataclass(frozen=True)
 class SceneSize:
-    """Size of a scene.
+    """Size of a scene: numbers of obstacles, points, triangles and non-convex meshes.
 
-    Attributes
-    ----------
-    obstacles : int
-        Number of obstacles.
-    points, thinned_points : int
-        Number of points in clouds without and with a resolution.
-    triangles : int
-        Number of triangles in meshes.
-    surfaces : int
-        Number of meshes that are not replaced by their convex hulls.
+    `points` and `thinned_points` count the points in clouds without and with a resolution. `surfaces` counts the meshes
+    that are not replaced by their convex hulls.
     """
 
     obstacles: int = 0

@@ -49,11 +49,10 @@ class StampedTransform:
     Attributes
     ----------
     parent : str
-        Name of the parent frame.
     stamp : int
         Time [ns].
     position : tuple of 3 float
-        Position of the origin in the parent frame [m].
+        [m].
     quaternion : tuple of 4 float
         Orientation xyzw, of unit length within 1e-3.
     """
@@ -115,11 +114,11 @@ class FrameBuffer:
         Parameters
         ----------
         target : str
-            Reference frame of the returned pose.
+            Reference frame.
         source : str
             Frame to locate.
         stamp : int, optional
-            Time [ns]; by default, the latest time at which all frames in between are known.
+            Time [ns]; default: the latest time known for all frames in between.
 
         Raises
         ------

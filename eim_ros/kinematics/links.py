@@ -1,7 +1,7 @@
 """Bodies and links of a robot: their shapes, their poses, and the links that move together.
 
-Body 0 is the base, and body i moves with joint i - 1. Links that fixed joints attach to a body are part of it. The
-frames are those of the chain in `urdf.py`. Joints outside the chain, such as fingers or another arm, stay at zero or at
+Body 0 is the base, and body i moves with joint i - 1. Links that fixed joints attach to a body are part of it. Body
+frames are the joint frames in `urdf.py`. Joints outside the chain, such as fingers or another arm, stay at zero or at
 the limit nearest to zero.
 
 Collision shapes and visuals are read from the URDF. The format has no capsules, so a cylinder with a sphere at either

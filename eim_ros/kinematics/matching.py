@@ -76,7 +76,7 @@ class Placement:
         return bool((np.abs(self.tool[:3, 3]) > SAME).any())
 
     def poses_of_other(self, poses: FloatArray) -> FloatArray:
-        """Convert tip poses (n, 4, 4) of this arm to those of the other arm, each in its own base frame."""
+        """Convert this arm's tip poses (n, 4, 4) to the other arm's tip poses, each in the frame of its own base."""
         return np.asarray(np.linalg.inv(self.base) @ poses @ np.linalg.inv(self.tool))
 
     def carrying(self, tool: FloatArray) -> Placement:
@@ -189,7 +189,6 @@ def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str
     Parameters
     ----------
     known : Robot
-        Robot whose base and tip links are searched for.
     source : str or Path
         Name of an included robot, or the path or text of a URDF.
     base, tip : str, optional

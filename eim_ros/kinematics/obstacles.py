@@ -142,7 +142,7 @@ class Mesh:
     Attributes
     ----------
     pose : (4, 4) array_like
-        Pose of the frame in which the vertices are given.
+        Pose of the vertices' frame.
     vertices : (n, 3) array_like
         Coordinates of the vertices [m].
     faces : (m, 3) array_like of int
@@ -203,7 +203,7 @@ class Mesh:
         ----------
         path : str or Path
         pose : (4, 4) array_like, optional
-            Pose of the frame in which the vertices are given; default: the identity.
+            Pose of the vertices' frame; default: the identity.
         scale : float or (3,) array_like
             Factor of all lengths, or one factor per axis. The unit in a COLLADA file is applied in addition.
         convex, name
@@ -233,7 +233,7 @@ class PointCloud:
         Radius of the balls [m]. It should be at least half the distance between neighbouring points; otherwise a link
         may fit between the balls.
     pose : (4, 4) array_like, optional
-        Pose of the frame in which the points are given; default: the identity.
+        Pose of the points' frame; default: the identity.
     resolution : float
         Edge length [m] of the cubes that thin the cloud; 0 disables thinning. All points in one cube are replaced by
         one ball that contains their balls. Its centre is the centre of the cube, and its radius is larger by half the

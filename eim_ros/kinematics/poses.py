@@ -218,8 +218,8 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     """Return a pose as a new contiguous float64 transform (4, 4).
 
     Any form listed in `FORMS` is accepted. Rounding errors up to 1e-4 are removed: the matrix is replaced by the
-    nearest rotation, so that errors are measured against a reachable pose. Transforms that are not finite, or less
-    exact than that, raise `PoseError`.
+    nearest rotation, so that errors are measured against a reachable pose. Transforms that are not finite or deviate
+    further raise `PoseError`.
     """
     given = transform if isinstance(transform, np.ndarray) and transform.shape == (4, 4) else _transform(transform)
     try:

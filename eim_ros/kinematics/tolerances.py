@@ -1,7 +1,7 @@
 """Requests of a call with a pose: joint limits, target pose and tolerances, each validated once.
 
-Tolerances per axis allow a set of poses around the target. A pose of this set is given by six offsets, measured as in
-`Robot.refine`: a translation o_p, and a rotation split into a swing s and a twist t,
+Tolerances per axis allow a set of poses around the target. Six offsets describe a pose of this set, in the same way as
+`Robot.refine` measures errors. They are a translation o_p, a swing s and a twist t:
 
     p = p_target + R_target o_p,    R = R_target exp(s) exp(t).
 
@@ -34,15 +34,15 @@ class TaskOptions(TypedDict, total=False):
     position_only : bool
         Whether to ignore the orientation. It is always ignored if the pose is only a position.
     tolerances : (6,) array_like
-        Allowed offsets of the tip along x, y, z [m] and about x, y, z [rad] in the frame of the target pose. A value is
-        infinite if its axis is free. Errors then count only the part beyond the tolerances. The rotation is measured as
-        a twist about the axis with the largest tolerance (the last of several equal ones), followed by the shortest
-        rotation that tilts this axis. So a free axis with zero tolerance about the other two prescribes exactly the
-        direction of that axis.
+        Allowed offsets of the tip along x, y, z [m] and about x, y, z [rad] in the frame of the target pose. Infinite
+        values mark free axes. Errors then count only the part beyond the tolerances. The rotation is split into a twist
+        about the axis with the largest tolerance (the last of several equal ones) and a swing. The swing is the
+        shortest rotation that moves this axis to its actual direction. One free axis and two
+        zero tolerances prescribe the direction of the free axis.
     position_tolerance, orientation_tolerance : float
-        Maximum errors of a solution [m], [rad], at least 0; default 1e-6.
+        Maximum errors [m], [rad], at least 0; default 1e-6.
     lower, upper : (dof,) array_like
-        Joint limits for this call, which must lie within those of the robot [rad] or [m].
+        Joint limits for this call [rad] or [m], which must lie within the robot's limits.
     """
 
     position_only: bool
@@ -174,9 +174,9 @@ class ToleranceBox:
     pose : (4, 4)
         Target pose.
     widest : (6,)
-        Largest offsets along x, y, z [m] and about x, y, z [rad] in the frame of the target pose.
+        Largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame.
     twist_axis : int
-        Index of the offset that is the twist: 3, 4 or 5.
+        Index of the twist: 3, 4 or 5.
     """
 
     pose: FloatArray
@@ -206,7 +206,7 @@ class ToleranceBox:
         return poses
 
     def is_inside(self, offset: FloatArray) -> bool:
-        """Return whether an offset (6,) is the shortest one of its pose: its swing is at most half a revolution."""
+        """Return whether an offset (6,) is the shortest for its pose, with a swing of at most half a revolution."""
         return float(np.linalg.norm(self._swings_and_twists(offset[None])[0])) <= math.pi
 
     def rates(self, offset: FloatArray) -> FloatArray:
