@@ -1,14 +1,14 @@
 """Collision checks of a robot with itself and with obstacles.
 
-The shapes are read from the URDF (`links.py`) and converted to coal geometries (`solids.py`). Two bodies of the robot
-are checked against each other with two exceptions. Neighbours are skipped: no other body with a shape lies between them
-in the chain. Bodies that collide in at least ALWAYS of N_TRIALS random configurations are skipped too, because their
-shapes overlap by design. If the robot has an SRDF that disables collisions, the SRDF decides instead. Obstacles are
+The shapes are read from the URDF (`links.py`) and converted to coal geometries (`solids.py`). All pairs of bodies of
+the robot are checked, with two exceptions. Neighbours in the chain are skipped, not counting bodies without a shape.
+Bodies that collide in at least the fraction ALWAYS of N_TRIALS random configurations are skipped too, because their
+shapes overlap by design. If the robot has an SRDF that disables collisions, it replaces these exceptions. Obstacles are
 checked against all bodies except the base, which does not move.
 
-The clearance applies to obstacles and to pairs of bodies. Pairs that are closer than the clearance in ALWAYS of the
-trials are only checked for contact. A first pass uses the convex hull of each mesh. Hits are checked again with the
-mesh surfaces, and then for shapes that lie completely inside a mesh.
+The clearance applies to obstacles and to pairs of bodies. Bodies that are closer than the clearance in the same
+fraction of the trials are only checked for contact. A first pass uses the convex hull of each mesh. Hits are checked
+again with the mesh surfaces, and then for shapes that lie completely inside a mesh.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANS
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations per check of the clock, before and after the deadline
+AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
 
 
 class CollisionScene:
@@ -166,14 +166,14 @@ class CollisionScene:
         return np.ascontiguousarray(q[:, rows[:, SOURCE].astype(np.int64)] * rows[:, MULTIPLIER] + rows[:, OFFSET])
 
 
-ALWAYS = 0.95
+ALWAYS = 0.95  # fraction of the trials
 N_TRIALS = 400
 FEW = 100  # maximum number of obstacles that pinocchio checks; a `Crowd` is faster for more
 MOST_CLEARANCES = 16  # maximum number of clearances whose trials are kept
 
 
 class CollisionModel:
-    """The shapes of a robot, and which of its bodies are checked against each other.
+    """Collision shapes of a robot, and the pairs of its bodies to check.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ class CollisionModel:
         return self._checked
 
     def _often(self, pairs: Sequence[Pair], clearance: float, deadline: float) -> set[Pair]:
-        """Return the pairs of shapes whose bodies collide in at least ALWAYS of the trials."""
+        """Return the pairs of shapes whose bodies collide in at least the fraction ALWAYS of the trials."""
         with self._lock:
             trials = self._trials.get(clearance)
             if trials is None or trials.pairs != list(pairs):
@@ -339,7 +339,7 @@ class CollisionModel:
 
 
 class _KeptScene:
-    """A scene that is kept until its first obstacle is deleted."""
+    """Scene that is kept until its first obstacle is deleted."""
 
     def __init__(self, asked: object, obstacles: Sequence[Obstacle], scene: CollisionScene) -> None:
         kept = [scene]

@@ -118,7 +118,7 @@ class FrameBuffer:
         source : str
             Frame to locate.
         stamp : int, optional
-            Time [ns]; default: the latest time known for all frames in between.
+            Time [ns]; default: the latest time at which all transforms are known.
 
         Raises
         ------

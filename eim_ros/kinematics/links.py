@@ -4,8 +4,8 @@ Body 0 is the base, and body i moves with joint i - 1. Links that fixed joints a
 frames are the joint frames in `urdf.py`. Joints outside the chain, such as fingers or another arm, stay at zero or at
 the limit nearest to zero.
 
-Collision shapes and visuals are read from the URDF. The format has no capsules, so a cylinder with a sphere at either
-end is read as one. For a mesh, only the file name is read; `meshes.py` finds and reads the file.
+Collision shapes and visuals are read from the URDF. Standard URDF has no capsules, so a cylinder with a sphere at
+either end is read as a capsule. For a mesh, only the file name is read; `meshes.py` finds and reads the file.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _shape(element: Element) -> Shape | MeshReference:
 
 
 def _with_capsules(shapes: list[Shape | MeshReference]) -> list[Shape | MeshReference]:
-    """Replace each cylinder with a sphere of its radius at either end by one capsule."""
+    """Merge each cylinder and the two spheres of the same radius at its ends into one capsule."""
     result: list[Shape | MeshReference] = []
     merged: set[int] = set()
     for shape in shapes:

@@ -8,7 +8,7 @@ axis about which it turns or along which it slides. If all screws agree up to on
 for every configuration, with a constant X at the tip (product of exponentials, Brockett 1984). The arm may therefore
 have other joint frames, stand elsewhere (B) and carry a tool (X).
 
-Many descriptions contain a known arm under prefixed names, once or twice: `left_panda_link0` is `panda_link0`.
+Many descriptions contain a known arm once or twice under prefixed names, such as `left_panda_link0`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Placement:
         return bool((np.abs(self.tool[:3, 3]) > SAME).any())
 
     def poses_of_other(self, poses: FloatArray) -> FloatArray:
-        """Convert this arm's tip poses (n, 4, 4) to the other arm's tip poses, each in the frame of its own base."""
+        """Convert tip poses (n, 4, 4) of this arm to tip poses of the other arm, each in the base frame of its arm."""
         return np.asarray(np.linalg.inv(self.base) @ poses @ np.linalg.inv(self.tool))
 
     def carrying(self, tool: FloatArray) -> Placement:
@@ -175,7 +175,7 @@ def _apart(robot: SerialArm, other: SerialArm) -> str:
 
 
 def _named(arm: SerialArm, index: int) -> str:
-    """Return number and name of a moving joint, or of the joint that it follows."""
+    """Return the number and name of a moving joint, or of the joint that it follows."""
     source = int(arm.links[index, SOURCE])
     return f"joint {source + 1} {arm.joint_names[source]!r}"
 

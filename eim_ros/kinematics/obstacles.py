@@ -146,7 +146,7 @@ class Mesh:
     vertices : (n, 3) array_like
         Coordinates of the vertices [m].
     faces : (m, 3) array_like of int
-        Vertex indices of each triangle, with the same orientation on the complete surface. Triangles without area are
+        Vertex indices of each triangle, with a consistent orientation over the surface. Triangles without area are
         dropped.
     convex : bool
         Whether to use the convex hull instead of the mesh. The hull is faster, and solid even if the surface has holes.

@@ -1,6 +1,6 @@
 """Poses: homogeneous transforms, quaternions (xyzw), and contexts of a conditional model.
 
-The functions accept the common forms of a pose: a transform, a pair of position and orientation, seven numbers, or an
+Functions accept the common forms of a pose: a transform, a pair of position and orientation, seven numbers, or an
 object of another library. Such objects are recognised by their attributes, and their libraries are not imported.
 `check_pose` converts every form to a transform, so all calls that take a pose accept the same forms.
 

@@ -333,7 +333,7 @@ class SerialArm:
         """Parameterised closed form of the self-motions of an arm with seven revolute joints, or None.
 
         It exists if the last three axes intersect, and the second and third axes too. The redundancy parameter is then
-        the first joint. The same conditions in the order from tip to base make the last joint the parameter.
+        the first joint. If the conditions hold with the axes counted from the tip, it is the last joint.
         """
         form = HeldForm(self.chain)
         return form if form.fits else None

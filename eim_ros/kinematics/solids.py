@@ -1,4 +1,4 @@
-"""Collision geometries for coal: shapes and obstacles, their places on the bodies of a chain, and tests of containment.
+"""Collision geometries of shapes and obstacles for coal, their placement on a chain, and containment tests.
 
 Each shape has an outer geometry that contains it: a primitive, a convex hull or a cloud. A mesh also has its surface;
 a robot that is free of the hull is free of the mesh. A cloud consists of tiny triangles at its points, which are

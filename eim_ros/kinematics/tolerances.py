@@ -37,8 +37,8 @@ class TaskOptions(TypedDict, total=False):
         Allowed offsets of the tip along x, y, z [m] and about x, y, z [rad] in the frame of the target pose. Infinite
         values mark free axes. Errors then count only the part beyond the tolerances. The rotation is split into a twist
         about the axis with the largest tolerance (the last of several equal ones) and a swing. The swing is the
-        shortest rotation that moves this axis to its actual direction. One free axis and two
-        zero tolerances prescribe the direction of the free axis.
+        shortest rotation that moves this axis to its actual direction. One free axis and two zero tolerances prescribe
+        the direction of the free axis.
     position_tolerance, orientation_tolerance : float
         Maximum errors [m], [rad], at least 0; default 1e-6.
     lower, upper : (dof,) array_like
