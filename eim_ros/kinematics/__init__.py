@@ -1,4 +1,4 @@
-"""Kinematics of serial robots: URDF in, compiled forward kinematics, Jacobian and refinement out."""
+"""Kinematics of serial robots: URDF parsing, compiled forward and inverse kinematics, and collision checks."""
 
 from __future__ import annotations
 

@@ -1,17 +1,14 @@
-"""The collision shapes of a robot, and which of them are checked against each other and against obstacles.
+"""Collision checks of a robot with itself and with obstacles.
 
-Shapes are those of `link_shapes.py`, in the forms of `solids.py`. Two bodies of the robot are checked against each
-other unless they are neighbours (no body with a shape lies between them in the chain), or collide in at least ALWAYS of
-N_TRIALS random configurations: then their shapes overlap by design. Where the robot has an SRDF, that tells which links
-are not checked instead. Obstacles are checked against all bodies but the base, which does not move.
+The shapes are read from the URDF (`links.py`) and converted to coal geometries (`solids.py`). All pairs of bodies of
+the robot are checked, with two exceptions. Neighbours in the chain are skipped, not counting bodies without a shape.
+Bodies that collide in at least the fraction ALWAYS of N_TRIALS random configurations are skipped too, because their
+shapes overlap by design. If the robot has an SRDF that disables collisions, it replaces these exceptions. Obstacles are
+checked against all bodies except the base, which does not move.
 
-A clearance is kept from obstacles, and between bodies but those that are closer than it in ALWAYS of the trials: these
-are checked for touching.
-
-Checks configurations for collisions: a fast pass over all, and a close look at those that it leaves in doubt.
-
-The fast pass takes the hull of each mesh. What collides there is looked at again with the surfaces of the meshes, and
-where no surfaces touch, for what is inside of a mesh altogether.
+The clearance applies to obstacles and to pairs of bodies. Bodies that are closer than the clearance in the same
+fraction of the trials are only checked for contact. A first pass uses the convex hull of each mesh. Hits are checked
+again with the mesh surfaces, and then for shapes that lie completely inside a mesh.
 """
 
 from __future__ import annotations
@@ -42,28 +39,28 @@ from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANS
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two looks at the clock; and when there is no time left
+AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
 
 
 class CollisionScene:
-    """Checks configurations; not to be shared by threads.
+    """Collision check of configurations in one scene; not thread-safe.
 
     Parameters
     ----------
     robot : Robot
     shapes : SolidSet
-        Of the robot, and obstacles.
+        Shapes of the robot and of the obstacles.
     margins : mapping of (int, int) to float
-        Pairs of shapes that are checked, and how close they may not come [m].
+        Minimum distance [m] of each pair of shapes to check.
     crowd : Crowd, optional
-        Further obstacles, whose numbers are those of shapes that are in no pair.
+        Further obstacles. They are numbered as shapes of the set but occur in none of its pairs.
 
     Attributes
     ----------
     n_colliding : int
-        Configurations that were found to collide so far.
+        Number of configurations found to collide so far.
     n_unchecked : int
-        Configurations for which there was no time so far.
+        Number of configurations left unchecked so far because time ran out.
     """
 
     def __init__(
@@ -73,14 +70,14 @@ class CollisionScene:
         self._robot, self._shapes, self._margins, self._crowd = robot, shapes, margins, crowd
 
     def again(self) -> CollisionScene:
-        """The same, from the begin; what was prepared is shared."""
+        """Return a copy with counters at zero that shares the prepared geometry."""
         self.prepare()
         again = copy.copy(self)
         again.n_colliding = again.n_unchecked = 0
         return again
 
     def prepare(self, deadline: float = NEVER) -> None:
-        """Make now what the first check would have to wait for; `OutOfTime` if the deadline is over before."""
+        """Prepare the geometry that the first check needs; raise `OutOfTime` if the deadline passes first."""
         check_time(deadline, "prepare the collision check")
         _ = self._outer
         if self._shapes.has_surfaces:
@@ -88,10 +85,10 @@ class CollisionScene:
             _ = self._exact
 
     def colliding(self, q: FloatArray, deadline: float = NEVER) -> BoolArray:
-        """Whether each configuration (n, dof) collides; touching counts.
+        """Return whether each configuration (n, dof) collides; contact counts as a collision.
 
-        What there is no time to check until the deadline, a time of `perf_counter` [s], counts as colliding, so that
-        nothing is taken for free that was not checked. A few configurations are checked in any case.
+        The deadline is a time of `perf_counter` [s]. Configurations that cannot be checked before it count as
+        colliding, so that no unchecked configuration passes as free. A few configurations are always checked.
         """
         values, found = self._values(q), np.ones(len(q), dtype=np.bool_)
         first, step = 0, AT_ONCE_LATE if is_past(deadline) else AT_ONCE
@@ -105,7 +102,7 @@ class CollisionScene:
         return found
 
     def _colliding(self, q: FloatArray, values: FloatArray, deadline: float) -> tuple[BoolArray, int]:
-        """Whether each of a few collides, and how many of these there was no time to look at closely."""
+        """Return whether each of a few configurations collides, and how many could not be checked in time."""
         found = self._outer.colliding(values) if self._margins else np.zeros(len(q), dtype=np.bool_)
         n_unchecked = 0
         if self._shapes.has_surfaces and found.any():
@@ -124,7 +121,7 @@ class CollisionScene:
         return found, n_unchecked
 
     def pairs(self, q: FloatArray) -> list[Pair]:
-        """All pairs of shapes that collide in one configuration (dof,)."""
+        """Return all pairs of shapes that collide in one configuration (dof,)."""
         row = self._values(q[None])[0]
         among = [] if self._crowd is None else self._crowd.pairs(q)
         if not self._shapes.has_surfaces:
@@ -132,7 +129,7 @@ class CollisionScene:
         return sorted({*self._exact.pairs(row), *self._enclosed(row, first=False), *among})
 
     def names_of_pairs(self, q: FloatArray) -> list[tuple[str, str]]:
-        """The same by the names of links and obstacles."""
+        """Return the names of the links and obstacles that collide in one configuration (dof,)."""
         names = self._shapes.names
         return list(dict.fromkeys((names[a], names[b]) for a, b in self.pairs(q)))
 
@@ -145,7 +142,10 @@ class CollisionScene:
         return self._shapes.checker(self._margins, exact=True)
 
     def _enclosed(self, row: FloatArray, first: bool) -> list[Pair]:
-        """Pairs of which one shape is inside of the other's surface and touches nothing; at most one where `first`."""
+        """Return the pairs in which one shape lies inside the surface of the other.
+
+        Shapes that touch the surface are found by the exact check. If `first` is true, at most one pair is returned.
+        """
         found = []
         for pair in self._outer.pairs(row):
             for outer, inner in (pair, pair[::-1]):
@@ -161,35 +161,37 @@ class CollisionScene:
         return found
 
     def _values(self, q: FloatArray) -> FloatArray:
-        """Values (n, m) of all moving joints, followers included."""
+        """Return the values (n, m) of all moving joints, including mimic joints."""
         rows = self._robot.links[:-1]
         return np.ascontiguousarray(q[:, rows[:, SOURCE].astype(np.int64)] * rows[:, MULTIPLIER] + rows[:, OFFSET])
 
 
-ALWAYS = 0.95
+ALWAYS = 0.95  # fraction of the trials
 N_TRIALS = 400
-FEW = 100  # obstacles that pinocchio checks together with the links; beyond it a `Crowd` is faster
-MOST_CLEARANCES = 16  # of which is known what is close by design
+FEW = 100  # maximum number of obstacles that pinocchio checks; a `Crowd` is faster for more
+MOST_CLEARANCES = 16  # maximum number of clearances whose trials are kept
 
 
 class CollisionModel:
-    """The shapes of a robot, and which of its bodies are checked against each other.
+    """Collision shapes of a robot, and the pairs of its bodies to check.
 
     Parameters
     ----------
     robot : Robot
-        Of which `collision` tells how meshes are read.
+        Its attribute `collision` defines how meshes are read.
     deadline : float
-        A time of `perf_counter` [s].
+        Time of `perf_counter` [s].
     known : dict, optional
-        Meshes that were read already; others that are read are added.
+        Meshes that were read before. Newly read meshes are added to it.
 
     Raises
     ------
     OutOfTime
-        If the deadline is over before all meshes are read.
+        If the deadline passes before all meshes are read.
     RobotError
-        If a shape is malformed, or the SRDF is none; `MeshError` if a mesh is not there or cannot be read.
+        If a shape is malformed or the SRDF is invalid.
+    MeshError
+        If a mesh does not exist or cannot be read.
     """
 
     def __init__(self, robot: Robot, deadline: float = NEVER, known: dict[Any, Mesh] | None = None) -> None:
@@ -212,12 +214,12 @@ class CollisionModel:
         self._is_disabled = disabled_pairs(robot.collision.srdf)
 
     def prepare(self, deadline: float = NEVER) -> None:
-        """Find out which bodies are checked against each other; what is found until the deadline is kept."""
+        """Determine which bodies are checked against each other; finished trials are kept if time runs out."""
         _ = self._checked_pairs(deadline)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Bodies that are checked against each other, with some of their shapes at least."""
+        """Pairs of bodies with at least one pair of shapes that is checked."""
         bodies = self._shapes.bodies
         return sorted({(bodies[a], bodies[b]) for a, b in self._checked_pairs(NEVER)})
 
@@ -232,26 +234,28 @@ class CollisionModel:
         clearance: float = 0.0,
         deadline: float = NEVER,
     ) -> CollisionScene:
-        """What configurations are checked for. The last scene of each thread is kept for the same obstacles.
+        """Return a scene that checks configurations for collisions.
+
+        Each thread keeps its last scene and uses it again for the same obstacles.
 
         Parameters
         ----------
         self_collision : bool
-            Whether pairs of the robot's own bodies are checked.
+            Whether to check the bodies of the robot against each other.
         obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
-            In the base frame.
+            Obstacles in the base frame.
         clearance : float
-            What comes closer than this [m], collides.
+            Minimum distance [m]; closer shapes count as colliding.
         deadline : float
-            A time of `perf_counter` [s].
+            Time of `perf_counter` [s].
 
         Raises
         ------
         ConstraintError
-            If the robot has no shapes: nothing would ever collide. Or if the scene is larger than
-            `CollisionOptions` allow.
+            If the robot has no shapes, because nothing would ever collide, or if the scene exceeds the limits of
+            `CollisionOptions`.
         OutOfTime
-            If shapes cannot be prepared until the deadline; those that are, are kept for the next call.
+            If the shapes are not prepared before the deadline. Finished shapes are kept for the next call.
         """
         if not self._shapes.bodies:
             unread = ", and its meshes are not to be read" if self.robot.collision.meshes == "none" else ""
@@ -309,7 +313,7 @@ class CollisionModel:
         return margins
 
     def _checked_pairs(self, deadline: float) -> list[Pair]:
-        """Pairs of shapes by the rule above."""
+        """Return the pairs of the robot's shapes to check, selected as the module docstring describes."""
         if self._checked is None:
             bodies, names = self._shapes.bodies, self._shapes.names
             if (is_disabled := self._is_disabled) is not None:
@@ -324,7 +328,7 @@ class CollisionModel:
         return self._checked
 
     def _often(self, pairs: Sequence[Pair], clearance: float, deadline: float) -> set[Pair]:
-        """Pairs of whose bodies some shapes collide in ALWAYS of the trials."""
+        """Return the pairs of shapes whose bodies collide in at least the fraction ALWAYS of the trials."""
         with self._lock:
             trials = self._trials.get(clearance)
             if trials is None or trials.pairs != list(pairs):
@@ -335,7 +339,7 @@ class CollisionModel:
 
 
 class _KeptScene:
-    """A scene that is kept as long as the first of its obstacles."""
+    """Scene that is kept until its first obstacle is deleted."""
 
     def __init__(self, asked: object, obstacles: Sequence[Obstacle], scene: CollisionScene) -> None:
         kept = [scene]
@@ -345,7 +349,7 @@ class _KeptScene:
             self._first = weakref.ref(obstacles[0], lambda _: kept.clear())
 
     def scene_of(self, asked: object, obstacles: Sequence[Obstacle]) -> CollisionScene | None:
-        """The scene if it is of these very obstacles."""
+        """Return the scene if it was built for the same obstacle objects, else None."""
         is_same = self._asked == asked and len(self._obstacles) == len(obstacles)
         if is_same and all(known() is given for known, given in zip(self._obstacles, obstacles, strict=True)):
             return self._scene[0] if self._scene else None
@@ -353,7 +357,7 @@ class _KeptScene:
 
 
 class _Trials:
-    """Which pairs of bodies collide in random configurations; goes on where it was when time was up."""
+    """Count of collisions in random configurations; a count that ran out of time can be continued."""
 
     def __init__(self, robot: Robot, shapes: SolidSet, pairs: list[Pair], clearance: float) -> None:
         self.pairs = pairs
@@ -372,7 +376,7 @@ class _Trials:
 
 
 class _Maker:
-    """Makes the collision model of a robot once; meshes that were read when time was up are kept."""
+    """Lazy construction of a robot's collision model; meshes read before a timeout are kept."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
@@ -398,12 +402,14 @@ def _maker(robot: Robot) -> _Maker:
 
 
 def collision_model(robot: Robot, deadline: float = NEVER) -> CollisionModel:
-    """The collision model of a robot, made once: it takes some ten milliseconds, with meshes up to seconds.
+    """Return the collision model of a robot, which is built on the first call and cached.
+
+    Building takes tens of milliseconds, or up to several seconds with meshes.
 
     Raises
     ------
     OutOfTime
-        If the deadline, a time of `perf_counter` [s], is over before; meshes that were read are kept.
+        If the deadline, a time of `perf_counter` [s], passes first. Meshes read so far are kept.
     """
     return _maker(robot).model(deadline)
 
@@ -416,20 +422,21 @@ def collisions(
     self_collision: bool = True,
     clearance: float = 0.0,
 ) -> list[tuple[str, str]]:
-    """What collides with what in one configuration.
+    """Return the pairs that collide in one configuration.
 
     Parameters
     ----------
     robot : Robot
     q : (dof,) array_like
-        [rad] or [m].
+        Configuration [rad] or [m].
     obstacles, self_collision, clearance
         See `CollisionModel.scene`.
 
     Returns
     -------
     list of (str, str)
-        Names of a link, and of another one or an obstacle: its name, or "obstacle 2", counted from 0.
+        Name of a link, and name of another link or an obstacle. Obstacles without a name are called "obstacle 2",
+        counted from 0.
     """
     expect(robot, Robot, "robot", RobotError)
     rows = robot._finite_rows(q, "configurations")
@@ -441,7 +448,7 @@ def collisions(
 
 
 def _chain(robot: Robot) -> Any:
-    """The chain as `chain.py` describes it: all joints about or along their z axes, followers on their own."""
+    """Return the chain as a pinocchio model in the form of `urdf.py`, with mimic joints as independent joints."""
     import pinocchio
 
     model, parent = pinocchio.Model(), 0
@@ -453,7 +460,7 @@ def _chain(robot: Robot) -> Any:
 
 
 def _mesh(robot: Robot, link: str, shape: MeshReference, known: dict[Any, Mesh], deadline: float) -> Mesh:
-    """A collision mesh of a link, or its hull; read once."""
+    """Return a collision mesh of a link, or its convex hull; each file is read once."""
     scale = tuple(np.asarray(shape.scale, dtype=np.float64).tolist())
     key, options = (shape.filename, scale), robot.collision
     if key in known:

@@ -1,4 +1,4 @@
-"""How the collision shapes of a robot's description are read: its meshes, and which pairs of links are not checked."""
+"""Options of the collision check: reading of meshes, pairs of links to skip, and the maximum size of a scene."""
 
 from __future__ import annotations
 
@@ -14,35 +14,38 @@ from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 
 MESHES = ("exact", "hulls", "none")
-THINNED = 10  # times as many points as balls may be left by a resolution
-MOST_SURFACES = 500  # meshes that are not taken as their hulls, in a scene: pinocchio prepares pairs of them
+THINNED = 10  # maximum ratio of points before thinning to balls after it
+MOST_SURFACES = 500  # maximum number of meshes not replaced by their hulls; pinocchio prepares each pair with a link
 
 
 @names_wrong_keywords
 @dataclass(frozen=True)
 class CollisionOptions:
-    """Of a robot; the default reads the meshes of its description as they are.
+    """Options for the collision check of a robot; by default, meshes are used as they are.
 
     Attributes
     ----------
     meshes : {"exact", "hulls", "none"}
-        Meshes as they are, the convex hull of each (faster), or none: then primitives alone are checked.
+        "exact" uses the meshes as they are, and "hulls" uses their convex hulls, which is faster. With "none", only
+        primitives are checked.
     package_paths : sequence of str or Path
-        Folders with packages, or of packages, in which meshes are looked for before those of the environment.
+        Folders that contain packages, or package folders. They are searched for meshes before the folders of the
+        environment.
     srdf : str
-        Text of an SRDF: pairs of links are checked but those that it disables. Empty, or where it disables none: but
-        neighbours in the chain, and those that collide almost always.
+        Text of an SRDF. It disables pairs of links, and all other pairs are checked. If the text is empty or disables
+        none, neighbours in the chain and links that almost always collide are skipped.
     packages_only : bool
-        Whether meshes must lie in packages, as those of a description from a topic must: see `find_mesh`.
+        Whether meshes must lie in packages. Set it for descriptions from a topic, see `find_mesh`.
     most_obstacles : int
-        Largest number of obstacles in a scene, 1 to 1000000. A scene with more is refused.
+        Maximum number of obstacles in a scene, 1 to 2**40. Larger scenes are refused.
     most_points : int
-        Largest number of balls of all point clouds in a scene: of points, or with a `resolution` of cubes that hold
-        some, and then at most ten times as many points. About 1.2 kB and 5 us are needed for each.
+        Maximum number of balls of all point clouds in a scene. A ball is a point, or an occupied cube if the cloud has
+        a `resolution`. Clouds with a resolution may have ten times as many points. Each ball needs about 1.2 kB and
+        5 us.
     most_triangles : int
-        Largest number of triangles of all meshes in a scene, and of all meshes of the robot.
+        Maximum number of triangles, in a scene and of the robot.
     most_mesh_bytes : int
-        Size of the largest mesh file that is read [byte].
+        Maximum file size [byte].
     """
 
     meshes: str = "exact"
@@ -68,8 +71,10 @@ class CollisionOptions:
 
 @dataclass(frozen=True)
 class SceneSize:
-    """What a scene is made of: counts of obstacles, of points in clouds without and with a resolution, of triangles in
-    meshes, and of meshes that are not taken as their hulls.
+    """Size of a scene: numbers of obstacles, points, triangles and non-convex meshes.
+
+    `points` and `thinned_points` count the points in clouds without and with a resolution. `surfaces` counts the meshes
+    that are not replaced by their convex hulls.
     """
 
     obstacles: int = 0
@@ -91,7 +96,7 @@ class SceneSize:
         )
 
     def check(self, options: CollisionOptions) -> None:
-        """`ConstraintError` if the options do not allow for so much; quick, for nothing is prepared before."""
+        """Raise `ConstraintError` if the scene exceeds the limits; no geometry is prepared for this check."""
         _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out those out of reach")
         _at_most(self.points, options.most_points, "points in clouds", "points", "give the clouds a resolution")
         _at_most(
@@ -111,7 +116,7 @@ class SceneSize:
 
 
 def check_balls(options: CollisionOptions, n: int) -> None:
-    """`ConstraintError` for more balls of point clouds, as thinned by their resolutions, than the options allow."""
+    """Raise `ConstraintError` if thinned point clouds have more balls than the options allow."""
     _at_most(n, options.most_points, "balls of thinned clouds", "points", "give the clouds a coarser resolution")
 
 
@@ -125,12 +130,14 @@ def _at_most(n: int, most: int, what: str, kind: str, remedy: str) -> None:
 
 
 def disabled_pairs(srdf: str) -> Callable[[str, str], bool] | None:
-    """Tells whether an SRDF disables the collisions of two links; None of an SRDF that disables none at all.
+    """Return a function that says whether an SRDF disables the collision check of two links.
+
+    The result is None if the SRDF disables no collisions at all.
 
     Raises
     ------
     RobotError
-        If it is no SRDF.
+        If the text is not well-formed XML.
     """
     try:
         root = ElementTree.fromstring(srdf.strip() or "<robot/>")

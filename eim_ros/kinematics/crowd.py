@@ -1,7 +1,8 @@
-"""Collision checks with many static obstacles by coal's tree of bounding boxes, one link of the robot at a time.
+"""Collision checks with many static obstacles.
 
-Pinocchio prepares every pair of a link and an obstacle, and its memory grows with the square of their number. Building
-the tree takes a few microseconds per obstacle, and so does finding the obstacles close to a link.
+Each link is checked against a tree of the obstacles' bounding boxes, which coal provides. Pinocchio prepares every pair
+of a link and an obstacle, and its memory grows with the square of their number. The tree takes a few microseconds per
+obstacle to build, and a few more to find the obstacles close to a link.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class OwnShape:
-    """A shape of the robot: its number, its body, its pose (4, 4) in the body's frame, and its forms."""
+    """Shape of the robot: its number, its body, its pose (4, 4) in the body's frame, and its geometries."""
 
     number: int
     body: int
@@ -33,10 +34,10 @@ class OwnShape:
 
 
 class _Query:
-    """A shape of the robot as coal moves it, in its outer and its exact form."""
+    """Movable coal objects of one robot shape: its outer and its exact geometry."""
 
     def __init__(self, own: OwnShape) -> None:
-        from pinocchio import coal  # deferred: a slow import
+        from pinocchio import coal  # deferred because the import is slow
 
         self.own = own
         self.outer = coal.CollisionObject(own.solid.outer)
@@ -57,11 +58,11 @@ class _Group:
         self.margin = margin
         self.tree = coal.DynamicAABBTreeCollisionManager()
         self.found = coal.CollisionCallBackDefault()
-        self.found.data.request.enable_contact = True  # see `Checker`
+        self.found.data.request.enable_contact = True  # needed for deep overlaps, see `Checker`
         self.found.data.request.security_margin = margin
 
     def touches(self, query: Any, transform: Any) -> bool:
-        """Whether some obstacle touches a shape of the robot."""
+        """Return whether any obstacle touches a shape of the robot."""
         query.setTransform(transform)
         query.computeAABB()
         query.getAABB().expand(self.margin)
@@ -71,7 +72,7 @@ class _Group:
 
 
 class _InnerPoints:
-    """One point of each connected part of all obstacles; it decides whether a part lies inside a surface."""
+    """One point of each connected part of all obstacles, used to find parts that lie inside a surface."""
 
     def __init__(self, obstacles: Sequence[tuple[int, FloatArray, Solid]]) -> None:
         self._obstacles = obstacles
@@ -80,7 +81,7 @@ class _InnerPoints:
         self._owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
     def within(self, query: _Query, pose: FloatArray, only: int | None = None) -> bool:
-        """Whether any obstacle (or only the one numbered `only`) lies inside the surface of a shape."""
+        """Return whether any obstacle, or the obstacle with index `only`, lies inside the surface of a shape."""
         surface = query.surface
         if surface is None:
             return False
@@ -96,7 +97,7 @@ class _InnerPoints:
 
 
 class Crowd:
-    """Obstacles; not to be shared by threads.
+    """Set of many static obstacles to check against the links of a robot; not thread-safe.
 
     Parameters
     ----------
@@ -104,16 +105,16 @@ class Crowd:
     own : sequence of OwnShape
         Shapes of the robot.
     obstacles : sequence of (int, ndarray, Solid)
-        Number, pose (4, 4) in the base frame, and form of each; all are solid.
+        Number, pose (4, 4) in the base frame, and geometry of each obstacle. Meshes must be convex.
     clearance : float
-        What comes closer than this [m], collides.
+        Minimum distance [m]; closer shapes count as colliding.
     deadline : float
-        A time of `perf_counter` [s].
+        Time of `perf_counter` [s].
 
     Raises
     ------
     OutOfTime
-        If the deadline is over before all are prepared.
+        If the deadline passes before all obstacles are prepared.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Crowd:
         self._queries = [_Query(shape) for shape in own]
         self._bodies = np.array([shape.body for shape in own], dtype=np.int64)
         self._placements = np.array([shape.pose for shape in own]).reshape(-1, 4, 4)
-        self._objects: list[Any] = []  # the trees do not keep them
+        self._objects: list[Any] = []  # keeps them alive; the trees hold no references
         self._groups: dict[float, _Group] = {}
         for _, pose, solid in obstacles:
             check_time(deadline, "prepare the obstacles")
@@ -146,10 +147,10 @@ class Crowd:
         self._inner = _InnerPoints(obstacles) if any(query.surface is not None for query in self._queries) else None
 
     def colliding(self, q: FloatArray, deadline: float = NEVER) -> tuple[BoolArray, int]:
-        """Whether a link collides with an obstacle, in each of the configurations (n, dof).
+        """Return whether a link collides with an obstacle in each configuration (n, dof).
 
-        Also how many of the last ones, at most n - 1, there was no time to check until the deadline; these count as
-        colliding.
+        Also return how many of the last configurations, at most n - 1, could not be checked before the deadline. These
+        count as colliding.
         """
         placed = body_poses(self._robot, q)[:, self._bodies] @ self._placements
         found = np.ones(len(q), dtype=np.bool_)
@@ -160,7 +161,7 @@ class Crowd:
         return found, 0
 
     def pairs(self, q: FloatArray) -> list[tuple[int, int]]:
-        """Numbers of shapes and obstacles that collide in one configuration (dof,)."""
+        """Return the numbers of the shapes and obstacles that collide in one configuration (dof,)."""
         from pinocchio import coal
 
         found = []

@@ -1,9 +1,9 @@
-"""Frames that move against each other: where one is in another at a time, from stamped transforms of child to parent.
+"""Buffer of stamped transforms between moving frames, and lookup of the pose of one frame in another at a given time.
 
-Between two stamps positions are interpolated linearly and orientations at a constant rate (Shoemake 1985, "Animating
-rotation with quaternion curves"); outside nothing is guessed. Frames form trees; two are held against each other over
-their nearest common ancestor. Stamps are whole nanoseconds: seconds since 1970 in float64 would lose a quarter of a
-microsecond.
+Each transform is from a child frame to its parent, so frames form trees. Two frames are compared through their nearest
+common ancestor. Between two stamps, positions are interpolated linearly and orientations at a constant rate (Shoemake
+1985, "Animating rotation with quaternion curves"). There is no extrapolation. Stamps are integer nanoseconds, because
+seconds since 1970 in float64 would lose a quarter of a microsecond.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from eim_ros.kinematics.urdf import listed
 FloatArray = npt.NDArray[np.float64]
 
 HISTORY = 10.0  # [s]
-MOST_TRANSFORMS = 20_000  # of one frame that are kept: 10 s at 2 kHz
+MOST_TRANSFORMS = 20_000  # maximum number of transforms kept per frame: 10 s at 2 kHz
 MOST_FRAMES = 10_000
 SECOND = 1_000_000_000  # [ns]
 
 
 class FrameError(EimError):
-    """A frame is unknown, not connected with another, or not known at a time.
+    """Error for a frame that is unknown, not connected to another frame, or not known at the requested time.
 
     Attributes
     ----------
     may_come : bool
-        Whether it may be known a little later.
+        Whether the missing transform may still arrive.
     """
 
     def __init__(self, message: str, value: object = None, may_come: bool = False) -> None:
@@ -44,17 +44,17 @@ class FrameError(EimError):
 
 @dataclass(frozen=True)
 class StampedTransform:
-    """Where a frame is in its parent at a time.
+    """Pose of a frame in its parent frame at a given time.
 
     Attributes
     ----------
     parent : str
     stamp : int
-        [ns].
+        Time [ns].
     position : tuple of 3 float
         [m].
     quaternion : tuple of 4 float
-        xyzw, of unit length within 1e-3.
+        Orientation xyzw, of unit length within 1e-3.
     """
 
     parent: str
@@ -64,17 +64,17 @@ class StampedTransform:
 
     @property
     def pose(self) -> FloatArray:
-        """(4, 4)."""
+        """Homogeneous transform (4, 4) from the frame to its parent."""
         return pose_from(self.position, self.quaternion)
 
 
 class FrameBuffer:
-    """Transforms of the last seconds, by the name of the child frame; for several threads.
+    """Thread-safe buffer of recent transforms, stored by the name of the child frame.
 
     Parameters
     ----------
     history : float
-        How long before the newest transform of a frame its others are kept [s].
+        Maximum age of a transform relative to the newest transform of the same frame [s].
     """
 
     def __init__(self, history: float = HISTORY) -> None:
@@ -83,13 +83,13 @@ class FrameBuffer:
         self._lock = threading.Lock()
 
     def put(self, child: str, transform: StampedTransform, is_static: bool = False) -> None:
-        """Keep a transform; a static one holds at all times, and replaces all others of its frame.
+        """Store a transform; a static one is valid at all times and replaces all others of its frame.
 
         Raises
         ------
         FrameError
-            If a name is empty, both are one, the numbers are none of a rigid transform, it is older than all that is
-            kept, or there are too many frames.
+            If a name is empty, both names are equal, or the transform is not rigid. Also if the transform is older than
+            the history, or if there are too many frames.
         """
         if not child or not transform.parent or child == transform.parent:
             raise FrameError(
@@ -97,7 +97,7 @@ class FrameBuffer:
             )
         if not _is_rigid(transform):
             try:
-                _ = transform.pose  # says why
+                _ = transform.pose  # raises an error that states the cause
             except PoseError as error:
                 raise FrameError(f"the transform of frame {child!r}: {error}", error.value) from error
         with self._lock:
@@ -109,21 +109,21 @@ class FrameBuffer:
             track.add(transform, self._history)
 
     def lookup(self, target: str, source: str, stamp: int | None = None) -> FloatArray:
-        """Pose (4, 4) of a frame in another.
+        """Return the pose (4, 4) of one frame in another.
 
         Parameters
         ----------
         target : str
-            Frame in which the pose is told.
+            Reference frame.
         source : str
-            Frame whose pose it is.
+            Frame to locate.
         stamp : int, optional
-            Time [ns]; the latest at which all frames in between are known if missing.
+            Time [ns]; default: the latest time at which all transforms are known.
 
         Raises
         ------
         FrameError
-            Naming what is not known.
+            If a frame is unknown, the frames are not connected, or a transform is not known at this time.
         """
         with self._lock:
             up, down = self._ways(target, source, stamp)
@@ -138,7 +138,7 @@ class FrameBuffer:
         return np.asarray(np.linalg.inv(poses[1]) @ poses[0], dtype=np.float64)
 
     def clear(self) -> None:
-        """Forget all but static transforms, for the time was set back."""
+        """Delete all transforms except static ones; use it when the clock is set back."""
         with self._lock:
             self._tracks = {name: track for name, track in self._tracks.items() if track.is_static}
 
@@ -152,7 +152,7 @@ class FrameBuffer:
         return tuple(sorted(self._tracks.keys() | {track.transforms[-1].parent for track in self._tracks.values()}))
 
     def _ways(self, target: str, source: str, stamp: int | None) -> tuple[list[str], list[str]]:
-        """Frames on the ways up from source and target to below their nearest common ancestor."""
+        """Return the frames from source and from target up to, but not including, their nearest common ancestor."""
         for name in (source, target):
             if name not in self._tracks and name not in (names := self._names()):
                 known = f"known are {listed(names)}" if names else "none is known"
@@ -169,7 +169,7 @@ class FrameBuffer:
         return up[: up.index(common)], down[: down.index(common)]
 
     def _ancestry(self, name: str, stamp: int | None) -> list[str]:
-        """A frame and its ancestors, the root last."""
+        """Return a frame and its ancestors, with the root last."""
         found = [name]
         while (track := self._tracks.get(found[-1])) is not None:
             parent = track.parent(stamp)
@@ -180,7 +180,7 @@ class FrameBuffer:
 
 
 class _Track:
-    """The transforms of one frame in the order of their stamps."""
+    """Transforms of one frame, sorted by stamp."""
 
     def __init__(self, name: str, is_static: bool) -> None:
         self.name = name
@@ -211,12 +211,18 @@ class _Track:
             del self.stamps[:surplus], self.transforms[:surplus]
 
     def parent(self, stamp: int | None) -> str:
-        """At a time, or the newest; before and after all stamps that of the first and the last."""
+        """Return the parent at a given time, or the newest parent if the time is None.
+
+        Times before the first stamp use the first parent, and times after the last stamp use the last.
+        """
         place = len(self.stamps) if stamp is None or self.is_static else bisect.bisect_right(self.stamps, stamp)
         return self.transforms[max(0, place - 1)].parent
 
     def at(self, stamp: int) -> StampedTransform:
-        """At a time, interpolated; where the parent changes in between, the one before holds."""
+        """Return the interpolated transform at a given time.
+
+        If the parent changes between two stamps, the earlier transform applies until the later stamp.
+        """
         if self.is_static:
             return self.transforms[0]
         place = bisect.bisect_left(self.stamps, stamp)
@@ -239,18 +245,18 @@ class _Track:
 
 
 def _slerp(first: tuple[float, ...], second: tuple[float, ...], share: float) -> tuple[float, ...]:
-    """A share of the way from one unit quaternion to another, the shorter way round."""
+    """Interpolate between two quaternions along the shorter arc, from `first` at 0 to `second` at 1."""
     a, b = np.asarray(first) / math.hypot(*first), np.asarray(second) / math.hypot(*second)
     b = -b if a @ b < 0.0 else b
-    angle = 2.0 * math.atan2(float(np.linalg.norm(b - a)), float(np.linalg.norm(b + a)))  # in the space of quaternions
-    if angle < 1e-6:  # where sin x = x to the last bit but a few
+    angle = 2.0 * math.atan2(float(np.linalg.norm(b - a)), float(np.linalg.norm(b + a)))  # between the quaternions
+    if angle < 1e-6:  # sin x equals x up to rounding here
         return tuple(((1.0 - share) * a + share * b).tolist())
     turned = math.sin((1.0 - share) * angle) * a + math.sin(share * angle) * b
     return tuple((turned / math.sin(angle)).tolist())
 
 
 def _is_rigid(transform: StampedTransform) -> bool:
-    """Whether the numbers are finite and the quaternion is of unit length, surely; faster than `pose`."""
+    """Return true only for finite numbers and a unit quaternion; a fast check that avoids computing `pose`."""
     return abs(math.hypot(*transform.quaternion) - 1.0) < 1e-6 and math.isfinite(sum(map(abs, transform.position)))
 
 

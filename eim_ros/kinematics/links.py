@@ -1,15 +1,11 @@
-"""Shapes of the links of a robot, its collision shapes and its visuals: read from the URDF, attached to bodies.
+"""Bodies and links of a robot: their shapes, their poses, and the links that move together.
 
-Body i of a chain moves with its joint i - 1, body 0 is the base; links joined to one by fixed joints are part of it.
-Joints that are not of the chain (fingers, another arm) stand at zero, or at the limit nearest to it.
-A capsule is a cylinder and two spheres in a URDF, which knows none; those three are read as one shape. Of a mesh the
-name of its file is read, see `mesh_files.py`.
+Body 0 is the base, and body i moves with joint i - 1. Links that fixed joints attach to a body are part of it. Body
+frames are the joint frames in `urdf.py`. Joints outside the chain, such as fingers or another arm, stay at zero or at
+the limit nearest to zero.
 
-Bodies of a chain: where each is in a configuration, and the shapes that are fixed to it.
-
-Body i moves with joint i - 1, body 0 is the base; frames are those of `chain.py`.
-
-What moves with something else: links joined to another by fixed joints, on either side; joints that follow one.
+Collision shapes and visuals are read from the URDF. Standard URDF has no capsules, so a cylinder with a sphere at
+either end is read as a capsule. For a mesh, only the file name is read; `meshes.py` finds and reads the file.
 """
 
 from __future__ import annotations
@@ -43,12 +39,12 @@ from eim_ros.kinematics.urdf import (
 
 FloatArray = npt.NDArray[np.float64]
 
-CAPSULE_TOLERANCE = 1e-6  # [m] of the ends of a cylinder and the centres of its spheres
+CAPSULE_TOLERANCE = 1e-6  # [m] between the radii, and between the ends of a cylinder and the centres of its spheres
 
 
 @dataclass(frozen=True, eq=False)
 class MeshReference:
-    """A mesh at a pose (4, 4), by the name that the URDF has for its file, scaled along each axis."""
+    """Mesh given by its file name in the URDF, a pose (4, 4), and a scale (3,) along its axes."""
 
     pose: npt.ArrayLike
     filename: str
@@ -56,7 +52,7 @@ class MeshReference:
 
 
 def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int, FloatArray]]:
-    """Body of each link, and its pose (4, 4) in the base frame while all joints of the chain are at zero."""
+    """Return the body of each link, and the link's pose (4, 4) in the base frame with the chain's joints at zero."""
     chain = [joint.name for joint in tree.chain(base, tip)[2] if joint.moves]
     children: dict[str, list[UrdfJoint]] = {}
     for joint in tree.joints:
@@ -80,13 +76,14 @@ def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int,
 
 
 def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shape | MeshReference]]:
-    """Shapes of each link, posed in the link's frame.
+    """Return the shapes of each link, with poses in the link's frame.
 
     Parameters
     ----------
     urdf : str or bytes
-        Text of a URDF; that of `Robot.urdf` has no visuals.
+        Text of a URDF. The text in `Robot.urdf` contains no visuals.
     of : {"collision", "visual"}
+        Kind of shapes to read.
     """
     shapes: dict[str, list[Shape | MeshReference]] = {}
     for link in ElementTree.fromstring(urdf).findall("link"):
@@ -119,7 +116,7 @@ def _shape(element: Element) -> Shape | MeshReference:
 
 
 def _with_capsules(shapes: list[Shape | MeshReference]) -> list[Shape | MeshReference]:
-    """The same, each cylinder that has a sphere of its radius at either end with these as one capsule."""
+    """Merge each cylinder and the two spheres of the same radius at its ends into one capsule."""
     result: list[Shape | MeshReference] = []
     merged: set[int] = set()
     for shape in shapes:
@@ -145,8 +142,8 @@ def _end_spheres(cylinder: Cylinder, shapes: list[Shape | MeshReference]) -> lis
 
 
 def origin_transform(xyz: npt.ArrayLike, rpy: npt.ArrayLike) -> FloatArray:
-    """Of an <origin>: rotations about the fixed axes x, y, z in this order."""
-    import pinocchio  # deferred: a slow import
+    """Return the transform (4, 4) of an <origin> element, with rotations about the fixed axes x, y, z in this order."""
+    import pinocchio  # deferred because the import is slow
 
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = pinocchio.rpy.rpyToMatrix(np.asarray(rpy, dtype=np.float64)), xyz
@@ -154,7 +151,7 @@ def origin_transform(xyz: npt.ArrayLike, rpy: npt.ArrayLike) -> FloatArray:
 
 
 def _motion(joint: UrdfJoint, value: float) -> FloatArray:
-    """Of a joint that stands at a value [rad] or [m]."""
+    """Return the transform (4, 4) across a joint at a value [rad] or [m]."""
     import pinocchio
 
     pose = np.eye(4)
@@ -168,7 +165,7 @@ def _motion(joint: UrdfJoint, value: float) -> FloatArray:
 
 
 def _words(text: str, n: int) -> FloatArray:
-    """So many numbers of an attribute."""
+    """Parse exactly `n` finite numbers from an attribute."""
     try:
         values = [float(word) for word in text.split()]
     except ValueError as error:
@@ -178,16 +175,18 @@ def _words(text: str, n: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class BodyShape:
-    """A shape of a link, in the frame of the body that the link is part of.
+    """Shape of a link in the frame of its body.
 
     Attributes
     ----------
     body : int
+        Index of the body that the link belongs to.
     pose : (4, 4)
-        Of the shape in the body's frame [m].
+        Pose of the shape in the body's frame [m].
     shape : Box, Sphere, Cylinder, Capsule or MeshReference
-        Its own pose is in the frame of the link, and contained in `pose`.
+        The shape. Its own pose is in the link's frame and already included in `pose`.
     link : str
+        Name of the link.
     """
 
     body: int
@@ -197,21 +196,21 @@ class BodyShape:
 
 
 def body_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
-    """Poses (n, n_bodies, 4, 4) of the bodies in the base frame, of configurations (n, dof)."""
+    """Return the poses (n, n_bodies, 4, 4) of the bodies in the base frame for configurations (n, dof)."""
     rows = arm._rows(q)[0]
     moving = arm.links[:-1]
     return _poses(arm, moving[:, MULTIPLIER] * rows[:, moving[:, SOURCE].astype(np.int64)] + moving[:, OFFSET])
 
 
 def tip_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
-    """Poses (n, 4, 4) of the tip, as `SerialArm.forward` but without the compiled chain."""
+    """Return the tip poses (n, 4, 4) like `SerialArm.forward`, but without the compiled chain."""
     carried = np.eye(4)
     carried[:3, :3], carried[:3, 3] = arm.links[-1, :9].reshape(3, 3), arm.links[-1, TRANSLATION]
     return np.asarray(body_poses(arm, q)[:, -1] @ carried)
 
 
 def body_shapes(arm: SerialArm, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
-    """The shapes of each link, as `link_shapes` reads them, in the frames of the bodies."""
+    """Return the shapes of all links, as read by `link_shapes`, with poses in the frames of the bodies."""
     at_zero = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
     placements = link_placements(parse_urdf(arm.urdf), arm.base_link, arm.tip_link)
     return [
@@ -222,7 +221,7 @@ def body_shapes(arm: SerialArm, links: Mapping[str, Sequence[Shape | MeshReferen
 
 
 def _poses(arm: SerialArm, values: FloatArray) -> FloatArray:
-    """The same of values (n, m) of the moving joints: T_i = T_{i-1} P_{i-1} Z(v_{i-1})."""
+    """Return the body poses for values (n, m) of the moving joints: T_i = T_{i-1} P_{i-1} Z(v_{i-1})."""
     poses = np.zeros((len(values), len(arm.links), 4, 4))
     poses[:, 0] = np.eye(4)
     for body, link in enumerate(arm.links[:-1], start=1):
@@ -241,7 +240,7 @@ def _poses(arm: SerialArm, values: FloatArray) -> FloatArray:
 
 @functools.lru_cache(maxsize=64)
 def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
-    """Poses (4, 4), in the frame of a link of the robot's description, of the links that are fixed to it, itself first.
+    """Return the poses (4, 4) of all links fixed to a given link, in its frame; the link itself comes first.
 
     Raises
     ------
@@ -273,19 +272,21 @@ def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
 
 @functools.lru_cache(maxsize=64)
 def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
-    """Forward kinematics of one link: from configurations (n, dof) to its poses (n, 4, 4) in the base frame.
+    """Return the forward kinematics of one link as a function.
+
+    The function maps configurations (n, dof) to poses (n, 4, 4) in the base frame.
 
     Raises
     ------
     RobotError
-        If there is no such link, or joints move it that are not of the robot's chain.
+        If the link does not exist, or if joints outside the robot's chain move it.
     """
     fixed = fixed_links(robot, robot.base_link)
     if link in fixed:
         return lambda q: np.tile(fixed[link], (len(q), 1, 1))
     if link in (attached := fixed_links(robot, robot.tip_link)):
         return lambda q: robot.forward(q) @ attached[link]
-    fixed_links(robot, link)  # refuses a link that there is not
+    fixed_links(robot, link)  # raises if the link does not exist
     part = Robot.from_urdf(robot.urdf, robot.base_link, link)
     if foreign := [name for name in part.joint_names if name not in robot.joint_names]:
         raise RobotError(
@@ -299,6 +300,6 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
 
 @functools.lru_cache(maxsize=64)
 def following_joints(robot: Robot) -> MappingProxyType[str, Mimic]:
-    """Joints of the description, by name, that follow one of the robot's, in its chain or not."""
+    """Return the mimic joints of the description that follow a joint of the robot, inside its chain or not."""
     joints = parse_urdf(robot.urdf).joints
     return MappingProxyType({j.name: j.mimic for j in joints if j.mimic and j.mimic.joint in robot.joint_names})

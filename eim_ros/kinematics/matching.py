@@ -1,16 +1,14 @@
-"""Whether two arms have the same kinematics, whatever their joints, links and frames are called, and how they lie.
+"""Comparison of two arms with the same kinematics, and search for a known arm in another description.
 
-Each joint is compared by its screw at zero, the axis about which it turns or along which it slides, in the frame of the
-base: two arms whose screws are the same up to one rigid motion B have
+Names of joints, links and frames do not matter. Each joint is compared by its screw axis at zero in the base frame: the
+axis about which it turns or along which it slides. If all screws agree up to one rigid motion B, then
 
     T_robot(q) = B T_model(q) X
 
-for each configuration, with a constant X at the tip (product of exponentials, Brockett 1984). So frames of joints may
-be chosen differently, the arm may stand elsewhere (B) and carry a tool (X).
+for every configuration, with a constant X at the tip (product of exponentials, Brockett 1984). The arm may therefore
+have other joint frames, stand elsewhere (B) and carry a tool (X).
 
-Which links of a description are meant where only those of another robot of the same kind are known.
-
-`left_panda_link0` is `panda_link0` with a prefix; many descriptions hold one arm so, or two of them.
+Many descriptions contain a known arm once or twice under prefixed names, such as `left_panda_link0`.
 """
 
 from __future__ import annotations
@@ -41,22 +39,22 @@ from eim_ros.kinematics.urdf import (
 
 FloatArray = npt.NDArray[np.float64]
 
-LENGTH_TOLERANCE = 5e-3  # [m] between axes: robots of one kind differ by their calibration
+LENGTH_TOLERANCE = 5e-3  # [m] between axes; robots of the same type differ in their calibration
 ANGLE_TOLERANCE = 1e-2  # [rad] between axes
-FOLLOWER_TOLERANCE = 1e-6  # of multiplier and offset
-SAME = 1e-9  # [m], [1]: rounding, which is no displacement
+FOLLOWER_TOLERANCE = 1e-6  # difference of multipliers and of offsets
+SAME = 1e-9  # [m], [1]; smaller differences are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """How an arm stands, and what it carries, beside another of the same kinematics.
+    """Offsets of base and tip between two arms with the same kinematics.
 
     Attributes
     ----------
     base : (4, 4) array
-        B: pose of the other's base in the base frame of this one.
+        B, the pose of the other arm's base in the base frame of this arm.
     tool : (4, 4) array
-        X: pose of the tip of this one in the frame of the other's tip.
+        X, the pose of this arm's tip in the tip frame of the other arm.
     """
 
     base: FloatArray
@@ -64,37 +62,38 @@ class Placement:
 
     @classmethod
     def none(cls) -> Placement:
-        """Where both are the same."""
+        """Return the offsets of two identical arms: identity transforms."""
         return cls(np.eye(4), np.eye(4))
 
     @functools.cached_property
     def is_none(self) -> bool:
-        """Whether poses of one are those of the other."""
+        """Whether both arms have the same tip pose in every configuration."""
         return all(bool((np.abs(pose - np.eye(4)) <= SAME).all()) for pose in (self.base, self.tool))
 
     @functools.cached_property
     def is_off_tip(self) -> bool:
-        """Whether the tip is at another place than the other's, so that it depends on the orientation where that is."""
+        """Whether the tips differ in position, so that the other tip's position depends on the orientation."""
         return bool((np.abs(self.tool[:3, 3]) > SAME).any())
 
     def poses_of_other(self, poses: FloatArray) -> FloatArray:
-        """Poses (n, 4, 4) of the other's tip in its base frame where those of this one's are given, in its own."""
+        """Convert tip poses (n, 4, 4) of this arm to tip poses of the other arm, each in the base frame of its arm."""
         return np.asarray(np.linalg.inv(self.base) @ poses @ np.linalg.inv(self.tool))
 
     def carrying(self, tool: FloatArray) -> Placement:
-        """With a further tool (4, 4) on the tip."""
+        """Return the offsets with a further tool (4, 4) on this arm's tip."""
         return Placement(self.base, self.tool @ tool)
 
 
 def agreement(robot: SerialArm, other: SerialArm) -> Placement:
-    """How `robot` lies beside `other`, joint by joint in the order of the chains.
+    """Return the offsets between `robot` and `other` after a check that their kinematics agree.
 
-    Axes agree within 0.005 m and 0.01 rad. Limits may differ, as long as each joint has a common range.
+    Joints are compared in the order of the chains. Axes must agree within 0.005 m and 0.01 rad. Limits may differ, but
+    the ranges of each pair of joints must overlap.
 
     Raises
     ------
     RobotError
-        Naming the first joint that differs, and by how much.
+        If the kinematics differ. The message names the first joint that differs, and by how much.
     """
     ours, theirs = robot.links[:-1], other.links[:-1]
     if robot.dof != other.dof or len(ours) != len(theirs):
@@ -115,7 +114,7 @@ def agreement(robot: SerialArm, other: SerialArm) -> Placement:
 
 
 def _frames_at_zero(arm: SerialArm) -> tuple[FloatArray, FloatArray]:
-    """Frames (m, 4, 4) of the moving joints, whose axes are z, and of the tip (4, 4), with all of them at zero."""
+    """Return the frames (m, 4, 4) of the moving joints, with axes along z, and of the tip (4, 4), at zero."""
     steps = np.tile(np.eye(4), (len(arm.links), 1, 1))
     steps[:, :3, :3], steps[:, :3, 3] = arm.links[:, :9].reshape(-1, 3, 3), arm.links[:, TRANSLATION]
     frames = [np.eye(4)]
@@ -125,7 +124,10 @@ def _frames_at_zero(arm: SerialArm) -> tuple[FloatArray, FloatArray]:
 
 
 def _first_difference(robot: SerialArm, other: SerialArm, ours: FloatArray, theirs: FloatArray) -> tuple[int, str]:
-    """Index of the first moving joint whose axis is elsewhere, and how far; their number and nothing if none is."""
+    """Return the index of the first moving joint with a different axis, and a description of the difference.
+
+    If all axes agree, return the number of moving joints and an empty string.
+    """
     for index, (frame, wanted) in enumerate(zip(ours, theirs, strict=True)):
         axis, expected, apart = frame[:3, 2], wanted[:3, 2], wanted[:3, 3] - frame[:3, 3]
         angle = math.atan2(float(np.linalg.norm(np.cross(axis, expected))), float(axis @ expected))
@@ -146,7 +148,7 @@ def _first_difference(robot: SerialArm, other: SerialArm, ours: FloatArray, thei
 
 
 def _other_joint(robot: SerialArm, other: SerialArm) -> str:
-    """What is wrong with the first joint that is of another kind, or follows another one; empty if none is."""
+    """Describe the first joint that differs in type or in the joint it follows; empty if none differs."""
     for index, (ours, theirs) in enumerate(zip(robot.links[:-1], other.links[:-1], strict=True)):
         kinds = ["slides" if row[PRISMATIC] else "turns" for row in (ours, theirs)]
         if kinds[0] != kinds[1]:
@@ -162,7 +164,7 @@ def _other_joint(robot: SerialArm, other: SerialArm) -> str:
 
 
 def _apart(robot: SerialArm, other: SerialArm) -> str:
-    """What is wrong with the first joint whose limits have nothing in common with the other's; empty if none is."""
+    """Describe the first joint whose range does not overlap with the other arm's; empty if all ranges overlap."""
     for j, name in enumerate(robot.joint_names):
         if robot.lower[j] > other.upper[j] or robot.upper[j] < other.lower[j]:
             return (
@@ -173,28 +175,29 @@ def _apart(robot: SerialArm, other: SerialArm) -> str:
 
 
 def _named(arm: SerialArm, index: int) -> str:
-    """A moving joint by the name of the joint whose value it has or follows, and the place of that."""
+    """Return the number and name of a moving joint, or of the joint that it follows."""
     source = int(arm.links[index, SOURCE])
     return f"joint {source + 1} {arm.joint_names[source]!r}"
 
 
 def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
-    """The arm of a description between the links of a known robot, under their names or with one prefix for both.
+    """Load the arm of a description that corresponds to a known robot.
 
-    Where the description has neither, between its root and its only leaf.
+    The base and tip links have the names of the known robot's links, possibly with a common prefix. If the description
+    has no such links, the arm runs from its root to its only leaf.
 
     Parameters
     ----------
     known : Robot
     source : str or Path
-        A shipped robot's name, or the path or the text of a URDF.
+        Name of an included robot, or the path or text of a URDF.
     base, tip : str, optional
-        Links that are given; one alone tells the prefix of the other.
+        Names of the links. If only one is given, it defines the prefix of the other.
 
     Raises
     ------
     RobotError
-        If the description cannot be read, or it is not clear which links are meant.
+        If the description cannot be read, or if the links are missing or ambiguous.
     """
     for link in (base, tip):
         if link is not None:
@@ -207,7 +210,7 @@ def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str
 
 
 def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tuple[str | None, str | None]:
-    """Base and tip link; None for the root or the only leaf."""
+    """Return the base and tip links; None stands for the root or the only leaf."""
     wanted = (base or known.base_link, tip or known.tip_link)
     if all(link in tree.links for link in wanted):
         return wanted
@@ -237,5 +240,5 @@ def _is_chain(tree: UrdfTree, base: str, tip: str) -> bool:
 
 
 def _prefixes(name: str, links: Iterable[str]) -> set[str]:
-    """What stands before a name in those links that end with it."""
+    """Return the prefixes of all links that end with a name."""
     return {link.removesuffix(name) for link in links if link.endswith(name)}

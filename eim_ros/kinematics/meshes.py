@@ -1,6 +1,6 @@
-"""Meshes of files: where a URDF's `package://`, `file://` and relative names lead, and what is there, read by coal.
+"""Mesh files of a URDF: resolution of `package://`, `file://` and relative names, and reading with coal.
 
-A file's own unit counts, as it does in RViz: coal reads COLLADA files as if all were in metres.
+The unit stored in a file is respected, as in RViz. Coal itself reads COLLADA files as if they were in metres.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FloatArray = npt.NDArray[np.float64]
 
 PATH_VARIABLES = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH")
 UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
-UNIT_WITHIN = 65536  # [byte] of a COLLADA file, from its begin
+UNIT_WITHIN = 65536  # [byte]; part of a COLLADA file, from its start, that is searched for the unit
 STL_HEADER, STL_TRIANGLE = 84, 50  # [byte]
 
-_effort = Effort(3e-9)  # [s] for each byte
+_effort = Effort(3e-9)  # [s] per byte
 
 
 @dataclass(frozen=True)
 class MeshLimits:
-    """Largest file [byte] and number of triangles that are read."""
+    """Maximum file size [byte] and maximum number of triangles of a mesh."""
 
     most_bytes: int = 50_000_000
     most_triangles: float = math.inf
@@ -46,24 +46,25 @@ USUAL_LIMITS = MeshLimits()
 def find_mesh(
     filename: str, folder: Path | None, package_paths: Sequence[str | Path] = (), *, packages_only: bool = False
 ) -> Path:
-    """The file that a URDF names.
+    """Return the path of a mesh file named in a URDF.
 
     Parameters
     ----------
     filename : str
-        `package://NAME/...`, `file://...`, an absolute path, or one relative to the URDF.
+        `package://NAME/...`, `file://...`, an absolute path, or a path relative to the URDF.
     folder : Path or None
-        Where the URDF is; None where that is not known.
+        Folder of the URDF; None if it is unknown.
     package_paths : sequence of str or Path
-        Folders with packages, or of packages. Looked at before the environment's: `share` of each entry of
+        Folders that contain packages, or package folders. They are searched first. Then follow `share` of each entry of
         AMENT_PREFIX_PATH, the entries of ROS_PACKAGE_PATH, and the folders above the URDF.
     packages_only : bool
-        Whether the URDF comes from a stranger, as one from a topic does: then its meshes must lie in these folders.
+        Whether meshes must lie in these folders. Set it for URDFs from untrusted sources, such as a topic.
 
     Raises
     ------
     MeshError
-        If there is no such file, with the places that were looked at; if the name leaves its package by `..`.
+        If the file does not exist, or if the name leaves its package through `..`. The message lists the paths that
+        were searched.
     """
     given = [Path(path).expanduser() for path in package_paths]
     places: list[Path] = []
@@ -93,8 +94,10 @@ def find_mesh(
 def _places(
     name: str, folder: Path | None, given: Sequence[Path], packages_only: bool
 ) -> Iterator[tuple[Path | None, Path]]:
-    """Where a mesh may be, and the folder that it must be in; None: anywhere. `..` are resolved, links are not: those
-    of a workspace that was built with links lead out of its packages.
+    """Yield the possible paths of a mesh, each with the folder that must contain it, or None for any folder.
+
+    If a folder is required, `..` is resolved in the paths. Symbolic links are not resolved, because in a workspace
+    built with symbolic links they lead out of the packages.
     """
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
@@ -123,23 +126,23 @@ def _absolute(path: Path) -> Path:
 
 
 def seconds_to_read(path: Path) -> float:
-    """Estimated duration of reading a file [s], which cannot be interrupted."""
+    """Estimate the time to read a file [s]; reading cannot be interrupted."""
     return _effort.seconds(path.stat().st_size)
 
 
 def read_mesh(
     path: Path, scale: npt.ArrayLike = 1.0, limits: MeshLimits = USUAL_LIMITS
 ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Vertices (n, 3) [m] and faces (m, 3) of a file, its parts all together.
+    """Read the vertices (n, 3) [m] and faces (m, 3) of all parts of a mesh file.
 
     Raises
     ------
     MeshError
-        If there is no such file, no mesh in it that can be read, or more than the limits allow.
+        If the file does not exist, contains no readable mesh, or exceeds the limits.
     ConstraintError
         If the scale is not one or three finite numbers other than 0.
     """
-    from pinocchio import coal  # deferred: a slow import
+    from pinocchio import coal  # deferred because the import is slow
 
     try:
         factors = as_numbers(scale)
@@ -170,7 +173,7 @@ def read_mesh(
     if not np.isfinite(vertices).all() or not len(faces):
         raise MeshError(f"mesh {str(path)!r} has vertices that are not finite, or no triangle", str(path))
     if factors.ndim and np.prod(factors) < 0.0:
-        faces = faces[:, ::-1]  # mirrored: the sense of rotation is kept
+        faces = faces[:, ::-1]  # mirroring reverses the orientation of the triangles
     _effort.took(size, perf_counter() - began)
     return vertices, faces.astype(np.int64)
 
@@ -186,7 +189,7 @@ def _check_triangles(path: Path, n: int, limits: MeshLimits) -> None:
 
 
 def _triangles_of_stl(path: Path, size: int) -> int:
-    """Triangles that a binary STL file says it has; 0 of other files."""
+    """Return the number of triangles in the header of a binary STL file; 0 for other files."""
     if path.suffix.lower() != ".stl" or size < STL_HEADER:
         return 0
     with path.open("rb") as file:
@@ -195,7 +198,7 @@ def _triangles_of_stl(path: Path, size: int) -> int:
 
 
 def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -> Iterator[Path]:
-    """Where a package may be, likely places first."""
+    """Yield the possible folders of a package, the most likely ones first."""
     for path in given:
         yield path / package
         if path.name == package:
@@ -209,14 +212,14 @@ def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -
 
 
 def _entries() -> Iterator[tuple[str, str]]:
-    """Folders of the environment, and where packages are in them."""
+    """Yield the folders in the environment variables, each with the subfolder that contains packages."""
     for variable, share in zip(PATH_VARIABLES, ("share", "."), strict=True):
         for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
             yield entry, share
 
 
 def _unit(path: Path) -> float:
-    """Length of a file's unit [m]: 1 but where a COLLADA file says otherwise."""
+    """Return the length unit of a file [m]: 1 unless a COLLADA file specifies another."""
     if path.suffix.lower() != ".dae":
         return 1.0
     with path.open("rb") as file:

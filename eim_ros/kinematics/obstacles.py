@@ -1,11 +1,8 @@
-"""Solid primitives: the collision shapes of a robot's links, and obstacles. Lengths in [m].
+"""Shapes for collision checks: primitives, meshes and point clouds. Lengths are in [m].
 
-A shape may have a name, by which it is told what collides with it.
-
-Obstacles that are no primitives: meshes, by arrays or from a file, and point clouds. Lengths in [m].
-
-A mesh is the solid that its surface encloses, see `containment.py`; a point cloud is the union of balls about its
-points.
+Primitives describe obstacles and the collision shapes of a robot's links. A mesh, given by arrays or read from a file,
+is the solid that its surface encloses (see `solids.py`). A point cloud is the union of balls around its points. An
+optional name identifies a shape in the reported collisions.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A box with its centre at the origin of `pose` (4, 4) and edges `size` (3,) [m] along its axes."""
+    """Box with its centre at the origin of `pose` (4, 4) and edges of lengths `size` (3,) [m] along its axes."""
 
     pose: npt.ArrayLike
     size: npt.ArrayLike
@@ -43,7 +40,7 @@ class Box:
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Sphere:
-    """A ball about `centre` (3,) [m]."""
+    """Ball around `centre` (3,) [m] with radius `radius` [m]."""
 
     centre: npt.ArrayLike
     radius: float
@@ -61,7 +58,7 @@ class Sphere:
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Cylinder:
-    """A cylinder along the z axis of `pose` (4, 4), with its centre at the origin."""
+    """Cylinder along the z axis of `pose` (4, 4), with its centre at the origin of `pose`."""
 
     pose: npt.ArrayLike
     radius: float
@@ -75,7 +72,7 @@ class Cylinder:
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Capsule:
-    """All points within `radius` of a segment of `length` along the z axis of `pose` (4, 4)."""
+    """Set of all points within `radius` of a segment of `length` along the z axis of `pose` (4, 4)."""
 
     pose: npt.ArrayLike
     radius: float
@@ -90,7 +87,7 @@ Shape: TypeAlias = Box | Sphere | Cylinder | Capsule
 
 
 def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
-    """Whether each point (n, 3) [m] is within a shape, its surface included."""
+    """Return whether each point (n, 3) [m] is inside a shape or on its surface."""
     pose = np.asarray(shape.pose, dtype=np.float64)
     local = (points - pose[:3, 3]) @ pose[:3, :3]
     if isinstance(shape, Box):
@@ -105,7 +102,7 @@ def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _check(shape: Shape, *lengths: str) -> None:
-    """Store pose and lengths as numbers; `PoseError` or `ConstraintError` if they are no transform, or not positive."""
+    """Store pose and lengths as numbers; raise `PoseError` for a bad pose, `ConstraintError` for a bad length."""
     if not isinstance(shape, Sphere):
         _put(shape, "pose", check_pose(shape.pose))
     expect(shape.name, str, "the name of a shape", ConstraintError)
@@ -132,27 +129,27 @@ def _put(shape: Shape, name: str, value: object) -> None:
     object.__setattr__(shape, name, value)
 
 
-FARTHEST = 1e30  # [m]: volumes must not overflow
-THINNED_AT_ONCE = 50_000  # points between two looks at the clock: some 20 ms
-HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of a cube with edges of 1
+FARTHEST = 1e30  # [m]; volumes of larger shapes could overflow
+THINNED_AT_ONCE = 50_000  # points between two checks of the clock: about 20 ms
+HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of the unit cube
 
 
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """A solid within a surface of triangles.
+    """Solid enclosed by a surface of triangles.
 
     Attributes
     ----------
     pose : (4, 4) array_like
-        Of the frame that the vertices are told in.
+        Pose of the vertices' frame.
     vertices : (n, 3) array_like
-        [m].
+        Coordinates of the vertices [m].
     faces : (m, 3) array_like of int
-        Vertices of each triangle, in the same sense of rotation all over the surface. Triangles without area are left
-        out.
+        Vertex indices of each triangle, with a consistent orientation over the surface. Triangles without area are
+        dropped.
     convex : bool
-        Whether the convex hull is taken in place of the mesh: faster, and solid even where the surface has holes.
+        Whether to use the convex hull instead of the mesh. The hull is faster, and solid even if the surface has holes.
     """
 
     pose: npt.ArrayLike
@@ -167,7 +164,7 @@ class Mesh:
         vertices = _points(self.vertices, "the vertices of a mesh")
         try:
             faces = np.array(self.faces)
-        except Exception as error:  # ragged, or the array interface of a foreign object fails
+        except Exception as error:  # ragged input, or a failing array interface
             raise ConstraintError("the faces of a mesh must be an (m, 3) array of whole numbers", self.faces) from error
         if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
             raise ConstraintError(
@@ -200,24 +197,24 @@ class Mesh:
         name: str = "",
         limits: MeshLimits = USUAL_LIMITS,
     ) -> Mesh:
-        """Read a mesh from a file: STL, OBJ, DAE and what else assimp reads.
+        """Read a mesh from a file in a format that assimp supports, such as STL, OBJ or DAE.
 
         Parameters
         ----------
         path : str or Path
         pose : (4, 4) array_like, optional
-            Default: the identity.
+            Pose of the vertices' frame; default: the identity.
         scale : float or (3,) array_like
-            Of lengths, along each axis; a COLLADA file's unit counts as well.
+            Factor of all lengths, or one factor per axis. The unit in a COLLADA file is applied in addition.
         convex, name
             See the class.
         limits : MeshLimits
-            Default: files of up to 50 MB.
+            Limits of file size and triangles; default: files of up to 50 MB.
 
         Raises
         ------
         MeshError
-            If it cannot be read.
+            If the file cannot be read.
         """
         vertices, faces = read_mesh(checked_path(path, MeshError), scale, limits)
         return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
@@ -226,19 +223,21 @@ class Mesh:
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class PointCloud:
-    """All that is within a radius of a point.
+    """Union of balls around the points of a cloud.
 
     Attributes
     ----------
     points : (n, 3) array_like
-        [m].
+        Coordinates of the points [m].
     radius : float
-        [m], about half of the distance of neighbouring points or more: between balls that do not touch, links fit.
+        Radius of the balls [m]. It should be at least half the distance between neighbouring points; otherwise a link
+        may fit between the balls.
     pose : (4, 4) array_like, optional
-        Of the frame that the points are told in; default: the identity.
+        Pose of the points' frame; default: the identity.
     resolution : float
-        Above 0, points in the same cube with edges of this length [m] become one ball that contains theirs: its centre
-        is the cube's, and the radius grows by half of the cube's diagonal. Fewer balls are checked faster.
+        Edge length [m] of the cubes that thin the cloud; 0 disables thinning. All points in one cube are replaced by
+        one ball that contains their balls. Its centre is the centre of the cube, and its radius is larger by half the
+        cube's diagonal. Fewer balls are checked faster.
     """
 
     points: npt.ArrayLike = field(repr=False)
@@ -261,7 +260,7 @@ class PointCloud:
 
     @property
     def balls(self) -> tuple[FloatArray, float]:
-        """Centres (m, 3) and radius of the balls that are checked [m]."""
+        """Centres (m, 3) and radius of the balls to check [m]."""
         if self.resolution == 0.0:
             return np.asarray(self.points), float(self.radius)
         thinning = Thinning(self)
@@ -271,35 +270,35 @@ class PointCloud:
 
 
 class Thinning:
-    """The cubes of a resolution that hold points of a cloud, found some points at a time.
+    """Incremental thinning of a point cloud: the cubes that contain its points.
 
     Parameters
     ----------
     cloud : PointCloud
-        With a resolution.
+        Cloud with a resolution above 0.
 
     Attributes
     ----------
     n_left : int
-        Points that were not looked at yet.
+        Number of points that are not processed yet.
     """
 
     def __init__(self, cloud: PointCloud) -> None:
         points = np.asarray(cloud.points)
-        # the cloud itself is not kept: what is made of it lives as long as it
+        # a reference to the cloud would keep it alive in the weak cache of `forms_of`
         self._points, self._size, self._radius, self.n_left = points, cloud.resolution, cloud.radius, len(points)
         low, high = (np.floor(ends / cloud.resolution) for ends in (points.min(axis=0), points.max(axis=0)))
         self._lowest, extents = low, high - low + 1.0
-        # one number for each cube: rows take ten times as long; of as many cubes as have no numbers, rows
+        # cubes are numbered because rows of indices are ten times slower; only too many cubes for int64 need rows
         self._extents = extents.astype(np.int64) if float(np.prod(extents)) < 2.0**62 else None
         self._cells = np.empty(0, np.int64) if self._extents is not None else np.empty((0, 3))
 
     def __len__(self) -> int:
-        """Cubes that were found."""
+        """Return the number of cubes found so far."""
         return len(self._cells)
 
     def step(self) -> None:
-        """Look at some more points."""
+        """Process the next THINNED_AT_ONCE points."""
         some = self._points[len(self._points) - self.n_left :][:THINNED_AT_ONCE]
         cells = np.floor(some / self._size) - self._lowest
         if self._extents is not None:
@@ -311,7 +310,7 @@ class Thinning:
 
     @property
     def balls(self) -> tuple[FloatArray, float]:
-        """Centres (m, 3) and radius of the balls about the cubes that were found [m]."""
+        """Centres (m, 3) and radius of the balls around the cubes found so far [m]."""
         cells = np.asarray(self._cells, dtype=np.float64)
         if self._extents is not None:
             numbers = np.asarray(self._cells, dtype=np.int64)
@@ -323,7 +322,7 @@ Obstacle: TypeAlias = Shape | Mesh | PointCloud
 
 
 def checked_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
-    """The obstacles; `ConstraintError` unless they are a list of them."""
+    """Return the obstacles as a tuple; raise `ConstraintError` if they are not a sequence of obstacles."""
     if not isinstance(obstacles, Sequence) or not all(isinstance(each, Obstacle) for each in obstacles):
         expected = "Box, Sphere, Cylinder, Capsule, Mesh and PointCloud"
         raise ConstraintError(f"obstacles must be a list of {expected}, got {obstacles!r}", obstacles)
@@ -331,7 +330,7 @@ def checked_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
 
 
 def _points(values: npt.ArrayLike, what: str) -> FloatArray:
-    """A copy (n, 3) of finite points, n > 0."""
+    """Return a copy (n, 3) of the points; they must be finite, with n > 0."""
     points = numbers_of(values, (None, 3), what, ConstraintError, least=-FARTHEST, most=FARTHEST)
     if not len(points):
         raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, n > 0, got none", values)

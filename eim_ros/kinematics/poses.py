@@ -1,12 +1,12 @@
-"""Poses as homogeneous transforms, quaternions and contexts of a conditional model. Quaternions are xyzw.
+"""Poses: homogeneous transforms, quaternions (xyzw), and contexts of a conditional model.
 
-A position context is p (3); a pose context is [p, first column, second column of the rotation] (9): unlike a quaternion
-it is continuous over all orientations (Zhou et al. 2019, "On the continuity of rotation representations").
+Functions accept the common forms of a pose: a transform, a pair of position and orientation, seven numbers, or an
+object of another library. Such objects are recognised by their attributes, and their libraries are not imported.
+`check_pose` converts every form to a transform, so all calls that take a pose accept the same forms.
 
-What people hold in their hands when they have a pose: a transform, a pair, seven numbers, an object of a library.
-
-Each form is taken apart here, by what it looks like, into a transform or into a position and an orientation; nothing of
-those libraries is imported. `check_pose` is where forms come in, so every call that takes a pose takes all of them.
+The context of a position is p (3). The context of a pose is p, followed by the first two columns of the rotation (9).
+Unlike a quaternion, this representation is continuous over all orientations (Zhou et al. 2019, "On the continuity of
+rotation representations").
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ FORMS = (
     "a (4, 4) transform, (position, quaternion xyzw), (position, rotation matrix), seven numbers x y z qx qy qz qw, "
     "or an object of pinocchio, spatialmath, scipy or geometry_msgs"
 )
-TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # of pinocchio.SE3; of spatialmath.SE3
-PARTS = (("position", "orientation"), ("translation", "rotation"))  # of geometry_msgs Pose; Transform
+TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # attributes of pinocchio.SE3 and spatialmath.SE3
+PARTS = (("position", "orientation"), ("translation", "rotation"))  # attributes of geometry_msgs Pose and Transform
 
 
 def is_position(pose: Any) -> bool:
-    """Whether a pose is a position alone: three numbers, or an object with x, y and z."""
+    """Return whether a pose is only a position: three numbers, or an object with x, y and z."""
     if isinstance(pose, np.ndarray):
         return bool(pose.shape == (3,))
     if isinstance(pose, (list, tuple)):
@@ -43,14 +43,15 @@ def is_position(pose: Any) -> bool:
 
 
 def taken_apart(pose: Any) -> tuple[Any, Any]:
-    """A transform and None, or a position and its orientation: a quaternion (4,), or a rotation (3, 3).
+    """Split a pose into a transform and None, or into a position and an orientation.
 
-    What has none of the known forms is returned as it is, for a transform.
+    The orientation is a quaternion (4,) or a rotation matrix (3, 3). A value of unknown form is returned unchanged with
+    None, as if it were a transform.
 
     Raises
     ------
     PoseError
-        For a position alone, and for a pose whose frame is told beside it.
+        If only a position is given, or if a stamped pose with a header is given.
     """
     if hasattr(pose, "header"):
         raise PoseError(
@@ -77,7 +78,7 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
 
 
 def numbers_by_axis(values: Any, axes: str) -> Any:
-    """Attributes such as x, y and z of an object as a list; the value itself where it has none."""
+    """Return the attributes x, y, ... of an object as a list, or the value itself if it has no such attributes."""
     return [getattr(values, axis) for axis in axes] if _has(values, axes) else values
 
 
@@ -86,7 +87,7 @@ def _has(value: Any, axes: str) -> bool:
 
 
 def _shape(values: Any) -> tuple[int, ...] | None:
-    """Shape of an array or of a flat sequence of numbers; None of anything else, which may be ragged."""
+    """Return the shape of an array or of a flat sequence of numbers; None for anything else, which may be ragged."""
     if isinstance(values, np.ndarray):
         return tuple(values.shape)
     is_flat = isinstance(values, (list, tuple)) and all(
@@ -96,10 +97,10 @@ def _shape(values: Any) -> tuple[int, ...] | None:
 
 
 def _matrix(pose: Any) -> Any:
-    """What the object's own method gives."""
+    """Return the result of the object's method `as_matrix`."""
     try:
         return pose.as_matrix()
-    except Exception as error:  # the method of a foreign object, which may be of another kind
+    except Exception as error:  # a foreign object may raise anything
         raise PoseError(
             f"a pose must be {FORMS}; the method as_matrix of what was given failed: {error}", pose
         ) from error
@@ -110,32 +111,33 @@ FloatArray = npt.NDArray[np.float64]
 CONTEXT_KINDS = {"position": 3, "pose": 9}
 _ENTRIES = {
     kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()
-}  # of a flat transform
+}  # indices into a flattened transform
 
 NORM_TOLERANCE = 1e-3
-EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # of the products of a rotation's columns
-LONGEST = 1e100  # [m]: squares must not overflow
-LARGEST_ENTRY = 1.0 + 1e-3  # of a rotation, with rounding
+EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # maximum errors of the products of a rotation's columns
+LONGEST = 1e100  # [m]; squares of larger values could overflow
+LARGEST_ENTRY = 1.0 + 1e-3  # maximum entry of a rotation matrix, with a margin for rounding
 
 
 def pose_from(
     position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = None, *, rpy: npt.ArrayLike | None = None
 ) -> FloatArray:
-    """Transform (4, 4) of a position [m] and a quaternion, or angles.
+    """Return the transform (4, 4) of a position [m] and an orientation given by a quaternion or by angles.
 
     Parameters
     ----------
     position : (3,) array_like
-        [m], finite; or an object with x, y and z.
+        Finite position [m], or an object with x, y and z.
     quaternion_xyzw : (4,) array_like, optional
-        Unit length within 1e-3 (normalised here); default no rotation.
+        Quaternion of unit length within 1e-3, which is then normalised; default: no rotation.
     rpy : (3,) array_like, optional
-        Roll, pitch, yaw [rad] in place of the quaternion: turns about the fixed x, then y, then z, as in a URDF.
+        Roll, pitch and yaw [rad] instead of the quaternion: rotations about the fixed x, then y, then z axis, as in a
+        URDF.
 
     Raises
     ------
     PoseError
-        If numbers are missing or not finite, the quaternion has another length, or both orientations are given.
+        If numbers are missing or not finite, the quaternion is not of unit length, or both orientations are given.
     """
     transform = np.eye(4)
     transform[:3, 3] = _finite(numbers_by_axis(position, "xyz"), 3, "position")
@@ -162,16 +164,16 @@ def pose_from(
 
 
 def _rotation_from_rpy(rpy: FloatArray) -> FloatArray:
-    roll, pitch, yaw = rotations_from(np.diag(rpy))  # about x, y and z
+    roll, pitch, yaw = rotations_from(np.diag(rpy))  # rotations about x, y and z
     return np.asarray(yaw @ pitch @ roll)
 
 
 def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
-    """Unit quaternion xyzw (4,) with w >= 0 of a rotation (3, 3), or of the rotation of a transform (4, 4)."""
+    """Return the unit quaternion xyzw (4,), w >= 0, of a rotation (3, 3) or of the rotation in a transform (4, 4)."""
     r = _array(rotation, "a rotation")
     if r.shape not in ((3, 3), (4, 4)):
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
-    if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also catches NaN
+    if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also true for NaN
         raise PoseError("a rotation has entries from -1 to 1", rotation)
     squares = np.array(
         [
@@ -180,7 +182,7 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
             1 - r[0, 0] - r[1, 1] + r[2, 2],
             1 + r[0, 0] + r[1, 1] + r[2, 2],
         ]
-    )  # four times the squares of x, y, z, w: divide by the largest (Shepperd 1978)
+    )  # four times the squares of x, y, z, w; dividing by the largest is stable (Shepperd 1978)
     largest = int(np.argmax(squares))
     products = np.array(
         [
@@ -195,7 +197,7 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
 
 
 def rotations_from(vectors: FloatArray) -> FloatArray:
-    """Rotations (n, 3, 3) by rotation vectors (n, 3) [rad]: Rodrigues' formula."""
+    """Return the rotations (n, 3, 3) of rotation vectors (n, 3) [rad], by Rodrigues' formula."""
     angles = np.linalg.norm(vectors, axis=1)
     x, y, z = (vectors / np.where(angles > 0.0, angles, 1.0)[:, None]).T
     zero = np.zeros_like(x)
@@ -205,18 +207,19 @@ def rotations_from(vectors: FloatArray) -> FloatArray:
 
 
 def rotation_vectors(rotations: FloatArray) -> FloatArray:
-    """Rotation vectors (n, 3) [rad] of rotations (n, 3, 3), of lengths up to pi."""
+    """Return the rotation vectors (n, 3) [rad] of rotations (n, 3, 3); their lengths are at most pi."""
     quaternions = np.array([quaternion_from_matrix(rotation) for rotation in rotations]).reshape(-1, 4)
-    sines = np.linalg.norm(quaternions[:, :3], axis=1)  # of half the angle; its cosine is not negative
+    sines = np.linalg.norm(quaternions[:, :3], axis=1)  # sines of half the angles; the cosines are not negative
     angles = 2.0 * np.arctan2(sines, quaternions[:, 3])
     return np.asarray(quaternions[:, :3] * (angles / np.where(sines > 0.0, sines, 1.0))[:, None])
 
 
 def check_pose(transform: npt.ArrayLike) -> FloatArray:
-    """A copy of the transform (4, 4) as contiguous float64, refused unless finite and rigid within 1e-4.
+    """Return a pose as a new contiguous float64 transform (4, 4).
 
-    A pose in another of the forms that `pose_forms.FORMS` lists becomes a transform. A rotation off by less, from
-    rounding, is replaced by the nearest one, so that errors are measured against a pose that can be reached.
+    Any form listed in `FORMS` is accepted. Rounding errors up to 1e-4 are removed: the matrix is replaced by the
+    nearest rotation, so that errors are measured against a reachable pose. Transforms that are not finite or deviate
+    further raise `PoseError`.
     """
     given = transform if isinstance(transform, np.ndarray) and transform.shape == (4, 4) else _transform(transform)
     try:
@@ -236,7 +239,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
         raise PoseError("a pose is out of the range of numbers", transform)
     row = (0.0, 0.0, 0.0, 1.0)
-    with np.errstate(all="ignore"):  # off by infinity, if the products overflow
+    with np.errstate(all="ignore"):  # infinite if the products overflow
         off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - row).max())
     rounding = f"at most {RIGID_TOLERANCE:g} is taken for rounding"
     told = f"off by {off:.2g}, {rounding}" if off > RIGID_TOLERANCE else "left-handed"
@@ -246,7 +249,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
 
 
 def check_poses(transforms: npt.ArrayLike) -> FloatArray:
-    """At least one transform, (n, 4, 4), each as `check_pose` returns it; a sequence may hold any form of a pose."""
+    """Return transforms (n, 4, 4), n >= 1, each checked by `check_pose`; a sequence may contain any form of a pose."""
     try:
         poses = np.array(as_numbers(transforms))
     except (TypeError, ValueError) as error:
@@ -273,7 +276,7 @@ def _each_form(poses: Any, cause: Exception | None) -> FloatArray:
 
 
 def _transform(pose: npt.ArrayLike) -> Any:
-    """(4, 4) of a pose in any form."""
+    """Return the transform (4, 4) of a pose in any form."""
     transform, orientation = taken_apart(pose)
     if orientation is None:
         return transform
@@ -286,7 +289,7 @@ def _transform(pose: npt.ArrayLike) -> Any:
 
 
 def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
-    """Context (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose"."""
+    """Return the contexts (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose"."""
     _check_kind(kind)
     poses = _array(transform, "a transform")
     if poses.shape[-2:] != (4, 4):
@@ -295,7 +298,10 @@ def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
 
 
 def pose_from_context(context: npt.ArrayLike) -> FloatArray:
-    """Transforms (..., 4, 4) of contexts (..., 3) (no rotation) or (..., 9) (columns made orthonormal)."""
+    """Return the transforms (..., 4, 4) of contexts.
+
+    Contexts (..., 3) give no rotation. The columns in contexts (..., 9) are made orthonormal.
+    """
     values = _array(context, "a context")
     if values.ndim == 0 or values.shape[-1] not in CONTEXT_KINDS.values():
         raise PoseError(f"a context has 3 (position) or 9 (pose) numbers, got shape {values.shape}", context)
@@ -303,7 +309,7 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     poses[..., :, :] = np.eye(4)
     poses[..., :3, 3] = values[..., :3]
     if values.shape[-1] == 9:
-        if not (np.abs(values[..., 3:]) <= LONGEST).all():  # also catches NaN
+        if not (np.abs(values[..., 3:]) <= LONGEST).all():  # also true for NaN
             raise PoseError("the two rotation columns of a pose context must be finite", context)
         first = _normalised(values[..., 3:6])
         second = values[..., 6:9]
@@ -321,7 +327,7 @@ def _array(values: npt.ArrayLike, what: str) -> FloatArray:
 
 def _normalised(vectors: FloatArray) -> FloatArray:
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    if not np.all(norms > 1e-9):  # also catches NaN
+    if not np.all(norms > 1e-9):  # also true for NaN
         raise PoseError("the two rotation columns of a pose context must be independent", vectors)
     return np.asarray(vectors / norms, dtype=np.float64)
 
@@ -333,7 +339,7 @@ def _finite(values: npt.ArrayLike, n: int, what: str, most: float = LONGEST) -> 
         raise PoseError(f"{what} must be {n} numbers, got {values!r}", values) from error
     if array.shape != (n,):
         raise PoseError(f"{what} must be {n} numbers, got shape {array.shape}", values)
-    if not np.all(np.abs(array) <= most):  # also catches NaN
+    if not np.all(np.abs(array) <= most):  # also true for NaN
         raise PoseError(f"{what} must be finite, got {_shown(array.tolist())}", values)
     return array
 

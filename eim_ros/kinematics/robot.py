@@ -1,14 +1,12 @@
-"""A serial robot: an arm that finds configurations for poses. Refinement, continuation, null-space descent, restarts.
+"""Serial robots: forward kinematics, Jacobians and inverse kinematics.
 
-Each call checks its arguments and is then compiled; the algorithms are in `eim_ros/solver`.
+`SerialArm` holds a chain of joints with its limits and computes its forward kinematics. `Robot` adds inverse
+kinematics: damped least squares with restarts, continuation along self-motions, and null-space optimisation. Each
+method validates its arguments and then runs compiled code from `eim_ros/solver`. Poses and Jacobians describe the
+tip link in the base frame, with angles in [rad] and lengths in [m]. `with_tool` adds a tool: a new tip link that is
+fixed to the old one.
 
-A serial chain of joints: its limits and its forward kinematics, compiled.
-
-Frames: poses and Jacobians are of the tip link in the base link's frame. Angles in [rad], lengths in [m].
-
-A tool on the tip of a robot: a further link, fixed to the tip link, that reaches poses in its place.
-
-Files that come with the package (urdf/, config/, launch/), in a checkout and in an installed package alike.
+The module also finds the files of the package (urdf/, config/, launch/), in a checkout and in an installed package.
 """
 
 from __future__ import annotations
@@ -76,19 +74,20 @@ SHIPPED_ROBOTS = (
     "ur10e",
     "xarm7",
 )
-DESCRIPTIONS = "robot_descriptions"  # a package of many robots, by names such as ur5_description
+DESCRIPTIONS = "robot_descriptions"  # package with many robots, under names such as ur5_description
 
 
 def share_path(relative: str) -> Path:
-    """Path of a shipped file or folder, such as "urdf/iiwa14.urdf".
+    """Return the path of an included file or folder, such as "urdf/iiwa14.urdf".
 
-    Looked for beside the package (checkout, editable install), in `share/eim_ros` of the prefix that the package is
-    installed in (pip, also with --user or --target; colcon) and of each entry of AMENT_PREFIX_PATH.
+    The folder that contains the package is searched first, for checkouts and editable installs. Then `share/eim_ros` is
+    searched in the installation prefix (pip, also with --user or --target; colcon) and in each entry of
+    AMENT_PREFIX_PATH.
 
     Raises
     ------
     MissingFileError
-        With the folders that were searched. It is a `FileNotFoundError`, too.
+        If the file does not exist; the message lists the searched folders. It is also a `FileNotFoundError`.
     """
     relative = str(checked_path(relative, MissingFileError))
     above = Path(__file__).resolve().parents[2:6]  # the package is in <prefix>/lib/python3.x/site-packages
@@ -96,14 +95,14 @@ def share_path(relative: str) -> Path:
     folders = [above[0], *(prefix / "share" / "eim_ros" for prefix in prefixes)]
     for folder in folders:
         candidate = folder / relative
-        if os.path.exists(candidate):  # unlike Path.exists false for a name that is too long
+        if os.path.exists(candidate):  # returns False for a name that is too long, unlike Path.exists
             return candidate
     searched = ", ".join(str(folder) for folder in folders)
     raise MissingFileError(f"{relative} of eim_ros is not installed; searched {searched}", relative)
 
 
 def shipped_urdf(name: str) -> Path:
-    """Path of a shipped robot's URDF."""
+    """Return the path of an included robot's URDF."""
     try:
         return share_path(f"urdf/{name}.urdf")
     except FileNotFoundError as error:
@@ -111,12 +110,14 @@ def shipped_urdf(name: str) -> Path:
 
 
 def robot_path(name_or_path: str | Path) -> Path:
-    """Path of a robot's URDF, given as such, by the name of a shipped robot, or by one of `robot_descriptions`.
+    """Return the path of a robot's URDF.
+
+    The argument is a path, the name of an included robot, or a name from `robot_descriptions`.
 
     Raises
     ------
     RobotError
-        For a name that is none of them, with those that are nearest to it.
+        If the name is unknown; the message suggests similar names.
     """
     path = checked_path(name_or_path, RobotError)
     name = str(path)
@@ -135,12 +136,12 @@ def robot_path(name_or_path: str | Path) -> Path:
 
 
 def _described(name: str) -> Path | None:
-    """The file of a robot of `robot_descriptions`, which fetches it first where it has to; None where there is none."""
+    """Return the file of a robot from `robot_descriptions`, or None; that package downloads it if necessary."""
     try:
         module = importlib.import_module(f"{DESCRIPTIONS}.{name}")
     except ModuleNotFoundError:
         return None
-    except Exception as error:  # of what it fetches by: no network, no disk
+    except Exception as error:  # the download may fail in many ways
         raise RobotError(f"{DESCRIPTIONS} cannot bring {name!r}: {error}", name) from error
     path = getattr(module, "URDF_PATH", None) or getattr(module, "XACRO_PATH", None)
     if path is None:
@@ -163,37 +164,37 @@ INSTEAD = {
     **dict.fromkeys(("jacob0", "jac"), "robot.jacobian(q) gives its Jacobians in the base frame"),
     **dict.fromkeys(("lower_limits", "upper_limits", "joint_limits", "qlim"), "robot.lower and robot.upper are they"),
     **dict.fromkeys(("random_q", "random", "sample"), "robot.random_configuration() gives one within the limits"),
-}  # names that other libraries have
+}  # attribute names from other libraries
 
-MOST_CONFIGURATIONS = 2_000_000_000  # that may be asked for at once; memory ends before
+MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earlier
 
 
 @dataclass(frozen=True, eq=False)
 class SerialArm:
-    """A serial chain of revolute, continuous and prismatic joints, some of which may follow others.
+    """Serial chain of revolute, continuous, prismatic and mimic joints.
 
     Attributes
     ----------
     name, base_link, tip_link : str
         Names in the URDF.
     urdf : str
-        Links, joints and collision shapes of the whole URDF; with base and tip it rebuilds the robot.
+        Links, joints and collision shapes of the complete URDF. Together with base and tip link, it defines the robot.
     joint_names : tuple of str
-        Independent joints from base to tip.
+        Names of the independent joints from base to tip.
     lower, upper : (dof,)
         Limits [rad] or [m]; -pi and pi for continuous joints.
     continuous : (dof,) bool
-        Joints that turn without limits; their results are wrapped to [-pi, pi).
+        Whether each joint turns without limits; results for such joints are wrapped to [-pi, pi).
     fingerprint : str
-        SHA-256 of the kinematics: equal for equal robots, whatever their links are called.
+        SHA-256 hash of the kinematics. Equal robots have equal hashes, independent of the names of their links.
     links : (m + 1, 16)
-        The chain in the form the solver works on, see `chain.py`.
+        Chain in the form that the solver uses, see `urdf.py`.
     bounds : (3, dof)
-        Lower limits, upper limits, and 1 where a joint is continuous, else 0; also for the solver.
+        Lower limits, upper limits, and 1 for continuous joints or 0 for others, as the solver uses them.
     collision : CollisionOptions
-        How the collision shapes are read when they are needed.
+        Options for reading the collision shapes.
     folder : Path or None
-        Where the URDF is, from which relative names of its meshes count; None where it was read from a text.
+        Folder of the URDF, used to resolve relative names of meshes; None if the URDF was read from a text.
     """
 
     name: str
@@ -228,16 +229,16 @@ class SerialArm:
         Parameters
         ----------
         source : str or Path
-            Path, or XML text (starts with '<').
+            Path, or XML text that starts with '<'.
         base, tip : str, optional
-            Links between which the chain lies; default the root link and the only leaf.
+            First and last link; default: the root and the only leaf.
         collision : CollisionOptions, optional
-            How the collision shapes are read, meshes above all, when they are needed; default: as they are.
+            Options for reading the collision shapes; default: meshes are used as they are.
 
         Raises
         ------
         RobotError
-            If the file cannot be read, or there is no serial chain of supported joints between base and tip.
+            If the file cannot be read, or if no serial chain of supported joints connects base and tip.
         """
         if collision is not None:
             expect(collision, CollisionOptions, "collision", RobotError)
@@ -267,20 +268,20 @@ class SerialArm:
         tip: str | None = None,
         collision: CollisionOptions | None = None,
     ) -> ArmT:
-        """A robot by its name or its file.
+        """Load a robot by its name or from a file.
 
         Parameters
         ----------
         name_or_path : str or Path
-            A shipped robot (see `SHIPPED_ROBOTS`), or the path of a URDF; where xacro is installed that of a xacro too;
-            where `robot_descriptions` is installed also a name of that package, such as "ur5_description".
+            Name of an included robot (see `SHIPPED_ROBOTS`), or path of a URDF. Paths of xacro files are accepted if
+            xacro is installed. Names such as "ur5_description" are accepted if `robot_descriptions` is installed.
         base, tip, collision : optional
             See `from_urdf`.
 
         Raises
         ------
         RobotError
-            If there is no such robot, or as `from_urdf`.
+            If the robot does not exist, or for the reasons listed in `from_urdf`.
         """
         is_text = urdf_folder(name_or_path) is None
         return cls.from_urdf(name_or_path if is_text else robot_path(name_or_path), base, tip, collision)
@@ -292,12 +293,12 @@ class SerialArm:
 
     @property
     def limits(self) -> JointLimits:
-        """Of the joints."""
+        """Limits of the joints."""
         return JointLimits(self.lower, self.upper, self.continuous)
 
     @functools.cached_property
     def chain(self) -> Chain:
-        """For the solver; `RobotError` for more joints than it takes."""
+        """Compiled chain for the solver; raises `RobotError` if it has more joints than the solver supports."""
         try:
             return Chain(self.links, self.dof)
         except ValueError as error:
@@ -309,11 +310,18 @@ class SerialArm:
 
     @functools.cached_property
     def closed_form(self) -> ClosedForm | None:
-        """Of arms of six turning joints, of which the first or last three axes meet, or three in a row are parallel."""
+        """Closed-form inverse kinematics of an arm with six revolute joints, or None if it has none.
+
+        A closed form exists if the first or last three axes intersect in a point, or if three consecutive axes are
+        parallel.
+        """
         return self._form(-1)
 
     def closed_form_holding(self, joint: int) -> ClosedForm | None:
-        """The same of the six other joints of an arm of seven, while one is held."""
+        """Return the closed form of a seven-joint arm with one joint as the redundancy parameter, or None.
+
+        While that joint is fixed, the other six must satisfy the conditions of `closed_form`.
+        """
         joint = whole_number(joint, 0, "the joint that is held", self.dof - 1)
         forms = self._held_forms
         if joint not in forms:
@@ -322,8 +330,10 @@ class SerialArm:
 
     @functools.cached_property
     def held_form(self) -> HeldForm | None:
-        """Of arms of seven turning joints, of which the first (or last) three axes meet, and two that neighbour the
-        last (or first) one: their self-motions as functions of that one.
+        """Parameterised closed form of the self-motions of an arm with seven revolute joints, or None.
+
+        It exists if the last three axes intersect, and the second and third axes too. The redundancy parameter is then
+        the first joint. If the conditions hold with the axes counted from the tip, it is the last joint.
         """
         form = HeldForm(self.chain)
         return form if form.fits else None
@@ -338,14 +348,14 @@ class SerialArm:
 
     @functools.cached_property
     def reach(self) -> float:
-        """Upper bound of the distance from base to tip [m]: link lengths and prismatic travel, summed."""
+        """Upper bound of the distance from base to tip [m]: the sum of link lengths and prismatic travel."""
         sliding = self.links[self.links[:, PRISMATIC] != 0.0]
         source = sliding[:, SOURCE].astype(np.int64)
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
 
     def forward(self, q: npt.ArrayLike) -> FloatArray:
-        """Poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one (dof,)."""
+        """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,)."""
         rows, single = self._rows(q)
         poses = self.chain.forward(rows)
         return poses[0] if single else poses
@@ -353,35 +363,41 @@ class SerialArm:
     fk = forward
 
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
-        """Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one: linear rows [m], then angular [rad]."""
+        """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
+
+        The first three rows are linear [m], the last three angular [rad].
+        """
         rows, single = self._rows(q)
         jacobians = self.chain.jacobian(rows)
         return jacobians[0] if single else jacobians
 
     def manipulability(self, q: npt.ArrayLike, position_only: bool = False) -> FloatArray:
-        """Yoshikawa's measure (n,) of configurations (n, dof): the product of the Jacobian's singular values.
+        """Compute Yoshikawa's manipulability (n,) of configurations (n, dof).
 
-        It is zero where the arm is singular. Of the six rows, or with `position_only` of the three of the position; of
-        the largest dof singular values where the arm has fewer joints than that. Of one configuration (dof,) an array
-        of no dimension, which is as good as a number.
+        It is the product of the singular values of the Jacobian, and zero at a singularity. With `position_only`, only
+        the three linear rows of the Jacobian count. If the arm has fewer joints than rows, the product has dof factors.
+        For one configuration (dof,), the result is a 0-dimensional array.
         """
         _, single = self._rows(q)
         jacobians = self.chain.jacobian(self._finite_rows(q, "configurations"))
         position_only = checked_flag(position_only, "position_only", RobotError)
-        with np.errstate(over="ignore"):  # lengths are at most 1e100, but products of them may be infinite
+        with np.errstate(over="ignore"):  # lengths are at most 1e100, but their products may overflow
             values = np.linalg.svd(jacobians[:, :3] if position_only else jacobians, compute_uv=False).prod(axis=-1)
         return np.asarray(values[0] if single else values)
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
-        """Points (n, n_points, 3), or (n_points, 3) of one: base, origin of each moving joint, tip [m]."""
+        """Compute the origins of base, moving joints and tip [m].
+
+        The shape is (n, n_points, 3) for configurations (n, dof), and (n_points, 3) for one configuration.
+        """
         rows, single = self._rows(q)
         points = self.chain.skeleton(rows)
         return points[0] if single else points
 
     def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
-        """Whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m]; NaN is not.
+        """Return whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m].
 
-        A continuous joint has no limits, whatever turn it is in.
+        Any finite value of a continuous joint is within its limits. NaN is never within limits.
         """
         rows, _ = self._rows(q)
         tolerance = number_from_zero(tolerance, "the tolerance")
@@ -390,27 +406,27 @@ class SerialArm:
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
 
     def random_configuration(self, rng: np.random.Generator | None = None) -> FloatArray:
-        """One configuration (dof,), uniform within the limits; the generator is fresh if missing."""
+        """Sample one configuration (dof,) uniformly within the limits; by default, with a new generator."""
         return np.asarray(self.sample_configurations(1, rng)[0])
 
     def sample_configurations(self, n: int, rng: np.random.Generator | None = None) -> FloatArray:
-        """Configurations (n, dof), uniform within the limits; the generator is fresh if missing."""
+        """Sample configurations (n, dof) uniformly within the limits; by default, with a new generator."""
         shares = checked_generator(rng).random((whole_number(n, 0, "n", MOST_CONFIGURATIONS), self.dof))
         return self.lower + (self.upper - self.lower) * shares
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy in another process needs: the compiled chain is made anew there."""
+        """Return the fields to pickle; another process builds the compiled chain again."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
-    if not TYPE_CHECKING:  # a type checker knows what is missing by itself
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
-            """`AttributeError` that says what does what other libraries call by this name."""
+            """Raise `AttributeError`; for a name from another library, suggest the equivalent in this one."""
             instead = f"; {INSTEAD[name]}" if name in INSTEAD else ""
             raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
-        """Contiguous float64 rows (n, dof), and whether one row was given."""
+        """Return contiguous float64 rows (n, dof), and whether the input was a single configuration."""
         try:
             rows = as_numbers(q)
         except (TypeError, ValueError) as error:
@@ -427,7 +443,7 @@ class SerialArm:
         return rows, single
 
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
-        """Rows (n, dof), refused unless finite, and so that their squares are."""
+        """Return rows (n, dof) after a check that they are finite and small enough to be squared."""
         rows, _ = self._rows(q)
         if not (np.abs(rows) <= LARGEST).all():
             raise RobotError(f"{what} must be finite", q)
@@ -442,22 +458,24 @@ MAX_RESTARTS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """Refined configurations and their errors, measured by forward kinematics on the very configurations returned.
+    """Result of inverse kinematics: configurations and their errors.
 
-    A row that did not converge is no solution. `bool()` is True if at least one did.
+    The errors are computed by forward kinematics from the returned configurations. A row that did not converge is not a
+    solution. `bool()` is True if at least one row converged.
 
     Attributes
     ----------
     positions : (n, dof)
-        [rad] or [m], always within the limits; where not converged, the best configuration met.
+        Configurations [rad] or [m], always within the limits. A row that did not converge holds the best configuration
+        found.
     converged : (n,) bool
         Whether both errors are within the tolerances.
     iterations : (n,) int
-        Steps taken; with restarts, summed over the attempts.
+        Number of steps, summed over all restarts.
     position_error : (n,)
-        [m].
+        Distance to the target position [m].
     orientation_error : (n,)
-        [rad]; 0 when only the position was asked for.
+        Angle to the target orientation [rad]; 0 if only the position was requested.
     """
 
     positions: FloatArray
@@ -467,16 +485,16 @@ class Refinement:
     orientation_error: FloatArray
 
     def __bool__(self) -> bool:
-        """Whether at least one row is a solution."""
+        """Return whether at least one row is a solution."""
         return bool(self.converged.any())
 
 
 @dataclass(frozen=True, eq=False)
 class Robot(SerialArm):
-    """A serial arm with its inverse kinematics; for its attributes see `SerialArm`."""
+    """Serial arm with inverse kinematics; see `SerialArm` for the attributes."""
 
     def task(self, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]) -> Task:
-        """Pose and limits as the solver takes them, checked; see `TaskOptions` and `make_task`."""
+        """Validate a pose and options, and return them as a task for the solver; see `TaskOptions` and `make_task`."""
         check_keywords(asked, TaskOptions.__annotations__, "a call with a pose")
         options = dict(asked)
         limits = self.limits.narrowed(asked.get("lower"), asked.get("upper"))
@@ -487,9 +505,9 @@ class Robot(SerialArm):
     def pose_errors(
         self, q: npt.ArrayLike, pose: npt.ArrayLike, tolerances: npt.ArrayLike | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Position errors (n,) [m] and orientation errors (n,) [rad] of configurations against one pose (4, 4).
+        """Compute position errors (n,) [m] and orientation errors (n,) [rad] of configurations relative to a pose.
 
-        With tolerances (6,), see `TaskOptions`: only what is beyond them.
+        With tolerances (6,), only the part beyond them counts, see `TaskOptions`.
         """
         errors, _ = self.verify(q, pose, tolerances=tolerances)
         return errors[0], errors[1]
@@ -497,10 +515,10 @@ class Robot(SerialArm):
     def verify(
         self, q: npt.ArrayLike, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]
     ) -> tuple[FloatArray, BoolArray]:
-        """Errors (2, n) [m], [rad] of configurations (n, dof), see `pose_errors`, and whether each is valid (n,).
+        """Compute the errors (2, n) [m], [rad] of configurations (n, dof), and whether each is valid (n,).
 
-        That is, within the tolerances and within the limits; the orientation's error is 0 with `position_only`. For
-        keywords see `TaskOptions`.
+        A valid configuration is within the tolerances and within the limits. With `position_only`, the orientation
+        error is 0. See `pose_errors` for the errors and `TaskOptions` for the keyword arguments.
         """
         rows = self._rows(q)[0]
         return self.chain.verify(self.task(pose, **asked), rows)
@@ -514,26 +532,26 @@ class Robot(SerialArm):
         patience: int = REFINE_PATIENCE,
         **asked: Unpack[TaskOptions],
     ) -> Refinement:
-        """Move each seed onto the pose by damped least squares, within limits.
+        """Solve for the pose from each seed by damped least squares within the limits.
 
         Parameters
         ----------
         seeds : (n, dof) array_like
-            Finite configurations; those outside the limits are clamped first. They are not changed.
+            Finite start configurations. Values outside the limits are clamped first; the array is not modified.
         pose : (4, 4) array_like
-            Wanted pose of the tip in the base frame.
+            Target pose of the tip in the base frame.
         max_iterations : int
-            Most steps per seed, 0 to 1000000.
+            Maximum number of steps per seed, 0 to 1000000.
         patience : int
-            A seed is given up when its squared error does not halve within so many steps, 1 to 1000000.
+            Number of steps within which the squared error must halve, 1 to 1000000. Otherwise the seed is abandoned.
         **asked
             See `TaskOptions`.
 
         Raises
         ------
         RobotError
-            If seeds are not finite or of a wrong shape, a number is out of its bounds, or the limits are empty or wider
-            than the robot's.
+            If the seeds are not finite or have the wrong shape, or if a number is out of range. Also if the limits are
+            empty or wider than the robot's limits.
         ConstraintError
             If the tolerances are not six numbers of at least 0.
         PoseError
@@ -558,32 +576,34 @@ class Robot(SerialArm):
         finest: float | None = None,
         **asked: Unpack[TaskOptions],
     ) -> FloatArray:
-        """Further solutions of a pose, by continuation along the self-motion of a redundant arm from known ones.
+        """Find further solutions of a pose by continuation along the self-motion of a redundant arm.
 
-        Where the self-motions are curves, for the arm has one joint more than the pose takes, continuation goes on
-        outside the limits for a while, and so finds pieces of the curves from which none was known.
+        If the arm has one more joint than the pose needs, the self-motions are curves. Continuation then also takes a
+        few steps outside the limits. So it finds parts of the curves that contain no known solution.
 
         Parameters
         ----------
         solutions : (m, dof) array_like
-            Configurations that reach the pose, within the limits.
+            Known solutions: configurations within the limits that reach the pose.
         pose : (4, 4) array_like
+            Target pose of the tip in the base frame.
         n : int
-            Most solutions wanted, 0 to 1000000.
+            Maximum number of further solutions, 0 to 1000000.
         rng : numpy Generator, optional
-            Fresh if missing.
+            Random generator; default: a new one.
         step : float
-            Length of a step [rad, m]. New solutions are at least 0.6 of it from all others, in Euclidean distance.
+            Length of a step [rad, m]. New solutions are at least 0.6 step away from all others (Euclidean distance).
         finest : float, optional
-            Where the self-motions are curves and fewer than n are found, the gaps between them are divided evenly, as
-            long as each differs from all others by more than this [rad, m] in some joint; default: not.
+            Minimum difference between solutions in at least one joint [rad, m] when gaps are filled. If the
+            self-motions are curves and fewer than n solutions are found, the gaps between them are divided evenly down
+            to this difference. By default, gaps are not filled.
         **asked
             See `TaskOptions`.
 
         Returns
         -------
         (k, dof) array
-            k <= n; fewer, where steps from all solutions lead to no more.
+            Further solutions, k <= n; k < n if no step from any solution leads to another one.
         """
         known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
         finest = -1.0 if finest is None else positive_number(finest, "the finest difference of solutions")
@@ -604,26 +624,28 @@ class Robot(SerialArm):
         weights: npt.ArrayLike,
         **asked: Unpack[TaskOptions],
     ) -> FloatArray:
-        """Null-space descent: solutions of a pose, moved along the self-motion to a local minimum of a cost.
+        """Move solutions of a pose along the self-motion to a local minimum of a cost (null-space optimisation).
 
-        The cost is sum_j w_j (q_j - p_j)^2, with differences on the circle where a joint is continuous. No solution's
-        gets higher; those of an arm without redundancy stay where they are.
+        The cost is sum_j w_j (q_j - p_j)^2. Differences of continuous joints are measured on the circle. The cost of a
+        solution never increases. Without redundancy, the solutions do not change.
 
         Parameters
         ----------
         solutions : (n, dof) array_like
-            Configurations that reach the pose, within the limits.
+            Configurations within the limits that reach the pose.
         pose : (4, 4) array_like
+            Target pose of the tip in the base frame.
         preferred : (dof,) array_like
-            p [rad] or [m].
+            Preferred configuration p [rad] or [m].
         weights : (dof,) array_like
-            w >= 0.
+            Weights w >= 0.
         **asked
             See `TaskOptions`.
 
         Returns
         -------
         (n, dof) array
+            Solutions in the order of the input.
         """
         known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
         (liked, is_one), (weighed, is_other) = self._rows(preferred), self._rows(weights)
@@ -644,16 +666,19 @@ class Robot(SerialArm):
         max_restarts: int = MAX_RESTARTS,
         **asked: Unpack[TaskOptions],
     ) -> Refinement:
-        """One solution of one pose from uniform random seeds, or the best attempt of all restarts (n = 1).
+        """Find one solution of a pose from uniform random seeds.
+
+        The result has one row. If no restart converges, the row is the best attempt and `converged` is False.
 
         Parameters
         ----------
         pose : (4, 4) array_like
-            Or in any of the forms of `pose_forms.FORMS`; with a position (3,) alone any orientation will do.
+            Target pose of the tip in the base frame, in any form listed in `poses.FORMS`. For a position (3,), the
+            orientation is free.
         rng : numpy Generator, optional
-            Fresh if missing.
+            Random generator; default: a new one.
         max_restarts : int
-            Most seeds, 1 to 1000000.
+            Maximum number of seeds, 1 to 1000000.
         **asked
             See `TaskOptions`.
         """
@@ -669,7 +694,7 @@ class Robot(SerialArm):
         max_restarts: int = MAX_RESTARTS,
         **asked: Unpack[TaskOptions],
     ) -> Refinement:
-        """One solution for each of the poses (n, 4, 4), as `solve` but in one compiled call."""
+        """Find one solution for each pose (n, 4, 4), like `solve` but in a single compiled call."""
         return self._solve(transforms(poses), rng, max_restarts, asked)
 
     def _solve(
@@ -682,7 +707,7 @@ class Robot(SerialArm):
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
     def _restarts(self, asked: TaskOptions) -> tuple[Task, Effort]:
-        """What `Chain.solve` needs beside the targets; the pose of the task does not count."""
+        """Return the arguments of `Chain.solve` other than the targets; the pose in the task is ignored."""
         return self.task(np.eye(4), **asked), _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE)
 
     @functools.cached_property
@@ -697,12 +722,12 @@ def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> Effort:
 
 
 def tool_from(numbers: Sequence[float]) -> FloatArray:
-    """Pose (4, 4) of a tool's tip in the frame of the tip link, from X Y Z [m], or X Y Z QX QY QZ QW.
+    """Return the pose (4, 4) of a tool in the frame of the tip link, from X Y Z [m] or X Y Z QX QY QZ QW.
 
     Raises
     ------
     PoseError
-        If there are not 3 or 7 finite numbers, or the quaternion is not of unit length.
+        If the input is not 3 or 7 finite numbers, or if the quaternion is not of unit length.
     """
     values = numbers_of(numbers, (None,), "a tool", PoseError)
     if len(values) not in (3, 7):
@@ -711,18 +736,18 @@ def tool_from(numbers: Sequence[float]) -> FloatArray:
 
 
 def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
-    """The robot with a tool: its tip link is a new one, `<tip link>_tool`, fixed to the present one.
+    """Return the robot with a tool; the new tip link `<tip link>_tool` is fixed to the old one.
 
     Parameters
     ----------
     robot : Robot
     tool : (4, 4) array_like
-        Pose of the tool's tip in the frame of the tip link [m]. The tool has no shape that collides.
+        Pose of the tool's tip in the frame of the tip link [m]. The tool has no collision shape.
 
     Raises
     ------
     PoseError
-        If it is not a finite rigid transform.
+        If the pose is not a finite rigid transform.
     """
     expect(robot, Robot, "robot", RobotError)
     pose = check_pose(tool)
@@ -744,10 +769,13 @@ def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
 
 
 def _roll_pitch_yaw(pose: FloatArray) -> list[float]:
-    """Angles about the fixed axes x, y, z [rad], R = R_z(yaw) R_y(pitch) R_x(roll); yaw is 0 where it is free."""
+    """Compute the angles about the fixed axes x, y, z [rad], with R = R_z(yaw) R_y(pitch) R_x(roll).
+
+    At gimbal lock only the sum or the difference of roll and yaw is defined, so yaw is set to 0.
+    """
     r = pose[:3, :3]
     level = math.hypot(r[0, 0], r[1, 0])  # cos pitch
     pitch = math.atan2(-r[2, 0], level)
-    if level < 1e-8:  # only roll - yaw or roll + yaw is defined
+    if level < 1e-8:  # gimbal lock
         return [math.atan2(-r[1, 2], r[1, 1]), pitch, 0.0]
     return [math.atan2(r[2, 1], r[2, 2]), pitch, math.atan2(r[1, 0], r[0, 0])]

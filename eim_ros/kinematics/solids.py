@@ -1,16 +1,13 @@
-"""Shapes and obstacles in the forms that coal checks.
+"""Collision geometries of shapes and obstacles for coal, their placement on a chain, and containment tests.
 
-Each has an outer form that contains it, a primitive, a convex hull or a cloud, and a mesh has its surface beside that:
-what is free of the hull is free of the mesh. Clouds are triangles of no size about each point, checked with their
-radius as a margin: exact to POINT_SIZE.
+Each shape has an outer geometry that contains it: a primitive, a convex hull or a cloud. A mesh also has its surface;
+a robot that is free of the hull is free of the mesh. A cloud consists of tiny triangles at its points, which are
+checked with the radius of the balls as a margin. The error is at most POINT_SIZE.
 
-Shapes on the bodies of a chain, by number: pinocchio's geometry, in the outer form of each and in the exact one.
-
-What is inside of a mesh without touching its surface, which is all that the triangles of a mesh tell.
-
-A point is inside where the generalised winding number w(p) = sum_f Omega_f(p) / (4 pi) is more than 1/2, either way
-round, with the solid angle Omega_f of triangle f (van Oosterom and Strackee 1983; Jacobson et al. 2013). It is exact
-for closed surfaces, and reasonable for those with holes.
+Coal only detects contact with the triangles of a mesh, so points inside a mesh are found separately. A point p is
+inside if the generalised winding number w(p) = sum_f Omega_f(p) / (4 pi) has an absolute value above 1/2. Omega_f is
+the solid angle of triangle f (van Oosterom and Strackee 1983; Jacobson et al. 2013). The test is exact for closed
+surfaces, and a reasonable approximation for surfaces with holes.
 """
 
 from __future__ import annotations
@@ -31,12 +28,12 @@ from eim_ros.kinematics.obstacles import Box, Cylinder, Mesh, Obstacle, PointClo
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-AT_ONCE = 200_000  # triangles times points
+AT_ONCE = 200_000  # maximum number of triangles times points per call, which limits memory
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangles (m, 3, 3) [m] that enclose a solid, and what its parts span."""
+    """Triangles (m, 3, 3) [m] that enclose a solid, with their bounding box."""
 
     triangles: FloatArray
     lower: FloatArray = field(init=False)
@@ -47,7 +44,10 @@ class Surface:
         object.__setattr__(self, "upper", self.triangles.max(axis=(0, 1)))
 
     def encloses(self, witnesses: FloatArray) -> bool:
-        """Whether one of several parts is inside; each is known by k of its points: (n, k, 3), and touches nothing."""
+        """Return whether any of n parts is inside.
+
+        A part is represented by k of its points, together (n, k, 3), and must not touch the surface.
+        """
         within = ((witnesses >= self.lower) & (witnesses <= self.upper)).all(axis=(1, 2))
         points = witnesses[within, 0]
         step = max(1, AT_ONCE // len(self.triangles))
@@ -58,7 +58,7 @@ class Surface:
 
 
 def winding_numbers(points: FloatArray, triangles: FloatArray) -> FloatArray:
-    """Of points (n, 3) in a surface (m, 3, 3)."""
+    """Compute the winding numbers (n,) of points (n, 3) with respect to triangles (m, 3, 3)."""
     a, b, c = (triangles[None, :, i] - points[:, None] for i in range(3))
     x, y, z = (np.linalg.norm(corner, axis=2) for corner in (a, b, c))
     volume = np.einsum("nmi,nmi->nm", a, np.cross(b, c))
@@ -67,17 +67,17 @@ def winding_numbers(points: FloatArray, triangles: FloatArray) -> FloatArray:
 
 
 def extremes(points: FloatArray) -> FloatArray:
-    """Those (6, 3) of the points (n, 3) that lie farthest along the axes, either way."""
+    """Return the points (6, 3) with the minimum and maximum coordinates along each axis."""
     which = np.concatenate([points.argmin(axis=0), points.argmax(axis=0)])
     return np.asarray(points[which])
 
 
 def parts(vertices: FloatArray, faces: IntArray) -> list[FloatArray]:
-    """Vertices of each connected part of a surface; vertices at the same place are one."""
+    """Return the vertices of each connected part of a surface; vertices with equal coordinates are merged."""
     places, of_vertex = np.unique(vertices, axis=0, return_inverse=True)
     corners = of_vertex.reshape(-1)[faces]
     labels = np.arange(len(places))
-    while True:  # each triangle takes its least label, and each label that of its own
+    while True:  # spread the least label within each triangle, then let each label follow its own label
         lower = labels.copy()
         for column in corners.T:
             np.minimum.at(lower, column, labels[corners].min(axis=1))
@@ -91,29 +91,29 @@ def parts(vertices: FloatArray, faces: IntArray) -> list[FloatArray]:
 
 
 MIDDLE_AND_ENDS = np.concatenate([np.zeros((1, 3)), 0.5 * np.eye(3), -0.5 * np.eye(3)])
-FLAT = 1e-6  # thickness of what has no volume, by its length; building a hull fails below 1e-7
-ROUNDING = 1e-12  # thickness by the distance from the origin
-POINTS_AT_ONCE = 4000  # of a cloud: one piece of it, which takes some milliseconds to prepare
+FLAT = 1e-6  # ratio of thickness to length below which a mesh is flat; building a hull fails below 1e-7
+ROUNDING = 1e-12  # ratio of thickness to distance from the origin below which a mesh is flat
+POINTS_AT_ONCE = 4000  # maximum number of points in one piece of a cloud; preparing it takes a few milliseconds
 LARGEST = 2**62
-POINT_SIZE = 1e-8  # [m]; coal measures wrongly from a sphere to a triangle without any area
+POINT_SIZE = 1e-8  # [m]; coal computes wrong distances from a sphere to a triangle without area
 
 
 @dataclass(frozen=True, eq=False)
 class Solid:
-    """What is checked of a shape, in the frame of its pose.
+    """Collision geometries of a shape, in the frame of its pose.
 
     Attributes
     ----------
     outer : coal.CollisionGeometry
-        Contains the shape.
+        Geometry that contains the shape.
     exact : coal.CollisionGeometry
-        The same, or the surface of a mesh.
+        Surface of a mesh; otherwise the outer geometry.
     surface : Surface or None
-        Of a mesh that is not its hull.
+        Surface of a mesh that is not replaced by its hull.
     witnesses : (n, k, 3)
-        Points of each connected part [m].
+        Coordinates of k points of each connected part [m].
     margin : float
-        What is closer than this collides [m].
+        Distance [m] below which other shapes count as colliding.
     """
 
     outer: Any
@@ -123,16 +123,16 @@ class Solid:
     margin: float = 0.0
 
 
-_made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a scene may be checked again and again
-_mesh_effort = Effort(8e-7)  # [s] for each triangle
+_made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a cache, because scenes are often checked repeatedly
+_mesh_effort = Effort(8e-7)  # [s] per triangle
 
 
 class Forms:
-    """The forms of an obstacle, as far as they are made: one, or of a large cloud one for each of its pieces."""
+    """Collision geometries of an obstacle, built step by step; a large cloud has one for each of its pieces."""
 
     def __init__(self, obstacle: Obstacle, deadline: float) -> None:
         self._solids: list[Solid] = []
-        self._rest: list[FloatArray] = []  # points (n, 3) of a cloud that belong to no form yet
+        self._rest: list[FloatArray] = []  # points (n, 3) of a cloud that are not in a geometry yet
         self._margin, self._n_balls = 0.0, 0
         self._thinning: Thinning | None = None
         self._lock = threading.Lock()
@@ -150,9 +150,10 @@ class Forms:
         self._rest, self._n_balls, self._margin = [centres], len(centres), radius
 
     def n_balls(self, most: int, deadline: float) -> int:
-        """Balls of a cloud, thinned by its resolution, 0 of others; where there are more than `most` only so many.
+        """Return the number of balls of a cloud after thinning by its resolution; 0 for other obstacles.
 
-        `OutOfTime` if there is no time to thin it, but what is thinned until then is kept.
+        Thinning stops when there are more than `most` balls, so larger numbers are lower bounds. If time runs out,
+        `OutOfTime` is raised and the progress is kept.
         """
         while (thinning := self._thinning) is not None:
             with self._lock:
@@ -167,7 +168,7 @@ class Forms:
         return self._n_balls
 
     def finished(self, deadline: float = NEVER) -> tuple[Solid, ...]:
-        """All of them; `OutOfTime` if there is no time to make the rest, but what is made until then is kept."""
+        """Return all geometries; if time runs out, raise `OutOfTime` and keep those that are finished."""
         self.n_balls(LARGEST, deadline)
         while self._rest:
             with self._lock:
@@ -181,18 +182,22 @@ class Forms:
                     self._rest.pop()
                     continue
                 axis, middle = int(np.ptp(points, axis=0).argmax()), len(points) // 2
-                points = points[np.argpartition(points[:, axis], middle)]  # halves that are compact
+                points = points[
+                    np.argpartition(points[:, axis], middle)
+                ]  # split across the longest side to get compact halves
                 self._rest[-1:] = [points[:middle], points[middle:]]
         return tuple(self._solids)
 
 
 def forms_of(obstacle: Obstacle, deadline: float = NEVER) -> Forms:
-    """The forms of an obstacle, which are kept as long as it: those of meshes and clouds take long to make.
+    """Return the collision geometries of an obstacle.
+
+    They are cached until the obstacle is deleted, because those of meshes and clouds take long to build.
 
     Raises
     ------
     OutOfTime
-        If there is no time to begin until the deadline, a time of `perf_counter` [s].
+        If the deadline, a time of `perf_counter` [s], does not leave enough time for a mesh.
     """
     known = _made.get(obstacle)
     if known is None:
@@ -201,7 +206,7 @@ def forms_of(obstacle: Obstacle, deadline: float = NEVER) -> Forms:
 
 
 def _of_primitive(shape: Shape) -> Solid:
-    from pinocchio import coal  # deferred: a slow import
+    from pinocchio import coal  # deferred because the import is slow
 
     if isinstance(shape, Box):
         edges = np.asarray(shape.size, dtype=np.float64)
@@ -227,12 +232,12 @@ def _of_mesh(mesh: Mesh, deadline: float) -> Solid:
 
 def _solid_of_mesh(mesh: Mesh) -> Solid:
     vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
-    if not np.ptp(vertices, axis=0).all():  # pinocchio's broad phase leaves out what lies in a plane of the axes
+    if not np.ptp(vertices, axis=0).all():  # pinocchio's broad phase ignores shapes in a coordinate plane
         faces = np.concatenate([faces, len(vertices) + np.arange(3)[None]])
         vertices = np.concatenate([vertices, vertices[faces[0, 0]] + POINT_SIZE * np.eye(3)])
     exact = _triangles(vertices, faces)
     witnesses = np.array([extremes(part) for part in parts(vertices, faces)])
-    if not _spans_volume(np.asarray(mesh.vertices)):  # nothing is inside, and building its hull crashes coal 3.0
+    if not _spans_volume(np.asarray(mesh.vertices)):  # a flat mesh has no inside, and its hull crashes coal 3.0
         return Solid(exact, exact, None, witnesses)
     exact.buildConvexHull(True, "Qt")
     hull = exact.convex
@@ -242,7 +247,7 @@ def _solid_of_mesh(mesh: Mesh) -> Solid:
 
 
 def _spans_volume(points: FloatArray) -> bool:
-    """Whether points (n, 3) are far enough from lying in one plane for their convex hull to be computed."""
+    """Return whether points (n, 3) deviate enough from a plane for their convex hull to be computed."""
     around = points - points.mean(axis=0)
     extents = np.linalg.svd(around, compute_uv=False)
     thinnest = float(extents[-1]) if len(extents) == 3 else 0.0
@@ -256,7 +261,7 @@ def _of_points(centres: FloatArray, radius: float) -> Solid:
 
 
 def _triangles(vertices: FloatArray, faces: IntArray) -> Any:
-    """A hierarchy of bounding volumes over triangles."""
+    """Return a bounding volume hierarchy of triangles."""
     from pinocchio import coal
 
     model = coal.BVHModelOBBRSS()
@@ -268,25 +273,21 @@ def _triangles(vertices: FloatArray, faces: IntArray) -> Any:
 
 
 BoolArray = npt.NDArray[np.bool_]
-Pair: TypeAlias = tuple[int, int]  # of shapes
+Pair: TypeAlias = tuple[int, int]  # numbers of two shapes
 
 
 class SolidSet:
-    """Shapes, each on a body of a chain.
+    """Numbered set of shapes, each attached to a body of a chain.
 
     Parameters
     ----------
     model : pinocchio.Model
-        The chain; body 0 does not move.
+        Model of the chain; body 0 does not move.
 
     Attributes
     ----------
-    bodies : list of int
-    names : list of str
-        Of the link, or of the obstacle.
-    solids : list of Solid
-    placements : list of (4, 4) array
-        Pose of each in the frame of its body.
+    bodies, names, solids, placements : list of int, str, Solid and (4, 4) array
+        For each shape: its body, the name of its link or obstacle, its geometries, and its pose in the body's frame.
     """
 
     def __init__(self, model: Any) -> None:
@@ -297,7 +298,7 @@ class SolidSet:
         self.placements: list[FloatArray] = []
 
     def add(self, body: int, pose: FloatArray, solid: Solid, name: str) -> int:
-        """Number of a shape at a pose (4, 4) in the frame of its body."""
+        """Add a shape at a pose (4, 4) in the frame of its body, and return its number."""
         self.bodies.append(body)
         self.names.append(name)
         self.solids.append(solid)
@@ -305,12 +306,12 @@ class SolidSet:
         return len(self.bodies) - 1
 
     def named(self, name: str) -> int:
-        """Number of a shape that is checked elsewhere, of which only the name is kept here."""
+        """Add only the name of a shape that is checked elsewhere, and return its number."""
         self.names.append(name)
         return len(self.names) - 1
 
     def copy(self) -> SolidSet:
-        """Of the lists; the shapes are the same."""
+        """Return a copy with new lists that contain the same shapes."""
         copy = SolidSet(self.model)
         for name in ("bodies", "names", "solids", "placements"):
             setattr(copy, name, list(getattr(self, name)))
@@ -318,12 +319,12 @@ class SolidSet:
 
     @property
     def has_surfaces(self) -> bool:
-        """Whether some shape is more than its outer form."""
+        """Whether any shape has a surface in addition to its outer geometry."""
         return any(solid.surface is not None for solid in self.solids)
 
     def checker(self, margins: Mapping[Pair, float], exact: bool) -> Checker:
-        """What checks these pairs, each with its margin [m]."""
-        import pinocchio  # deferred: a slow import
+        """Return a checker for pairs of shapes, each with its margin [m]."""
+        import pinocchio  # deferred because the import is slow
 
         shapes = pinocchio.GeometryModel()
         for i, (body, placement, solid) in enumerate(zip(self.bodies, self.placements, self.solids, strict=True)):
@@ -341,7 +342,10 @@ class SolidSet:
 
 
 class Checker:
-    """Pairs of geometries, checked by pinocchio and coal: one configuration pair by pair, many by a broad phase."""
+    """Collision check of pairs of geometries by pinocchio and coal.
+
+    One configuration is checked pair by pair; many configurations are checked with a broad phase.
+    """
 
     def __init__(self, model: Any, shapes: Any, margins: FloatArray) -> None:
         import pinocchio
@@ -350,21 +354,21 @@ class Checker:
         self._data, self._results = model.createData(), shapes.createData()
         self._results.setSecurityMargins(shapes, margins)
         for request in self._results.collisionRequests:
-            request.enable_contact = True  # without it coal 3.0 misses boxes that are deep inside of each other
-        # the pool is made from placements and margins: without these its boxes would be anywhere, or too small
+            request.enable_contact = True  # without it, coal 3.0 misses boxes deep inside each other
+        # the pool copies placements and margins; without them, its boxes would be misplaced or too small
         pinocchio.updateGeometryPlacements(model, self._data, shapes, self._results, np.zeros(model.nq))
         self._pool = pinocchio.BroadPhaseManagerPool_DynamicAABBTreeCollisionManager(model, shapes, 1)
         self._pool.update(self._results)
 
     def colliding(self, values: FloatArray) -> BoolArray:
-        """Whether any pair collides, for values (n, m) of the chain's joints."""
+        """Return whether any pair collides, for values (n, m) of the chain's joints."""
         import pinocchio
 
         columns = np.asfortranarray(values.T)
         return np.array(pinocchio.computeCollisionsInParallel(1, self._pool, columns, True, False), dtype=np.bool_)
 
     def pairs(self, values: FloatArray) -> list[Pair]:
-        """All pairs that collide, for values (m,)."""
+        """Return all pairs that collide, for values (m,) of the chain's joints."""
         import pinocchio
 
         pinocchio.computeCollisions(self._model, self._data, self._shapes, self._results, values, False)
@@ -372,5 +376,5 @@ class Checker:
         return [(pairs[k].first, pairs[k].second) for k in range(len(pairs)) if results[k].isCollision()]
 
     def placement(self, shape: int) -> FloatArray:
-        """Pose (4, 4) of a shape in the base frame, in the configuration of the last `pairs`."""
+        """Return the pose (4, 4) of a shape in the base frame, in the configuration of the last call of `pairs`."""
         return np.asarray(self._results.oMg[shape].homogeneous)

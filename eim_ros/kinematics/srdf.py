@@ -1,7 +1,7 @@
-"""Planning groups of MoveIt that are a robot's chain, and the link of each that reaches poses: its tip.
+"""MoveIt planning groups that correspond to the chain of a robot, and the tip link of each group.
 
-Groups are listed in a text, "arm, manipulator=tool0", or come from an SRDF. A group of the SRDF is the chain's where it
-has the same moving joints and its tip is fixed to the chain's.
+Groups are given in a text such as "arm, manipulator=tool0", or are read from an SRDF. A group of the SRDF corresponds
+to the chain if it has the same moving joints and its tip is fixed to the chain's tip.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from eim_ros.kinematics.urdf import UrdfTree, parse_urdf
 
 
 def listed_groups(robot: Robot, text: str) -> dict[str, str]:
-    """Tip of each group of a list.
+    """Return the tip link of each group in a comma-separated list.
 
     Parameters
     ----------
     robot : Robot
     text : str
-        Groups, separated by commas: `NAME`, whose tip is the robot's, or `NAME=LINK`, a link that is fixed to it.
+        Groups, separated by commas. `NAME` has the tip of the robot. `NAME=LINK` has the given link as its tip, which
+        must be fixed to the robot's tip.
 
     Raises
     ------
     RobotError
-        If a name is missing or there twice, or a link does not move with the tip.
+        If a name is missing or repeated, or if a link is not fixed to the robot's tip.
     """
     groups: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -48,12 +49,14 @@ def listed_groups(robot: Robot, text: str) -> dict[str, str]:
 
 
 def srdf_groups(robot: Robot, srdf: str) -> dict[str, str]:
-    """Tip of each group of an SRDF that is the robot's chain; an empty text has none.
+    """Return the tip link of each SRDF group that corresponds to the robot's chain.
+
+    An empty text has no groups.
 
     Raises
     ------
     RobotError
-        If it is no SRDF, or a group names a link or another group that there is not, or itself.
+        If the text is not well-formed XML, or if a group contains itself or a group or link that does not exist.
     """
     if not srdf.strip():
         return {}
@@ -73,7 +76,7 @@ def srdf_groups(robot: Robot, srdf: str) -> dict[str, str]:
 
 
 class _Groups:
-    """Reads the groups of an SRDF, of which some are made of others."""
+    """Reader for the groups of an SRDF, which may contain other groups."""
 
     def __init__(self, tree: UrdfTree, elements: Mapping[str, Element]) -> None:
         self._tree, self._elements = tree, elements
@@ -81,7 +84,7 @@ class _Groups:
         self._of_link = {joint.child: joint.name for joint in tree.joints}
 
     def joints(self, name: str, outer: tuple[str, ...] = ()) -> set[str]:
-        """Independent joints that move."""
+        """Return the independent moving joints of a group."""
         if name in outer or name not in self._elements:
             raise RobotError(f"robot_description_semantic: group {name!r} does not exist, or contains itself", name)
         group = self._elements[name]
@@ -94,6 +97,6 @@ class _Groups:
         return found & self._moving
 
     def tip(self, name: str) -> str:
-        """Tip of the only chain of a group; empty where there is none, or several."""
+        """Return the tip of a group with exactly one chain; empty for other groups."""
         chains = self._elements[name].findall("chain")
         return chains[0].get("tip_link", "") if len(chains) == 1 else ""

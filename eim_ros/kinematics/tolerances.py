@@ -1,10 +1,12 @@
-"""What a call asks of configurations, checked once: limits, a pose, how near to it, with a tolerance per axis.
+"""Requests of a call with a pose: joint limits, target pose and tolerances, each validated once.
 
-Poses that tolerances per axis leave around a wanted one, by six offsets, as `Robot.refine` measures them.
+Tolerances per axis allow a set of poses around the target. Six offsets describe a pose of this set, in the same way as
+`Robot.refine` measures errors. They are a translation o_p, a swing s and a twist t:
 
-    p = p_wanted + R_wanted o_p,    R = R_wanted exp(s) exp(t),
+    p = p_target + R_target o_p,    R = R_target exp(s) exp(t).
 
-with the twist t about the axis of the largest tolerance (of equal ones the last) and the swing s about the two others.
+The twist t is about the axis with the largest tolerance, or the last of several equal ones. The swing s is about the
+other two axes.
 """
 
 from __future__ import annotations
@@ -27,19 +29,20 @@ NO_TOLERANCES = np.empty(0)
 
 
 class TaskOptions(TypedDict, total=False):
-    """Keywords of the methods of `Robot` that take a pose.
+    """Keyword arguments of the methods of `Robot` that take a pose.
 
     position_only : bool
-        Whether any orientation will do; it will where the pose is a position alone.
+        Whether to ignore the orientation. It is always ignored if the pose is only a position.
     tolerances : (6,) array_like
-        How far the tip may be off along x, y, z [m], and turned about x, y, z [rad], of the wanted pose's frame;
-        infinite where it is free. Errors are then what is beyond. The turn is measured as a twist about the axis of the
-        largest tolerance (of equal ones the last), and the shortest rotation that takes this axis to where it is: a
-        free turn about one axis and none about the others asks for the direction of that axis, exactly.
+        Allowed offsets of the tip along x, y, z [m] and about x, y, z [rad] in the frame of the target pose. Infinite
+        values mark free axes. Errors then count only the part beyond the tolerances. The rotation is split into a twist
+        about the axis with the largest tolerance (the last of several equal ones) and a swing. The swing is the
+        shortest rotation that moves this axis to its actual direction. One free axis and two zero tolerances prescribe
+        the direction of the free axis.
     position_tolerance, orientation_tolerance : float
-        [m], [rad], at least 0; default 1e-6.
+        Maximum errors [m], [rad], at least 0; default 1e-6.
     lower, upper : (dof,) array_like
-        Narrower limits for this call.
+        Joint limits for this call [rad] or [m], which must lie within the robot's limits.
     """
 
     position_only: bool
@@ -52,7 +55,7 @@ class TaskOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class JointLimits:
-    """Limits of the joints (dof,), and which of them are continuous."""
+    """Limits of the joints (dof,) [rad] or [m], and which joints are continuous."""
 
     lower: FloatArray
     upper: FloatArray
@@ -60,12 +63,15 @@ class JointLimits:
 
     @property
     def bounds(self) -> FloatArray:
-        """For the solver (3, dof); a continuous joint narrowed to less than a turn does not wrap."""
+        """Limits for the solver (3, dof): lower, upper, and whether the joint wraps.
+
+        A continuous joint does not wrap if its limits are narrowed to less than a revolution.
+        """
         wraps = self.continuous & (self.lower <= -math.pi) & (self.upper >= math.pi)
         return np.array([self.lower, self.upper, wraps])
 
     def narrowed(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> JointLimits:
-        """With other limits, which must lie within these; `RobotError` if not."""
+        """Return narrower limits; raise `RobotError` if they do not lie within these limits."""
         if lower is None and upper is None:
             return self
         try:
@@ -76,7 +82,7 @@ class JointLimits:
         expected = self.lower.shape
         if low.shape != expected or high.shape != expected:
             raise RobotError(f"limits must have shape {expected}, got {low.shape} and {high.shape}", (lower, upper))
-        if not np.all(low <= high):  # also catches NaN
+        if not np.all(low <= high):  # also true for NaN
             raise RobotError("lower limits must not exceed upper limits", (lower, upper))
         if np.any(low < self.lower) or np.any(high > self.upper):
             raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
@@ -91,14 +97,14 @@ def make_task(
     position_tolerance: float = 1e-6,
     orientation_tolerance: float = 1e-6,
 ) -> Task:
-    """Task for the solver.
+    """Validate a request and return it as a task for the solver.
 
     Parameters
     ----------
     bounds : (3, dof)
         See `JointLimits.bounds`.
     pose : (4, 4) array_like
-        Wanted pose of the tip in the base frame.
+        Target pose of the tip in the base frame.
     position_only, tolerances, position_tolerance, orientation_tolerance
         See `TaskOptions`.
 
@@ -109,7 +115,7 @@ def make_task(
     ConstraintError
         If the tolerances are not six numbers of at least 0.
     RobotError
-        If the position or the orientation tolerance is no number of at least 0.
+        If the position or orientation tolerance is not a number of at least 0.
     """
     position_only = checked_flag(position_only, "position_only", RobotError) or is_position(pose)
     return Task(
@@ -123,7 +129,10 @@ def make_task(
 
 
 def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = False) -> FloatArray:
-    """Tolerances (6,) for the solver, those of the rotation infinite with `position_only`; (0,) for none."""
+    """Return the tolerances (6,) for the solver, or an empty array for none.
+
+    With `position_only`, the tolerances of the rotation become infinite.
+    """
     if tolerances is None:
         return NO_TOLERANCES
     try:
@@ -142,12 +151,15 @@ def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = F
 
 
 def redundancy(bounds: FloatArray, position_only: bool) -> int:
-    """How many more joints can move, by bounds (3, dof), than a pose or a position takes; it may be negative."""
+    """Return the degree of redundancy for bounds (3, dof): joints that can move, minus 6, or 3 for positions.
+
+    It is negative if the arm has too few joints.
+    """
     return int(np.count_nonzero(bounds[0] < bounds[1])) - (3 if position_only else 6)
 
 
 def transforms(poses: npt.ArrayLike) -> FloatArray:
-    """Rigid transforms (n, 4, 4), of which there may be none; `PoseError` if one is not rigid."""
+    """Return rigid transforms (n, 4, 4), where n may be 0; raise `PoseError` if one is not rigid."""
     if isinstance(poses, np.ndarray) and poses.shape == (0, 4, 4):
         return np.empty((0, 4, 4))
     return check_poses(poses)
@@ -155,16 +167,16 @@ def transforms(poses: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ToleranceBox:
-    """Offsets within tolerances, and the poses that have them.
+    """Set of the poses within tolerances of a target pose, parameterised by six offsets.
 
     Attributes
     ----------
     pose : (4, 4)
-        The wanted one.
+        Target pose.
     widest : (6,)
-        Largest offset along x, y, z [m], about x, y, z [rad], of the pose's frame.
+        Largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame.
     twist_axis : int
-        3, 4 or 5.
+        Index of the twist: 3, 4 or 5.
     """
 
     pose: FloatArray
@@ -173,17 +185,20 @@ class ToleranceBox:
 
     @classmethod
     def of(cls, pose: FloatArray, tolerances: npt.ArrayLike | None, farthest: float) -> ToleranceBox:
-        """Of tolerances (6,), where what is free is within a distance [m]; of None nothing but the pose itself."""
+        """Return the box of tolerances (6,); without tolerances, it contains only the target pose.
+
+        Offsets along the axes are limited to `farthest` [m], and offsets about them to pi.
+        """
         widths = np.zeros(6) if tolerances is None else checked_tolerances(tolerances)
         twist_axis = 5 - int(np.argmax(widths[:2:-1]))
         return cls(pose, np.minimum(widths, [farthest] * 3 + [math.pi] * 3), twist_axis)
 
     def drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Offsets (n, 6), uniform along each axis and about each."""
+        """Draw offsets (n, 6) uniformly along and about each axis."""
         return rng.uniform(-self.widest, self.widest, (n, 6))
 
     def poses(self, offsets: FloatArray) -> FloatArray:
-        """Poses (n, 4, 4) of offsets (n, 6)."""
+        """Return the poses (n, 4, 4) of offsets (n, 6)."""
         swing, twist = self._swings_and_twists(offsets)
         poses = np.tile(np.eye(4), (len(offsets), 1, 1))
         poses[:, :3, :3] = self.pose[:3, :3] @ rotations_from(swing) @ rotations_from(twist)
@@ -191,12 +206,14 @@ class ToleranceBox:
         return poses
 
     def is_inside(self, offset: FloatArray) -> bool:
-        """Whether an offset (6,) is the shortest of its pose: no swing is longer than half a turn."""
+        """Return whether an offset (6,) is the shortest for its pose, with a swing of at most half a revolution."""
         return float(np.linalg.norm(self._swings_and_twists(offset[None])[0])) <= math.pi
 
     def rates(self, offset: FloatArray) -> FloatArray:
-        """Matrix (6, 6) from velocities of the tip, linear [m/s] and angular [rad/s] in the base frame, to those of an
-        offset (6,), by the right Jacobian of rotation vectors (Chirikjian 2011, "Stochastic Models", 10.86).
+        """Return the matrix (6, 6) that maps velocities of the tip to the rates of an offset (6,).
+
+        The velocities are linear [m/s] and angular [rad/s] in the base frame. The matrix uses the right Jacobian of
+        rotation vectors (Chirikjian 2011, "Stochastic Models", 10.86).
         """
         (swing,), (twist,) = self._swings_and_twists(offset[None])
         angle, cross = float(np.linalg.norm(swing)), _cross_matrix(swing)
@@ -212,7 +229,7 @@ class ToleranceBox:
         return rates
 
     def _swings_and_twists(self, offsets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rotation vectors (n, 3) of both."""
+        """Return the rotation vectors (n, 3) of the swings and of the twists [rad]."""
         swing, twist = offsets[:, 3:].copy(), np.zeros((len(offsets), 3))
         k = self.twist_axis - 3
         swing[:, k], twist[:, k] = 0.0, offsets[:, self.twist_axis]

@@ -1,23 +1,18 @@
-"""A URDF read as a tree of links and joints, reduced to kinematics and collision shapes.
+"""URDF files: parsing, extraction of a serial chain, and its constants for the compiled solver.
 
-Visuals, inertias, transmissions and simulator tags are dropped. Of collision meshes the names of the files are kept,
-and the files read when collisions are asked for, so any user's file loads without them.
-Serial chains are cut out of the tree in `link_tree.py`; placements and axes are computed by pinocchio in `chain.py`.
+Only kinematics and collision shapes are kept. Mesh files are not opened until a collision check needs them. Xacro files
+are expanded if xacro is installed. Pinocchio computes the placements and axes of the chain.
 
-Links and joints of a URDF as a tree, and the serial chain from base to tip that is cut out of it.
-
-A serial chain as arrays, the form the compiled solver works on. Numbers come from pinocchio's reading of the URDF.
-
-Every joint turns about, or slides along, the z axis of its own frame: with A_i a rotation that takes z to the joint's
-axis, the pose of the tip is
+Every joint turns about, or slides along, the z axis of its frame. The pose of the tip is
 
     T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i,
 
-where Z is a rotation about, or a translation along, z, and P_i = A_{i-1}^T (placement of joint i) A_i are constant.
-Row i of `links` (m + 1, 16) holds the rotation of P_i row by row (9), its translation [m] (3), whether joint i slides
-(0 or 1), the index of the independent joint it follows (its own, mostly), multiplier and offset; the last row only P_m.
+where Z is a rotation about z or a translation along z. The matrices P_i = A_{i-1}^T (placement of joint i) A_i are
+constant, and the rotation A_i takes z to the axis of joint i.
 
-A robot description with macros, expanded by ROS's own xacro where that is installed.
+Row i of `links` (m + 1, 16) contains the rotation of P_i row by row (9) and its translation [m] (3). Then follow
+whether joint i is prismatic (0 or 1), its source, multiplier and offset. The source is the index of the independent
+joint that drives joint i, usually joint i itself. The last row only contains P_m.
 """
 
 from __future__ import annotations
@@ -41,12 +36,12 @@ from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
-MOST_MOVABLE = 64  # joints of a chain, followers included
+MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another: value = multiplier * source value + offset."""
+    """Rule of a mimic joint: value = multiplier * source value + offset."""
 
     joint: str
     multiplier: float
@@ -55,7 +50,7 @@ class Mimic:
 
 @dataclass(frozen=True)
 class UrdfJoint:
-    """One joint element; `lower` and `upper` are in [rad] or [m], infinite where the type has no limits."""
+    """Joint of a URDF; `lower` and `upper` are in [rad] or [m], and infinite if the joint type has no limits."""
 
     name: str
     kind: str
@@ -70,13 +65,13 @@ class UrdfJoint:
 
     @property
     def moves(self) -> bool:
-        """Whether the joint has a value of its own or follows one."""
+        """Whether the joint can move, independently or as a mimic joint."""
         return self.kind in MOVING_TYPES
 
 
 @dataclass(frozen=True)
 class UrdfTree:
-    """Links and joints of a URDF, and its text without anything that is not kinematics or a collision shape."""
+    """Links and joints of a URDF, and its text reduced to kinematics and collision shapes."""
 
     name: str
     links: tuple[str, ...]
@@ -84,7 +79,7 @@ class UrdfTree:
     text: str
 
     def root(self) -> str:
-        """The only link without a parent."""
+        """Return the only link without a parent."""
         children = {joint.child for joint in self.joints}
         roots = [link for link in self.links if link not in children]
         if len(roots) != 1:
@@ -93,7 +88,7 @@ class UrdfTree:
         return roots[0]
 
     def leaf(self) -> str:
-        """The only link without a child."""
+        """Return the only link without a child."""
         parents = {joint.parent for joint in self.joints}
         leaves = [link for link in self.links if link not in parents]
         if len(leaves) != 1:
@@ -103,21 +98,21 @@ class UrdfTree:
         return leaves[0]
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
-        """Joints from base to tip, in order.
+        """Return the joints from base to tip, in order.
 
         Parameters
         ----------
         base : str, optional
-            First link; default the root.
+            First link; default: the root.
         tip : str, optional
-            Last link; default the only leaf.
+            Last link; default: the only leaf.
 
         Returns
         -------
         base, tip : str
             The links used.
         joints : tuple of UrdfJoint
-            All joints between them, the fixed ones included.
+            All joints between them, including fixed ones.
         """
         base = self.root() if base is None else base
         tip = self.leaf() if tip is None else tip
@@ -153,14 +148,14 @@ class UrdfTree:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message, the first dozen of them."""
+    """Format the first twelve names for a message, and the number of further names."""
     names = list(names)
     shown = ", ".join(repr(name) for name in names[:12])
     return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown
 
 
 def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
-    """Number of joints, their types and axes, and followed joints of one chain."""
+    """Check the number, types, axes and mimic sources of the joints in a chain."""
     if (n_movable := sum(joint.moves for joint in joints)) > MOST_MOVABLE:
         raise RobotError(
             f"the chain from {base!r} to {tip!r} has {n_movable} movable joints, at most {MOST_MOVABLE} are supported: "
@@ -195,12 +190,12 @@ def _subtree(joints: tuple[UrdfJoint, ...], link: str) -> set[str]:
 
 
 def expanded_xacro(path: Path) -> str:
-    """The URDF of a xacro file, with the defaults of its arguments.
+    """Expand a xacro file to a URDF with the default values of its arguments.
 
     Raises
     ------
     RobotError
-        Where xacro is not installed, or cannot expand the file.
+        If xacro is not installed or cannot expand the file.
     """
     by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
     try:
@@ -212,7 +207,7 @@ def expanded_xacro(path: Path) -> str:
         ) from error
     try:
         return str(xacro.process_file(str(path)).toxml())
-    except (Exception, SystemExit) as error:  # of many kinds: the XML parser's, evaluated Python's
+    except (Exception, SystemExit) as error:  # the XML parser and evaluated Python may raise anything
         told = " ".join(str(error).split()) or type(error).__name__
         raise RobotError(
             f"xacro cannot expand {path}: {told}; where it needs arguments: {by_hand}", str(path)
@@ -220,16 +215,14 @@ def expanded_xacro(path: Path) -> str:
 
 
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
-MOST_LINKS = (
-    2000  # of a description, and joints; humanoids with two hands have about 100. Parsers below recurse over links.
-)
-DEPTH_OF_SHAPES = 3  # of elements below a collision element
+MOST_LINKS = 2000  # maximum number of links, and of joints. Later parsers recurse over links; a humanoid has about 100.
+DEPTH_OF_SHAPES = 3  # depth of the elements that are kept below a collision element
 
 
 def read_urdf_source(source: str | Path) -> str | bytes:
-    """XML: the source itself when it starts with '<', else the content of the file it names, in whatever encoding.
+    """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
 
-    A file that ends in .xacro is expanded.
+    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
@@ -244,14 +237,14 @@ def read_urdf_source(source: str | Path) -> str | bytes:
 
 
 def urdf_folder(source: str | Path) -> Path | None:
-    """Folder of the file that a source names; None for XML text."""
+    """Return the folder of the file that a source names; None for XML text."""
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
     return checked_path(source, RobotError).expanduser().absolute().parent
 
 
 def parse_urdf(text: str | bytes) -> UrdfTree:
-    """Tree of a URDF; every joint's numbers are checked, whatever chain is used later."""
+    """Parse a URDF to a tree and check the numbers of all joints, including those outside the chain used later."""
     try:
         robot = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
@@ -321,7 +314,7 @@ def _attribute(element: Element, name: str, owner: str) -> str:
 
 
 def _numbers(element: Element | None, attribute: str, default: str, joint: str) -> tuple[float, ...]:
-    """As many finite numbers as the default holds."""
+    """Parse as many finite numbers as the default contains."""
     text = default if element is None else element.get(attribute, default)
     try:
         values = tuple(float(word) for word in text.split())
@@ -353,7 +346,7 @@ def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
 
 
 def _stripped(robot: Element, name: str) -> str:
-    """URDF text with links, joints and collision shapes only."""
+    """Return the URDF text with only links, joints and collision shapes."""
     copy = ElementTree.Element("robot", name=name)
     for link in robot.findall("link"):
         kept = ElementTree.SubElement(copy, "link", name=link.get("name", ""))
@@ -367,7 +360,7 @@ def _stripped(robot: Element, name: str) -> str:
 
 
 def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES) -> Element:
-    """An element with the kept children, down to a depth: nothing that is read lies deeper."""
+    """Copy an element and those descendants whose tags are kept, down to a depth; deeper elements are never read."""
     copy = ElementTree.Element(element.tag, dict(element.attrib))
     if depth > 0:
         copy.extend(_copy(child, kept, depth - 1) for child in element if child.tag in kept)
@@ -382,7 +375,7 @@ PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`
 
 @dataclass(frozen=True, eq=False)
 class ChainModel:
-    """A chain and what is known of its independent joints."""
+    """Arrays of a chain, with the names and limits of its independent joints."""
 
     links: FloatArray
     joint_names: tuple[str, ...]
@@ -393,10 +386,11 @@ class ChainModel:
 
 
 def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
-    """Arrays of the chain made of these joints (fixed ones are merged into their neighbours).
+    """Return the arrays of the chain of these joints; fixed joints are merged into their neighbours.
 
-    A continuous joint gets the limits -pi, pi and is marked continuous, unless a follower makes the chain's pose change
-    over a full turn (a sliding follower, or one with a fractional multiplier): then it counts as bounded by them.
+    A continuous joint gets the limits -pi and pi and is marked as continuous. The exception is a joint with a prismatic
+    mimic joint, or with a mimic joint that has a non-integer multiplier. A full revolution of such a joint changes the
+    pose, so it counts as a joint with the limits -pi and pi.
     """
     rotations, translations, axes = _placements(joints)
     moving = [joint for joint in joints if joint.moves]
@@ -429,8 +423,8 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
 
 
 def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Pinocchio's placements (m + 1, 3, 3) and (m + 1, 3), the tip's last, and unit axes (m, 3)."""
-    import pinocchio  # deferred: a slow import
+    """Return rotations (m + 1, 3, 3) and translations (m + 1, 3) from pinocchio, tip last, and unit axes (m, 3)."""
+    import pinocchio  # deferred because the import is slow
 
     try:
         model = pinocchio.buildModelFromXML(_neutral_urdf(joints))
@@ -451,7 +445,7 @@ def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, 
 
 
 def _neutral_urdf(joints: tuple[UrdfJoint, ...]) -> str:
-    """The bare chain under neutral names: no name of the user's can clash, and pinocchio has nothing to warn of."""
+    """Return a minimal URDF of the chain with neutral names, which avoids name clashes and pinocchio's warnings."""
     lines = ['<robot name="chain">', '<link name="link_0"/>']
     for i, joint in enumerate(joints):
         xyz, rpy, axis = (
@@ -473,7 +467,7 @@ def _neutral_urdf(joints: tuple[UrdfJoint, ...]) -> str:
 def _limits(
     moving: list[UrdfJoint], independent: list[UrdfJoint], index: dict[str, int]
 ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
-    """Limits of the independent joints, narrowed so that their followers keep theirs too."""
+    """Return the limits of the independent joints, narrowed so that their mimic joints stay within limits too."""
     continuous = np.array([joint.kind == "continuous" for joint in independent])
     lower = np.array([-math.pi if joint.kind == "continuous" else joint.lower for joint in independent])
     upper = np.array([math.pi if joint.kind == "continuous" else joint.upper for joint in independent])
@@ -497,7 +491,7 @@ def _limits(
 
 
 def _rotation_from_z(axis: FloatArray) -> FloatArray:
-    """A rotation whose third column is the axis; a permutation with signs when the axis is a coordinate axis."""
+    """Return a rotation whose third column is the axis; a signed permutation if the axis is a coordinate axis."""
     first: FloatArray = np.zeros(3)
     first[(int(np.argmax(np.abs(axis))) + 1) % 3] = 1.0
     first = first - axis * (axis @ first)
@@ -506,5 +500,5 @@ def _rotation_from_z(axis: FloatArray) -> FloatArray:
 
 
 def _rounded(array: npt.NDArray[Any]) -> Any:
-    """Nested lists rounded to 1e-9, so that the last bit of a platform's sine does not make another robot; no -0."""
+    """Return nested lists rounded to 1e-9 and without -0, so that fingerprints are equal on all platforms."""
     return (np.round(np.asarray(array, dtype=np.float64), 9) + 0.0).tolist()
