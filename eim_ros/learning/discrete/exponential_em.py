@@ -110,7 +110,7 @@ class ExponentialEM:
         initial : ExponentialMixture, optional
             Initial mixture with any number of components. By default, k-means on the standardised statistics is used.
         generator : torch.Generator, optional
-            Randomness of the initialisation; by default it comes from the learner's seed.
+            Randomness of the initialisation. By default it comes from the learner's seed.
         callbacks, checkpoint, resume
             See `run_loop`.
 
@@ -125,8 +125,8 @@ class ExponentialEM:
         Raises
         ------
         DataError
-            If samples are fewer than components, empty, not finite, outside the support of the family, or so uniform
-            that parameters of a component are not finite.
+            If samples are fewer than components, empty, not finite, or outside the support of the family. Also if they
+            are so uniform that parameters of a component are not finite.
         DistributionError
             If the initial mixture has the wrong type, another family, other dimensions than the samples, or NaN.
         """

@@ -1,9 +1,9 @@
 """Linear experts with a softmax gating as components: x = W y + w + L v, with weight q(o|y).
 
-In the features f = [1, u] of a component's contexts (`ContextGate`) its mean is K f with a matrix K, v is N(0, I), and
-E[f f'] is the identity. The natural gradient of E[R] then has the curvature Gamma = -L' E[hessian R] L and the slope L'
-E[gradient R f']. The rules of a mixture apply, with a row of numbers instead of each number of the mean. In terms of
-the precision Q and the matrix K of an expert this is (compare thesis 4.2.2)
+The mean of a component is K f, with a matrix K and the features f = [1, u] of its contexts (`ContextGate`). The noise v
+is N(0, I), and E[f f'] is the identity. The natural gradient of E[R] then has the curvature Gamma = -L' E[hessian R] L
+and the slope L' E[gradient R f']. The rules of a mixture apply, with a row of K for each coordinate of the mean. In
+terms of the precision Q and the matrix K of an expert this is (compare thesis 4.2.2)
 
     Q' = Q + beta G,    (Q K)' = Q K + beta (G K + E[gradient R f'] E[f f']^-1),    G = -E[hessian R]
 

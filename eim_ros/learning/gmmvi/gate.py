@@ -3,8 +3,8 @@
     q(o|y) = softmax(V y + v)_o,   q(o) = E_y q(o|y),   p(y|o) = p(y) q(o|y)/q(o)
 
 Here p(y) is uniform over the given contexts. A mixture of experts is thus a mixture of densities of contexts and
-samples, q(x|y) p(y) = sum_o q(o) p(y|o) N(x|o, y), and the update rules of a mixture apply. Relative to p(y), the log
-density of a component is log q(o|y)/q(o) + log N(x|o, y).
+samples, q(x|y) p(y) = sum_o q(o) p(y|o) N(x|o, y). The update rules of a mixture therefore apply. Relative to p(y), the
+log density of a component is log q(o|y)/q(o) + log N(x|o, y).
 
 Linear functions of the context use a component's own features [1, u] with y = m_o + T_o u. Here m_o and T_o T_o' are
 the mean and covariance of p(y|o), so the second moments of the features under p(y|o) are the identity.
@@ -127,7 +127,10 @@ class ContextGate:
         return torch.cat([sums[:, -1:], slope], -1)
 
     def values(self, coefficients: Tensor) -> Tensor:
-        """Evaluate functions at the contexts, (n_contexts, n_components), given coefficients (n_components, n_context + 1)."""
+        """Evaluate the functions with coefficients (n_components, n_context + 1) at the contexts.
+
+        The result has the shape (n_contexts, n_components).
+        """
         linear = self.linear(coefficients)
         return torch.addmm(linear[:, -1], self.context, linear[:, :-1].T)
 
@@ -192,8 +195,8 @@ def with_common_rest(
         rho = r + d,    F d = -E_o[n(y) f_o],    n(y) = sum_o q(o|y) (R_o(y) - r_o'f_o(y)).
 
     The residual n contains what linear functions cannot represent, for example contexts that are hard for all
-    components. Without d, each component would take its own linear part of this residual as an advantage. d is found by
-    conjugate gradients, which need only products of F with vectors.
+    components. Without d, each component would take its own linear part of this residual as an advantage. The system
+    for d is solved by conjugate gradients, which need only products of F with vectors.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Gaussian mixture variational inference by natural gradients: VIPS, iBayes-GMM and all combinations of their parts.
 
-The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps of its components and its
-weights, each independent of the others. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on
-natural gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
+The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps. Each component, and the
+weights, are updated independently. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on natural
+gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
 
 With contexts y, the model is a mixture of linear experts with a softmax gating, q(x|y), and its ELBO is averaged over
 the contexts. The same modules then update components whose means are linear in the context (`ExpertComponents`).
@@ -89,8 +89,8 @@ class GMMVI:
             covariances are requested, only the variances of full covariances are used. With contexts, a mixture is
             converted to experts and a gating that do not depend on them.
         generator : torch.Generator, optional
-            Source of all randomness; by default it comes from the learner's seed. The fit runs on the generator's
-            device.
+            Source of all randomness. By default it comes from the learner's seed. The fit runs on the device of the
+            generator.
         context : array (n, n_context), optional
             Equally probable contexts, for example from the data. If given, a mixture of experts is fitted.
         callbacks, checkpoint, resume
@@ -104,10 +104,10 @@ class GMMVI:
             infinity.
 
             For each iteration, before its update, the history holds `elbo`, the objective E[log p] + T H(q) [nat], and
-            `elbo_standard_error`. If the target is not finite everywhere, `elbo_inside` replaces them. It is the ELBO
-            of the model restricted to the region where the target is finite; `outside` is the probability of the rest.
-            The history also holds the number of `evaluations` of the target, `n_components`, the numbers of components
-            `added` and `deleted`, and the share of components that was `updated`.
+            `elbo_standard_error`. If the target is not finite at some samples, `elbo` is minus infinity. `elbo_inside`
+            is then the objective of the model restricted to the region where the target is finite. `outside` is the
+            probability of the rest. Other entries are the number of `evaluations` of the target and `n_components`, the
+            numbers of components `added` and `deleted`, and the share of components `updated`.
 
         Raises
         ------
@@ -118,9 +118,10 @@ class GMMVI:
         DataError
             If the contexts are not a finite matrix, or have other columns than the initial model.
         DistributionError
-            If the initial model is not a mixture, has other dimensions than the target, or has nonlinear experts. Also
-            if the target does not return the shape (n,), is NaN or plus infinity at samples of the initial model, is
-            finite at none of them, or cannot be differentiated although gradients are needed.
+            If the initial model is not a mixture, has other dimensions than the target, or has nonlinear experts.
+        DistributionError
+            If the target does not return the shape (n,), or cannot be differentiated although gradients are needed.
+            Also if it is NaN or plus infinity at any sample of the initial model, or finite at none of them.
         """
         generator = generator_from(generator, self.seed)
         places = checked_contexts(context).to(generator.device)

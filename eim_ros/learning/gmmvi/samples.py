@@ -3,8 +3,8 @@
 An iteration first takes the newest samples of earlier iterations, with importance weights. It then draws new ones to
 reach the desired effective sample size, from the mixture or from each component (paper, section 3.1).
 
-`SampleDatabase` stores two sets: the newest samples, with the components that drew them, for reuse; and a uniformly
-random subset of all samples so far, as candidates for the places of new components.
+`SampleDatabase` stores two sets of samples. The newest ones may be reused, so the components that drew them are stored
+too. A uniformly random subset of all samples so far provides candidates for the means of new components.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ In a component's own coordinates, in the eigenbasis of its curvature (`component
     trust region  direct with beta = 1/eta, the least eta >= 1 with KL(new, old) <= step        a = 1 + lambda/eta
 
 A direct update is skipped if its precision is not positive definite. The precision of the improved Bayesian learning
-rule (iBLR) is always positive, since a = (1 + (1 + beta lambda)^2)/2. (In the paper's equation 8, the line for the mean
-has r instead of g.) With R = log p~/T - log q, the condition eta >= 1 here corresponds to eta >= T in the paper.
+rule (iBLR) is always positive, since a = (1 + (1 + beta lambda)^2)/2. Equation 8 of the paper has r instead of g in the
+line for the mean, which is a misprint. Since R = log p~/T - log q, eta >= 1 here corresponds to eta >= T in the paper.
 
 Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context and the KL is
 averaged over contexts, so a softmax gating follows the same rule exactly.

@@ -73,12 +73,15 @@ class LinearExperts:
         return Gaussian(self.means(context), self.scale_trils)
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
-        """Return the distribution of one expert (n_samples,) of int64 per context (n_samples, n_context)."""
+        """Return the distributions of the given experts, one per context.
+
+        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
+        """
         product = (self.weights[component] @ context.unsqueeze(-1)).squeeze(-1)
         return Gaussian(product + self.biases[component], self.scale_trils[component])
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims).
+        """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64.
 
         If there are many samples per expert, they are drawn expert by expert, which avoids one factor per sample.
         """

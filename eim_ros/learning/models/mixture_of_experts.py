@@ -66,11 +66,14 @@ class Experts(Protocol):
         ...
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
-        """Return the distribution of one expert per context: component (n_samples,) of int64, batch (n_samples,)."""
+        """Return the distributions of the given experts, one per context.
+
+        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
+        """
         ...
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims)."""
+        """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64."""
         ...
 
     def take(self, index: Tensor) -> Experts:

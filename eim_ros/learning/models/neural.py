@@ -9,8 +9,11 @@ A new network has zero outputs, so the expert starts as the linear one. Outputs 
 
 Gating: log q(z|y) = log softmax(network(y)).
 
-The networks of all components are evaluated together by batched matrix products: h_0 = (y - center)/scale,
-h_l = tanh(A_l h_{l-1} + a_l), output = A_L h_{L-1} + a_L. Bounded hidden units keep outputs bounded far from the data.
+The networks of all components are evaluated together by batched matrix products. A network computes
+
+    h_0 = (y - center)/scale,    h_l = tanh(A_l h_{l-1} + a_l),    output = A_L h_{L-1} + a_L.
+
+Its hidden units are bounded, so outputs stay bounded far from the data.
 """
 
 from __future__ import annotations
@@ -35,9 +38,9 @@ class BatchedNetwork:
     Attributes
     ----------
     center, scale : Tensor (n_inputs,)
-        Standardisation of the inputs, the same for all networks; scale > 0.
+        Shared standardisation of the inputs; scale > 0.
     weights : tuple of Tensor (n_networks, n_out, n_in)
-        A_l, one entry per layer, including the output layer.
+        A_l, including the output layer.
     biases : tuple of Tensor (n_networks, n_out)
         a_l.
     """
@@ -130,12 +133,12 @@ class BatchedNetwork:
         Parameters
         ----------
         inputs : Tensor (n_samples, n_inputs)
-            Determine the standardisation, device and dtype.
+            Determines the standardisation, device and dtype.
         n_networks, n_outputs : int
         hidden_layers : sequence of int
-            Widths of the hidden layers.
+            Layer widths.
         generator : torch.Generator
-            Source of the hidden weights, which differ between networks.
+            Each network draws different hidden weights.
         """
         scale = (inputs - inputs.mean(0)).square().mean(0).sqrt()
         scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
@@ -245,9 +248,10 @@ class NeuralExperts:
         return torch.cat(parts)
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
-        """Return the distribution of one expert (n_samples,) of int64 per context (n_samples, n_context).
+        """Return the distributions of the given experts, one per context.
 
-        Contexts are sorted into one padded row per expert, so each context is evaluated almost only by its own network.
+        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context). Contexts
+        are sorted into one padded row per expert, so that each context is evaluated almost only by its own network.
         """
         order = torch.argsort(component, stable=True)
         count = torch.bincount(component, minlength=self.n_components)
@@ -260,7 +264,7 @@ class NeuralExperts:
         return Gaussian(local.mean[component, rank], local.scale_tril[component, rank])
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims)."""
+        """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64."""
         return self.select(component, context).sample(generator=generator)
 
     def take(self, index: Tensor) -> NeuralExperts:

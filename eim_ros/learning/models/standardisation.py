@@ -1,8 +1,8 @@
 """Standardisation of contexts and samples, and conversion of linear models to standardised coordinates.
 
-Every column is shifted and scaled. With x = m + S u and y = n + T t, an expert N(x; W y + w, C C') becomes the expert
-(S^-1 W T, S^-1 (W n + w - m), S^-1 C) of u given t. The log density of u is that of x plus log |S|. In these
-coordinates sums of squares neither overflow nor cancel.
+Every column is shifted and scaled: x = m + S u and y = n + T t. An expert with parameters W, w and C then becomes an
+expert of u given t with S^-1 W T, S^-1 (W n + w - m) and S^-1 C. The log density of u is that of x plus log |S|. In
+these coordinates sums of squares neither overflow nor cancel.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Trust-region I-projection of categorical distributions, one per context (thesis 4.1.1, 4.2.1, A.3.1, A.4.1).
 
-Maximise E[r] - tau KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= least_entropy, where E is the
-mean over contexts and least_entropy = E H(old) - entropy_loss_bound (tau = 1 in the thesis). With a = eta + tau and
-s = a + omega, the solution is new ~ exp(v), v = (a log old + r)/s. The multipliers minimise the dual
+Maximise E[r] - tau KL(new || old), where E is the mean over contexts (tau = 1 in the thesis). The constraints are
+E KL(new || old) <= kl_bound and E H(new) >= least_entropy = E H(old) - entropy_loss_bound. With a = eta + tau and
+s = a + omega, the solution is new ~ exp(v), v = (a log old + r)/s. The multipliers minimise the convex dual
 
-    g(eta, omega) = s E log sum exp v + eta kl_bound - omega least_entropy,    convex, eta >= 0 and omega >= 0,
+    g(eta, omega) = s E log sum exp v + eta kl_bound - omega least_entropy,    eta, omega >= 0,
     dg/deta = kl_bound - KL,    dg/domega = H - least_entropy.
 
-They are found by Newton's method: the Hessian consists of covariances of log old and v, so each step needs one pass
+They are found by Newton's method. The Hessian consists of covariances of log old and v, so each step needs one pass
 over the probabilities. If that fails, for example because a distribution cannot lose entropy, nested root-finds are
 used. For fixed a the entropy rises with omega; with the least feasible omega the KL falls with a.
 """

@@ -206,10 +206,10 @@ class GatingUpdate:
     gating : Gating
         The old gating if no step was feasible or the rewards are not finite.
     eta, omega : float
-        Multipliers of the KL and of the entropy constraint. If a multiplier is positive, its bound is active: a linear
-        gating meets it to a few millionths, a neural one only approximately.
+        Multipliers of the KL and of the entropy constraint. The bound of a positive multiplier is active. A linear
+        gating meets it to a few millionths, a neural one approximately.
     kl : float
-        Mean KL(new || old) over the contexts [nat].
+        Mean KL(new || old) [nat].
     entropy_change : float
         Mean H(new) - H(old) [nat].
     feasible : bool

@@ -1,10 +1,12 @@
 """Trust-region I-projection of linear-Gaussian experts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2).
 
-Each expert maximises E[phi] - tau KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
-entropy_loss_bound, in expectation over its contexts (tau = 1 in the thesis). In whitened residuals e = C^-1 (x - W y -
-w), the old expert is N(0, I), and phi is approximated by the surrogate -1/2 e' R e + e' (A y + b) + f(y).
+Each expert maximises E[phi] - tau KL(new || old), in expectation over its contexts (tau = 1 in the thesis). The
+constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. The whitened residuals
+e = C^-1 (x - W y - w) of the old expert are N(0, I). In these coordinates phi is approximated by the surrogate
+-1/2 e' R e + e' (A y + b) + f(y).
 
-With R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'], c_j = u_j' [A b] S [A b]' u_j, a = eta + tau and s = a + omega:
+Let R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'] and c_j = u_j' [A b] S [A b]' u_j. With a = eta + tau and
+s = a + omega:
 
     KL(a, omega) = 1/2 sum_j [ s/(a+rho_j) - 1 - log(s/(a+rho_j)) + c_j/(a+rho_j)^2 ]
     H - H_old    = 1/2 sum_j log(s/(a+rho_j))

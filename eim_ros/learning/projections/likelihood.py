@@ -6,9 +6,9 @@ coordinates in which the diagonal blocks of the Hessian are close to the identit
 would move too slowly.
 
 Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are
-W = M_xy M_yy^-1 (centred), and its covariance is that of the residuals. If no variance may be below a floor f, the
-optimal covariance keeps its eigenvectors and has the eigenvalues max(lambda, f). The likelihood of EM therefore never
-decreases, with or without a floor.
+W = M_xy M_yy^-1 (centred), and its covariance is the covariance of the residuals. If no variance may be below a floor
+f, the optimal covariance keeps its eigenvectors and has the eigenvalues max(lambda, f). The likelihood of EM therefore
+never decreases, with or without a floor.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def fit_gating(
     targets : Tensor (n_samples, n_components)
         Non-negative; each row sums to 1.
     max_iterations : int
-        Maximum number of L-BFGS iterations; few are needed if `initial` is close.
+        Maximum number of L-BFGS iterations. Few are needed if `initial` is close.
     l2 : float
         Weight of 1/2 |V|^2 in standardised coordinates. It keeps V finite if the targets are separable.
 
@@ -97,7 +97,7 @@ def fit_gating_to_moments(
     context : Tensor (n_samples, n_context)
         Standardised contexts.
     moments : Tensor (n_components, n_context + 1, n_context + 1)
-        sum_n t_n e_n e_n' with e = [y, 1]; the targets t of a context sum to 1.
+        sum_n t_n e_n e_n' with e = [y, 1]; targets t sum to 1 per context.
     max_iterations, l2
         As in `fit_gating`.
 
@@ -246,7 +246,7 @@ def experts_from_moments(
     -------
     experts : LinearExperts
     regular : Tensor (n_components,) of bool
-        Whether the covariance is regular, by itself or because of the floor.
+        Whether the covariance is regular, with or without the floor.
     """
     count = moments[:, -1, -1].clamp_min(torch.finfo(moments.dtype).tiny)
     second = moments / count[:, None, None]

@@ -1,8 +1,8 @@
 """Trust-region I-projection and weighted maximum likelihood of neural experts and gatings (thesis 4.2.3, A.4.3).
 
-Each expert maximises E[phi] - tau KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
-entropy_loss_bound, averaged over its contexts y_j (tau = 1 in the thesis). There is no closed form, so the new expert
-is represented by weighted samples x_jm of the old one. With a = eta + tau and s = a + omega:
+Each expert maximises E[phi] - tau KL(new || old), averaged over its contexts y_j (tau = 1 in the thesis). The
+constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. There is no closed form, so the
+new expert is represented by weighted samples x_jm of the old one. With a = eta + tau and s = a + omega:
 
     w_jm ~ exp{(phi(x_jm, y_j) - omega log q_old(x_jm|y_j))/s},    sum_m w_jm = 1 for each j,
     KL(new || old) = mean_j sum_m w_jm log(M w_jm),
@@ -58,8 +58,8 @@ def fit_neural_experts(
 ) -> NeuralExperts:
     """Refit all experts to weighted samples.
 
-    In the whitened residuals e of its linear base, an expert's loss at a context depends on the weighted samples only
-    through their total weight, mean and covariance:
+    The loss of an expert at a context is written in the whitened residuals e of its linear base. It depends on the
+    weighted samples only through their total weight, mean and covariance:
 
         -log N = log det T + 1/2 tr{T^-1 [cov(e) + (mean(e) - m)(mean(e) - m)'] T^-T}.
 
