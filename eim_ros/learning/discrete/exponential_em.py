@@ -125,8 +125,8 @@ class ExponentialEM:
         Raises
         ------
         DataError
-            If samples are fewer than components, empty, not finite, or outside the support of the family. Also if they
-            are so uniform that parameters of a component are not finite.
+            If there are fewer samples than components. Also if samples are empty, not finite, outside the support of
+            the family, or so uniform that parameters of a component are not finite.
         DistributionError
             If the initial mixture has the wrong type, another family, other dimensions than the samples, or NaN.
         """

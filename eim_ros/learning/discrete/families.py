@@ -93,7 +93,7 @@ class ExponentialMixture:
         return self.log_joint_of(statistics, self.family.log_base(sample))
 
     def log_joint_of(self, statistics: Tensor, log_base: Tensor) -> Tensor:
-        """Return the same as `log_joint` from T (n, n_statistics) and B (n,) of samples, by one matrix product."""
+        """Compute `log_joint` from T (n, n_statistics) and B (n,) of samples, by one matrix product."""
         offsets = self.log_weights - self.family.log_normaliser(self.natural)
         return torch.addmm(offsets, statistics, self.natural.T) + log_base.unsqueeze(-1)
 

@@ -178,7 +178,7 @@ class PastExperts:
 
 
 RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; affects only directions without data
-SCARCITY = 3.0  # ridge of the slopes of rewards, times the number of features over the effective sample size
+SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the effective sample size
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,11 @@ class EntropyBoundedUpdate:
     """Trust-region update of the components that also bounds the loss of entropy; see `solve_multipliers`.
 
     This is the update of EIM (thesis 4.1, 4.2); VIPS has no such bound. It keeps the model wide for longer, so that
-    fewer modes are lost. If the entropy bound is inactive, the update equals `TrustRegionUpdate`, except that it uses
-    the KL bound fully instead of to a tenth. The step size is the bound on KL(new, old) [nat]. With multipliers eta and
-    omega and s = 1 + eta + omega, the precision is multiplied by a = (1 + eta + lambda)/s.
+    fewer modes are lost. If the entropy bound is inactive, the update equals `TrustRegionUpdate`, except that it meets
+    the KL bound more precisely than to a tenth.
+
+    The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega and s = 1 + eta + omega, the
+    precision is multiplied by a = (1 + eta + lambda)/s.
 
     Attributes
     ----------
@@ -223,7 +225,8 @@ class EntropyBoundedUpdate:
 class EntropyBoundedWeights:
     """Trust-region update of the weights that also bounds the loss of entropy; see `CategoricalDual`.
 
-    The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega, the new weights are
+    If the entropy bound is inactive, the update equals `TrustRegionWeights`, except that it meets the KL bound more
+    precisely. The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega, the new weights are
     log w' = ((1 + eta) log w + R)/(1 + eta + omega), normalised.
 
     Attributes

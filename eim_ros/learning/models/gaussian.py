@@ -254,7 +254,7 @@ class Gaussian:
 def triangular_factor(rows: Tensor) -> Tensor:
     """Return the lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n.
 
-    It is computed by QR. The product is never formed, because its condition number is that of the rows squared.
+    It is computed by QR. The product is never formed, because that would square the condition number.
     """
     upper: Tensor = torch.linalg.qr(rows.mT, mode="r").R
     sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).to(rows.dtype)

@@ -352,7 +352,7 @@ def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, gene
 class _ByComponent:
     """log q(z_i|y) of some components at all contexts, up to a constant per component, (n_some, n_contexts).
 
-    For a softmax gating only the log normaliser of each context is stored; for other gatings all probabilities are.
+    For a softmax gating only the log normaliser of each context is stored; other gatings store all probabilities.
     """
 
     def __init__(self, model: MixtureOfExperts, context: Tensor) -> None:

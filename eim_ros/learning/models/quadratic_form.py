@@ -36,7 +36,7 @@ class QuadraticForms:
     coefficients : Tensor (n_components, n_products)
         Coefficients of the products of the coordinates [x, y, 1].
     narrow : Tensor (n_narrow,) of int64
-        Components with too large coefficients; they are evaluated by their residuals.
+        Components whose coefficients are too large; they are evaluated by their residuals.
     residuals : Tensor (n_narrow, n_dims, n_dims + n_context + 1)
         R of the narrow components.
     linear : Tensor (n_narrow, n_dims + n_context + 1)

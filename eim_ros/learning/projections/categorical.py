@@ -158,7 +158,7 @@ class CategoricalDual:
     """Dual of one projection.
 
     A Newton step changes a and s at most by a factor of 10, and is shortened if the dual would rise at its end. It aims
-    slightly inside the bounds, so that the result satisfies them in spite of rounding.
+    slightly inside the bounds, so that the result satisfies them despite rounding.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ from eim_ros.learning.projections.categorical import LEAST_WEIGHT, CategoricalDu
 FloatArray = npt.NDArray[np.float64]
 
 RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
-SCARCITY = 3.0  # additional damping, times the number of parameters over the effective number of contexts
+SCARCITY = 3.0  # additional damping per parameter, divided by the effective number of contexts
 LEAST_PROBABILITY = 1e-30  # lower bound of a component's mean probability in its metric
 
 
@@ -192,7 +192,7 @@ class _Neural:
 
 
 MAX_TURNS = 8
-SETTLED = 0.01  # relative change of the multipliers below which they have converged
+SETTLED = 0.01  # relative change of the multipliers below which they are considered converged
 LARGEST_STEP = 1.0  # [nat], natural gradient: maximum change of a component's logits; the KL bound if that is larger
 MAX_SHORTENINGS = 20
 
@@ -256,11 +256,15 @@ def project_gating(
     -------
     GatingUpdate
 
-    Notes ----- The plain gradient in theta vanishes with the probability of a component. A component that has lost its
-    weight therefore hardly recovers, however great its reward. The natural gradient avoids this: it uses coordinates in
-    which the Fisher matrix is close to the identity. The reward of such a component is known at few contexts only, so
-    its step is damped and bounded. Use it if rewards are exact. An estimated density ratio is least reliable where the
-    model has no samples, so the plain gradient is the default.
+    Notes
+    -----
+    The plain gradient in theta vanishes with the probability of a component. A component that has lost its weight
+    therefore hardly recovers, however great its reward. The natural gradient avoids this by using coordinates in which
+    the Fisher matrix is close to the identity. The reward of such a component is known at only a few contexts, so its
+    step is damped and bounded.
+
+    Use the natural gradient if rewards are exact. An estimated density ratio is least reliable where the model has no
+    samples, so the plain gradient is the default.
     """
     unchanged = GatingUpdate(old, float("inf"), 0.0, 0.0, 0.0, False)
     if old.n_components == 1 or not bool(torch.isfinite(reward).all()):

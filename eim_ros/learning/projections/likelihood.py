@@ -161,7 +161,7 @@ def _normaliser_and_gradient(design: Tensor, parameters: Tensor) -> tuple[float,
 def _minimise(
     losses: Callable[[Tensor], tuple[float, float, Tensor]], start: Tensor, factor: Tensor, max_iterations: int
 ) -> Tensor:
-    """Run L-BFGS in the coordinates factor' parameters, and return the result, or the start if that is better."""
+    """Run L-BFGS in the coordinates factor' @ parameters, and return the result, or the start if that is better."""
     lowest, _, _ = losses(start)
     seen: dict[bytes, float] = {}
 

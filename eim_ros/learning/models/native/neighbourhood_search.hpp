@@ -3,8 +3,8 @@
 // The candidates of a point n are the states in K(n), the neighbour lists g_c of these states, and a few random
 // components. The candidates with the greatest log joint densities form the new K(n). Their responsibilities weight the
 // expected products for the M-step. Points are visited in the order of their first state c, so that shared data stays
-// in cache. The new g_c holds the components whose log joint density is closest to that of c, averaged over the points
-// of c at which they were evaluated.
+// in cache. The new g_c holds the components with the greatest log joint density relative to c, averaged over the
+// points of c at which they were evaluated.
 #pragma once
 
 #include "quadratic_forms.hpp"
@@ -127,8 +127,8 @@ class NeighbourhoodSearch {
         result.n_evaluations += n;
     }
 
-    // Adds the point's products to those of its new K(n), weighted by responsibilities. Returns the log of the sum of
-    // the joint densities.
+    // Adds the point's products to the sums of its new K(n), weighted by responsibilities. Returns the log of the sum
+    // of the joint densities.
     double share_out() {
         double normaliser = 0.0;
         for (Index j = 0; j < kept_.size(); ++j) {

@@ -130,7 +130,7 @@ inline void selected_values(const Forms& forms, const double* joint, const Lists
     }
 }
 
-// Returns log sum_g exp(values_g); NaN if one of the values is NaN.
+// Returns log sum_g exp(values_g); NaN if any value is NaN.
 inline double log_sum_exp(const double* values, Index n) {
     double largest = -std::numeric_limits<double>::infinity(), total = 0.0;
     for (Index g = 0; g < n; ++g) largest = values[g] > largest ? values[g] : largest;
