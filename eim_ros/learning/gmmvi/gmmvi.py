@@ -1,8 +1,8 @@
 """Gaussian mixture variational inference by natural gradients: VIPS, iBayes-GMM and all combinations of their parts.
 
-The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps. The components
-and the weights are all updated independently. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on natural
-gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
+The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps. The components and the
+weights are all updated independently. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on
+natural gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
 
 With contexts y, the model is a mixture of linear experts with a softmax gating, q(x|y), and its ELBO is averaged over
 the contexts. The same modules then update components whose means are linear in the context (`ExpertComponents`).

@@ -411,7 +411,7 @@ class Iteration:
         """Return whether another iteration could exceed the maximum number of evaluations of the target."""
         bound, rule = self.config.max_evaluations, self.modules.samples
         needed = rule.n_new(state.mixture.components.n_components)
-        if len(state.database.recent):  # reuse saves evaluations, so about as many as last time are needed
+        if len(state.database.recent):  # reuse saves evaluations; the last iteration shows how many are needed
             needed = min(needed, state.last_evaluations)
         needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
         return 0 < bound < state.evaluations + needed
