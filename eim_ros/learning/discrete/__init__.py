@@ -1,4 +1,4 @@
-"""Mixtures of exponential families and models of binary causes, and the EM that fits them."""
+"""Mixtures of exponential families and models with binary causes, fitted by EM."""
 
 from typing import TYPE_CHECKING
 

@@ -1,16 +1,13 @@
-"""Truncated EM for models of several hidden causes: binary sparse coding, noisy-OR, one's own (Luecke 2016, 6.1).
+"""Truncated EM for models with several hidden binary causes (Luecke 2016, 6.1).
 
-2^H states are too many for an exact E-step: each point keeps a set K(n) of C' of them, and its posterior is zero
-elsewhere (algorithm 1). The free energy F(K, Theta) = sum_n log sum_{s in K(n)} p(s, y_n), a lower bound of the
-log-likelihood, falls in neither half step: the E-step replaces states by others with greater joints, the M-step is the
-model's own (Prop. 5, 6).
+An exact E-step would sum over 2^H states. Instead, each point n keeps a set K(n) of C' states, and its posterior is
+zero elsewhere (algorithm 1). The free energy F(K, Theta) = sum_n log sum_{s in K(n)} p(s, y_n) is a lower bound of the
+log-likelihood and never decreases (Prop. 5, 6). The E-step replaces states by others with a greater joint probability;
+the M-step is defined by the model.
 
-Truncated E-step for binary causes: the states K(n) of each point are improved by suggestions (Luecke 2016, 6.1).
-
-Suggested are states of K(n) with one or two causes changed (random variations), and draws of each cause by itself with
-the mean of its probabilities under K(n) and under the prior (approximate marginal sampling). Old states compete with
-the new ones under the present parameters, and the C' with the greatest joints are kept: the free energy never falls
-(algorithm 1, Prop. 6).
+The E-step suggests new states in two ways. Random variations change one or two causes of a state in K(n). Approximate
+marginal sampling draws each cause independently, with the mean of its probabilities under K(n) and under the prior.
+The C' states with the greatest joint probabilities are kept.
 """
 
 from __future__ import annotations
@@ -29,22 +26,22 @@ from eim_ros.learning.discrete.causes import MultipleCauseModel, sparsest_states
 from eim_ros.learning.learner import checked_data, checked_seed, configuration, generator_from
 from eim_ros.learning.run import Checkpoint, History, LoopResult, run_loop
 
-CHUNK_ELEMENTS = 2_000_000  # of states times causes or dimensions at a time
+CHUNK_ELEMENTS = 2_000_000  # states times causes or dimensions per block
 SWAPS = 0.5  # share of the variations that change two causes
 
 
 @dataclass(frozen=True)
 class SearchedStates:
-    """Outcome of a truncated E-step.
+    """Result of a truncated E-step.
 
     Attributes
     ----------
     states : Tensor (n_samples, n_states, n_causes) of bool
-        The new K(n), all different, the most probable first.
+        The new K(n), without duplicates, the most probable state first.
     log_joint : Tensor (n_samples, n_states)
-        log p(s, y) of each [nat].
+        log p(s, y) of each state [nat].
     n_evaluations : int
-        Joints evaluated.
+        Number of evaluated joint probabilities.
     """
 
     states: Tensor
@@ -53,12 +50,12 @@ class SearchedStates:
 
     @property
     def shares(self) -> Tensor:
-        """Truncated posterior q_n(s), eq. 3, (n_samples, n_states)."""
+        """Truncated posterior q_n(s), (n_samples, n_states) (eq. 3)."""
         return torch.softmax(self.log_joint, -1)
 
     @property
     def free_energy(self) -> float:
-        """Mean of log sum_{s in K(n)} p(s, y_n), eq. 6 [nat]."""
+        """Mean of log sum_{s in K(n)} p(s, y_n) [nat] (eq. 6)."""
         return float(self.log_joint.logsumexp(-1).mean())
 
 
@@ -72,19 +69,19 @@ def search_states(
     n_draws: int,
     n_rounds: int = 1,
 ) -> SearchedStates:
-    """Improve K(n).
+    """Improve K(n) by a truncated E-step.
 
     Parameters
     ----------
     model : MultipleCauseModel
     sample : Tensor (n_samples, n_dims)
     states : Tensor (n_samples, n_states, n_causes) of bool
-        K(n), all different.
+        K(n), without duplicates.
     generator : torch.Generator
     n_variations, n_draws : int
-        Suggestions of each kind per point and round.
+        Suggestions of each kind, per point and round.
     n_rounds : int
-        Suggestions follow one another so many times: those of a round vary what the last one has kept.
+        Number of rounds. The suggestions of a round are based on the states kept in the previous round.
     """
     n_suggested = n_variations + n_draws
     width = max(model.n_dims, states.shape[2])
@@ -107,7 +104,10 @@ def search_states(
 
 
 def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """States of K(n), half of them by their posterior, half at random, with one or two causes changed."""
+    """Return states of K(n) with one or two causes changed.
+
+    Half of the states are chosen by their posterior, half uniformly.
+    """
     n_rows, n_states, n_causes = states.shape
     even = torch.full_like(shares, 1.0 / n_states)
     parent = torch.multinomial(0.5 * (shares + even), max(n, 1), replacement=True, generator=generator)[:, :n]
@@ -120,14 +120,14 @@ def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generat
 
 
 def _draws(model: MultipleCauseModel, states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """Each cause by itself, by its mean probability under K(n) and the prior."""
+    """Draw each cause independently, with the mean of its probabilities under K(n) and the prior."""
     marginal = 0.5 * ((states.to(shares) * shares.unsqueeze(-1)).sum(1) + model.prior)
     uniform = torch.rand(len(states), n, states.shape[2], generator=generator, dtype=shares.dtype)
     return uniform < marginal.unsqueeze(1)
 
 
 def _best(states: Tensor, log_joint: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The n most probable of the different states of each point."""
+    """Return the n most probable distinct states of each point, and their log joint probabilities."""
     keys = _keys(states)
     order = keys.argsort(stable=True, dim=-1)
     ordered = keys.gather(1, order)
@@ -139,9 +139,10 @@ def _best(states: Tensor, log_joint: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def _keys(states: Tensor) -> Tensor:
-    """A whole number for each state: its bits while they fit, a random code of 64 bits for more causes.
+    """Return an integer code for each state: its bits, or a random 64-bit code for more than 62 causes.
 
-    Should two states share a code, the later one, never one of the old K(n), is left out: only a suggestion is lost.
+    If two states share a code, the later one is dropped. It never belongs to the old K(n), so only a suggestion is
+    lost.
     """
     n_causes = states.shape[2]
     if n_causes <= 62:
@@ -177,7 +178,7 @@ class MultipleCauseState(Generic[ModelT]):
     model : MultipleCauseModel
     iteration : int
     states : Tensor (n_samples, n_states, n_causes) of bool
-        K(n) of the last E-step.
+        K(n) from the last E-step.
     generator : torch.Generator
         Advanced in place by each step.
     """
@@ -196,15 +197,15 @@ class MultipleCauseState(Generic[ModelT]):
 
 
 class MultipleCauseEM:
-    """Fit of a model of binary causes by truncated variational EM.
+    """Truncated variational EM for models with binary causes.
 
     Parameters
     ----------
     config : MultipleCauseEMConfig
     seed : int
-        Of all randomness, unless `fit` is given a generator.
+        Seed for all randomness, unless `fit` gets a generator.
     settings
-        Settings by keyword, in place of those of `config`.
+        Settings by keyword, which override those of `config`.
     """
 
     def __init__(self, config: MultipleCauseEMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
@@ -222,31 +223,31 @@ class MultipleCauseEM:
         checkpoint: Checkpoint | None = None,
         resume: bool = False,
     ) -> LoopResult[MultipleCauseState[ModelT]]:
-        """Fit to samples, on the CPU.
+        """Fit a model to samples, on the CPU.
 
         Parameters
         ----------
         sample : Tensor (n_samples, n_dims)
         initial : MultipleCauseModel, or several
-            Start; `BinarySparseCoding.start` and `NoisyOr.start` make one of the samples. Of several, the one whose
-            free energy is the highest after `trial_iterations` is gone on with.
+            Initial model, for example from `BinarySparseCoding.start` or `NoisyOr.start`. If several are given, the fit
+            continues with the one that has the highest free energy after `trial_iterations`.
         generator : torch.Generator, optional
-            Randomness of the suggestions; the learner's seed if missing.
+            Randomness of the suggestions. By default it comes from the learner's seed.
         callbacks, checkpoint, resume
             See `run_loop`.
 
         Returns
         -------
         LoopResult
-            `state.model` is the model. The history holds, of each E-step, the mean `free_energy` [nat] and the
+            `state.model` is the model. For each E-step the history holds the mean `free_energy` [nat] and the number of
             `joint_evaluations` per point.
 
         Raises
         ------
         DataError
-            Empty, misshapen or non-finite samples, or such as the model can never make.
+            If samples are empty, have a wrong shape, are not finite, or cannot be generated by the model.
         DistributionError
-            A start that is no model of causes, or of other dimensions than the samples.
+            If an initial model is not a model of causes, or has other dimensions than the samples.
         """
         data = checked_data(sample)
         if data.conditional:
@@ -270,7 +271,7 @@ class MultipleCauseEM:
 
 
 def _checked_start(model: ModelT) -> ModelT:
-    """The model in the precision of the data; `DistributionError` if it is none."""
+    """Return the model in double precision; raise `DistributionError` if it is not a model of causes."""
     if isinstance(model, type) or not isinstance(model, MultipleCauseModel):
         raise DistributionError(
             "the start must be a model of causes, as BinarySparseCoding.start and NoisyOr.start make, or a list of "
@@ -289,7 +290,10 @@ class _Fitting(Generic[ModelT]):
     sample: Tensor
 
     def best(self, starts: list[ModelT], seed: int) -> MultipleCauseState[ModelT]:
-        """The start that leads farthest; each has its own seed, so that it does not depend on the others."""
+        """Return the initial state whose trial run reaches the highest free energy.
+
+        Each start has its own seed, so that its result does not depend on the other starts.
+        """
         states = [self._state(start, seed + index) for index, start in enumerate(starts)]
         if not states:
             raise DistributionError("give a start at least, such as BinarySparseCoding.start makes", len(starts))

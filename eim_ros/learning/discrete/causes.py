@@ -1,20 +1,14 @@
-"""Models in which several hidden causes, each on or off, make an observation together (Luecke 2016, 6.1).
+"""Models with several hidden binary causes that jointly generate an observation (Luecke 2016, 6.1).
 
     p(s, y) = prod_h pi_h^s_h (1 - pi_h)^(1 - s_h) p(y | s),    s in {0, 1}^H
 
-Such a model is its joint and its M-step: what `MultipleCauseEM` asks of it stands in the Protocol below.
+A model consists of its joint distribution and its M-step. The protocol `MultipleCauseModel` lists the methods that
+`MultipleCauseEM` needs. Two models are provided:
 
-Binary sparse coding: the weights of all causes that are on add up, under normal noise.
-
-    p(y | s) = N(y; W s, sigma^2 I),    p(s_h = 1) = pi_h
-
-Henniges et al. 2010; Luecke 2016, 6.1.
-
-Noisy-OR: each cause that is on may switch on each binary output by itself.
-
-    p(y_d = 0 | s) = (1 - b_d) prod_h (1 - W_dh)^s_h
-
-b is the leak: outputs that come on without any cause. Singliar and Hauskrecht 2006; Luecke 2016, 6.1.
+- Binary sparse coding adds up the weights of all active causes, plus Gaussian noise (Henniges et al. 2010):
+  p(y | s) = N(y; W s, sigma^2 I).
+- Noisy-OR lets each active cause switch on each binary output independently (Singliar and Hauskrecht 2006):
+  p(y_d = 0 | s) = (1 - b_d) prod_h (1 - W_dh)^s_h. The leak b switches on outputs without any cause.
 """
 
 from __future__ import annotations
@@ -34,12 +28,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-MOST_ENUMERATED = 16  # causes whose 2^H states are still listed
+MOST_ENUMERATED = 16  # maximum number of causes for which all 2^H states are listed
 
 
 @runtime_checkable
 class MultipleCauseModel(Protocol):
-    """A model of independent binary causes."""
+    """Model with independent binary causes."""
 
     @property
     def n_dims(self) -> int: ...
@@ -50,29 +44,35 @@ class MultipleCauseModel(Protocol):
         ...
 
     def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
-        """log p(s, y) [nat] of samples (n, n_dims), each with states (n, n_states, n_causes) of its own."""
+        """Return log p(s, y) [nat] of samples (n, n_dims), each with its own states (n, n_states, n_causes)."""
         ...
 
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
-        """M-step: a model of no lower sum_n sum_s q_n(s) log p(s, y_n), q being shares (n, n_states)."""
+        """Return the model after an M-step.
+
+        It must not decrease sum_n sum_s q_n(s) log p(s, y_n), where q is given by shares (n, n_states).
+        """
         ...
 
     def check(self, sample: Tensor) -> None:
-        """`DataError` for samples that the model can never make."""
+        """Raise `DataError` for samples that the model cannot generate."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         ...
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
-        """Inverse of `tensors`."""
+        """Build the model from named parameters; the inverse of `tensors`."""
         ...
 
 
 def data_of_causes(sample: Any, n_causes: int) -> Tensor:
-    """Samples (n_samples, n_dims) that a start of so many causes is made of; `DataError` if they are none."""
+    """Return samples (n_samples, n_dims) for initialising a model with that many causes.
+
+    Raise `DataError` if the samples or the number of causes are invalid.
+    """
     try:
         data, n = torch.as_tensor(sample, dtype=torch.float64), operator.index(n_causes)
     except (TypeError, ValueError) as error:
@@ -96,13 +96,13 @@ def data_of_causes(sample: Any, n_causes: int) -> Tensor:
 
 
 def log_prior(prior: Tensor, states: Tensor) -> Tensor:
-    """log p(s) [nat] of states (..., n_causes) in {0, 1}, (...)."""
+    """Return log p(s) [nat], (...), of states (..., n_causes) in {0, 1}."""
     off = torch.log1p(-prior)
     return states @ (prior.log() - off) + off.sum()
 
 
 def all_states(n_causes: int) -> Tensor:
-    """All 2^H combinations of causes, (2^n_causes, n_causes) of bool."""
+    """Return all 2^H combinations of causes, (2^n_causes, n_causes) of bool."""
     if n_causes > MOST_ENUMERATED:
         raise DistributionError(f"2^{n_causes} states are too many to list; at most {MOST_ENUMERATED} causes", n_causes)
     numbers = torch.arange(2**n_causes).unsqueeze(-1)
@@ -110,12 +110,12 @@ def all_states(n_causes: int) -> Tensor:
 
 
 def sparsest_states(n_causes: int, n_states: int) -> Tensor:
-    """Different states with as few causes as possible, the empty one first, (n_states, n_causes) of bool."""
+    """Return distinct states with as few causes as possible, the empty one first, (n_states, n_causes) of bool."""
     states = torch.zeros(1, n_causes, dtype=torch.bool)
     layer = states
     while len(states) < n_states and len(layer):
         following = []
-        for state in layer:  # a further cause after the last one: no combination twice
+        for state in layer:  # only causes after the last active one are added, so no state repeats
             last = int(state.nonzero().max()) if state.any() else -1
             flips = torch.eye(n_causes, dtype=torch.bool)[last + 1 :]
             following.append(state | flips)
@@ -127,33 +127,34 @@ def sparsest_states(n_causes: int, n_states: int) -> Tensor:
 
 
 def exact_log_prob(model: MultipleCauseModel, sample: Tensor) -> Tensor:
-    """log p(y) [nat] of samples (n, n_dims) by all states, (n,); for few causes."""
+    """Return log p(y) [nat], (n,), of samples (n, n_dims) by summing over all states; feasible for few causes only."""
     states = all_states(len(model.prior)).to(sample.device)
     rows = [model.log_joint(one, states.expand(len(one), -1, -1)).logsumexp(-1) for one in sample.split(100)]
     return torch.cat(rows)
 
 
-LEAST_PRIOR = 1e-4  # a cause is never ruled out, nor in
+LEAST_PRIOR = 1e-4  # keeps the probability of a cause away from 0 and 1
 START_SCATTER, START_NOISE = 0.25, 2.0  # in standard deviations of the data
-LEAST_VARIANCE = 1e-6  # of the noise, relative to that of the data
+LEAST_VARIANCE = 1e-6  # minimum variance of the noise, relative to the variance of the data
 
 
 @dataclass(frozen=True)
 class BinarySparseCoding:
-    """Linear superposition of binary causes.
+    """Linear superposition of binary causes with Gaussian noise.
 
     Attributes
     ----------
     weights : Tensor (n_dims, n_causes)
-        W: what each cause adds.
+        W, the contribution of each cause.
     deviation : Tensor ()
-        sigma of the noise.
+        sigma, the standard deviation of the noise.
     prior : Tensor (n_causes,)
         Probability of each cause.
     least_deviation : Tensor ()
-        Below which an M-step does not bring sigma.
+        Lower bound of sigma in an M-step.
     shared_prior : bool
-        Whether an M-step gives all causes the same probability, as Henniges et al. do: none is given up for being rare.
+        Whether an M-step gives all causes the same probability, as in Henniges et al. This keeps rare causes from being
+        lost.
     """
 
     weights: Tensor
@@ -176,15 +177,15 @@ class BinarySparseCoding:
         if not bool(self.deviation > 0.0):
             raise DistributionError(f"the noise must be positive, got {self.deviation}", self.deviation)
 
-        # memory in one order: otherwise a restored model, which has it so, would round differently
+        # contiguous like the tensors of a restored model, so that both round in the same way
         object.__setattr__(self, "weights", self.weights.contiguous())
 
     @classmethod
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
-        """Start of a fit: causes near the mean, so much noise that they differ by and by.
+        """Return an initial model with causes near the mean of the data and large noise.
 
-        From causes that are random samples, or with less noise, fewer starts lead to the best optimum: two causes
-        settle on one and the same part before the others have found theirs.
+        With random samples as causes, or with less noise, fewer starts reach the best optimum. Two causes then converge
+        to the same structure before the other causes have found theirs.
 
         Parameters
         ----------
@@ -192,7 +193,7 @@ class BinarySparseCoding:
         n_causes : int
         generator : torch.Generator
         active : float
-            About how many causes an observation has.
+            Approximate number of active causes per observation.
         """
         sample = data_of_causes(sample, n_causes)
         variance = sample.var(0, correction=0).mean()
@@ -219,9 +220,10 @@ class BinarySparseCoding:
         return log_prior(self.prior, states) + log_noise - constant
 
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
-        """M-step in closed form: W = sum y <s>' (sum <s s'>)^-1, then the noise that is left, and the mean of s.
+        """Do the M-step in closed form.
 
-        Weights of causes that never occur, or only together, are not determined: of these W the nearest is taken.
+        W = sum y <s>' (sum <s s'>)^-1; sigma and the prior follow from the residuals and the mean of s. Weights of
+        causes that never occur, or occur only together, are not determined. The solution closest to the old W is used.
         """
         states = states.to(sample)
         weighted = states * shares.unsqueeze(-1)
@@ -243,11 +245,11 @@ class BinarySparseCoding:
         )
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Observations (n, n_dims)."""
+        """Draw observations (n, n_dims)."""
         return self.sample_with_states(n, generator)[0]
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """As `sample`; also the states that made them, (n, n_causes) of bool."""
+        """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
         sample_shape(n)
         uniform = torch.rand(n, len(self.prior), generator=generator, dtype=self.prior.dtype)
         states = uniform < self.prior
@@ -255,7 +257,7 @@ class BinarySparseCoding:
         return states.to(self.prior) @ self.weights.T + self.deviation * noise, states
 
     def check(self, sample: Tensor) -> None:
-        """Any real numbers can be made."""
+        """Accept all samples, since the model can generate any real numbers."""
 
     def tensors(self) -> dict[str, Tensor]:
         return {
@@ -272,24 +274,24 @@ class BinarySparseCoding:
         return cls(weights, deviation, prior, tensors["least_deviation"], bool(tensors["shared_prior"]))
 
 
-LEAST_WEIGHT = 1e-6  # and an output is never certain
-CHUNK_ELEMENTS = 1_000_000  # probabilities at a time
+LEAST_WEIGHT = 1e-6  # keeps weights and leaks away from 0 and 1
+CHUNK_ELEMENTS = 1_000_000  # probabilities per block
 
 
 @dataclass(frozen=True)
 class NoisyOr:
-    """Binary causes of binary outputs.
+    """Binary outputs that are switched on by binary causes.
 
     Attributes
     ----------
     weights : Tensor (n_dims, n_causes)
-        W: probability that a cause, if on, switches the output on.
+        W, the probability that an active cause switches on the output.
     leak : Tensor (n_dims,)
-        b.
+        b, the probability that an output is on without any cause.
     prior : Tensor (n_causes,)
         Probability of each cause.
     n_updates : int
-        Updates of W and b per M-step.
+        Number of updates of W and b per M-step.
     """
 
     weights: Tensor
@@ -309,21 +311,21 @@ class NoisyOr:
             if not bool((values > 0.0).all() and (values < 1.0).all()):
                 raise DistributionError(f"{name} must lie between 0 and 1, both excluded", values)
 
-        # memory in one order: otherwise a restored model, which has it so, would round differently
+        # contiguous like the tensors of a restored model, so that both round in the same way
         object.__setattr__(self, "weights", self.weights.contiguous())
 
     @classmethod
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
-        """Start of a fit: each cause switches on, with some probability, the outputs of a random sample.
+        """Return an initial model in which each cause tends to switch on the outputs of a random sample.
 
         Parameters
         ----------
         sample : Tensor (n_samples, n_dims)
-            Of zeros and ones.
+            Zeros and ones.
         n_causes : int
         generator : torch.Generator
         active : float
-            About how many causes an observation has.
+            Approximate number of active causes per observation.
         """
         sample = data_of_causes(sample, n_causes)
         _check_binary(sample)
@@ -344,10 +346,10 @@ class NoisyOr:
         return log_prior(self.prior, states) + (value * on + (1.0 - value) * off).sum(-1)
 
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
-        """M-step: a few updates of EM, whose hidden variables are what each cause has switched on.
+        """Do the M-step by a few EM updates, whose hidden variables are the outputs that each cause has switched on.
 
-        Given that output d is on, cause h has switched it on with probability W_dh s_h / p(y_d = 1 | s); the new
-        W_dh is the mean of this over the data with s_h = 1. No update lowers the expected log-likelihood.
+        If output d is on, cause h has switched it on with probability W_dh s_h / p(y_d = 1 | s). The new W_dh is the
+        mean of this probability over the data with s_h = 1. No update decreases the expected log-likelihood.
         """
         states = states.to(sample)
         occurrence = (states * shares.unsqueeze(-1)).sum((0, 1))
@@ -372,11 +374,11 @@ class NoisyOr:
         return type(self)(model.weights, model.leak, prior, self.n_updates)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Observations (n, n_dims) of 0 and 1."""
+        """Draw observations (n, n_dims) of 0 and 1."""
         return self.sample_with_states(n, generator)[0]
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """As `sample`; also the states that made them, (n, n_causes) of bool."""
+        """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
         sample_shape(n)
         uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
         states = uniform[:, : len(self.prior)] < self.prior
@@ -384,7 +386,7 @@ class NoisyOr:
         return (uniform[:, len(self.prior) :] < on.exp()).to(self.prior), states
 
     def check(self, sample: Tensor) -> None:
-        """Outputs are 0 or 1."""
+        """Raise `DataError` unless all samples are 0 or 1."""
         _check_binary(sample)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -396,7 +398,7 @@ class NoisyOr:
         return cls(tensors["weights"], tensors["leak"], tensors["prior"], int(tensors["n_updates"]))
 
     def _log_probabilities(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(y_d = 1 | s) and log p(y_d = 0 | s), (..., n_dims) each."""
+        """Return log p(y_d = 1 | s) and log p(y_d = 0 | s), (..., n_dims) each."""
         off = torch.log1p(-self.leak) + states @ torch.log1p(-self.weights).T
         return (-torch.expm1(off)).log(), off
 

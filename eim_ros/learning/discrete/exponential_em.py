@@ -1,12 +1,13 @@
-"""EM for mixtures of any exponential family, exact, hard or truncated (slides; Luecke 2016, algorithm 2).
+"""EM for mixtures of any exponential family: exact, hard or truncated (slides; Luecke 2016, algorithm 2).
 
-E-step: responsibilities gamma_k(x_n), of the C' most probable components alone if truncated (Prop. 7). M-step:
+The E-step computes the responsibilities gamma_k(x_n). If truncated, only the C' most probable components of a point
+have positive responsibilities (Prop. 7). The M-step is
 
     A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k
 
-(the slides divide by N by mistake). A conjugate prior keeps components inside the family's domain: each is taken to
-have seen, besides, `prior_count` points whose statistics are the data's mean. The objective, the free energy and the
-log prior together, never falls.
+(the slides divide by N by mistake). A conjugate prior keeps components inside the domain of the family. It acts like
+`prior_count` additional points per component, whose statistics equal the mean of the data. The objective is the free
+energy plus the log prior; it never decreases.
 """
 
 from __future__ import annotations
@@ -64,17 +65,17 @@ class ExponentialEMState:
 
 
 class ExponentialEM:
-    """Mixture of an exponential family by EM.
+    """EM for a mixture of an exponential family.
 
     Parameters
     ----------
     family : ExponentialFamily
-        `PoissonFamily`, `CategoricalFamily` or one's own; `DistributionError` if it is none.
+        `PoissonFamily`, `CategoricalFamily` or a custom family; anything else raises `DistributionError`.
     config : ExponentialEMConfig
     seed : int
-        Of all randomness, unless `fit` is given a generator.
+        Seed for all randomness, unless `fit` gets a generator.
     settings
-        Settings by keyword, in place of those of `config`.
+        Settings by keyword, which override those of `config`.
     """
 
     def __init__(
@@ -101,32 +102,33 @@ class ExponentialEM:
         checkpoint: Checkpoint | None = None,
         resume: bool = False,
     ) -> LoopResult[ExponentialEMState]:
-        """Fit to samples.
+        """Fit a mixture to samples.
 
         Parameters
         ----------
         sample : Tensor (n_samples, n_dims)
         initial : ExponentialMixture, optional
-            Start, with any number of components; k-means on the standardised statistics otherwise.
+            Initial mixture with any number of components. By default, k-means on the standardised statistics is used.
         generator : torch.Generator, optional
-            Randomness of the start; the learner's seed if missing.
+            Randomness of the initialisation. By default it comes from the learner's seed.
         callbacks, checkpoint, resume
             See `run_loop`.
 
         Returns
         -------
         LoopResult
-            `state.model` is the mixture; where without a prior a component leaves the family's domain, the one before,
-            and the status is NON_FINITE. The history holds, of each E-step, the mean `free_energy` [nat], which is the
-            log-likelihood without truncation, and the `objective`, with the log prior in it.
+            `state.model` is the mixture. Without a prior, a component may leave the domain of the family. The previous
+            mixture is then returned with the status NON_FINITE. For each E-step the history holds the mean
+            `free_energy` [nat] and the `objective`. The free energy is the log-likelihood if nothing is truncated. The
+            objective includes the log prior.
 
         Raises
         ------
         DataError
-            Fewer samples than components, empty, non-finite, outside the family's support, or so uniform that a
-            component's parameters are not finite.
+            If there are fewer samples than components. Also if samples are empty, not finite, outside the support of
+            the family, or so uniform that parameters of a component are not finite.
         DistributionError
-            A start that is no such mixture, of another family, of other dimensions than the samples, or with NaN.
+            If the initial mixture has the wrong type, another family, other dimensions than the samples, or NaN.
         """
         data = checked_data(sample)
         if data.conditional:
@@ -145,7 +147,7 @@ class ExponentialEM:
         )
 
     def _checked(self, initial: Any, n_statistics: int) -> ExponentialMixture:
-        """A start in the precision of the data."""
+        """Validate an initial mixture and convert it to double precision."""
         expect(initial, ExponentialMixture, "the start", DistributionError)
         mine, its = self.family, initial.family
         if type(its) is not type(mine) or (dataclasses.is_dataclass(type(mine)) and its != mine):
@@ -158,7 +160,10 @@ class ExponentialEM:
         return ExponentialMixture(self.family, initial.log_weights.double(), initial.natural.double())
 
     def _start(self, statistics: Tensor, generator: torch.Generator) -> ExponentialMixture:
-        """Clusters, each with some average points: no component rules out what it has not seen."""
+        """Initialise the components from k-means clusters.
+
+        Average points are added to each cluster, so that no component gives zero probability to values that it lacks.
+        """
         n = self.config.n_components
         if n > len(statistics):
             raise DataError(f"{n} components need at least as many samples, got {len(statistics)}", len(statistics))
@@ -199,7 +204,7 @@ class _Fitting:
         return ExponentialEMState(model, state.iteration + 1), record
 
     def _log_prior(self, model: ExponentialMixture) -> float:
-        """sum_k c (eta_k' mean T - A(eta_k) + log pi_k) per point, up to a constant [nat]."""
+        """Return sum_k c (eta_k' mean T - A(eta_k) + log pi_k) per point, up to a constant [nat]."""
         if self.config.prior_count == 0.0:
             return 0.0
         average = model.log_joint_of(self.statistics.mean(0, keepdim=True), self.log_base.new_zeros(1))
@@ -215,7 +220,7 @@ class _Fitting:
 
 
 def _maximised(family: ExponentialFamily, statistics: Tensor, shares: Tensor, count: float) -> ExponentialMixture:
-    """Components of the mean statistics of their shares (n, n_components), and of so many average points."""
+    """Return components from the mean statistics, given shares (n, n_components) and `count` average points each."""
     total = shares.sum(0) + count
     means = (shares.T @ statistics + count * statistics.mean(0)) / total.unsqueeze(-1)
     return ExponentialMixture.from_means(family, total.log(), means)

@@ -1,11 +1,11 @@
 """Mixtures of any exponential family: sum_k w_k exp(eta_k' T(x) - A(eta_k) + B(x)).
 
-A family of one's own satisfies the Protocol below, in about twenty lines (see `PoissonFamily`), and is learnt by
-`ExponentialEM`, which averages statistics: mean statistics E[T(x)] = A'(eta) determine eta.
+A custom family needs about twenty lines to satisfy the protocol `ExponentialFamily`; see `PoissonFamily`.
+`ExponentialEM` fits its mixtures by averaging statistics, because the mean statistics E[T(x)] = A'(eta) determine eta.
+Two families are provided:
 
-Independent categorical variables: p(x) = prod_d theta_{d, x_d}, each with its own number of levels.
-
-Independent Poisson counts: p(x) = prod_d lambda_d^x_d exp(-lambda_d) / x_d!
+- Independent categorical variables: p(x) = prod_d theta_{d, x_d}, each with its own number of levels.
+- Independent Poisson counts: p(x) = prod_d lambda_d^x_d exp(-lambda_d) / x_d!
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ class ExponentialFamily(Protocol):
     """Densities exp(eta' T(x) - A(eta) + B(x)), batched."""
 
     def statistics(self, sample: Tensor) -> Tensor:
-        """T of samples (n, n_dims), (n, n_statistics); `DataError` for samples outside the support."""
+        """Return T of samples (n, n_dims), (n, n_statistics); raise `DataError` for samples outside the support."""
         ...
 
     def log_base(self, sample: Tensor) -> Tensor:
-        """B of samples (n, n_dims) [nat], (n,)."""
+        """Return B of samples (n, n_dims) [nat], (n,)."""
         ...
 
     def natural(self, mean: Tensor) -> Tensor:
-        """eta of mean statistics (..., n_statistics), of the same shape: the inverse of A'."""
+        """Return eta for mean statistics (..., n_statistics), with the same shape; the inverse of A'."""
         ...
 
     def log_normaliser(self, natural: Tensor) -> Tensor:
-        """A of natural parameters (..., n_statistics) [nat], (...)."""
+        """Return A of natural parameters (..., n_statistics) [nat], (...)."""
         ...
 
     def sample(self, natural: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """One sample of each of natural parameters (n, n_statistics), (n, n_dims)."""
+        """Draw one sample for each row of natural parameters (n, n_statistics), (n, n_dims)."""
         ...
 
 
 @dataclass(frozen=True)
 class ExponentialMixture:
-    """Mixture of one exponential family.
+    """Mixture of distributions from one exponential family.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class ExponentialMixture:
 
     @classmethod
     def from_means(cls, family: ExponentialFamily, log_weights: Tensor, means: Tensor) -> ExponentialMixture:
-        """Components of given mean statistics (n_components, n_statistics): rates, probabilities, moments."""
+        """Build a mixture from mean statistics (n_components, n_statistics): rates, probabilities, or moments."""
         return cls(family, log_weights, family.natural(means))
 
     @property
@@ -83,7 +83,7 @@ class ExponentialMixture:
         return len(self.natural)
 
     def log_joint(self, sample: Tensor) -> Tensor:
-        """log w_k p(x | k) [nat] of samples (n, n_dims), (n, n_components)."""
+        """Return log w_k p(x | k) [nat], (n, n_components), of samples (n, n_dims)."""
         if sample.dim() != 2:
             raise DistributionError(f"samples must be a matrix (n, d), got {tuple(sample.shape)}", tuple(sample.shape))
         statistics = self.family.statistics(sample)
@@ -93,41 +93,43 @@ class ExponentialMixture:
         return self.log_joint_of(statistics, self.family.log_base(sample))
 
     def log_joint_of(self, statistics: Tensor, log_base: Tensor) -> Tensor:
-        """The same of T (n, n_statistics) and B (n,) of samples: one product of matrices."""
+        """Compute `log_joint` from T (n, n_statistics) and B (n,) of samples, by one matrix product."""
         offsets = self.log_weights - self.family.log_normaliser(self.natural)
         return torch.addmm(offsets, statistics, self.natural.T) + log_base.unsqueeze(-1)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """log p(x) [nat], (n,)."""
+        """Return log p(x) [nat], (n,)."""
         return self.log_joint(sample).logsumexp(-1)
 
     def responsibilities(self, sample: Tensor) -> Tensor:
-        """p(k | x), (n, n_components)."""
+        """Return p(k | x), (n, n_components)."""
         return torch.softmax(self.log_joint(sample), -1)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Samples (n, n_dims)."""
+        """Draw samples (n, n_dims)."""
         return self.sample_with_components(n, generator)[0]
 
     def sample_with_components(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """As `sample`; also which component each sample is of, (n,) of int64."""
+        """Draw samples like `sample`, and also return the component of each sample, (n,) of int64."""
         sample_shape(n)
         component = torch.multinomial(self.log_weights.exp(), max(n, 1), replacement=True, generator=generator)[:n]
         return self.family.sample(self.natural[component], generator), component
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         return {"log_weights": self.log_weights, "natural": self.natural}
 
 
 @dataclass(frozen=True)
 class CategoricalFamily:
-    """Samples are levels 0, 1, ... of each variable; mean statistics are the probabilities. An `ExponentialFamily`.
+    """`ExponentialFamily` of independent categorical variables, whose mean statistics are the probabilities.
+
+    Samples are levels 0, 1, ... of each variable.
 
     Attributes
     ----------
     n_levels : tuple of int
-        Of each variable. Statistics are one indicator per level, those of the first variable first.
+        Number of levels of each variable. There is one indicator statistic per level, ordered by variable.
     """
 
     n_levels: tuple[int, ...]
@@ -176,7 +178,7 @@ class CategoricalFamily:
 
 @dataclass(frozen=True)
 class PoissonFamily:
-    """Samples are counts; their mean statistics are the rates. An `ExponentialFamily`."""
+    """`ExponentialFamily` of independent counts, whose mean statistics are the rates."""
 
     def statistics(self, sample: Tensor) -> Tensor:
         wrong = ((sample < 0.0) | (sample != sample.round())).any(-1).nonzero().flatten()

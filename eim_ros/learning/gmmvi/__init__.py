@@ -1,4 +1,4 @@
-"""Variational inference with Gaussian mixtures by natural gradients: seven modules, whose options combine freely."""
+"""Variational inference with Gaussian mixtures by natural gradients, with seven modules that combine freely."""
 
 from typing import TYPE_CHECKING
 

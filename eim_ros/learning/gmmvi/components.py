@@ -1,27 +1,14 @@
-"""Components of a mixture as one batch: what the rules of variational inference ask of them.
+"""Interface of the components of a mixture, and parts shared by all kinds of components.
 
-All rules of an update are written in a component's own coordinates y = L^-1 (x - mu), in which it is N(0, I). There the
-natural gradient of E[R] has the curvature Gamma = -L' E[hessian R] L and the slope gamma = L' E[gradient R]. With Gamma
-= U diag(lambda) U' every update of the family is one number a and one m per eigenvector (`component_update.py`):
+Update rules are written in each component's own coordinates y = L^-1 (x - mu), in which it is N(0, I). The natural
+gradient of E[R] then has the curvature Gamma = -L' E[hessian R] L and the slope gamma = L' E[gradient R]. With Gamma =
+U diag(lambda) U', every update (`updates.py`) consists of one number a and one number m per eigenvector:
 
     Sigma <- L U diag(1/a) U' L',   mu <- mu + L U m
 
-Full covariances are in `full_components.py`; diagonal ones, whose curvature is a diagonal and whose U is the identity,
-in `diagonal_components.py`.
-
-Linear experts have means that are linear in features of the context, the first of which is 1: the slope is a matrix
-then, m is a row of one number per feature (`expert_components.py`), and samples are rows [x, y] of a sample and its
-context. A mixture without contexts has one feature.
-
-Log densities of all components at many samples, a part of them at a time.
-
-What the rules of variational inference ask of the weights of components, where there are no contexts.
-
-What components of all kinds draw their samples by, and when their numbers are too close for it.
-
-Natural gradients of all components, and the same along the eigenvectors of their curvatures.
-
-See `components.py` for the coordinates in which they are written.
+`gaussians.py` has full and diagonal covariances; a diagonal one has a diagonal curvature and U = I. `experts.py` has
+linear experts, whose means are linear in features of the context. Samples are then rows [x, y] of a sample and its
+context, the slope is a matrix, and m has one column per feature. A mixture without contexts has one feature, 1.
 """
 
 from __future__ import annotations
@@ -37,7 +24,7 @@ from eim_ros.learning.gmmvi.weights import SampleWeights
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-CHUNK_ELEMENTS = 262_144  # densities at a time: they stay in cache
+CHUNK_ELEMENTS = 262_144  # densities per block, small enough to stay in cache
 SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
 
 
@@ -45,19 +32,22 @@ class LogDensities(Protocol):
     """Log densities of all components, prepared for many samples."""
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density [nat] under every component, (n_samples, n_components), of samples (n_samples, width)."""
+        """Return the log density [nat] of samples (n_samples, width) for all components, (n_samples, n_components)."""
         ...
 
 
 class Densities(LogDensities, Protocol):
-    """The same, with their scores."""
+    """Log densities of all components with their scores."""
 
     def mean_score(self, sample: Tensor, share: Tensor) -> Tensor:
-        """Gradient of the log densities, averaged with shares (n_samples, n_components), (n_samples, n_dims)."""
+        """Return the gradients of the log densities, averaged with shares (n_samples, n_components).
+
+        The result has the shape (n_samples, n_dims).
+        """
         ...
 
     def take(self, index: Tensor) -> Densities:
-        """Those of some components, by their numbers (n,)."""
+        """Return the densities of a subset of the components, by their indices (n,)."""
         ...
 
 
@@ -68,33 +58,33 @@ class HasDensities(Protocol):
     def n_components(self) -> int: ...
 
     def densities(self) -> LogDensities:
-        """The log densities, prepared."""
+        """Return the prepared log densities."""
         ...
 
 
 class Snapshot(HasDensities, Protocol):
-    """Densities of components as they were when they drew samples that may be used again."""
+    """Past densities of components, stored because their samples may be reused."""
 
     def take(self: SnapshotT, index: Tensor) -> SnapshotT:
-        """Some of the components, by their numbers (n,) in ascending order, of the densities that they have."""
+        """Return a subset of the components by their indices (n,) in ascending order, with unchanged densities."""
         ...
 
     def joined(self: SnapshotT, other: SnapshotT) -> SnapshotT:
-        """Those of both, own ones first."""
+        """Return the components of both snapshots, those of `self` first."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         ...
 
 
 def log_densities(components: HasDensities, sample: Tensor) -> Tensor:
-    """Log densities [nat] under all components, (n_samples, n_components), of samples (n_samples, width)."""
+    """Return the log density [nat] of samples (n_samples, width) for all components, (n_samples, n_components)."""
     return torch.cat(list(_log_density_chunks(components, sample)))
 
 
 def mixture_log_prob(components: HasDensities, log_weights: Tensor, sample: Tensor) -> Tensor:
-    """Log density [nat] of the mixture, (n_samples,), of samples (n_samples, width); weights (n_components,)."""
+    """Return the log density [nat] of the mixture, (n_samples,), with log weights (n_components,)."""
     parts = [torch.logsumexp(part + log_weights, -1) for part in _log_density_chunks(components, sample)]
     return torch.cat(parts)
 
@@ -107,13 +97,13 @@ def _log_density_chunks(components: HasDensities, sample: Tensor) -> Iterator[Te
 
 @dataclass(frozen=True)
 class NaturalGradient:
-    """Natural gradient of E[R] for every component, in its own coordinates.
+    """Natural gradient of E[R] for every component, in the component's own coordinates.
 
     Attributes
     ----------
-    curvature : Tensor (n_components, n_dims, n_dims), of diagonal covariances (n_components, n_dims)
-        Gamma, symmetric, of any sign.
-    slope : Tensor (n_components, n_dims), of linear experts (n_components, n_dims, n_features)
+    curvature : Tensor (n_components, n_dims, n_dims), or (n_components, n_dims) for diagonal covariances
+        Gamma, symmetric, possibly indefinite.
+    slope : Tensor (n_components, n_dims), or (n_components, n_dims, n_features) for linear experts
         gamma.
     """
 
@@ -123,7 +113,7 @@ class NaturalGradient:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A natural gradient along the eigenvectors of its curvature.
+    """Natural gradient in the eigenbasis of its curvature.
 
     Attributes
     ----------
@@ -140,12 +130,12 @@ class Spectrum:
     basis: Tensor | None = None
 
 
-LEAST_LOG_WEIGHT = -69.07  # a weight of 1e-30 is the least there is: a component can come back from it
+LEAST_LOG_WEIGHT = -69.07  # minimum weight 1e-30; a component can recover from it
 
 
 @dataclass(frozen=True)
 class WeightStep:
-    """A step log w' = old log w + reward R + constant.
+    """Step log w' = old log w + reward R + constant.
 
     Attributes
     ----------
@@ -159,12 +149,12 @@ class WeightStep:
     old: float = 1.0
 
     def followed(self, log_weights: Tensor, reward: Tensor) -> Tensor:
-        """New log weights from old ones and rewards, both (..., n_components)."""
+        """Return the new log weights, given the old ones and rewards, both (..., n_components)."""
         return normalised(self.old * log_weights + self.reward * reward)
 
 
 def normalised(log_weights: Tensor) -> Tensor:
-    """Log weights that sum to one, none below the least one (but for rounding)."""
+    """Normalise log weights so that the weights sum to one and, up to rounding, none is below the minimum."""
     log_weights = torch.log_softmax(log_weights, -1).clamp_min(LEAST_LOG_WEIGHT)
     return torch.log_softmax(log_weights, -1)
 
@@ -175,8 +165,8 @@ ComponentsT = TypeVar("ComponentsT", bound="Components")
 class Components(Protocol):
     """Gaussian components of one kind; immutable.
 
-    Samples are rows of the width n_dims + n_context, the sample's coordinates first. Densities are those of rows
-    relative to the contexts' own, log q(o|y)/q(o) + log N(x|o, y), see `ContextGate`.
+    Samples are rows of width n_dims + n_context, the coordinates of the sample first. Densities are relative to the
+    density of the contexts, log q(o|y)/q(o) + log N(x|o, y); see `ContextGate`.
     """
 
     @property
@@ -186,7 +176,7 @@ class Components(Protocol):
 
     @property
     def center(self) -> Tensor:
-        """A typical row, (width,)."""
+        """Typical row, (width,)."""
         ...
 
     @property
@@ -199,100 +189,110 @@ class Components(Protocol):
     def n_context(self) -> int: ...
 
     def model(self, log_weights: Tensor) -> MixtureOfExperts:
-        """The distribution that they make with these log weights."""
+        """Return the distribution that the components form with these log weights."""
         ...
 
     def entropy(self) -> Tensor:
-        """Entropies [nat], (n_components,)."""
+        """Return the entropies [nat], (n_components,)."""
         ...
 
     def densities(self) -> Densities:
-        """The log densities, prepared."""
+        """Return the prepared log densities and scores."""
         ...
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """So many samples of each component, counts (n_components,): samples (n, width) and components (n,)."""
+        """Draw `counts` (n_components,) samples from the components.
+
+        Return the samples (n, width) and their components (n,).
+        """
         ...
 
     def whiten(self, sample: Tensor) -> Tensor:
-        """Own coordinates y, and features u of contexts, of rows (n_components, n_samples, width), in that shape."""
+        """Return rows (n_components, n_samples, width) as own coordinates y and features u of the context."""
         ...
 
     def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
-        """Products x_a g_b that a curvature needs, (n_samples, n_products), of rows (n_samples, ...)."""
+        """Return the products x_a g_b that determine a curvature, (n_samples, n_products), of rows (n_samples, ...)."""
         ...
 
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
-        """Natural gradient from moments of samples and gradients, by Stein's lemma (paper, equation 7).
+        """Compute the natural gradient from moments of samples and gradients, by Stein's lemma (paper, equation 7).
 
         Parameters
         ----------
         offset : Tensor (width,)
-            The samples' origin: their products are those of x - offset.
+            Origin of the samples; the products are those of x - offset.
         moment : Tensor (n_components, n_products)
-            Means of `products(x - offset, grad R)` under every component.
+            Mean of `products(x - offset, grad R)` under every component.
         slope : Tensor (n_components, n_dims)
-            Means of grad R.
+            Mean of grad R.
         """
         ...
 
     def regressed_gradient(
         self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
     ) -> NaturalGradient:
-        """Natural gradient from a linear function fitted to grad R by least squares.
+        """Compute the natural gradient from a linear function fitted to grad R by least squares.
 
         Parameters
         ----------
         offset : Tensor (width,)
-            The samples' origin.
+            Origin of the samples.
         moments : pair of Tensor (n_components, n_products)
             Means of `products(x - offset, grad R)` and of `products(x - offset, x - offset)`.
         mean : Tensor (n_components, width)
-            Means of x - offset.
+            Mean of x - offset.
         slope : Tensor (n_components, n_dims)
-            Means of grad R.
+            Mean of grad R.
         """
         ...
 
     def quadratic_features(self, whitened: Tensor) -> Tensor:
-        """Products y_a y_b, a <= b, that a quadratic function needs, (..., n_products), of y (..., width)."""
+        """Return the products y_a y_b, a <= b, of a quadratic function, (..., n_products), for y (..., width)."""
         ...
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
-        """Natural gradient of a function with these coefficients (n_components, ...) of the features and of y."""
+        """Compute the natural gradient of a quadratic function.
+
+        `coefficients` (n_components, ...) belong to the quadratic features, `slope` to y.
+        """
         ...
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        """The natural gradient along the eigenvectors of its curvature."""
+        """Return the natural gradient in the eigenbasis of its curvature."""
         ...
 
     def moved(
         self: ComponentsT, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[ComponentsT, Tensor]:
-        """New components from a and m, see the top of this file, and which have moved, (n_components,) of bool.
+        """Apply the update a, m (see the top of this file); return the components and a mask of the moved ones.
 
-        One that is not accepted, or whose new parameters are not finite or lost in rounding, is left as it is.
+        A component is left unchanged if its step is not accepted, or if its new parameters are not finite or lost in
+        rounding. The mask has the shape (n_components,).
         """
         ...
 
     def take(self: ComponentsT, index: Tensor) -> ComponentsT:
-        """Some of the components, by their numbers (n,), of the densities that they have."""
+        """Return a subset of the components by their indices (n,), with unchanged densities."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """The densities, to be remembered."""
+        """Return the current densities, to be stored."""
         ...
 
     def at(self: ComponentsT, log_weights: Tensor, context: Tensor) -> tuple[Tensor, ComponentsT]:
-        """Log weights q(o), and components, at other contexts (n_contexts, n_context)."""
+        """Return the log weights log q(o) and the components at other contexts (n_contexts, n_context)."""
         ...
 
     def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
-        """Log weights at the contexts, (n_contexts, n_components); the given ones of a mixture without contexts."""
+        """Return the log weights at the contexts, (n_contexts, n_components).
+
+        A mixture without contexts returns the given log weights.
+        """
         ...
 
     def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
-        """Rewards E_o[R|y] as functions of the component's features of the context, (n_components, n_features).
+        """Return rewards E_o[R|y] as linear functions of the features of the context, (n_components, n_features).
 
         Parameters
         ----------
@@ -304,42 +304,42 @@ class Components(Protocol):
         ...
 
     def reward_at_contexts(self, reward: Tensor) -> Tensor:
-        """Values of rewards (n_components, n_features) at the contexts, (n_contexts, n_components)."""
+        """Return the values of rewards (n_components, n_features) at the contexts, (n_contexts, n_components)."""
         ...
 
     def reweighted(
         self: ComponentsT, log_weights: Tensor, reward: Tensor, step: WeightStep
     ) -> tuple[Tensor, ComponentsT]:
-        """Log weights and components after a step of the weights along rewards (n_components, n_features)."""
+        """Take a step of the weights along rewards (n_components, n_features); return log weights and components."""
         ...
 
     def without(self: ComponentsT, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, ComponentsT]:
-        """Log weights and components if there were only those of these numbers (n,)."""
+        """Keep only the components with the indices `kept` (n,); return log weights and components."""
         ...
 
     def with_addition(
         self: ComponentsT, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
     ) -> tuple[Tensor, ComponentsT]:
-        """Log weights and components with one more, the last, around a row (width,) with covariance variance I."""
+        """Append a component with covariance `variance` I at a row (width,); return log weights and components."""
         ...
 
     def with_halves(
         self: ComponentsT, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
     ) -> tuple[Tensor, ComponentsT]:
-        """Log weights and components if those of the numbers `heavy` were split in two, after those of `whole`.
+        """Split the components `heavy` in two and append them to the components `whole`; both are given by indices.
 
-        The halves are at mu +- sqrt(share) v with v the longest axis of Sigma, and together of its mean and covariance;
-        all first ones come before all second ones.
+        The halves have the means mu +- sqrt(share) v, where v is the longest semi-axis of Sigma. Together they keep the
+        mean and covariance of the component. All first halves come before all second halves.
         """
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         ...
 
 
 class _Plain(Protocol):
-    """The components of a mixture."""
+    """Components of a mixture without contexts."""
 
     @property
     def means(self) -> Tensor: ...
@@ -358,7 +358,7 @@ _PlainT = TypeVar("_PlainT", bound=_Plain)
 
 
 class ConstantWeights:
-    """Weights that are one number per component, for kinds of `Components` without contexts."""
+    """Weights that do not depend on a context, as a mixin for kinds of `Components`."""
 
     n_context = 0
 
@@ -397,11 +397,14 @@ class ConstantWeights:
         return self
 
 
-ROUNDING = 1e-10  # deviations of a coordinate, relative to its mean: samples of smaller ones have less than six digits
+ROUNDING = 1e-10  # minimum standard deviation relative to the mean; below it, samples have fewer than six digits
 
 
 def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
-    """Standard normal noise (n_components, largest count, n_dims), and which of it counts; None for all."""
+    """Draw standard normal noise (n_components, largest count, n_dims); return it with a mask of the valid entries.
+
+    The mask is None if all entries are valid.
+    """
     largest = int(counts.max())
     shape = (len(counts), largest, means.shape[-1])
     noise = torch.randn(shape, generator=generator, dtype=means.dtype, device=means.device)
@@ -411,13 +414,14 @@ def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> t
 
 
 def representable(means: Tensor, scales: Tensor) -> Tensor:
-    """Which components (n_components,) are not so narrow and so far from zero that rounding moves their samples.
+    """Return a mask (n_components,) of the components that are wide enough to be sampled without loss to rounding.
 
-    Those of the others would have nearly no density under the component that drew them: the ELBO would have no bound.
+    A component is too narrow if its width is tiny relative to its distance from zero. Its samples would have almost no
+    density under the component itself, and the ELBO would be unbounded.
 
     Parameters
     ----------
     means, scales : Tensor (n_components, n_dims)
-        Scales are the diagonals of the Cholesky factors.
+        The scales are the diagonals of the Cholesky factors.
     """
     return (scales > ROUNDING * means.abs()).all(-1)

@@ -1,18 +1,15 @@
-"""Linear experts with a softmax gating as components: x = W y + w + L v, of weight q(o|y).
+"""Linear experts with a softmax gating as components: x = W y + w + L v, with weight q(o|y).
 
-With the features f = [1, u] of a component's contexts (`ContextGate`) its means are K f with a matrix K, its v are
-N(0, I), and E[f f'] is the identity. So the natural gradient of E[R] has the curvature Gamma = -L' E[hessian R] L and
-the slope L' E[gradient R f'], and the rules of a mixture hold with a row of numbers in place of each number of the
-mean. In the experts' precisions Q and means K that is (compare thesis 4.2.2)
+The mean of a component is K f, with a matrix K and the features f = [1, u] of its contexts (`ContextGate`). The noise v
+is N(0, I), and E[f f'] is the identity. The natural gradient of E[R] then has the curvature Gamma = -L' E[hessian R] L
+and the slope L' E[gradient R f']. The rules of a mixture apply, with a row of K for each coordinate of the mean. In
+terms of the precision Q and the matrix K of an expert this is (compare thesis 4.2.2)
 
     Q' = Q + beta G,    (Q K)' = Q K + beta (G K + E[gradient R f'] E[f f']^-1),    G = -E[hessian R]
 
-The reward of a component is regressed on its features, too, and the logits of the gating move by a function of the
-context that follows from it: the gating's natural gradient (`gating_gradient.py`).
-
-Log densities of linear experts with a softmax gating, for many rows [x, y] of a sample and its context.
-
-Relative to the contexts' density they are log q(o|y)/q(o) + log N(x|o, y), see `ContextGate`.
+The reward of a component is regressed on its features too. The logits of the gating then move along the natural
+gradient of the gating (`with_common_rest`). Log densities are relative to the density of the contexts: log q(o|y)/q(o)
++ log N(x|o, y).
 """
 
 from __future__ import annotations
@@ -44,13 +41,16 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 from eim_ros.learning.models.standardisation import Standardisation
 
-FEW_COMPONENTS = 6  # from as many on, and as many as there are coordinates, their products pay
+# Products of the coordinates are faster if there are at least as many components as coordinates, within these limits.
+FEW_COMPONENTS = 6
 MANY_DIMS = 64
 
 
 class ExpertDensities:
-    """Densities and their scores in the samples: as one matrix product with the products of the coordinates where there
-    are many components, by the whitened residuals where there are few.
+    """Log densities of the experts and their scores in the samples.
+
+    With many components they are one matrix product with the products of the coordinates; otherwise they are computed
+    from the whitened residuals.
     """
 
     def __init__(self, experts: LinearExperts, gate: ContextGate) -> None:
@@ -97,7 +97,7 @@ class ExpertDensities:
 
 
 def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
-    """Centre and scale of what the experts draw, so that squares neither overflow nor cancel."""
+    """Return the centre and scale of the experts' samples, so that squares neither overflow nor cancel."""
     means = (experts.weights @ gate.center.unsqueeze(-1)).squeeze(-1) + experts.biases
     variance = experts.scale_trils.square().sum(-1).mean(0) + (means - means.mean(0)).square().mean(0)
     typical = Standardisation.from_data(gate.context, means)
@@ -106,19 +106,19 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
 
 @dataclass(frozen=True)
 class PastExperts:
-    """Densities of experts of several iterations, each with the gating that it had; see `Snapshot`.
+    """Densities of experts from several iterations, each with its gating at that time; see `Snapshot`.
 
     Attributes
     ----------
     batches : tuple of tuple
-        Of each iteration the experts, V and v of their gates, v less log q(o), and the whole gating.
+        For each iteration: the experts, V and v - log q(o) of their gates as a gating, and the complete gating.
     """
 
     batches: tuple[tuple[LinearExperts, SoftmaxGating, SoftmaxGating], ...]
 
     @classmethod
     def of(cls, experts: LinearExperts, gate: ContextGate) -> PastExperts:
-        """The experts as they are now."""
+        """Return a snapshot of the current experts."""
         return cls(((experts, SoftmaxGating(gate.weights, gate.biases - gate.log_mass), gate.gating),))
 
     @property
@@ -137,7 +137,7 @@ class PastExperts:
         return torch.cat(parts, -1)
 
     def take(self, index: Tensor) -> PastExperts:
-        """Some of the components, by their numbers (n,), ascending."""
+        """Return a subset of the components by their indices (n,), ascending."""
         batches, first = [], 0
         for experts, own, whole in self.batches:
             mine = index[(index >= first) & (index < first + experts.n_components)] - first
@@ -159,7 +159,7 @@ class PastExperts:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> PastExperts:
-        """Inverse of `tensors`."""
+        """Build the snapshot from named parameters; the inverse of `tensors`."""
         n_batches = 1 + max((int(name.split(".")[0]) for name in tensors), default=-1)
 
         def part(prefix: str) -> dict[str, Tensor]:
@@ -177,13 +177,13 @@ class PastExperts:
         )
 
 
-RIDGE = 1e-10  # of the regressions, whose columns are of variance one: decides only what samples leave open
-SCARCITY = 3.0  # ridge of the rewards' slopes per feature and effective sample: few samples tell no slope
+RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; affects only directions without data
+SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the effective sample size
 
 
 @dataclass(frozen=True)
 class ExpertComponents:
-    """See `Components`; log weights are log q(o), the gate's own.
+    """Linear experts with a softmax gating as `Components`; log weights are log q(o), given by the gate.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class ExpertComponents:
 
     @cached_property
     def _to_own(self) -> Tensor:
-        """Matrix of [x, y] -> [v, u], (n_components, width, width)."""
+        """Matrix that maps [x, y] to [v, u], (n_components, width, width)."""
         n_dims, factor = self.n_dims, self.gate.scale_tril
         matrix = factor.new_zeros(self.n_components, n_dims + self.n_context, n_dims + self.n_context)
         matrix[:, :n_dims, :n_dims] = self._whitening
@@ -242,7 +242,7 @@ class ExpertComponents:
 
     @cached_property
     def _origin(self) -> Tensor:
-        """The row of which [v, u] is zero, (n_components, width)."""
+        """Row at which [v, u] is zero, (n_components, width)."""
         return torch.cat([self.means, self.gate.center], -1)
 
     def entropy(self) -> Tensor:
@@ -326,7 +326,7 @@ class ExpertComponents:
         return self.gate.log_probs
 
     def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
-        """By least squares on the features, with a ridge on their slopes; then as `with_common_rest` says."""
+        """Regress R on the features by least squares, with a ridge on the slopes; then apply `with_common_rest`."""
         middle, n_context = self.gate.context.mean(0), self.n_context
         local, column = sample[:, self.n_dims :] - middle, value.unsqueeze(-1)
         means = weights.mean(torch.cat([column, torch.ones_like(column), local, local * column], -1))
@@ -361,7 +361,11 @@ class ExpertComponents:
     def with_addition(
         self, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
     ) -> tuple[Tensor, ExpertComponents]:
-        """It has the slope of the component that is likeliest there, and the gate of that which is most probable."""
+        """Append an expert; see `Components.with_addition`.
+
+        It gets the slope of the component that is most likely at the row, and the gate weights of the component that is
+        most probable in its context.
+        """
         sample, context = place[: self.n_dims], place[self.n_dims :]
         log_gate = self.gate.gating(context.unsqueeze(0))[0]
         log_density = self.experts.log_prob(context.unsqueeze(0), sample.unsqueeze(0))[0]
@@ -399,7 +403,7 @@ class ExpertComponents:
         return {**self.experts.tensors(), "gate_weights": self.gate.weights, "gate_biases": self.gate.biases}
 
     def _gated(self, weights: Tensor, biases: Tensor, experts: LinearExperts) -> tuple[Tensor, ExpertComponents]:
-        """With another gating: its logits about zero, and no component of less than the least weight."""
+        """Replace the gating, and centre its logits; no component gets less than the minimum weight."""
         biases = biases - torch.logsumexp(biases, 0)
         gate = ContextGate(weights - weights.mean(0), biases, self.gate.context)
         lacking = (LEAST_LOG_WEIGHT - gate.log_mass).clamp_min(0.0)

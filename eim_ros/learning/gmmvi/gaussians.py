@@ -1,6 +1,6 @@
-"""Components with full covariances, parameterised by means and lower Cholesky factors.
+"""Gaussian components of a mixture without contexts.
 
-Components with diagonal covariances, parameterised by means and standard deviations.
+Full covariances are parameterised by lower Cholesky factors, diagonal ones by standard deviations.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from eim_ros.learning.models.gaussian import log_normaliser
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 
-# Products of the coordinates pay from as many components on as there are dimensions, and as long as these are not many.
+# Products of the coordinates are faster if there are at least as many components as dimensions, within these limits.
 FEW_COMPONENTS = 6
 MANY_DIMS = 64
 
 
 @dataclass(frozen=True)
 class FullComponents(ConstantWeights):
-    """See `Components`.
+    """Components with full covariances; see `Components`.
 
     Attributes
     ----------
@@ -142,9 +142,9 @@ class FullComponents(ConstantWeights):
 
 
 def spectrum_of(curvature: Tensor, slope: Tensor) -> Spectrum:
-    """Curvatures (n_components, n_dims, n_dims), and slopes (n_components, n_dims, n_features), along eigenvectors.
+    """Return curvatures (n_components, n_dims, n_dims) and slopes (n_components, n_dims, n_features) in the eigenbasis.
 
-    The eigenvalues of a curvature that is not finite are NaN.
+    The eigenvalues of a non-finite curvature are NaN.
     """
     finite = torch.isfinite(curvature).all(-1).all(-1)
     eigenvalues, basis = torch.linalg.eigh(torch.where(finite[:, None, None], curvature, 0.0))
@@ -154,7 +154,7 @@ def spectrum_of(curvature: Tensor, slope: Tensor) -> Spectrum:
 def moved_by(
     scale_trils: Tensor, spectrum: Spectrum, precision: Tensor, shift: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """New Cholesky factors, steps (n_components, n_dims, n_features) of the means, and which of them are usable."""
+    """Return new Cholesky factors, steps (n_components, n_dims, n_features) of the means, and a mask of usable ones."""
     assert spectrum.basis is not None
     stretched = scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
     factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
@@ -164,7 +164,10 @@ def moved_by(
 
 
 def halved(scale_trils: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """How far the halves of components are from their means, (n_components, n_dims), and their Cholesky factors."""
+    """Return the offsets (n_components, n_dims) of the halves of components, and their Cholesky factors.
+
+    The two halves of a component have the means mu + offset and mu - offset.
+    """
     variances, axes = torch.linalg.eigh(scale_trils @ scale_trils.mT)
     apart = math.sqrt(share) * variances[:, -1:].sqrt() * axes[:, :, -1]
     variances = torch.cat([variances[:, :-1], (1.0 - share) * variances[:, -1:]], -1)
@@ -172,10 +175,10 @@ def halved(scale_trils: Tensor, share: float) -> tuple[Tensor, Tensor]:
 
 
 class _Forms:
-    """Densities as one matrix product with the products of the coordinates, see `QuadraticForms`."""
+    """Densities as one matrix product with the products of the coordinates; see `QuadraticForms`."""
 
     def __init__(self, components: FullComponents) -> None:
-        self._center = components.means.mean(0)  # what is far from the origin cancels
+        self._center = components.means.mean(0)  # avoids cancellation far from the origin
         means = components.means - self._center
         experts = LinearExperts(means.new_zeros(*means.shape, 0), means, components.scale_trils)
         self._forms = QuadraticForms.from_experts(experts)
@@ -194,7 +197,7 @@ class _Forms:
 
 
 class _Residuals:
-    """Densities by the whitened residuals, for few components or many dimensions."""
+    """Densities from the whitened residuals, for few components or many dimensions."""
 
     def __init__(self, components: FullComponents) -> None:
         self._rows = components.whitening.flatten(0, 1)
@@ -225,7 +228,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True)
 class DiagonalComponents(ConstantWeights):
-    """See `Components`.
+    """Components with diagonal covariances; see `Components`.
 
     Attributes
     ----------
@@ -321,7 +324,7 @@ class DiagonalComponents(ConstantWeights):
 
 
 class _Densities:
-    """Densities as one matrix product with the samples and their squares, measured from the components' mean."""
+    """Densities as one matrix product with the samples and their squares, centred at the mean of the components."""
 
     def __init__(self, components: DiagonalComponents) -> None:
         self._center = components.means.mean(0)

@@ -1,11 +1,11 @@
-"""Gaussian mixture variational inference by natural gradients: VIPS, iBayes-GMM and all that lies between them.
+"""Gaussian mixture variational inference by natural gradients: VIPS, iBayes-GMM and all combinations of their parts.
 
-The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps of its components and of its
-weights, all of them independent of each other. Seven modules decide how (Arenz et al. 2023, "A unified perspective on
+The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps. The components and the
+weights are all updated independently. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on
 natural gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
 
-With contexts y the model is a mixture of linear experts with a softmax gating, q(x|y), and its ELBO is the mean over
-the contexts: the same modules, for components whose means are linear in the context (`ExpertComponents`).
+With contexts y, the model is a mixture of linear experts with a softmax gating, q(x|y), and its ELBO is averaged over
+the contexts. The same modules then update components whose means are linear in the context (`ExpertComponents`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.run import Checkpoint, FitResult, run
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
-N_CHECKED = 200
-N_COMPONENTS = 10  # where neither settings nor target tell
+N_CHECKED = 200  # samples at which the target is checked before a fit
+N_COMPONENTS = 10  # default if neither the settings nor the target specify a number
 
 
 class GMMVI:
@@ -41,17 +41,17 @@ class GMMVI:
     Parameters
     ----------
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        Log density, which need not be normalised, of samples (n, n_dims), or of contexts (n, n_context) and samples
-        where `fit` is given contexts. Where it has no method `score`, it is
-        differentiated automatically if gradients are needed. One with a method `minibatch(generator)` is replaced by
-        what that returns, in each iteration anew; one with a method `at(iteration)` is annealed, see `target_density`.
+        Log density, not necessarily normalised, of samples (n, n_dims). If `fit` is given contexts (n, n_context), it
+        is a function of contexts and samples. A target without a method `score` is differentiated automatically if
+        gradients are needed. A target with a method `minibatch(generator)` is replaced in each iteration by the result
+        of that method. A target with a method `at(iteration)` is annealed; see `target_density`.
     config : GMMVIConfig, optional
     modules : Modules, optional
-        Modules of one's own; otherwise those that the settings name.
+        Custom modules; by default those chosen in the settings.
     seed : int
-        Of the randomness of fits that are given no generator.
+        Seed of fits that are not given a generator.
     **settings
-        Fields of `GMMVIConfig`, which replace those of `config`: `GMMVI(target, n_components=10, seed=3)`.
+        Fields of `GMMVIConfig`, which override those of `config`: `GMMVI(target, n_components=10, seed=3)`.
     """
 
     def __init__(
@@ -79,44 +79,49 @@ class GMMVI:
         checkpoint: Checkpoint | None = None,
         resume: bool = False,
     ) -> FitResult[GMMVIState]:
-        """Fit to the target.
+        """Fit a model to the target.
 
         Parameters
         ----------
         initial : GaussianMixture or MixtureOfExperts, optional
-            Start; otherwise what the target suggests, `target.start.mixture(generator, n_components)`, or
-            `random_start` by the settings for a target that tells its `n_dims`. Of full covariances the variances are
-            taken where diagonal ones are asked for. With contexts a mixture is one whose experts and gating do not
-            depend on them.
+            Initial model. By default it is suggested by the target, `target.start.mixture(generator, n_components)`. A
+            target without a suggestion but with `n_dims` gets a `random_start` from the settings. If diagonal
+            covariances are requested, only the variances of full covariances are used. With contexts, a mixture is
+            converted to experts and a gating that do not depend on them.
         generator : torch.Generator, optional
-            All randomness; the learner's seed if missing. Its device is where the fit runs.
+            Source of all randomness. By default it comes from the learner's seed. The fit runs on the device of the
+            generator.
         context : array (n, n_context), optional
-            Contexts, each equally likely: what is fitted is a mixture of experts. Of the data, or those that matter.
+            Equally probable contexts, for example from the data. If given, a mixture of experts is fitted.
         callbacks, checkpoint, resume
             See `run`.
 
         Returns
         -------
         FitResult
-            MAX_ITERATIONS at the bound on iterations or evaluations, CONVERGED on a plateau of the ELBO. NON_FINITE if
-            the target is not finite at samples of the model: its ELBO is minus infinity then. The history holds, of
-            each iteration before its update, `elbo`, the objective E[log p] + T H(q) [nat] with its
-            `elbo_standard_error`, or instead `elbo_inside`, that of the model restricted to where the target is finite,
-            and the probability `outside`; `evaluations` of the target, `n_components`, how many were `added` and
-            `deleted`, and the share of them that was `updated`.
+            The status is MAX_ITERATIONS at the bound on iterations or evaluations, and CONVERGED on a plateau of the
+            ELBO. It is NON_FINITE if the target is not finite at samples of the model, because the ELBO is then minus
+            infinity.
+
+            For each iteration, before its update, the history holds `elbo`, the objective E[log p] + T H(q) [nat], and
+            `elbo_standard_error`. If the target is not finite at some samples, `elbo` is minus infinity. `elbo_inside`
+            is then the objective of the model restricted to the region where the target is finite. `outside` is the
+            probability of the rest. Other entries are the number of `evaluations` of the target and `n_components`, the
+            numbers of components `added` and `deleted`, and the share of components `updated`.
 
         Raises
         ------
         ConfigurationError
-            A bound on evaluations that allows for no iteration.
+            If the bound on evaluations does not permit a single iteration.
         ConfigurationError
-            Diagonal covariances for experts.
+            If diagonal covariances are requested for experts.
         DataError
-            Contexts that are no matrix of finite numbers, or of other columns than the start.
+            If the contexts are not a finite matrix, or have other columns than the initial model.
         DistributionError
-            A start that is no mixture or of other dimensions than the target, or whose experts are not linear; a target
-            of another shape than (n,), that is NaN or plus infinity at samples of the start or finite at none of them,
-            or that cannot be differentiated though gradients are needed.
+            If the initial model is not a mixture, has other dimensions than the target, or has nonlinear experts.
+        DistributionError
+            If the target does not return the shape (n,), or cannot be differentiated although gradients are needed.
+            Also if it is NaN or plus infinity at any sample of the initial model, or finite at none of them.
         """
         generator = generator_from(generator, self.seed)
         places = checked_contexts(context).to(generator.device)
@@ -197,7 +202,7 @@ def random_start(
     scale: float | Tensor,
     generator: torch.Generator | None = None,
 ) -> GaussianMixture:
-    """Components of equal weight and the same diagonal covariance, with means drawn from N(0, spread^2).
+    """Return components of equal weight and equal diagonal covariance, with means drawn from N(0, spread^2).
 
     Parameters
     ----------
@@ -207,7 +212,7 @@ def random_start(
     scale : float or Tensor (n_dims,)
         Standard deviations of the components.
     generator : torch.Generator, optional
-        Seed 0 if missing.
+        By default, a generator with seed 0.
     """
     generator = generator or torch.Generator().manual_seed(0)
     noise = torch.randn(n_components, n_dims, generator=generator, dtype=torch.float64, device=generator.device)
@@ -217,7 +222,7 @@ def random_start(
 
 
 def _independent_of(model: MixtureOfExperts, n_context: int) -> MixtureOfExperts:
-    """A mixture as experts and a gating that do not depend on their contexts."""
+    """Convert a mixture to experts and a gating that do not depend on their contexts."""
     gating, experts = linear_parts(model)
     weights = experts.biases.new_zeros(*experts.biases.shape, n_context)
     return MixtureOfExperts(
@@ -226,8 +231,8 @@ def _independent_of(model: MixtureOfExperts, n_context: int) -> MixtureOfExperts
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
-    """Refuse a target that says nothing about the start, or has no gradient where one is needed."""
-    fixed = torch.Generator(device=start.device).manual_seed(0)  # the fit's own generator is left alone
+    """Reject a target that is not finite at the start, or that has no gradient although one is needed."""
+    fixed = torch.Generator(device=start.device).manual_seed(0)  # does not advance the generator of the fit
     context = context[torch.randint(len(context), (N_CHECKED,), generator=fixed, device=fixed.device)]
     sample = start.sample(context, fixed)
     log_prob = target.log_prob(context, sample)

@@ -1,11 +1,9 @@
-"""Estimates of the natural gradients of E[R] for all components, from weighted samples (paper, section 3.2).
+"""Rewards, importance weights, and estimates of the natural gradients of E[R] (paper, section 3.2).
 
-The reward R(x) = log p~(x)/T - log q(x) at samples, and its expectations under every component.
-
-A sample x of the background z(x) = sum_c (n_c/N) N(x; component c that drew n_c of the N samples), of now or of before,
-counts for component o with the importance weight N(x|o)/z(x), self-normalised by default (paper, section 3.2). All
-densities of samples under components are taken once: those of model, background and importance weights are sums and
-ratios of the same exponentials.
+The reward is R(x) = log p~(x)/T - log q(x). Samples come from the background z(x) = sum_c (n_c/N) N(x; c), where
+component c, of this or an earlier iteration, drew n_c of the N samples. For component o, a sample has the importance
+weight N(x|o)/z(x), self-normalised by default. All densities of samples under components are computed once, because
+model, background and importance weights are sums and ratios of the same exponentials.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from eim_ros.learning.gmmvi.samples import Selection
 from eim_ros.learning.gmmvi.weights import ImportanceWeights, OwnWeights, SampleWeights, WeightBlock, column_sums
 from eim_ros.learning.target import with_floor
 
-LEAST_LOG_DENSITY = -300.0  # relative to a sample's greatest one; where exp underflows it is slow
-LEAST_LOG_WEIGHT = -200.0  # a component whose weights are all below it is weighed once more, in logs
-MANY_COMPONENTS = 128  # from so many on those that are far from some samples are left out
-N_NEIGHBOURS = 32  # samples in a row that share the components that are not
+LEAST_LOG_DENSITY = -300.0  # relative to the greatest density at a sample; exp is slow where it underflows
+LEAST_LOG_WEIGHT = -200.0  # if all weights of a component are below it, they are recomputed in logs
+MANY_COMPONENTS = 128  # with at least this many components, those far from a block of samples are skipped
+N_NEIGHBOURS = 32  # number of consecutive samples in such a block
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,11 @@ class LogRatio:
     ----------
     sample : Tensor (n_samples, width)
     value : Tensor (n_samples,)
-        R [nat]; where the target is not finite, what `log_ratio` puts there.
+        R [nat]; a finite value replaces it where the target is not finite, see `log_ratio`.
     gradient : Tensor (n_samples, n_dims) or None
-        Gradient of R; zero where it is not finite.
+        Gradient of R; zero where the target or its gradient is not finite.
     finite : Tensor (n_samples,) of bool
-        Where the target, and the gradient if there is one, is finite.
+        Whether the target is finite, and its gradient if there is one.
     weights : SampleWeights
     """
 
@@ -53,11 +51,11 @@ class LogRatio:
     weights: SampleWeights
 
     def reward(self, components: Components) -> Tensor:
-        """E_o[R|y] [nat] by its coefficients of the components' features, (n_components, n_features), E_o[R] first."""
+        """Return E_o[R|y] [nat] as coefficients of the features, (n_components, n_features); E_o[R] comes first."""
         return components.reward(self.sample, self.value, self.weights)
 
     def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
-        """Means of `components.products(x - offset, factor)` under every component, (n_components, n_products).
+        """Return means of `components.products(x - offset, factor)` for all components, (n_components, n_products).
 
         Parameters
         ----------
@@ -86,7 +84,7 @@ def log_ratio(
     self_normalised: bool = True,
     own_samples: bool = False,
 ) -> LogRatio:
-    """R, its gradient if the target's is known, and importance weights.
+    """Compute R and the importance weights, and the gradient of R if the gradient of the target is known.
 
     Parameters
     ----------
@@ -94,13 +92,13 @@ def log_ratio(
     log_weights : Tensor (n_components,)
     selection : Selection
     temperature : float
-        T, weight of the entropy against the target's log density.
+        T, weight of the entropy relative to the log density of the target.
     outside_penalty : float
-        Where the target is not finite, its log density counts as the least finite one less this [nat].
+        Where the target is not finite, its log density is set to the least finite one minus this value [nat].
     self_normalised : bool
-        Whether importance weights are divided by their sum or by the number of samples.
+        Whether importance weights are divided by their sum, instead of the number of samples.
     own_samples : bool
-        Whether a component is told of those new samples only that it has drawn itself.
+        Whether each component uses only the new samples that it drew itself.
     """
     sample, gradient = selection.sample, selection.gradient
     log_model, score, blocks, log_background = _evaluate(components, log_weights, selection)
@@ -129,7 +127,7 @@ def log_ratio(
 def _evaluate(
     components: Components, log_weights: Tensor, selection: Selection
 ) -> tuple[Tensor, Tensor, tuple[WeightBlock, ...], Tensor]:
-    """log q (n,), its score (n, n_dims), N(x|o)/z in blocks and log z (n,)."""
+    """Return log q (n,), its score (n, n_dims), N(x|o)/z in blocks, and log z (n,)."""
     densities, weights = components.densities(), log_weights.exp()
     fractions = selection.counts / len(selection.sample)
     score = selection.sample.new_empty(len(selection.sample), components.n_dims)
@@ -159,7 +157,10 @@ def _evaluate(
 
 
 def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-    """First row, log densities and components of blocks of (n_samples, n_components) that are not all negligible."""
+    """Yield blocks of (n_samples, n_components) without negligible components: first row, log densities, components.
+
+    The components are None if a block contains all of them.
+    """
     if relative.shape[1] < MANY_COMPONENTS:
         yield 0, relative, None
         return
@@ -172,17 +173,17 @@ def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | No
             yield first, part[:, columns], columns
 
 
-GRADIENT_CHUNK_ELEMENTS = 4_194_304  # numbers in the features of a regression at a time
-ENOUGH = 2.0  # effective samples for each unknown of a regression
-MOST_COEFFICIENTS = 16_384  # of a quadratic function: matrices of them squared take 2 GiB each, some six at a time
+GRADIENT_CHUNK_ELEMENTS = 4_194_304  # size of the feature matrix of a regression, per block
+ENOUGH = 2.0  # effective samples required per unknown of a regression
+MOST_COEFFICIENTS = 16_384  # maximum for a quadratic function; about six matrices of 2 GiB each exist at a time
 
 
 class GradientEstimator(Protocol):
-    """A rule for the natural gradients."""
+    """Rule that estimates the natural gradients."""
 
     @property
     def needs_gradient(self) -> bool:
-        """Whether it needs the target's gradient."""
+        """Whether the rule needs the gradient of the target."""
         ...
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
@@ -193,14 +194,14 @@ class GradientEstimator(Protocol):
         components : Components
         ratio : LogRatio
         ridge : Tensor (n_components,)
-            Ridge of a regression, for those that have one.
+            Ridge, for rules with a regression on values.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Stein:
-    """First order, by Stein's lemma (S): g = E[grad R], E[hessian R] = sym(P E[(x - mu) grad R'])."""
+    """First-order estimate by Stein's lemma (S): g = E[grad R], E[hessian R] = sym(P E[(x - mu) grad R'])."""
 
     needs_gradient = True
 
@@ -213,10 +214,10 @@ class Stein:
 
 @dataclass(frozen=True)
 class Regression:
-    """First order, by least squares: a linear function is fitted to grad R at the samples, beyond the paper.
+    """First-order estimate by a linear least-squares fit to grad R at the samples (L, not in the paper).
 
-    Stein's sums have the noise of n samples whatever R is; this fit has that of its residuals, and is exact where R is
-    quadratic. Where a component has too few samples for it, Stein's lemma serves.
+    The noise of Stein's estimate depends on the number of samples only. The noise of this fit comes from its residuals,
+    so it is exact if R is quadratic. Components with too few samples use Stein's lemma.
     """
 
     needs_gradient = True
@@ -243,11 +244,11 @@ class Regression:
 
 @dataclass(frozen=True)
 class More:
-    """Zero order: a quadratic fitted to the values of R by weighted ridge regression (Z; MORE, Abdolmaleki 2015).
+    """Zero-order estimate by a quadratic fit to the values of R with weighted ridge regression (Z).
 
-    The features are those of whitened samples y = L^-1 (x - mu), [y_a y_b (a <= b), y, 1]; the ridge spares the
-    constant. Samples without any weight for a component are left out of its regression. Features are 16384 at most, as
-    179 dimensions have, or 8191 with diagonal covariances.
+    This is MORE (Abdolmaleki 2015). The features are [y_a y_b (a <= b), y, 1] of whitened samples y = L^-1 (x - mu);
+    the constant is not penalised. Samples with negligible weight for a component are omitted from its regression. The
+    number of features is limited to 16384, which allows 179 dimensions, or 8191 with diagonal covariances.
     """
 
     needs_gradient = False
@@ -266,7 +267,10 @@ class More:
 
 
 def _n_features(components: Components, sample: Tensor) -> int:
-    """Coefficients of a quadratic function; refused where their matrices would not fit into memory."""
+    """Return the number of coefficients of a quadratic function.
+
+    Raise `ConfigurationError` if the matrices of the regression would not fit into memory.
+    """
     width = sample.shape[-1]
     n_features = components.quadratic_features(sample).shape[-1] + width + 1
     if n_features > MOST_COEFFICIENTS:
@@ -282,14 +286,14 @@ def _n_features(components: Components, sample: Tensor) -> int:
 def _regressed(
     components: Components, sample: Tensor, value: Tensor, weights: Tensor, ridge: Tensor
 ) -> NaturalGradient:
-    """Weighted ridge regression of values (k, n) at samples (k, n, width), for k components at once."""
+    """Fit values (k, n) at samples (k, n, width) by weighted ridge regression, for k components at once."""
     whitened = components.whiten(sample)
     features = torch.cat([components.quadratic_features(whitened), whitened, torch.ones_like(whitened[..., :1])], -1)
     weighted = features * weights.unsqueeze(-1)
     gram = weighted.mT @ features
     penalty = ridge.unsqueeze(-1).expand(-1, gram.shape[-1]).clone()
     penalty[:, -1] = 0.0
-    # the values' mean has no say: without it the ridge's pull on the others is all there is to cancel
+    # The constant is not penalised, so centring does not change the fit, but it avoids cancellation.
     center = (weights * value).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
     moment = weighted.mT @ (value - center).unsqueeze(-1)
     factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))

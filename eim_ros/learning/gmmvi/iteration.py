@@ -1,17 +1,12 @@
-"""One iteration of natural-gradient variational inference (paper, algorithm 1), and the state between two.
+"""One iteration of natural-gradient variational inference (paper, section 3, algorithm 1), its modules and its state.
 
     R(x) = log p~(x)/T - log q(x),    E_q[log p~] + T H(q) = T E_q[R]
 
-For mixtures of experts these are log densities given the context, and means over the contexts too (`ExpertComponents`).
-All of an iteration's rules use the same samples and the densities of the same mixture. A target that is not finite
-everywhere, such as one with hard bounds, has no gradients there: components that reach there follow the values of R
-instead, in which being there costs.
+For mixtures of experts these are log densities given the context, and expectations include the contexts
+(`ExpertComponents`). All rules of an iteration use the same samples and the densities of the same mixture.
 
-The updates of an iteration along its natural gradients, once samples have been weighed.
-
-The seven modules of natural-gradient variational inference (paper, section 3, algorithm 1).
-
-Which kind of components a model has: of a start, and of what a checkpoint holds.
+A target that is not finite everywhere, for example because of hard bounds, has no gradient outside its support.
+Components that reach outside follow the values of R instead, which penalise samples there.
 """
 
 from __future__ import annotations
@@ -68,7 +63,7 @@ from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.run import History, on_plateau
 from eim_ros.learning.target import TargetDensity, restricted_elbo
 
-NOTICED = 1e-6  # a component that has this share of its samples outside the target's support follows values
+NOTICED = 1e-6  # a component with a greater share of samples outside the support of the target follows values of R
 
 
 def moved_components(
@@ -79,7 +74,7 @@ def moved_components(
     ridge: Tensor,
     step: Tensor,
 ) -> tuple[Components, Tensor, ComponentStep]:
-    """Components after a step, which of them have moved (n_components,), and the steps.
+    """Return components after a step, a mask (n_components,) of the moved ones, and the steps.
 
     Parameters
     ----------
@@ -88,7 +83,7 @@ def moved_components(
     components : Components
     ratio : LogRatio
     ridge : Tensor (n_components,)
-        Of a regression on values.
+        Ridge of a regression on values.
     step : Tensor (n_components,)
         Step sizes.
     """
@@ -101,7 +96,7 @@ def moved_components(
 def natural_gradient(
     estimator: GradientEstimator, components: Components, ratio: LogRatio, ridge: Tensor
 ) -> NaturalGradient:
-    """Natural gradients; components that reach to where the target has no gradient follow its values there."""
+    """Estimate the natural gradients; components that reach outside the support of the target use values of R."""
     gradient = estimator(components, ratio, ridge)
     if not estimator.needs_gradient or bool(ratio.finite.all()):
         return gradient
@@ -115,12 +110,12 @@ def natural_gradient(
     return NaturalGradient(chosen(by_values.curvature, gradient.curvature), chosen(by_values.slope, gradient.slope))
 
 
-REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a KL
+REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bound on the KL
 
 
 @dataclass(frozen=True)
 class Modules:
-    """One choice for each of the seven; any of one's own that satisfies the Protocol may take an option's place."""
+    """One choice for each of the seven modules; custom objects that satisfy the Protocols can replace them."""
 
     samples: SampleSelection
     component_step_size: StepSize
@@ -132,7 +127,7 @@ class Modules:
 
     @classmethod
     def of(cls, config: GMMVIConfig) -> Modules:
-        """Those that the settings name."""
+        """Return the modules that the settings choose."""
         samples = MixtureSamples if config.samples == "mixture" else ComponentSamples
         component_step = _step_size(
             config.component_step_size,
@@ -205,15 +200,15 @@ def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:
 
 
 def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:
-    """Log weights and components of a linear model.
+    """Return the log weights and components of a linear model.
 
     Parameters
     ----------
     model : MixtureOfExperts
     context : Tensor (n_contexts, n_context)
-        Of no columns for a mixture.
+        Contexts; without columns for a mixture.
     covariance : str
-        "full", or "diagonal" for components without contexts that keep only the variances.
+        "full", or "diagonal" for components without contexts; "diagonal" keeps only the variances.
     """
     gating, experts = linear_parts(model)
     if model.n_context > 0:
@@ -228,7 +223,7 @@ def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> 
 
 
 def restored(components: dict[str, Tensor], earlier: dict[str, Tensor], context: Tensor) -> tuple[Components, Snapshot]:
-    """Components and their past from tensors by name."""
+    """Build components and their past from named tensors."""
     if "gate_biases" in components:
         gate = ContextGate(components.pop("gate_weights"), components.pop("gate_biases"), context)
         return ExpertComponents(LinearExperts(**components), gate), PastExperts.from_tensors(earlier)
@@ -238,20 +233,20 @@ def restored(components: dict[str, Tensor], earlier: dict[str, Tensor], context:
 
 @dataclass(frozen=True)
 class GMMVIState:
-    """State of `GMMVI`; the generator is advanced, and the database's reservoir written, in place by each step.
+    """State of `GMMVI`; each step modifies the generator and the reservoir of the database in place.
 
     Attributes
     ----------
     mixture : Mixture
     database : SampleDatabase
     weight_step : Tensor (1,)
-        Step size of the weights' last update.
+        Step size of the last update of the weights.
     elbo : Tensor (2,)
-        E_q[R] [nat] of the last two iterations, the newest last; NaN before.
+        E_q[R] [nat] of the last two iterations, the newest last; NaN if there are none yet.
     first_entropy : float
-        Mean entropy of the components of the start [nat].
+        Mean entropy of the initial components [nat].
     evaluations, last_evaluations : int
-        Of the target, so far and in the last iteration.
+        Number of evaluations of the target, in total and in the last iteration.
     iteration : int
     generator : torch.Generator
     """
@@ -298,7 +293,7 @@ class GMMVIState:
 
 @dataclass(frozen=True)
 class Iteration:
-    """Inference for one target, as an `Algorithm`; with contexts (n, n_context), of no columns for a mixture."""
+    """Inference for one target, as an `Algorithm`; the contexts (n, n_context) have no columns for a mixture."""
 
     config: GMMVIConfig
     modules: Modules
@@ -413,16 +408,16 @@ class Iteration:
         return on_plateau(history, self.config.plateau_window)
 
     def exhausted(self, state: GMMVIState) -> bool:
-        """Whether another iteration might evaluate the target more often than is allowed."""
+        """Return whether another iteration could exceed the maximum number of evaluations of the target."""
         bound, rule = self.config.max_evaluations, self.modules.samples
         needed = rule.n_new(state.mixture.components.n_components)
-        if len(state.database.recent):  # which spare many: those of the last iteration tell how many
+        if len(state.database.recent):  # reuse saves evaluations; the last iteration shows how many are needed
             needed = min(needed, state.last_evaluations)
         needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
         return 0 < bound < state.evaluations + needed
 
     def _contexts(self, generator: torch.Generator) -> Tensor:
-        """Contexts of one iteration."""
+        """Return the contexts of one iteration."""
         n_all, n_some = len(self.context), self.config.n_contexts
         if n_some == 0 or n_some >= n_all:
             return self.context
@@ -431,7 +426,7 @@ class Iteration:
     def _from_start(
         self, target: TargetDensity, n_components: int, iteration: int, generator: torch.Generator
     ) -> Evaluated | None:
-        """New samples of the start for an addition, if some are wanted."""
+        """Draw and evaluate samples from the initial model as candidates for an addition, if any are requested."""
         n_prior = self.modules.adaptation.n_prior(n_components, iteration)
         if n_prior == 0:
             return None

@@ -1,13 +1,10 @@
-"""Samples that may be used again, with what the target says of them: memory is bounded.
+"""Samples of an iteration, drawn or reused, and the bounded memory of earlier samples.
 
-Two things are remembered. The newest samples, with the components that drew them as they were then: later iterations
-reuse them with importance weights. And a subset of the samples of all times, each equally likely to be in it: where
-components are added is looked for among them.
+An iteration first takes the newest samples of earlier iterations, with importance weights. It then draws new ones to
+reach the desired effective sample size, from the mixture or from each component (paper, section 3.1).
 
-Which samples an iteration uses: drawn from the mixture or from each component, as many as are lacking.
-
-Both options first take the newest samples of earlier iterations, and draw by how much the effective number of these
-falls short of the one desired (paper, section 3.1).
+`SampleDatabase` stores two sets of samples. The newest ones may be reused, so the components that drew them are stored
+too. A uniformly random subset of all samples so far provides candidates for the means of new components.
 """
 
 from __future__ import annotations
@@ -25,16 +22,16 @@ from eim_ros.learning.gmmvi.components import Components, Snapshot, log_densitie
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Samples with their target.
+    """Samples with the values of the target.
 
     Attributes
     ----------
     sample : Tensor (n_samples, width)
-        Rows [x, y] of a sample and its context, see `Components`.
+        Rows [x, y] of a sample and its context; see `Components`.
     log_target : Tensor (n_samples,)
         Log density [nat], unnormalised.
     gradient : Tensor (n_samples, n_dims) or None
-        Its gradient, where it is asked for.
+        Gradient of the log density, if requested.
     """
 
     sample: Tensor
@@ -45,13 +42,13 @@ class Evaluated:
         return len(self.sample)
 
     def newest(self, n_samples: int) -> Evaluated:
-        """The last ones."""
+        """Return the last `n_samples` samples."""
         first = max(0, len(self) - n_samples)
         gradient = None if self.gradient is None else self.gradient[first:]
         return Evaluated(self.sample[first:], self.log_target[first:], gradient)
 
     def joined(self, other: Evaluated) -> Evaluated:
-        """Own ones, then the others."""
+        """Return the samples of both, those of `self` first."""
         gradient = None
         if self.gradient is not None and other.gradient is not None:
             gradient = torch.cat([self.gradient, other.gradient])
@@ -62,16 +59,16 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Selection(Evaluated):
-    """The samples of one iteration: those that are used again, then the new ones.
+    """Samples of one iteration: the reused ones, followed by the new ones.
 
     Attributes
     ----------
     counts : Tensor (n_components,)
-        New samples of each component.
+        Number of new samples from each component.
     component : Tensor (n_new,) of int64
-        Which component drew each of the new ones.
+        Component that drew each new sample.
     log_earlier : Tensor (n_samples,) or None
-        Log of what earlier components add to the background density; None where nothing is used again.
+        Log of the contribution of earlier components to the background density; None if nothing is reused.
     """
 
     counts: Tensor
@@ -85,16 +82,16 @@ class Selection(Evaluated):
 
 @dataclass(frozen=True)
 class Reservoir:
-    """A subset of bounded size of all samples so far, each equally likely to be in it.
+    """Uniformly random subset of all samples so far, with bounded size.
 
-    Its tensors are written in place: the newest state alone may be used.
+    Its tensors are modified in place, so only the newest state may be used.
 
     Attributes
     ----------
     sample : Tensor (size, width)
     log_target : Tensor (size,)
     n_seen : int
-        Samples so far; where these are fewer than its size, the rest is not yet filled.
+        Number of samples so far. If it is less than the size, the remaining rows are not yet filled.
     """
 
     sample: Tensor
@@ -105,7 +102,7 @@ class Reservoir:
         return min(self.n_seen, len(self.sample))
 
     def remembered(self, new: Evaluated, generator: torch.Generator) -> Reservoir:
-        """With new samples, of which each replaces one with the probability size/n_seen (Vitter's algorithm R)."""
+        """Add new samples; each replaces an old one with probability size/n_seen (Vitter's algorithm R)."""
         size = len(self.sample)
         n_room = min(len(new), max(0, size - self.n_seen))
         self._write(slice(self.n_seen, self.n_seen + n_room), new, slice(0, n_room))
@@ -116,11 +113,11 @@ class Reservoir:
             kept = (place < size).nonzero().flatten()
             slot, member = torch.unique(place[kept], return_inverse=True)
             last = torch.zeros_like(slot).scatter_reduce(0, member, kept, "amax", include_self=False)
-            self._write(slot, new, n_room + last)  # of two for the same place the later one
+            self._write(slot, new, n_room + last)  # the later of two samples for one slot
         return dataclasses.replace(self, n_seen=self.n_seen + len(new))
 
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """At most so many of them, at random: samples and log targets."""
+        """Draw at most `n_samples` of the stored samples; return samples and log targets."""
         filled = len(self)
         if n_samples >= filled:
             return self.sample[:filled], self.log_target[:filled]
@@ -134,16 +131,16 @@ class Reservoir:
 
 @dataclass(frozen=True)
 class SampleDatabase:
-    """What an inference remembers of its samples.
+    """Stored samples of a fit.
 
     Attributes
     ----------
     recent : Evaluated
-        The newest samples, which may be used again.
+        The newest samples, which may be reused.
     origin : Tensor (n_recent,) of int64
-        Which of `earlier` drew each of them.
+        Index in `earlier` of the component that drew each sample.
     earlier : Snapshot
-        The components that drew them, as they were then.
+        Components that drew the samples, as they were at that time.
     reservoir : Reservoir
     """
 
@@ -154,7 +151,7 @@ class SampleDatabase:
 
     @classmethod
     def empty(cls, components: Components, reservoir_size: int, *, with_gradient: bool) -> SampleDatabase:
-        """Before the first iteration."""
+        """Return the database before the first iteration."""
         nothing = components.center.new_zeros(0, len(components.center))
         none = torch.empty(0, dtype=torch.int64, device=nothing.device)
         return cls(
@@ -165,7 +162,7 @@ class SampleDatabase:
         )
 
     def trimmed(self, n_recent: int) -> SampleDatabase:
-        """With no more than so many of the newest samples."""
+        """Keep at most `n_recent` of the newest samples."""
         if len(self.recent) <= n_recent:
             return self
         used, origin = torch.unique(self.origin[len(self.recent) - n_recent :], return_inverse=True)
@@ -174,7 +171,7 @@ class SampleDatabase:
     def remembered(
         self, selection: Selection, components: Components, n_recent: int, generator: torch.Generator
     ) -> SampleDatabase:
-        """With the new samples of a selection; of the newest only so many are kept for later use."""
+        """Add the new samples of a selection, and keep at most `n_recent` samples for reuse."""
         reservoir = self.reservoir
         if len(reservoir.sample) > 0:
             reservoir = reservoir.remembered(selection.new, generator)
@@ -186,22 +183,22 @@ class SampleDatabase:
 
 
 class Evaluate(Protocol):
-    """Evaluates the target."""
+    """Callable that evaluates the target."""
 
     def __call__(self, sample: Tensor) -> Evaluated:
-        """The samples (n_samples, n_dims) with their log densities, and gradients if these are wanted."""
+        """Return the samples (n_samples, width) with their log densities, and gradients if required."""
         ...
 
 
 class SampleSelection(Protocol):
-    """A rule for the samples of an iteration."""
+    """Rule that selects the samples of an iteration."""
 
     def n_reused(self, n_components: int) -> int:
-        """Samples of earlier iterations that are used again, at most."""
+        """Return the maximum number of samples reused from earlier iterations."""
         ...
 
     def n_new(self, n_components: int) -> int:
-        """New samples of one iteration, at most."""
+        """Return the maximum number of new samples per iteration."""
         ...
 
     def __call__(
@@ -212,20 +209,22 @@ class SampleSelection(Protocol):
         evaluate: Evaluate,
         generator: torch.Generator,
     ) -> Selection:
-        """Select samples; the target is evaluated at the new ones."""
+        """Select samples, and evaluate the target at the new ones."""
         ...
 
 
 @dataclass(frozen=True)
 class MixtureSamples:
-    """From the mixture: max(1, n_samples - effective number of the reused ones for the mixture) new ones (P).
+    """Samples from the mixture (P).
+
+    The number of new samples is max(1, n_samples - effective sample size of the reused ones for the mixture).
 
     Attributes
     ----------
     n_samples : int
-        Desired effective number for the mixture.
+        Desired effective sample size for the mixture.
     reuse_ratio : float
-        So many times as many of the newest samples are used again.
+        Maximum number of reused samples, as a multiple of `n_samples`.
     """
 
     n_samples: int
@@ -257,14 +256,16 @@ class MixtureSamples:
 
 @dataclass(frozen=True)
 class ComponentSamples:
-    """From each component: max(1, n_samples - effective number of the reused ones for it) new ones (M).
+    """Samples from each component (M).
+
+    The number of new samples is max(1, n_samples - effective sample size of the reused ones for the component).
 
     Attributes
     ----------
     n_samples : int
-        Desired effective number for every component.
+        Desired effective sample size for every component.
     reuse_ratio : float
-        So many times as many of the newest samples are used again.
+        Maximum number of reused samples per component, as a multiple of `n_samples`.
     """
 
     n_samples: int
@@ -308,7 +309,7 @@ def _selected(
 
 
 def _log_background(database: SampleDatabase, sample: Tensor) -> Tensor:
-    """Log density of the mixture that the reused samples are from, (n_samples,), at any samples."""
+    """Return the log density, (n_samples,), of the mixture that the reused samples were drawn from."""
     counts = torch.bincount(database.origin, minlength=database.earlier.n_components)
     log_fractions = (counts.to(sample) / len(database.origin)).log()
     return mixture_log_prob(database.earlier, log_fractions, sample)

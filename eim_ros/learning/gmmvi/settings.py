@@ -1,4 +1,4 @@
-"""Settings of variational inference, and the seven-letter words by which the paper names its 432 combinations."""
+"""Settings of variational inference, and the seven-letter names of the 432 combinations in the paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, option
 from eim_ros.learning.target import OUTSIDE_PENALTY
 
-# One letter per module, in the paper's order (table 1), and the setting that it stands for.
+# One letter per module, in the paper's order (table 1), with the corresponding setting.
 LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("natural_gradient", {"S": "stein", "Z": "more"}),
     ("adaptation", {"E": "fixed", "A": "adaptive"}),
@@ -21,7 +21,7 @@ LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("weight_step_size", {"X": "fixed", "G": "decaying", "N": "adaptive"}),
 )
 
-# Beyond the paper, in the same places.
+# Additional letters for options that are not in the paper.
 OWN_LETTERS = {
     "natural_gradient": {"L": "regression"},
     "component_update": {"B": "entropy-bounded"},
@@ -44,7 +44,7 @@ ALGORITHMS = {
 
 @dataclass(frozen=True)
 class GMMVIConfig(Settings):
-    """Settings of `GMMVI`; the defaults are SAMTRON. Those of options that are not chosen have no effect."""
+    """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect."""
 
     natural_gradient: str = option(
         "stein",
@@ -143,14 +143,14 @@ class GMMVIConfig(Settings):
 
     @classmethod
     def named(cls, word: str, **settings: Any) -> GMMVIConfig:
-        """Settings of one of the paper's combinations, with others beside it.
+        """Return the settings of a combination that is named in the paper, together with other settings.
 
         Parameters
         ----------
         word : str
-            Seven letters of either case, see `LETTERS` and `OWN_LETTERS`: "SAMTRON".
+            Seven letters in upper or lower case, such as "SAMTRON"; see `LETTERS` and `OWN_LETTERS`.
         **settings
-            Further settings by name.
+            Other settings by name.
         """
         letters = expect(word, str, "the word of an algorithm").upper()
         if len(letters) != len(LETTERS):
@@ -168,7 +168,7 @@ class GMMVIConfig(Settings):
 
     @property
     def word(self) -> str:
-        """The seven letters of these settings."""
+        """Seven-letter word of these settings."""
         word = ""
         for name, papers in LETTERS:
             options = papers | OWN_LETTERS.get(name, {})

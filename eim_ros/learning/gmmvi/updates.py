@@ -1,33 +1,18 @@
-"""Updates of the components along their natural gradients (paper, section 3.3).
+"""Updates of components and weights along their natural gradients, and their step sizes (paper, sections 3.3 to 3.5).
 
-In a component's own coordinates, along the eigenvectors of its curvature (`components.py`), with step size beta:
+In a component's own coordinates, in the eigenbasis of its curvature (`components.py`), with step size beta:
 
     direct        P' = P + beta G,  P' mu' = P mu + beta (G mu + g)              a = 1 + beta lambda,  m = beta gamma/a
     iBLR          P' = P + beta (G + beta/2 G Sigma G),  mu' = mu + beta Sigma g
                                                      a = 1 + beta lambda + (beta lambda)^2/2,  m = beta gamma
     trust region  direct with beta = 1/eta, the least eta >= 1 with KL(new, old) <= step        a = 1 + lambda/eta
 
-The direct update has no bound: where its precision is not positive definite it is not made. That of the improved
-Bayesian learning rule is always positive, a = (1 + (1 + beta lambda)^2)/2. (In the paper's equation 8 the line of the
-mean has r where g is right.) The trust region takes the temperature's place by R = log p~/T - log q: eta >= 1 here is
-eta >= T there.
+A direct update is skipped if its precision is not positive definite. The precision of the improved Bayesian learning
+rule (iBLR) is always positive, since a = (1 + (1 + beta lambda)^2)/2. Equation 8 of the paper has r instead of g in the
+line for the mean, which is a misprint. Since R = log p~/T - log q, eta >= 1 here corresponds to eta >= T in the paper.
 
-Updates of the weights along their natural gradient (paper, section 3.4): log w' = log w + beta E_o[R] + constant.
-
-Weights that depend on contexts follow the same rules: with rewards that are linear in the context a softmax gating
-moves by them exactly, and the KL is its mean over the contexts.
-
-Trust regions that bound the loss of entropy beside the KL: the updates of EIM (thesis 4.1, 4.2; VIPS has none).
-
-They hold the model wide for longer, so that fewer modes are lost; where the second bound is not active they are those
-of `TrustRegionUpdate` and `TrustRegionWeights`, to the bound itself and not to a tenth of it.
-
-The multiplier of a trust region: the least one whose KL is within the bound, for many regions at once.
-
-Step sizes of the components and of the weights: fixed, decaying, or adaptive (paper, section 3.5).
-
-The paper's modules for components and for weights have the same three options: they are the same classes here, for
-tensors of any size. What a step size is depends on the update: a factor beta, or the bound of a trust region [nat].
+Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context and the KL is
+averaged over contexts, so a softmax gating follows the same rule exactly.
 """
 
 from __future__ import annotations
@@ -43,34 +28,34 @@ from eim_ros.learning.gmmvi.components import Spectrum, WeightStep
 from eim_ros.learning.projections.categorical import CategoricalDual
 from eim_ros.learning.projections.gaussian import solve_multipliers
 
-LARGEST_LOG = 80.0
-CLOSE = 0.9  # of its bound at least, where the bound is what holds the step
-AIM = 0.95
+LARGEST_LOG = 80.0  # log of the largest multiplier
+CLOSE = 0.9  # a KL between this fraction of the bound and the bound is accepted
+AIM = 0.95  # fraction of the bound at which a trial aims
 MAX_ITERATIONS = 100
-EVERY = 3  # steps, one halves the bracket whatever the others do
+EVERY = 3  # every third step bisects the bracket
 
 
 def least_multiplier(kl: Callable[[Tensor], Tensor], least: Tensor, kl_bound: Tensor) -> tuple[Tensor, Tensor]:
-    """Least multiplier >= least, up to a tenth of the bound, with kl(multiplier) <= kl_bound, by bisection of its log.
+    """Find the least multiplier >= least with kl(multiplier) <= kl_bound, by bisection of its log.
 
-    For large multipliers the KL falls with their square: a step that assumes so is tried before the middle of the
-    bracket is.
+    The result is accurate to a tenth of the bound. For large multipliers the KL falls with their square, so a step
+    based on this assumption is tried before bisection.
 
     Parameters
     ----------
     kl : callable
-        Maps multipliers (n,) to KLs (n,) [nat], decreasing; infinite or NaN where there is none.
+        Maps multipliers (n,) to KLs (n,) [nat], decreasing; infinite or NaN where the KL does not exist.
     least : Tensor (n,)
-        > 0.
+        Lower end, > 0.
     kl_bound : Tensor (n,)
-        > 0 [nat].
+        Bound on the KL [nat], > 0.
 
     Returns
     -------
     multiplier : Tensor (n,)
-        Its KL is within the bound exactly.
+        Its KL never exceeds the bound.
     found : Tensor (n,) of bool
-        False where none up to e^80 is.
+        False if no multiplier up to e^80 satisfies the bound.
     """
     done = kl(least) <= kl_bound
     high = torch.where(done, least.log(), LARGEST_LOG)
@@ -94,14 +79,14 @@ def least_multiplier(kl: Callable[[Tensor], Tensor], least: Tensor, kl_bound: Te
 
 @dataclass(frozen=True)
 class ComponentStep:
-    """Steps of all components along the eigenvectors of their curvatures.
+    """Steps of all components in the eigenbasis of their curvatures.
 
     Attributes
     ----------
     precision : Tensor (n_components, n_dims)
         a, factor of the precision.
     shift : Tensor (n_components, n_dims, n_features)
-        m, of the mean.
+        m, shift of the mean.
     accepted : Tensor (n_components,) of bool
     """
 
@@ -110,21 +95,21 @@ class ComponentStep:
     accepted: Tensor
 
     def kl(self) -> Tensor:
-        """KL(new, old) [nat], (n_components,)."""
+        """Return KL(new, old) [nat], (n_components,)."""
         return _kl(self.precision, self.shift.square().sum(-1))
 
 
 class ComponentUpdate(Protocol):
-    """A rule for the steps of all components."""
+    """Rule for the steps of all components."""
 
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
-        """Steps from natural gradients and step sizes (n_components,)."""
+        """Compute steps from natural gradients and step sizes (n_components,)."""
         ...
 
 
 @dataclass(frozen=True)
 class DirectUpdate:
-    """The natural gradient times the step size (I)."""
+    """Natural gradient times the step size (I)."""
 
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
         beta = step.unsqueeze(-1)
@@ -135,7 +120,7 @@ class DirectUpdate:
 
 @dataclass(frozen=True)
 class ImprovedBayesianUpdate:
-    """The improved Bayesian learning rule, whose covariances stay positive (Y)."""
+    """Improved Bayesian learning rule, which keeps covariances positive definite (Y)."""
 
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
         beta = step.unsqueeze(-1)
@@ -146,9 +131,9 @@ class ImprovedBayesianUpdate:
 
 @dataclass(frozen=True)
 class TrustRegionUpdate:
-    """The longest natural-gradient step within a KL of the old component, at most one to the surrogate's maximum (T).
+    """Longest natural-gradient step within a KL bound, at most to the maximum of the surrogate (T).
 
-    The step size is the bound on KL(new, old) [nat]. One eigendecomposition gives the KL of every multiplier:
+    The step size is the bound on KL(new, old) [nat]. One eigendecomposition gives the KL for every multiplier:
 
         KL(eta) = 1/2 sum_j [1/a_j - 1 + log a_j + |gamma_j|^2/(eta a_j)^2]
     """
@@ -162,7 +147,7 @@ class TrustRegionUpdate:
             value = _kl(precision, squared_slope / (multiplier * precision).square())
             return torch.where((precision > 0.0).all(-1), value, torch.inf)
 
-        # a pole of the KL bounds the multiplier from below
+        # the KL has a pole at the greatest -lambda, which bounds the multiplier from below
         least = (-curvature.amin(-1)).clamp_min(1.0)
         eta, found = least_multiplier(kl, least.nan_to_num(1.0), step)
         best = DirectUpdate()(spectrum, 1.0 / eta)
@@ -170,21 +155,21 @@ class TrustRegionUpdate:
 
 
 def _kl(precision: Tensor, squared_shift: Tensor) -> Tensor:
-    """KL(new, old) [nat], (n_components,), of a and |m|^2 (n_components, n_dims)."""
+    """Return KL(new, old) [nat], (n_components,), from a and |m|^2 (n_components, n_dims)."""
     return 0.5 * (1.0 / precision - 1.0 + precision.log() + squared_shift).sum(-1)
 
 
 class WeightUpdate(Protocol):
-    """A rule for the weights."""
+    """Rule for the steps of the weights."""
 
     def __call__(self, log_weights: Tensor, reward: Tensor, step: Tensor) -> WeightStep:
-        """The step from old log weights and rewards, both (n_contexts, n_components), and a step size ()."""
+        """Compute the step from old log weights and rewards, both (n_contexts, n_components), and a step size ()."""
         ...
 
 
 @dataclass(frozen=True)
 class DirectWeights:
-    """The step size is beta (U)."""
+    """Natural-gradient step of the weights, whose step size is beta (U)."""
 
     def __call__(self, log_weights: Tensor, reward: Tensor, step: Tensor) -> WeightStep:
         return WeightStep(step)
@@ -192,7 +177,10 @@ class DirectWeights:
 
 @dataclass(frozen=True)
 class TrustRegionWeights:
-    """The step size is the bound on KL(new, old) [nat]; beta is the largest one up to 1 that keeps it (O)."""
+    """Largest natural-gradient step of the weights within a KL bound (O).
+
+    The step size is the bound on KL(new, old) [nat]; beta is at most 1.
+    """
 
     def __call__(self, log_weights: Tensor, reward: Tensor, step: Tensor) -> WeightStep:
         def kl(multiplier: Tensor) -> Tensor:
@@ -205,14 +193,19 @@ class TrustRegionWeights:
 
 @dataclass(frozen=True)
 class EntropyBoundedUpdate:
-    """Update of the components, see `solve_multipliers`; the step size is the bound on KL(new, old) [nat].
+    """Trust-region update of the components that also bounds the loss of entropy; see `solve_multipliers`.
 
-    With multipliers eta and omega, s = 1 + eta + omega, the precisions are a = (1 + eta + lambda)/s of the old ones.
+    This is the update of EIM (thesis 4.1, 4.2); VIPS has no such bound. It keeps the model wide for longer, so that
+    fewer modes are lost. If the entropy bound is inactive, the update equals `TrustRegionUpdate`, except that it meets
+    the KL bound more precisely than to a tenth.
+
+    The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega and s = 1 + eta + omega, the
+    precision is multiplied by a = (1 + eta + lambda)/s.
 
     Attributes
     ----------
     entropy_loss_bound : float
-        Largest loss of entropy [nat], >= 0; infinite for none.
+        Maximum loss of entropy [nat], >= 0; infinite for none.
     """
 
     entropy_loss_bound: float
@@ -230,14 +223,16 @@ class EntropyBoundedUpdate:
 
 @dataclass(frozen=True)
 class EntropyBoundedWeights:
-    """Update of the weights, see `CategoricalDual`; the step size is the bound on KL(new, old) [nat].
+    """Trust-region update of the weights that also bounds the loss of entropy; see `CategoricalDual`.
 
-    With multipliers eta and omega log w' = ((1 + eta) log w + R)/(1 + eta + omega), normalised.
+    If the entropy bound is inactive, the update equals `TrustRegionWeights`, except that it meets the KL bound more
+    precisely. The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega, the new weights are
+    log w' = ((1 + eta) log w + R)/(1 + eta + omega), normalised.
 
     Attributes
     ----------
     entropy_loss_bound : float
-        Largest loss of the mean entropy over the contexts [nat], >= 0; infinite for none.
+        Maximum loss of the mean entropy over the contexts [nat], >= 0; infinite for none.
     """
 
     entropy_loss_bound: float
@@ -252,7 +247,10 @@ class EntropyBoundedWeights:
 
 
 class StepSize(Protocol):
-    """A rule for step sizes."""
+    """Rule for step sizes, either factors beta or bounds of trust regions [nat] (paper, section 3.5).
+
+    The same classes serve components and weights, with tensors of any size.
+    """
 
     @property
     def first(self) -> float:
@@ -260,23 +258,23 @@ class StepSize(Protocol):
         ...
 
     def __call__(self, step: Tensor, n_updates: Tensor, gain: Tensor) -> Tensor:
-        """Next step sizes (n,).
+        """Compute the next step sizes (n,).
 
         Parameters
         ----------
         step : Tensor (n,)
-            Of the last update.
+            Step sizes of the last update.
         n_updates : Tensor (n,)
-            Updates so far.
+            Number of updates so far.
         gain : Tensor (n,)
-            By how much the objective of each has risen since the last update [nat]; NaN if that is not known.
+            Increase of each objective since the last update [nat]; NaN if unknown.
         """
         ...
 
 
 @dataclass(frozen=True)
 class FixedStepSize:
-    """Always the first one (F, X)."""
+    """Constant step size (F, X)."""
 
     first: float
 
@@ -286,7 +284,7 @@ class FixedStepSize:
 
 @dataclass(frozen=True)
 class DecayingStepSize:
-    """first/(1 + n_updates^exponent) (D, G)."""
+    """Step size first/(1 + n_updates^exponent) (D, G)."""
 
     first: float
     exponent: float
@@ -297,7 +295,7 @@ class DecayingStepSize:
 
 @dataclass(frozen=True)
 class AdaptiveStepSize:
-    """Grows after an update that was a gain, else shrinks, within bounds (R, N)."""
+    """Step size that grows after a gain and shrinks otherwise, within bounds (R, N)."""
 
     first: float
     smallest: float

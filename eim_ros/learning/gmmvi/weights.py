@@ -1,9 +1,8 @@
-"""Importance weights of samples for every component, kept in blocks that leave out what is zero.
+"""Weights of samples for every component: importance weights, or weights of a component's own samples only.
 
-Of many components only those near a sample have a weight there. Samples stand in the order of the components that drew
-them, so a few in a row share their neighbours: a block holds some rows, and those columns that are not zero there.
-
-Weights of samples that count for the component alone that has drawn them.
+With many components, only those near a sample have a non-zero importance weight there. Samples are sorted by the
+component that drew them, so consecutive samples share their neighbours. The weights are therefore stored in blocks of
+a few rows and the columns that are not zero in them.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-CHUNK_VALUES = 1_048_576  # numbers that are weighed at a time
-LEAST_WEIGHT = 1e-17  # of a sample, relative to a component's greatest one: less does not change a regression
+CHUNK_VALUES = 1_048_576  # numbers per block of a weighted sum
+LEAST_WEIGHT = 1e-17  # relative to the greatest weight of a component; smaller ones do not change a regression
 
 
 class SampleWeights(Protocol):
-    """What samples count for every component."""
+    """Weights of samples for every component."""
 
     @property
     def total(self) -> Tensor:
-        """What a weighted sum is divided by to be a mean, (n_components,)."""
+        """Divisor that turns a weighted sum into a mean, (n_components,)."""
         ...
 
     @property
@@ -33,25 +32,28 @@ class SampleWeights(Protocol):
         ...
 
     def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
-        """Means under every component, (n_components, n_values), of what a function says of some rows (n, n_values)."""
+        """Return the mean of a function under every component, (n_components, n_values).
+
+        The function maps a slice of n rows to values (n, n_values).
+        """
         ...
 
     def mean(self, values: Tensor) -> Tensor:
-        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
+        """Return the mean of values (n_samples, n_values) under every component, (n_components, n_values)."""
         ...
 
     def share(self, log_weights: Tensor) -> Tensor:
-        """Weights of the samples for the mixture, (n_samples,); their sum is about one."""
+        """Return the weights of the samples for the mixture, (n_samples,); their sum is about one."""
         ...
 
     def effective_samples(self) -> Tensor:
-        """Effective number of samples of every component, (n_components,), (sum w)^2 / sum w^2."""
+        """Return the effective sample size of every component, (sum w)^2 / sum w^2, (n_components,)."""
         ...
 
     def relevant(self) -> tuple[Tensor, Tensor]:
-        """Weights of each component, as they count in a mean, and the samples' numbers, (n_components, n_relevant).
+        """Return the normalised weights of the relevant samples, and their indices, (n_components, n_relevant).
 
-        Samples that do not matter are left out, or have the weight zero.
+        Irrelevant samples are omitted or have zero weight.
         """
         ...
 
@@ -76,15 +78,15 @@ class WeightBlock:
 
 @dataclass(frozen=True)
 class ImportanceWeights:
-    """Weights of all samples for every component: N(x|o)/z(x), each column up to a factor; see `SampleWeights`.
+    """Importance weights N(x|o)/z(x) of all samples, each column up to a factor; see `SampleWeights`.
 
     Attributes
     ----------
     blocks : tuple of WeightBlock
-        What is in none of them is zero.
+        Weights that are in no block are zero.
     n_samples : int
     total : Tensor (n_components,)
-        What a weighted sum is divided by to be a mean: the columns' sums, or what stands for the number of samples.
+        Divisor that turns a weighted sum into a mean: the sums of the columns, or the number of samples.
     """
 
     blocks: tuple[WeightBlock, ...]
@@ -93,7 +95,7 @@ class ImportanceWeights:
 
     @property
     def values(self) -> Tensor:
-        """All of them, (n_samples, n_components)."""
+        """All weights, (n_samples, n_components)."""
         values = self.total.new_zeros(self.n_samples, len(self.total))
         for block in self.blocks:
             if block.columns is None:
@@ -135,7 +137,10 @@ class ImportanceWeights:
 
 
 def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -> Tensor:
-    """Sums of the weights, or of their powers, of every component, of the shape of `like` (n_components,)."""
+    """Return the sums of the weights, or of their powers, of every component, (n_components,).
+
+    The result has the dtype and device of `like` (n_components,).
+    """
     sums = torch.zeros_like(like)
     for block in blocks:
         part = block.values.pow(power).sum(0)
@@ -146,21 +151,21 @@ def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -
     return sums
 
 
-CHUNK_SAMPLES = 4096
+CHUNK_SAMPLES = 4096  # samples per block of a sum
 
 
 @dataclass(frozen=True)
 class OwnWeights:
-    """Weight one for a component's own new samples and zero for all others; the interface of `ImportanceWeights`.
+    """Weight one for a component's own new samples and zero for all others; see `SampleWeights`.
 
     Attributes
     ----------
     counts : Tensor (n_components,) of int64
-        New samples of each component. They stand last, in the order of the components.
+        Number of new samples of each component. They come last, in the order of the components.
     n_samples : int
-        All samples.
+        Number of all samples.
     like : Tensor
-        Of the dtype and device of the results.
+        Sets the dtype and device of the results.
     """
 
     counts: Tensor
@@ -169,7 +174,7 @@ class OwnWeights:
 
     @property
     def values(self) -> Tensor:
-        """As a matrix, (n_samples, n_components)."""
+        """Matrix of the weights, (n_samples, n_components)."""
         values = self.like.new_zeros(self.n_samples, len(self.counts))
         component = self._component()
         values[torch.arange(self._first, self.n_samples, device=values.device), component] = 1.0
@@ -181,7 +186,7 @@ class OwnWeights:
         return self.counts.to(self.like)
 
     def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
-        """Means under every component, (n_components, n_values), of what a function says of some rows."""
+        """Return the mean of a function of rows under every component, (n_components, n_values)."""
         sums, component = self.like.new_zeros(len(self.counts), n_values), self._component()
         for start in range(self._first, self.n_samples, CHUNK_SAMPLES):
             rows = slice(start, min(start + CHUNK_SAMPLES, self.n_samples))
@@ -189,21 +194,21 @@ class OwnWeights:
         return sums / self.total.unsqueeze(-1)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Means of values (n_samples, n_values) under every component, (n_components, n_values)."""
+        """Return the mean of values (n_samples, n_values) under every component, (n_components, n_values)."""
         return self.means(lambda rows: values[rows], values.shape[-1])
 
     def share(self, log_weights: Tensor) -> Tensor:
-        """Weights of the samples for the mixture, (n_samples,); their sum is one."""
+        """Return the weights of the samples for the mixture, (n_samples,); their sum is one."""
         share = self.like.new_zeros(self.n_samples)
         share[self._first :] = (log_weights.exp() / self.total)[self._component()]
         return share
 
     def effective_samples(self) -> Tensor:
-        """Number of samples of every component, (n_components,)."""
+        """Return the number of samples of every component, (n_components,)."""
         return self.total
 
     def relevant(self) -> tuple[Tensor, Tensor]:
-        """Weights, as shares of their sum, and numbers of each component's samples, (n_components, largest count)."""
+        """Return the normalised weights and the indices of each component's samples, (n_components, largest count)."""
         place = torch.arange(int(self.counts.max()), device=self.counts.device)
         ends = self.counts.cumsum(0) + self._first
         index = ((ends - self.counts).unsqueeze(-1) + place).clamp_max(self.n_samples - 1)

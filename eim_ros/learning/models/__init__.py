@@ -1,6 +1,6 @@
-"""Densities: Gaussian, Gaussian mixture, mixture of experts with linear or neural gating and experts.
+"""Densities: Gaussians, Gaussian mixtures, and mixtures of experts with linear or neural gating and experts.
 
-`LinearParameters` and `load_parameters` do not need torch. The other names do, and are imported on first use.
+`LinearParameters` and `load_parameters` do not need torch. All other names do; they are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,9 @@
-"""Parameters of a mixture of experts with linear parts as arrays: what a request needs of a model, without torch.
+"""Parameters of a linear mixture of experts as NumPy arrays.
 
 q(x|y) = sum_i softmax(V y + v)_i N(x; W_i y + w_i, C_i C_i')    (thesis 4.2.1, 4.2.2)
 
-What a model file holds: the parameters of a linear model without torch, any other mixture of experts with it.
+Answering a request with a linear model needs only these arrays, so torch is not imported. A model file with a neural
+part is loaded with torch instead.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-# In the order of the attributes, by the names of `MixtureOfExperts.tensors`.
+# Names from `MixtureOfExperts.tensors`, in the order of the attributes of `LinearParameters`.
 NAMES = ("gating.weights", "gating.biases", "experts.weights", "experts.biases", "experts.scale_trils")
 NETWORKS = ("gating.layers.0.weight", "experts.layers.0.weight")
 
 
 @dataclass(frozen=True, eq=False)
 class LinearParameters:
-    """Checked parameters, of any float dtype.
+    """Validated parameters of a linear mixture of experts, of any float dtype.
 
     Attributes
     ----------
@@ -91,12 +92,12 @@ class LinearParameters:
 
     @staticmethod
     def fits(arrays: Mapping[str, object]) -> bool:
-        """Whether parameters by name are those of a model without networks."""
+        """Return whether the named parameters describe a model without networks."""
         return not any(name in arrays for name in NETWORKS)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LinearParameters:
-        """Of arrays by name; `DistributionError` names what is missing."""
+        """Build the parameters from named arrays; `DistributionError` lists the missing names."""
         missing = [name for name in NAMES if name not in arrays]
         if missing:
             raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(arrays))
@@ -104,33 +105,35 @@ class LinearParameters:
 
     @classmethod
     def of(cls, mixture: MixtureOfExperts) -> LinearParameters:
-        """Of a mixture of experts with linear parts, on any device."""
+        """Copy the parameters of a linear mixture of experts, which may be on any device."""
         return cls.from_arrays({name: value.detach().cpu().numpy() for name, value in mixture.tensors().items()})
 
     def arrays(self) -> dict[str, Array]:
-        """Inverse of `from_arrays`."""
+        """Return the parameters by name; the inverse of `from_arrays`."""
         values = (self.gating_weights, self.gating_biases, self.weights, self.biases, self.scale_trils)
         return dict(zip(NAMES, values, strict=True))
 
     def mixture(self) -> MixtureOfExperts:
-        """The mixture of experts, of the same dtype, on the CPU."""
-        import torch  # here: what serves a model needs the arrays alone
+        """Return the mixture of experts with the same dtype, on the CPU."""
+        import torch  # imported here because serving a model needs only the arrays
 
         from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
         return MixtureOfExperts.from_tensors({name: torch.tensor(value) for name, value in self.arrays().items()})
 
 
-MODEL_KIND = "mixture_of_experts"  # linear and neural parts alike: the names of their tensors tell them apart
+MODEL_KIND = "mixture_of_experts"  # linear or neural; the names of the tensors show which
 MIXTURE_KIND = "gaussian_mixture"
 MODEL_SCHEMA = 1
 
 
 def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
-    """As `load_mixture_of_experts`, but of a model with linear parts the arrays alone."""
+    """Load a mixture of experts like `load_mixture_of_experts`, but return only arrays if the model is linear."""
     arrays, document = read_array_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
     if document["kind"] != MODEL_KIND or not LinearParameters.fits(arrays):
-        from eim_ros.learning.models.serialization import load_mixture_of_experts  # here: networks need torch
+        from eim_ros.learning.models.serialization import (
+            load_mixture_of_experts,
+        )  # imported here because it needs torch
 
         return load_mixture_of_experts(path)
     try:

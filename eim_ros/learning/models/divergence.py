@@ -1,6 +1,6 @@
-"""KL divergence and entropy by Monte Carlo, with the standard error of the estimate.
+"""Monte Carlo estimates of KL divergence and entropy, with their standard errors.
 
-KL(q || p) = E_q[log q - log p]; for conditional models its mean over contexts y ~ p(y).
+KL(q || p) = E_q[log q - log p]. For conditional models it is averaged over contexts y ~ p(y).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Estimate:
     ----------
     value : float
     standard_error : float
-        Standard deviation of `value`; NaN from a single draw.
+        Standard deviation of `value`; NaN for a single draw.
     """
 
     value: float
@@ -37,30 +37,33 @@ class Estimate:
 def kl_divergence(
     model: Model, other: Model, n_samples: int, generator: torch.Generator, context: Tensor | None = None
 ) -> Estimate:
-    """KL(model || other) [nat].
+    """Estimate KL(model || other) [nat].
 
     Parameters
     ----------
     model, other : Gaussian, GaussianMixture or MixtureOfExperts
-        Of the same dimensions; a single distribution each, no batch.
+        Two single distributions (no batch) with the same dimensions.
     n_samples : int
-        Draws of the model.
+        Number of draws from the model.
     generator : torch.Generator
     context : Tensor (n_contexts, n_context), optional
-        Contexts of p(y), for mixtures of experts: each draw picks one of them at random.
+        Contexts from p(y), for mixtures of experts. Each draw picks one of them at random.
     """
     chosen, sample = _draw(model, n_samples, generator, context)
     return _estimate(_log_prob(model, chosen, sample) - _log_prob(other, chosen, sample))
 
 
 def entropy(model: Model, n_samples: int, generator: torch.Generator, context: Tensor | None = None) -> Estimate:
-    """Differential entropy H(x), or the mean of H(x|y) over contexts [nat]; arguments as in `kl_divergence`."""
+    """Estimate the differential entropy H(x), or the mean of H(x|y) over contexts [nat].
+
+    The arguments are those of `kl_divergence`.
+    """
     chosen, sample = _draw(model, n_samples, generator, context)
     return _estimate(-_log_prob(model, chosen, sample))
 
 
 def _draw(model: Model, n_samples: int, generator: torch.Generator, context: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
+    """Return contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
     if isinstance(model, MixtureOfExperts):
         if context is None:
             if model.n_context > 0:

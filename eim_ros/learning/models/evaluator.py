@@ -1,23 +1,15 @@
-"""A mixture of experts prepared for many evaluations of its density and score, exact or truncated.
+"""Fast evaluation of the density and score of a mixture of experts at many samples, exact or truncated.
 
-Exact: the log joints of a linear model are one matrix product with the products of the coordinates, see
-`quadratic_form.py`, and the score is another one: the mean of the forms' coefficients over the posterior is a form
-itself, whose gradient is taken.
+Exact: one matrix product with the products of the coordinates gives all log joint densities of a linear model (see
+`quadratic_form.py`). The posterior mean of the coefficients is again a quadratic form; its gradient is the score.
 
-Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), with the gating's normaliser over all components, is a
-lower bound of log q(x|y), which it misses by minus the log of the posterior mass of K. In EIM it stands for the
-auxiliary distribution q~(z|x, y) = q(x, z|y)/q_K(x|y), a truncated posterior (Luecke 2016, eq. 3). At a sample that
-expert i has drawn, K holds i and the components nearest to i, so that its cost does not depend on their number.
+Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), with the gating normalised over all components. It is a
+lower bound of log q(x|y); the gap is minus the log of the posterior mass of K. In EIM it defines the truncated
+posterior q~(z|x, y) = q(x, z|y)/q_K(x|y) (Luecke 2016, eqs. 3 and 18). For a sample drawn by expert i, K holds i and
+the components nearest to it, so the cost does not depend on the number of components.
 
-Log densities and scores of linear experts at few components per sample, which may differ from sample to sample.
-
-The cost does not depend on the number of experts: a compiled loop over the products of the coordinates, about 15 ns per
-density at D = 10 on one core; on other devices than the CPU a batch of Gaussians per column.
-
-Densities of a mixture of experts truncated to few components per sample (Luecke 2016, eq. 18).
-
-log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y) is a lower bound of log q(x|y): it lacks the log of the posterior mass
-of K. The gating's normaliser is exact, over all components; the experts are evaluated at those of K alone.
+Selected experts are evaluated on the CPU by a compiled loop, about 15 ns per density at D = 10 on one core. On other
+devices they are evaluated as one batch of Gaussians per column.
 """
 
 from __future__ import annotations
@@ -36,9 +28,9 @@ from eim_ros.learning.models.quadratic_form import (
 )
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 
-CHUNK_ELEMENTS = 262_144  # log joints at a time: they stay in cache
-LEAST_LOG_PROBABILITY = -300.0  # far below rounding; where exp underflows it is several times slower
-FEW_COMPONENTS = 50  # with fewer, the products of the coordinates cost more than they save
+CHUNK_ELEMENTS = 262_144  # log joint densities per block, small enough to stay in cache
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
+FEW_COMPONENTS = 50  # with fewer components, the products of the coordinates cost more than they save
 HASH_SEED = 0
 
 
@@ -48,20 +40,20 @@ class PreparedMixture:
     Parameters
     ----------
     model : MixtureOfExperts
-        One that is not linear, or of few components, is evaluated as it evaluates itself.
+        A model that is not linear or has few components is evaluated by its own methods.
     context : Tensor (n, n_context)
-        Typical contexts; those of the data.
+        Typical contexts, for example the contexts of the data.
     sample : Tensor (n, n_dims)
-        Typical samples; they decide the units of the computation.
+        Typical samples. Together with the contexts they set the units of the computation.
     n_states : int
-        Components at which the density is evaluated where the component that drew the sample is known; 0 or at least
-        the number of components for all. On the CPU only; elsewhere all are.
+        Number of components evaluated per sample if the component that drew it is known. With 0, or at least the
+        number of components, all are evaluated. Truncation is available on the CPU only.
 
     Attributes
     ----------
     model : MixtureOfExperts
     states : Tensor (n_components, n_states) of int64
-        K of the samples of each expert, itself first; without columns where nothing is truncated.
+        K for the samples of each expert, beginning with the expert itself. It has no columns if nothing is truncated.
     """
 
     def __init__(self, model: MixtureOfExperts, context: Tensor, sample: Tensor, n_states: int = 0) -> None:
@@ -86,19 +78,19 @@ class PreparedMixture:
 
     @classmethod
     def unprepared(cls, model: MixtureOfExperts) -> PreparedMixture:
-        """The model as it evaluates itself."""
+        """Wrap a model that is evaluated by its own methods, without preparation."""
         nothing = torch.empty(0, 0)
         return cls(model, nothing, nothing.to(torch.float32))
 
     def log_prob(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Log density [nat], (n_samples,).
+        """Return the log density [nat], (n_samples,).
 
         Parameters
         ----------
         context : Tensor (n_samples, n_context)
         sample : Tensor (n_samples, n_dims)
         component : Tensor (n_samples,) of int64, optional
-            Which expert drew each sample: permits truncation.
+            Expert that drew each sample. If given, the density may be truncated.
         """
         if not self._prepared:
             return self.model.log_prob(context, sample)
@@ -111,7 +103,10 @@ class PreparedMixture:
         return values - self._log_normaliser(joint[:, self.model.n_dims :]) - self._units.log_volume()
 
     def score(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Gradient of the log density with respect to the sample, (n_samples, n_dims); arguments as for `log_prob`."""
+        """Return the gradient of the log density with respect to the sample, (n_samples, n_dims).
+
+        The arguments are those of `log_prob`.
+        """
         if not self._prepared:
             return self.model.score(context, sample)
         joint = self._units.joint(context, sample)
@@ -123,14 +118,17 @@ class PreparedMixture:
         return torch.from_numpy(scores) / self._units.sample_scale
 
     def truncation_error(self, context: Tensor, sample: Tensor, component: Tensor) -> float:
-        """Mean of log q - log q_K [nat] over samples drawn by known components, 0 where nothing is truncated."""
+        """Return the mean of log q - log q_K [nat] over samples from known components; 0 if nothing is truncated."""
         if self.states.shape[1] == 0:
             return 0.0
         exact, truncated = (self.log_prob(context, sample, known) for known in (None, component))
         return float((exact - truncated).mean())
 
     def _exact(self, joint: Tensor, score: bool) -> Tensor:
-        """Log of the summed joints (n_samples,), or the score (n_samples, n_dims), in standardised coordinates."""
+        """Return the log of the sum of the joint densities, (n_samples,), or the score, (n_samples, n_dims).
+
+        Both are in standardised coordinates.
+        """
         n_dims, n_components = self.model.n_dims, self.model.n_components
         step = max(1, CHUNK_ELEMENTS // n_components)
         buffer = joint.new_empty(min(step, len(joint)), n_components)
@@ -148,7 +146,7 @@ class PreparedMixture:
         return torch.cat(parts)
 
     def _log_normaliser(self, context: Tensor) -> Tensor:
-        """log sum_i exp(V y + v)_i, (n_samples,); contexts that occur more than once are evaluated once."""
+        """Return log sum_i exp(V y + v)_i, (n_samples,); each distinct context is evaluated once."""
         gating = self._gating
         if gating.n_context == 0:
             return torch.logsumexp(gating.biases, 0).expand(len(context))
@@ -165,10 +163,10 @@ class PreparedMixture:
 
 
 def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct rows, and where each of the given rows is among them.
+    """Return the distinct rows, and the index of each given row among them.
 
-    They are told apart by a random projection, which one sort of numbers arranges; should two distinct rows share it,
-    all are taken to be distinct.
+    Rows are compared by a random projection, so that sorting one number per row is enough. If two distinct rows have
+    the same projection, all rows are treated as distinct.
     """
     generator = torch.Generator().manual_seed(HASH_SEED)
     direction = torch.randn(rows.shape[1], generator=generator, dtype=rows.dtype).to(rows.device)
@@ -182,7 +180,7 @@ def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def selected_log_prob(experts: LinearExperts, context: Tensor, sample: Tensor, index: Tensor) -> Tensor:
-    """Log density [nat] of each sample under selected experts.
+    """Return the log density [nat] of each sample under selected experts.
 
     Parameters
     ----------
@@ -190,7 +188,7 @@ def selected_log_prob(experts: LinearExperts, context: Tensor, sample: Tensor, i
     context : Tensor (n_samples, n_context)
     sample : Tensor (n_samples, n_dims)
     index : Tensor (n_samples, n_selected) of int64
-        Components of each sample.
+        Selected components of each sample.
 
     Returns
     -------
@@ -200,26 +198,26 @@ def selected_log_prob(experts: LinearExperts, context: Tensor, sample: Tensor, i
 
 
 def selected_score(experts: LinearExperts, context: Tensor, sample: Tensor, index: Tensor, log_gate: Tensor) -> Tensor:
-    """Gradient of log sum_g exp(log_gate_g) N_g(sample) with respect to the sample, (n_samples, n_dims).
+    """Return the gradient of log sum_g exp(log_gate_g) N_g(sample) with respect to the sample, (n_samples, n_dims).
 
     Parameters
     ----------
     experts, context, sample, index
-        As for `selected_log_prob`.
+        See `selected_log_prob`.
     log_gate : Tensor (n_samples, n_selected)
-        Log weights, up to a constant of the sample; minus infinity leaves a component out.
+        Log weights, up to a constant per sample; minus infinity excludes a component.
     """
     selected = SelectedExperts(experts, context, sample, index)
     return selected.score(torch.softmax(log_gate + selected.log_prob(), -1))
 
 
 class SelectedExperts:
-    """Selected experts at some samples; what density and score share is computed once.
+    """Selected experts at given samples; quantities shared by density and score are computed once.
 
     Parameters
     ----------
     experts, context, sample, index
-        As for `selected_log_prob`.
+        See `selected_log_prob`.
     """
 
     def __init__(self, experts: LinearExperts, context: Tensor, sample: Tensor, index: Tensor) -> None:
@@ -241,7 +239,7 @@ class SelectedExperts:
             self._joint = self._units.joint(context, sample).detach().numpy()
 
     def log_prob(self) -> Tensor:
-        """Log densities [nat], (n_samples, n_selected)."""
+        """Return the log densities [nat], (n_samples, n_selected)."""
         if not self._compiled:
             columns = [self.experts.select(one, self.context).log_prob(self.sample) for one in self.index.unbind(-1)]
             return torch.stack(columns, -1) if columns else self.sample.new_zeros(self.index.shape)
@@ -249,7 +247,7 @@ class SelectedExperts:
         return torch.from_numpy(values) - self._units.log_volume()
 
     def score(self, shares: Tensor) -> Tensor:
-        """Gradients of the log densities in the sample, averaged with shares (n_samples, n_selected)."""
+        """Return the gradients of the log densities in the sample, averaged with shares (n_samples, n_selected)."""
         if not self._compiled:
             total = torch.zeros_like(self.sample)
             for one, share in zip(self.index.unbind(-1), shares.unbind(-1), strict=True):
@@ -266,16 +264,18 @@ def _solve_transposed(factor: Tensor, right: Tensor) -> Tensor:
     return solved.squeeze(-1)
 
 
-TRUNCATED_CHUNK_ELEMENTS = 1_048_576  # probabilities of the gating at a time
+TRUNCATED_CHUNK_ELEMENTS = 1_048_576  # gating probabilities per block
 
 
 def truncated_log_prob(model: MixtureOfExperts, context: Tensor, sample: Tensor, states: Tensor) -> Tensor:
-    """log q_K(x|y) [nat], (n_samples,), whose mean over data is the free energy of truncated EM (Prop. 3).
+    """Return log q_K(x|y) [nat], (n_samples,).
+
+    Its mean over the data is the free energy of truncated EM (Luecke 2016, Prop. 3).
 
     Parameters
     ----------
     model : MixtureOfExperts
-        Linear.
+        A linear model.
     context : Tensor (n_samples, n_context)
     sample : Tensor (n_samples, n_dims)
     states : Tensor (n_samples, n_states) of int64
@@ -287,7 +287,7 @@ def truncated_log_prob(model: MixtureOfExperts, context: Tensor, sample: Tensor,
 
 
 def selected_log_gate(model: MixtureOfExperts, context: Tensor, states: Tensor) -> Tensor:
-    """log q(z|y) [nat] of selected components, (n_samples, n_states)."""
+    """Return log q(z|y) [nat] of selected components, (n_samples, n_states)."""
     rows = max(1, TRUNCATED_CHUNK_ELEMENTS // model.n_components)
     pairs = zip(context.split(rows), states.split(rows), strict=True)
     return torch.cat([model.gating(part).gather(-1, index) for part, index in pairs])

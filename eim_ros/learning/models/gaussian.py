@@ -1,8 +1,8 @@
-"""Multivariate normal distributions, any batch shape, parameterised by the Cholesky factor of the covariance.
+"""Multivariate normal distributions with any batch shape, parameterised by the Cholesky factor of the covariance.
 
 log N(x; mu, L L') = -1/2 |L^-1 (x - mu)|^2 - sum log diag L - d/2 log 2 pi
 
-Parameters of distributions given as anything but tensors: arrays and lists of numbers become tensors.
+Parameters may also be given as arrays or lists of numbers; they are converted to tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.core.errors import DistributionError
 
 
 def tensor_fields(distribution: Any, *names: str) -> None:
-    """Make fields of a frozen dataclass tensors, where they are none; for its `__post_init__`."""
+    """Convert the named fields of a frozen dataclass to tensors; to be called in `__post_init__`."""
     for name in names:
         value = getattr(distribution, name)
         if not isinstance(value, Tensor):
@@ -30,7 +30,10 @@ def tensor_fields(distribution: Any, *names: str) -> None:
 
 
 def as_parameter(name: str, value: Any) -> Tensor:
-    """A tensor as it is; an array or a list of numbers in float64. `DistributionError` names what is neither."""
+    """Return a tensor unchanged, or convert an array or list of numbers to a float64 tensor.
+
+    Any other value raises `DistributionError`, which names the parameter.
+    """
     if isinstance(value, Tensor):
         return value
     try:
@@ -40,7 +43,7 @@ def as_parameter(name: str, value: Any) -> Tensor:
 
 
 def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Tensor:
-    """Values (..., n_columns) at which a distribution is asked for something."""
+    """Return the values if they are a tensor (..., n_columns); otherwise raise `DistributionError`."""
     if not isinstance(values, Tensor):
         raise DistributionError(f"{name} must be a tensor (..., {n_columns}), got a {type(values).__name__}", values)
     if values.dim() == 0 or values.shape[-1] != n_columns:
@@ -51,7 +54,7 @@ def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Ten
 
 
 def checked_generator(generator: torch.Generator | None) -> torch.Generator | None:
-    """Randomness of samples."""
+    """Return the generator if it is a `torch.Generator` or None; otherwise raise `DistributionError`."""
     if generator is not None and not isinstance(generator, torch.Generator):
         raise DistributionError(f"generator must be a torch.Generator, got {generator!r}", generator)
     return generator
@@ -99,26 +102,26 @@ class Gaussian:
         return self.scale_tril @ self.scale_tril.mT
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density [nat], (...), of samples (..., n_dims)."""
+        """Return the log density [nat], (...), of samples (..., n_dims)."""
         log_prob: Tensor = -0.5 * self.whiten(sample).square().sum(-1) + log_normaliser(self.scale_tril)
         return log_prob
 
     def whiten(self, sample: Tensor) -> Tensor:
-        """L^-1 (sample - mean), (..., n_dims)."""
+        """Return L^-1 (sample - mean), (..., n_dims)."""
         residual = (checked_values(sample, self.n_dims) - self.mean).unsqueeze(-1)
         factor = self.scale_tril.expand(*residual.shape[:-2], *self.scale_tril.shape[-2:])
         whitened: Tensor = torch.linalg.solve_triangular(factor, residual, upper=False)
         return whitened.squeeze(-1)
 
     def score(self, sample: Tensor) -> Tensor:
-        """Gradient of the log density with respect to samples (..., n_dims), -Sigma^-1 (sample - mean)."""
+        """Return the gradient of the log density at samples (..., n_dims), -Sigma^-1 (sample - mean)."""
         whitened = self.whiten(sample).unsqueeze(-1)
         factor = self.scale_tril.expand(*whitened.shape[:-2], *self.scale_tril.shape[-2:])
         score: Tensor = -torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
         return score.squeeze(-1)
 
     def sample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
-        """As `rsample`, without gradients."""
+        """Draw samples like `rsample`, without gradients."""
         with torch.no_grad():
             return self.rsample(n, generator)
 
@@ -128,14 +131,14 @@ class Gaussian:
         Parameters
         ----------
         n : int or shape
-            How many of each distribution of the batch; if missing, one.
+            Number of samples from each distribution of the batch; one by default.
         generator : torch.Generator, optional
-            That of torch if missing.
+            By default, torch's global generator.
 
         Returns
         -------
         Tensor (..., n_dims)
-            The shape n, then that of the batch.
+            The shape `n`, followed by the batch shape.
         """
         shape = (*sample_shape(n), *self.batch_shape, self.n_dims)
         noise = torch.randn(
@@ -144,39 +147,39 @@ class Gaussian:
         return self.mean + torch.einsum("...ij,...j->...i", self.scale_tril, noise)
 
     def entropy(self) -> Tensor:
-        """Differential entropy [nat], the batch shape of scale_tril."""
+        """Return the differential entropy [nat], with the batch shape of `scale_tril`."""
         entropy: Tensor = 0.5 * self.n_dims - log_normaliser(self.scale_tril)
         return entropy
 
     def kl(self, other: Gaussian) -> Tensor:
-        """KL(self || other) [nat], (...)."""
+        """Return KL(self || other) [nat], (...)."""
         factor: Tensor = torch.linalg.solve_triangular(other.scale_tril, self.scale_tril, upper=False)
         trace = factor.square().sum((-2, -1))
         log_det = log_normaliser(self.scale_tril) - log_normaliser(other.scale_tril)
         return 0.5 * (trace + other.whiten(self.mean).square().sum(-1) - self.n_dims) + log_det
 
     def marginal(self, dims: Sequence[int]) -> Gaussian:
-        """Distribution of some coordinates, in the given order."""
+        """Return the distribution of some coordinates, in the given order."""
         kept, _ = split_dims(dims, self.n_dims)
         return Gaussian(self.mean[..., kept], triangular_factor(self.scale_tril[..., kept, :]))
 
     def condition(self, dims: Sequence[int], values: Tensor) -> Gaussian:
-        """Distribution of the other coordinates, given some.
+        """Return the distribution of the remaining coordinates, given the values of some.
 
         Parameters
         ----------
         dims : sequence of int
-            Coordinates that are given; at least one remains.
+            Coordinates to condition on; at least one must remain.
         values : Tensor (..., len(dims))
-            Broadcast against the batch: many values condition one distribution to a batch.
+            Broadcast against the batch: values (n, len(dims)) condition one distribution to a batch (n,).
         """
         return self.split(dims, values)[1]
 
     def split(self, dims: Sequence[int], values: Tensor) -> tuple[Tensor, Gaussian]:
-        """Log density [nat], (...), of some coordinates' values, and the distribution of the others given them.
+        """Return the log density [nat], (...), of some coordinates, and the distribution of the others given them.
 
-        With the factor of the reordered coordinates [[A, 0], [B, D]], given first: mean_rest + B A^-1 (values -
-        mean_given), and D is the factor.
+        Let [[A, 0], [B, D]] be the factor after the given coordinates are moved to the front. The conditional mean is
+        mean_rest + B A^-1 (values - mean_given), and the conditional factor is D.
         """
         given, rest = split_dims(dims, self.n_dims)
         if not rest:
@@ -189,10 +192,10 @@ class Gaussian:
         return log_prob, Gaussian(self.mean[..., rest] + shift, factor[..., n:, n:])
 
     def product(self, other: Gaussian) -> tuple[Gaussian, Tensor]:
-        """Density proportional to the product of two, and the log of the product's integral [nat], (...).
+        """Return the normalised product of two densities, and the log of the product's integral [nat], (...).
 
-        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C): c and C are those of x given that x plus noise of
-        covariance B was observed as b.
+        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C). Here c and C are the mean and covariance of x after x plus
+        noise of covariance B has been observed as b.
         """
         batch = torch.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
         own, noise = self.scale_tril.expand(batch), other.scale_tril.expand(batch)
@@ -203,19 +206,19 @@ class Gaussian:
         return product, log_integral
 
     def tilt(self, curvature: Tensor, linear: Tensor) -> tuple[Gaussian, Tensor]:
-        """Density proportional to N(x) exp(-1/2 x'Rx + h'x), and the log of that product's integral [nat], (...).
+        """Return the density proportional to N(x) exp(-1/2 x'Rx + h'x), and the log of the integral [nat], (...).
 
         Parameters
         ----------
         curvature : Tensor (..., n_dims, n_dims)
-            R, symmetric, of any sign.
+            R, symmetric, possibly indefinite.
         linear : Tensor (..., n_dims)
             h.
 
         Raises
         ------
         DistributionError
-            The integral diverges: Sigma^-1 + R is not positive definite.
+            If the integral diverges because Sigma^-1 + R is not positive definite.
         """
         whitened = self.scale_tril.mT @ curvature @ self.scale_tril
         precision = whitened + torch.eye(self.n_dims, dtype=whitened.dtype, device=whitened.device)
@@ -225,23 +228,23 @@ class Gaussian:
         slope = linear - (curvature @ self.mean.unsqueeze(-1)).squeeze(-1)
         gradient = self.scale_tril.mT @ slope.unsqueeze(-1)
         half = torch.linalg.solve_triangular(root, gradient, upper=False)
-        # rows C with C C' = L precision^-1 L'
+        # C with C C' = L precision^-1 L'
         rows: Tensor = torch.linalg.solve_triangular(root, self.scale_tril.mT, upper=False).mT
         constant = 0.5 * ((linear + slope) * self.mean).sum(-1) + 0.5 * half.square().sum((-2, -1))
         log_det = torch.diagonal(root, dim1=-2, dim2=-1).log().sum(-1)
         return Gaussian(self.mean + (rows @ half).squeeze(-1), triangular_factor(rows)), constant - log_det
 
     def to(self, **options: Any) -> Gaussian:
-        """The same distribution with another dtype or on another device."""
+        """Return the same distribution with another dtype or on another device."""
         return Gaussian(self.mean.to(**options), self.scale_tril.to(**options))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name, as `from_tensors` takes them."""
+        """Return the parameters by name, as expected by `from_tensors`."""
         return {"mean": self.mean, "scale_tril": self.scale_tril}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Gaussian:
-        """Inverse of `tensors`."""
+        """Build the distribution from named parameters; the inverse of `tensors`."""
         missing = [name for name in ("mean", "scale_tril") if name not in tensors]
         if missing:
             raise DistributionError(f"a Gaussian lacks {', '.join(missing)}", sorted(tensors))
@@ -249,9 +252,9 @@ class Gaussian:
 
 
 def triangular_factor(rows: Tensor) -> Tensor:
-    """Lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n, by QR.
+    """Return the lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n.
 
-    The product itself, whose condition number is the square of the rows', is never formed.
+    It is computed by QR. The product is never formed, because that would square the condition number.
     """
     upper: Tensor = torch.linalg.qr(rows.mT, mode="r").R
     sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).to(rows.dtype)
@@ -259,7 +262,10 @@ def triangular_factor(rows: Tensor) -> Tensor:
 
 
 def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
-    """Chosen coordinates, counted from 0 or from the end, and the others in order."""
+    """Return the chosen coordinates as non-negative numbers, and the other coordinates in order.
+
+    Coordinates are counted from 0, or from the end if negative.
+    """
     try:
         given = [operator.index(dim) for dim in dims]
     except (TypeError, RuntimeError) as error:
@@ -271,7 +277,7 @@ def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
 
 
 def sample_shape(n: int | Sequence[int]) -> tuple[int, ...]:
-    """How many samples, as a shape; `DistributionError` if it is neither a count nor one."""
+    """Return the number of samples as a shape; raise `DistributionError` if it is neither a count nor a shape."""
     try:
         shape = tuple(
             -1 if isinstance(size, bool) else operator.index(size) for size in (n if isinstance(n, Sequence) else (n,))
@@ -284,7 +290,7 @@ def sample_shape(n: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def log_normaliser(scale_tril: Tensor) -> Tensor:
-    """Log density at the mean, -sum log diag L - d/2 log 2 pi, (...)."""
+    """Return the log density at the mean, -sum log diag L - d/2 log 2 pi, (...)."""
     diagonal = torch.diagonal(scale_tril, dim1=-2, dim2=-1)
     return -diagonal.log().sum(-1) - 0.5 * diagonal.shape[-1] * LOG_TWO_PI
 

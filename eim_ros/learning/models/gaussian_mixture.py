@@ -1,4 +1,4 @@
-"""Mixtures of normal distributions, any batch shape: sum_k w_k N(x; mu_k, L_k L_k')."""
+"""Mixtures of normal distributions with any batch shape: sum_k w_k N(x; mu_k, L_k L_k')."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from eim_ros.learning.models.gaussian import (
 class GaussianMixture:
     """Batch of Gaussian mixtures.
 
-    Samples of a mixture are not differentiable: there is no `rsample`, as `has_rsample` says. Its components' are:
-    `components.rsample`.
+    Samples from a mixture are not differentiable, so there is no `rsample` and `has_rsample` is False. Use
+    `components.rsample` for differentiable samples from the components.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class GaussianMixture:
 
     @property
     def weights(self) -> Tensor:
-        """Weights of the components, (..., n_components), which sum to one."""
+        """Weights of the components, (..., n_components); they sum to one."""
         return self.log_weights.exp()
 
     @property
@@ -87,7 +87,7 @@ class GaussianMixture:
 
     @property
     def components(self) -> Gaussian:
-        """The components as one batch, (..., n_components)."""
+        """Components as one batch, (..., n_components)."""
         return Gaussian(self.means, self.scale_trils)
 
     @property
@@ -97,40 +97,45 @@ class GaussianMixture:
 
     @property
     def covariance(self) -> Tensor:
-        """Covariance of the mixture, (..., n_dims, n_dims): within the components plus between their means."""
+        """Covariance of the mixture, (..., n_dims, n_dims).
+
+        It is the mean covariance of the components plus the covariance of their means.
+        """
         weights = self.weights[..., None, None]
         centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)
         return (weights * (self.scale_trils @ self.scale_trils.mT + centered @ centered.mT)).sum(-3)
 
     def log_joint(self, sample: Tensor) -> Tensor:
-        """log w_k + log N(x; mu_k, Sigma_k), (..., n_components), of samples (..., n_dims)."""
+        """Return log w_k + log N(x; mu_k, Sigma_k), (..., n_components), at samples (..., n_dims)."""
         return self.log_weights + self.components.log_prob(checked_values(sample, self.n_dims).unsqueeze(-2))
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density [nat], (...), of samples (..., n_dims)."""
+        """Return the log density [nat], (...), of samples (..., n_dims)."""
         return torch.logsumexp(self.log_joint(sample), -1)
 
     def log_responsibilities(self, sample: Tensor) -> Tensor:
-        """Log posterior of the component given the sample, (..., n_components)."""
+        """Return the log posterior of the components given the sample, (..., n_components)."""
         return torch.log_softmax(self.log_joint(sample), -1)
 
     def score(self, sample: Tensor) -> Tensor:
-        """Gradient of the log density with respect to samples (..., n_dims)."""
+        """Return the gradient of the log density with respect to samples (..., n_dims)."""
         weights = self.log_responsibilities(sample).exp().unsqueeze(-1)
         return (weights * self.components.score(sample.unsqueeze(-2))).sum(-2)
 
     def marginal(self, dims: Sequence[int]) -> GaussianMixture:
-        """Mixture of some coordinates, in the given order."""
+        """Return the mixture of some coordinates, in the given order."""
         components = self.components.marginal(dims)
         return GaussianMixture(self.log_weights, components.mean, components.scale_tril)
 
     def condition(self, dims: Sequence[int], values: Tensor) -> GaussianMixture:
-        """Mixture of the other coordinates, given some: a component's weight grows by its density of the values.
+        """Return the mixture of the remaining coordinates, given the values of some.
+
+        The weight of each component is multiplied by its density at the given values.
 
         Parameters
         ----------
         dims : sequence of int
-            Coordinates that are given; at least one remains.
+            Coordinates to condition on; at least one must remain.
         values : Tensor (..., len(dims))
             Broadcast against the batch: values (n, len(dims)) condition one mixture to a batch (n,).
         """
@@ -139,7 +144,7 @@ class GaussianMixture:
         return GaussianMixture(self.log_weights + log_prob, components.mean, components.scale_tril)
 
     def product(self, other: Gaussian) -> tuple[GaussianMixture, Tensor]:
-        """Mixture proportional to the product with a Gaussian, and the log of the product's integral [nat], (...)."""
+        """Return the normalised product with a Gaussian, and the log of the product's integral [nat], (...)."""
         expect(other, Gaussian, "the factor", DistributionError)
         factor = Gaussian(other.mean.unsqueeze(-2), other.scale_tril.unsqueeze(-3))
         components, log_integrals = self.components.product(factor)
@@ -152,14 +157,14 @@ class GaussianMixture:
         Parameters
         ----------
         n : int or shape
-            How many of each mixture of the batch; if missing, one.
+            Number of samples from each mixture of the batch; one by default.
         generator : torch.Generator, optional
-            That of torch if missing.
+            By default, torch's global generator.
 
         Returns
         -------
         Tensor (..., n_dims)
-            The shape n, then that of the batch.
+            The shape `n`, followed by the batch shape.
         """
         return self.sample_with_components(n, generator)[0]
 
@@ -167,7 +172,7 @@ class GaussianMixture:
     def sample_with_components(
         self, n: int | Sequence[int] = (), generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """As `sample`; also which component each sample is of, (...) of int64."""
+        """Draw samples like `sample`, and also return the component of each sample, (...) of int64."""
         shape = sample_shape(n)
         n_samples, batch = math.prod(shape), self.batch_shape
         if n_samples == 0:
@@ -185,28 +190,28 @@ class GaussianMixture:
         return sample.reshape(*shape, *batch, self.n_dims), index.reshape((*shape, *batch))
 
     def reshape(self, batch_shape: Sequence[int]) -> GaussianMixture:
-        """The same mixtures in a batch of another shape."""
+        """Return the same mixtures in a batch of another shape."""
         n_axes = len(self.batch_shape)
         factors = self.scale_trils.expand(*self.means.shape, self.n_dims)
         parts = (self.log_weights, self.means, factors)
         return GaussianMixture(*(part.reshape(*batch_shape, *part.shape[n_axes:]) for part in parts))
 
     def to(self, **options: Any) -> GaussianMixture:
-        """The same mixture with another dtype or on another device."""
+        """Return the same mixture with another dtype or on another device."""
         return GaussianMixture.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name, as `from_tensors` takes them."""
+        """Return the parameters by name, as expected by `from_tensors`."""
         return {"log_weights": self.log_weights, "means": self.means, "scale_trils": self.scale_trils}
 
     @classmethod
     def from_covariances(cls, weights: Tensor, means: Tensor, covariances: Tensor) -> GaussianMixture:
-        """From weights and covariances themselves.
+        """Build a mixture from weights and covariances.
 
         Parameters
         ----------
         weights : Tensor (..., n_components)
-            Not negative; need not sum to one.
+            Non-negative; they need not sum to one.
         means : Tensor (..., n_components, n_dims)
         covariances : Tensor (..., n_components, n_dims, n_dims)
             Symmetric and positive definite.
@@ -223,7 +228,7 @@ class GaussianMixture:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:
-        """Inverse of `tensors`; `DistributionError` names what is missing."""
+        """Build the mixture from named parameters; `DistributionError` lists the missing names."""
         names = ("log_weights", "means", "scale_trils")
         missing = [name for name in names if name not in tensors]
         if missing:

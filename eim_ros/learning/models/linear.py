@@ -1,6 +1,7 @@
-"""Linear-Gaussian experts, q(x | z_i, y) = N(W_i y + w_i, C_i C_i') (thesis 4.2.2).
+"""Linear parts of a mixture of experts: linear-Gaussian experts and softmax gating.
 
-Softmax gating, log q(z|y) = log softmax(V y + v) (thesis 4.2.1).
+Experts: q(x | z_i, y) = N(W_i y + w_i, C_i C_i') (thesis 4.2.2).
+Gating: log q(z|y) = log softmax(V y + v) (thesis 4.2.1).
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from torch import Tensor
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian, check_scale_tril, log_normaliser, tensor_fields
 
-CHUNK_ELEMENTS = (
-    131_072  # largest temporary of log_prob, in numbers: stays in cache, bounds memory at thousands of experts
-)
-SAMPLES_PER_EXPERT = 20  # from so many on a product for each expert is faster than one for each sample
+CHUNK_ELEMENTS = 131_072  # size of the largest temporary of log_prob; it stays in cache, even with thousands of experts
+SAMPLES_PER_EXPERT = 20  # with at least this many, one product per expert is faster than one per sample
 
 
 @dataclass(frozen=True)
@@ -65,23 +64,26 @@ class LinearExperts:
         return self.weights.shape[2]
 
     def means(self, context: Tensor) -> Tensor:
-        """Means (n_samples, n_components, n_dims) for contexts (n_samples, n_context)."""
+        """Return the means (n_samples, n_components, n_dims) for contexts (n_samples, n_context)."""
         flat = context @ self.weights.flatten(0, 1).T
         return flat.reshape(-1, self.n_components, self.n_dims) + self.biases
 
     def __call__(self, context: Tensor) -> Gaussian:
-        """The experts' distributions for contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        """Return the experts' distributions at contexts (n_samples, n_context), batch (n_samples, n_components)."""
         return Gaussian(self.means(context), self.scale_trils)
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
-        """Distribution of one expert (n_samples,) of int64 per context (n_samples, n_context)."""
+        """Return the distributions of the given experts, one per context.
+
+        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
+        """
         product = (self.weights[component] @ context.unsqueeze(-1)).squeeze(-1)
         return Gaussian(product + self.biases[component], self.scale_trils[component])
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims).
+        """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64.
 
-        Samples of few experts are drawn expert by expert, which needs no factor for each sample.
+        If there are many samples per expert, they are drawn expert by expert, which avoids one factor per sample.
         """
         if len(component) < SAMPLES_PER_EXPERT * self.n_components:
             return self.select(component, context).sample(generator=generator)
@@ -96,13 +98,13 @@ class LinearExperts:
         return sample + self.biases[component]
 
     def take(self, index: Tensor) -> LinearExperts:
-        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        """Return a subset of the experts by their indices (n,) of int64, in that order."""
         return LinearExperts(self.weights[index], self.biases[index], self.scale_trils[index])
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Log density [nat] under every expert, (n_samples, n_components).
+        """Return the log density [nat] under every expert, (n_samples, n_components).
 
-        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1]: one matrix product for all pairs.
+        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1], so one matrix product covers all pairs.
         """
         parts = [residual.square().sum(-1) for _, residual in self.residuals(context, sample, self.whitening())]
         squared = torch.cat(parts) if parts else sample.new_zeros((0, self.n_components))
@@ -110,7 +112,7 @@ class LinearExperts:
         return log_prob
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
-        """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims)."""
+        """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims)."""
         whitening = self.whitening()
         normaliser = log_gate + log_normaliser(self.scale_trils)
         parts = []
@@ -120,7 +122,7 @@ class LinearExperts:
         return torch.cat(parts) if parts else torch.zeros_like(sample)
 
     def residuals(self, context: Tensor, sample: Tensor, whitening: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Whitened residuals (n_rows, n_components, n_dims), a bounded number of rows at a time, with their rows."""
+        """Yield blocks of rows with their whitened residuals (n_rows, n_components, n_dims); block size is bounded."""
         inputs = torch.cat([sample, context, torch.ones_like(sample[:, :1])], -1)
         step = max(1, CHUNK_ELEMENTS // (self.n_components * self.n_dims))
         for start in range(0, len(inputs), step):
@@ -128,7 +130,7 @@ class LinearExperts:
             yield rows, (inputs[rows] @ whitening.T).reshape(-1, self.n_components, self.n_dims)
 
     def whitening(self) -> Tensor:
-        """Rows C^-1 [I, -W, -w] of all experts, (n_components n_dims, n_dims + n_context + 1)."""
+        """Return the rows C^-1 [I, -W, -w] of all experts, (n_components n_dims, n_dims + n_context + 1)."""
         identity = torch.eye(self.n_dims, dtype=self.biases.dtype, device=self.biases.device)
         blocks = [identity.expand_as(self.scale_trils), -self.weights, -self.biases.unsqueeze(-1)]
         solved: Tensor = torch.linalg.solve_triangular(self.scale_trils, torch.cat(blocks, -1), upper=False)
@@ -173,7 +175,7 @@ class SoftmaxGating:
         return self.weights.shape[1]
 
     def __call__(self, context: Tensor) -> Tensor:
-        """Log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
+        """Return the log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
         return torch.log_softmax(torch.addmm(self.biases, context, self.weights.T), -1)
 
     def tensors(self) -> dict[str, Tensor]:

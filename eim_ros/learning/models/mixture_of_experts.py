@@ -1,11 +1,7 @@
-"""Mixture of experts, q(x|y) = sum_i q(z_i|y) N(x; mu_i(y), Sigma_i(y)) (thesis 2.1.1, 4.2).
+"""Mixtures of experts, q(x|y) = sum_i q(z_i|y) N(x; mu_i(y), Sigma_i(y)) (thesis 2.1.1, 4.2).
 
-What the parts of a mixture of experts owe: a gating q(z|y) and experts q(x|z, y) (thesis 2.1.1, 4.2).
-
-A class that satisfies a protocol can be put into `MixtureOfExperts`; nothing has to be registered but its tensors'
-names, by which a file is read back.
-
-Contexts at which an expert is updated: those of the data, by how much the expert answers for them.
+The protocols `Gating` and `Experts` define the two parts, q(z|y) and q(x|z, y). Any class that satisfies a protocol can
+be used in `MixtureOfExperts`. Loading a model from a file identifies the classes by the names of their tensors.
 """
 
 from __future__ import annotations
@@ -34,11 +30,11 @@ class Gating(Protocol):
     def n_context(self) -> int: ...
 
     def __call__(self, context: Tensor) -> Tensor:
-        """Log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
+        """Return the log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         ...
 
 
@@ -55,67 +51,70 @@ class Experts(Protocol):
     def n_context(self) -> int: ...
 
     def __call__(self, context: Tensor) -> Gaussian:
-        """The experts' distributions for contexts (n_samples, n_context).
+        """Return the experts' distributions for contexts (n_samples, n_context).
 
         Returns
         -------
         Gaussian
-            Of batch (n_samples, n_components); its factors (..., n_components, n_dims, n_dims) lack the samples' axis
-            where they do not depend on the context.
+            Batch (n_samples, n_components). If the factors do not depend on the context, they lack the axis of the
+            samples: (n_components, n_dims, n_dims).
         """
         ...
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Log density [nat] of samples (n_samples, n_dims) under every expert, (n_samples, n_components)."""
+        """Return the log density [nat] of samples (n_samples, n_dims) under every expert, (n_samples, n_components)."""
         ...
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
-        """Distribution of one expert per context: component (n_samples,) of int64, batch (n_samples,)."""
+        """Return the distributions of the given experts, one per context.
+
+        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
+        """
         ...
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims)."""
+        """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64."""
         ...
 
     def take(self, index: Tensor) -> Experts:
-        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        """Return a subset of the experts by their indices (n,) of int64, in that order."""
         ...
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
-        """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims).
+        """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims).
 
         Parameters
         ----------
         context : Tensor (n_samples, n_context)
         sample : Tensor (n_samples, n_dims)
         log_gate : Tensor (n_samples, n_components)
-            Log weights of the experts; need not be normalised.
+            Log weights of the experts; they need not be normalised.
         """
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         ...
 
 
 LINEAR_GATING = ("weights", "biases")
 LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
-CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time when drawing from it: they stay in cache
-LEAST_LOG_WEIGHT = -700.0  # of a component of weight zero: exp of it is still above zero in float64
+CHUNK_ELEMENTS = 262_144  # gating probabilities per block when drawing components, small enough to stay in cache
+LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
 
 
 @dataclass(frozen=True)
 class MixtureOfExperts:
     """Conditional mixture; calling it with contexts gives a batch of Gaussian mixtures.
 
-    What a batch of mixtures knows (its samples, means, covariances, marginals) is asked of `model(context)`, which
-    holds all components of all contexts. `sample`, `log_prob` and `score` here are the same without that memory.
+    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. It stores all components for
+    all contexts. `sample`, `log_prob` and `score` of this class give the same results with less memory.
 
     Attributes
     ----------
     gating : Gating
     experts : Experts
-        As many as the gating has components.
+        Must have the same number of components as the gating.
     """
 
     gating: Gating
@@ -156,12 +155,12 @@ class MixtureOfExperts:
         Parameters
         ----------
         context : Tensor (..., n_context)
-            In any dtype, on any device; a NumPy array is taken, too.
+            Any dtype and device; NumPy arrays are accepted too.
 
         Returns
         -------
         GaussianMixture
-            Batch of the shape of the contexts: (n_samples,) for (n_samples, n_context), one mixture for one context.
+            Its batch has the shape of the contexts: (n_samples,) for (n_samples, n_context), () for a single context.
         """
         context = self._contexts(context)
         batch = context.shape[:-1]
@@ -171,31 +170,31 @@ class MixtureOfExperts:
         return mixtures if len(batch) == 1 else mixtures.reshape(batch)
 
     def log_joint(self, context: Tensor, sample: Tensor) -> Tensor:
-        """log q(z_i|y) + log q(x|z_i,y), (n_samples, n_components)."""
+        """Return log q(z_i|y) + log q(x|z_i,y), (n_samples, n_components)."""
         checked_values(context, self.n_context, "contexts"), checked_values(sample, self.n_dims)
         return self.gating(context) + self.experts.log_prob(context, sample)
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Log density [nat] log q(x|y), (n_samples,), of samples (n_samples, n_dims)."""
+        """Return the log density log q(x|y) [nat], (n_samples,), of samples (n_samples, n_dims)."""
         return torch.logsumexp(self.log_joint(context, sample), -1)
 
     def log_responsibilities(self, context: Tensor, sample: Tensor) -> Tensor:
-        """log q(z_i|x,y), (n_samples, n_components)."""
+        """Return log q(z_i|x,y), (n_samples, n_components)."""
         return torch.log_softmax(self.log_joint(context, sample), -1)
 
     def score(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Gradient of log q(x|y) with respect to the sample, (n_samples, n_dims)."""
+        """Return the gradient of log q(x|y) with respect to the sample, (n_samples, n_dims)."""
         return self.experts.score(context, sample, self.gating(context))
 
     def sample(self, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw one sample per context; `model(context).sample(n)` draws more.
+        """Draw one sample per context; use `model(context).sample(n)` for more.
 
         Parameters
         ----------
         context : Tensor (n_samples, n_context)
-            As for a call.
+            Any dtype and device; NumPy arrays are accepted too.
         generator : torch.Generator, optional
-            That of torch if missing.
+            By default, torch's global generator.
 
         Returns
         -------
@@ -207,7 +206,7 @@ class MixtureOfExperts:
     def sample_with_components(
         self, context: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """As `sample`; also which expert each sample is of, (n_samples,) of int64."""
+        """Draw samples like `sample`, and also return the expert of each sample, (n_samples,) of int64."""
         context = self._contexts(context)
         checked_generator(generator)
         level = torch.rand(len(context), 1, generator=generator, dtype=context.dtype, device=context.device)
@@ -216,38 +215,40 @@ class MixtureOfExperts:
         for rows, share in zip(context.split(step), level.split(step), strict=True):
             cumulative = self.gating(rows).exp().cumsum(-1)
             drawn.append(torch.searchsorted(cumulative, share * cumulative[:, -1:], right=True).squeeze(-1))
-        component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding
+        component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding can give n_components
         return self.experts.sample(component, context, generator), component
 
     def marginal_entropy(self, context: Tensor) -> Tensor:
-        """H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), normalised by log n_components to [0, 1].
+        """Return H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), divided by log n_components.
 
-        Thesis 6.4, figure 6.6: high when the experts share the context space evenly. Defined as 1 for one expert.
+        The result lies in [0, 1]. It is high if the experts share the context space evenly (thesis 6.4, figure 6.6). It
+        is defined as 1 for one expert.
         """
         log_marginal = torch.logsumexp(self.gating(context), 0) - math.log(len(context))
         return self._normalised(-(log_marginal.exp() * log_marginal).sum())
 
     def conditional_entropy(self, context: Tensor) -> Tensor:
-        """E_p(y) H(q(z|y)) over contexts, normalised by log n_components to [0, 1] (thesis 6.4, figure 6.6).
+        """Return E_p(y) H(q(z|y)) over contexts (n_samples, n_context), divided by log n_components.
 
-        Low when each expert answers for a part of the context space. Defined as 0 for one expert.
+        The result lies in [0, 1]. It is low if each expert is responsible for its own part of the context space (thesis
+        6.4, figure 6.6). It is defined as 0 for one expert.
         """
         log_gate = self.gating(context)
         entropy = -(log_gate.exp() * log_gate).sum(-1).mean()
         return torch.zeros_like(entropy) if self.n_components == 1 else self._normalised(entropy)
 
     def to(self, **options: Any) -> MixtureOfExperts:
-        """The same model with another dtype or on another device."""
+        """Return the same model with another dtype or on another device."""
         return MixtureOfExperts.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name, as `from_tensors` takes them."""
+        """Return the parameters by name, as expected by `from_tensors`."""
         gating = {f"gating.{name}": value for name, value in self.gating.tensors().items()}
         return gating | {f"experts.{name}": value for name, value in self.experts.tensors().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
-        """Inverse of `tensors`; `DistributionError` names what is missing."""
+        """Build the model from named parameters; `DistributionError` lists the missing names."""
         gate, experts = (
             {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
             for part in ("gating.", "experts.")
@@ -266,9 +267,9 @@ class MixtureOfExperts:
 
     @classmethod
     def from_mixture(cls, mixture: GaussianMixture) -> MixtureOfExperts:
-        """A Gaussian mixture (no batch) as a mixture of experts without contexts.
+        """Convert a Gaussian mixture (no batch) to a mixture of experts without contexts.
 
-        A log weight below -700, minus infinity included, becomes -700, since a gating's parameters are finite.
+        The parameters of a gating must be finite, so log weights below -700, including minus infinity, become -700.
         """
         if mixture.means.dim() != 2:
             raise DistributionError(
@@ -280,7 +281,7 @@ class MixtureOfExperts:
         return cls(gating, LinearExperts(means.new_zeros(*means.shape, 0), means, factors))
 
     def as_mixture(self) -> GaussianMixture:
-        """The Gaussian mixture that a model without contexts is; `DistributionError` if it has contexts."""
+        """Convert a model without contexts to a Gaussian mixture; raise `DistributionError` if it has contexts."""
         if self.n_context != 0:
             raise DistributionError(
                 f"a mixture of experts with {self.n_context} contexts is a Gaussian mixture only where they are given",
@@ -295,7 +296,7 @@ class MixtureOfExperts:
         return next(iter(self.experts.tensors().values()))
 
     def _contexts(self, context: Any) -> Tensor:
-        """Contexts (..., n_context) in the dtype and on the device of the model."""
+        """Return contexts (..., n_context) in the dtype and on the device of the model."""
         try:
             converted = torch.as_tensor(context, dtype=self.dtype, device=self.device)
         except (TypeError, ValueError) as error:
@@ -312,11 +313,11 @@ class MixtureOfExperts:
         return entropy / math.log(self.n_components)
 
 
-LEAST_LOG_RESPONSIBILITY = -300.0  # of a context, relative to an expert's best one; where exp underflows it is slow
+LEAST_LOG_RESPONSIBILITY = -300.0  # relative to the best context of an expert; exp is slow where it underflows
 
 
 def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
-    """Contexts of each expert, resampled from p~(y|z_i) = p(y) q(z_i|y)/q(z_i) (thesis 4.3.2).
+    """Resample the contexts of each expert from p~(y|z_i) = p(y) q(z_i|y)/q(z_i) (thesis 4.3.2).
 
     Parameters
     ----------
@@ -324,7 +325,7 @@ def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, gene
     context : Tensor (n_contexts, n_context)
         Contexts of the data.
     n_samples : int
-        For each expert.
+        Number of contexts per expert.
     generator : torch.Generator
 
     Returns
@@ -349,9 +350,9 @@ def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, gene
 
 
 class _ByComponent:
-    """log q(z_i|y) of some components at all contexts, up to a constant of the component, (n_some, n_contexts).
+    """log q(z_i|y) of some components at all contexts, up to a constant per component, (n_some, n_contexts).
 
-    Of a softmax gating only the log normaliser of each context is kept, of another one all probabilities.
+    For a softmax gating only the log normaliser of each context is stored; other gatings store all probabilities.
     """
 
     def __init__(self, model: MixtureOfExperts, context: Tensor) -> None:

@@ -1,19 +1,19 @@
-"""Nonlinear experts, q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)): networks give mean and covariance (thesis 4.2.3).
+"""Neural experts and neural gating (thesis 4.2.1, 4.2.3).
 
-Each network works in the whitened residuals of a linear expert, which is kept beside it: with its outputs m and t,
+Experts: q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)). Each network works in the whitened residuals of a linear
+expert with parameters W, w and C. Its outputs m and t give
 
-    mean = W y + w + C m(y),    Cholesky factor = C T(y),    T lower triangular, diagonal exp(t_jj), below it t_jl,
+    mean = W y + w + C m(y),    Cholesky factor = C T(y),    T lower triangular, diagonal exp(t_jj), below it t_jl.
 
-so a fresh network, whose outputs are zero, is exactly the linear expert, and its outputs are numbers of order one in
-any units of the samples.
+A new network has zero outputs, so the expert starts as the linear one. Outputs are of order one in any units.
 
-Neural gating, log q(z|y) = log softmax(network(y)) (thesis 4.2.1).
+Gating: log q(z|y) = log softmax(network(y)).
 
-As many multilayer perceptrons as there are components, evaluated by batched matrix products, without a loop.
+The networks of all components are evaluated together by batched matrix products. A network computes
 
-h_0 = (y - center)/scale,  h_l = tanh(A_l h_{l-1} + a_l),  output = A_L h_{L-1} + a_L.
+    h_0 = (y - center)/scale,    h_l = tanh(A_l h_{l-1} + a_l),    output = A_L h_{L-1} + a_L.
 
-The hidden units are bounded, so outputs stay bounded however far an input lies from the data.
+Its hidden units are bounded, so outputs stay bounded far from the data.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian
 from eim_ros.learning.models.linear import LinearExperts
 
-FIRST_LAYER_SLOPE = 4.0  # of standardised inputs: units bend at different places, sharply enough for several periods
+FIRST_LAYER_SLOPE = 4.0  # for standardised inputs; steep enough to follow a function with several periods
 
 
 @dataclass(frozen=True)
 class BatchedNetwork:
-    """Networks of equal shape.
+    """Batch of multilayer perceptrons with equal layer sizes.
 
     Attributes
     ----------
     center, scale : Tensor (n_inputs,)
-        Standardisation of the inputs, the same for all networks; scale > 0.
+        Shared standardisation of the inputs; scale > 0.
     weights : tuple of Tensor (n_networks, n_out, n_in)
-        A_l, one entry per layer, the output layer included.
+        A_l, including the output layer.
     biases : tuple of Tensor (n_networks, n_out)
         a_l.
     """
@@ -79,27 +79,27 @@ class BatchedNetwork:
 
     @property
     def width(self) -> int:
-        """Units of the widest layer."""
+        """Number of units in the widest layer."""
         return max(weight.shape[1] for weight in self.weights)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Outputs (n_networks, n_samples, n_outputs).
+        """Return the outputs (n_networks, n_samples, n_outputs).
 
         Parameters
         ----------
         inputs : Tensor (n_samples, n_inputs) or (n_networks, n_samples, n_inputs)
-            For all networks the same ones, or own ones for each.
+            Either shared by all networks or separate for each network.
         """
         standard = ((inputs - self.center) / self.scale).expand(self.n_networks, *inputs.shape[-2:])
         return forward(self.weights, self.biases, standard)
 
     def take(self, index: Tensor) -> BatchedNetwork:
-        """Some of the networks, by their numbers (n,) of int64, in that order."""
+        """Return a subset of the networks by their indices (n,) of int64, in that order."""
         weights, biases = (tuple(value[index] for value in values) for values in (self.weights, self.biases))
         return BatchedNetwork(self.center, self.scale, weights, biases)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name: `layers.0.weight`, `layers.0.bias` and so on."""
+        """Return the parameters by name: `layers.0.weight`, `layers.0.bias` and so on."""
         tensors = {"center": self.center, "scale": self.scale}
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             tensors |= {f"layers.{index}.weight": weight, f"layers.{index}.bias": bias}
@@ -107,7 +107,10 @@ class BatchedNetwork:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> BatchedNetwork:
-        """Inverse of `tensors`; other names are left alone, `DistributionError` names what is missing."""
+        """Build the networks from named parameters; `DistributionError` lists the missing names.
+
+        Tensors with other names are ignored.
+        """
         n_layers = sum(name.startswith("layers.") and name.endswith(".weight") for name in tensors)
         names = ["center", "scale", *(f"layers.{i}.{part}" for i in range(n_layers) for part in ("weight", "bias"))]
         missing = [name for name in names if name not in tensors]
@@ -125,17 +128,17 @@ class BatchedNetwork:
         n_outputs: int,
         generator: torch.Generator,
     ) -> BatchedNetwork:
-        """Fresh networks whose outputs are zero everywhere.
+        """Return randomly initialised networks whose outputs are zero everywhere.
 
         Parameters
         ----------
         inputs : Tensor (n_samples, n_inputs)
-            Give the standardisation, device and dtype.
+            Determines the standardisation, device and dtype.
         n_networks, n_outputs : int
         hidden_layers : sequence of int
-            Widths.
+            Layer widths.
         generator : torch.Generator
-            Each network draws hidden weights of its own.
+            Each network draws different hidden weights.
         """
         scale = (inputs - inputs.mean(0)).square().mean(0).sqrt()
         scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
@@ -147,7 +150,9 @@ class BatchedNetwork:
 
         for index, n_out in enumerate(hidden_layers):
             bound = FIRST_LAYER_SLOPE / max(n_in, 1) ** 0.5 if index == 0 else (6.0 / (n_in + n_out)) ** 0.5
-            spread = FIRST_LAYER_SLOPE if index == 0 else 0.0  # bends all over the range of the data
+            spread = (
+                FIRST_LAYER_SLOPE if index == 0 else 0.0
+            )  # spreads the bends of the units over the range of the data
             weights.append(bound * uniform(n_networks, n_out, n_in))
             biases.append(spread * uniform(n_networks, n_out))
             n_in = n_out
@@ -157,14 +162,14 @@ class BatchedNetwork:
 
 
 def forward(weights: Sequence[Tensor], biases: Sequence[Tensor], standard: Tensor) -> Tensor:
-    """Outputs (n_networks, n_samples, n_outputs) for standardised inputs (n_networks, n_samples, n_inputs)."""
+    """Return outputs (n_networks, n_samples, n_outputs) for standardised inputs (n_networks, n_samples, n_inputs)."""
     hidden = standard
     for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
         hidden = torch.tanh(torch.baddbmm(bias.unsqueeze(1), hidden, weight.mT))
     return torch.baddbmm(biases[-1].unsqueeze(1), hidden, weights[-1].mT)
 
 
-CHUNK_ELEMENTS = 4_194_304  # largest layer of log_prob and score, in numbers: bounds memory at many experts
+CHUNK_ELEMENTS = 4_194_304  # size of the largest layer in log_prob and score; bounds memory with many experts
 
 
 @dataclass(frozen=True)
@@ -176,7 +181,8 @@ class NeuralExperts:
     base : LinearExperts
         W, w, C.
     network : BatchedNetwork
-        One network per expert; outputs are m (n_dims) and t (n_dims (n_dims + 1)/2: diagonal, then the rest by rows).
+        One network per expert. Its outputs are m, n_dims numbers, and t, n_dims (n_dims + 1)/2 numbers. In t the
+        diagonal comes first, followed by the elements below it, row by row.
     """
 
     base: LinearExperts
@@ -195,14 +201,15 @@ class NeuralExperts:
     def around(
         cls, base: LinearExperts, context: Tensor, hidden_layers: Sequence[int], generator: torch.Generator
     ) -> NeuralExperts:
-        """Fresh experts, equal to the linear ones.
+        """Return new neural experts that equal the linear experts.
 
         Parameters
         ----------
         base : LinearExperts
         context : Tensor (n_samples, n_context)
-            Data, by which inputs are standardised.
+            Data used to standardise the inputs.
         hidden_layers : sequence of int
+            Widths of the hidden layers.
         generator : torch.Generator
         """
         n_outputs = n_outputs_of(base.n_dims)
@@ -221,26 +228,30 @@ class NeuralExperts:
         return self.base.n_context
 
     def local(self, context: Tensor) -> Gaussian:
-        """The experts at contexts of their own (n_components, n_samples, n_context), batch likewise."""
+        """Return each expert at its own contexts (n_components, n_samples, n_context).
+
+        The batch shape of the result is (n_components, n_samples).
+        """
         shift, factor = triangular(self.network(context), self.n_dims)
         scale = self.base.scale_trils.unsqueeze(1)
         mean = context @ self.base.weights.mT + self.base.biases.unsqueeze(1)
         return Gaussian(mean + (scale @ shift.unsqueeze(-1)).squeeze(-1), scale @ factor)
 
     def __call__(self, context: Tensor) -> Gaussian:
-        """The experts' distributions for contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        """Return the experts' distributions at contexts (n_samples, n_context), batch (n_samples, n_components)."""
         local = self.local(context.expand(self.n_components, *context.shape))
         return Gaussian(local.mean.transpose(0, 1), local.scale_tril.transpose(0, 1))
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Log density [nat] of samples (n_samples, n_dims) under every expert, (n_samples, n_components)."""
+        """Return the log density [nat] of samples (n_samples, n_dims) under every expert, (n_samples, n_components)."""
         parts = [self(context[rows]).log_prob(sample[rows].unsqueeze(1)) for rows in self._chunks(len(context))]
         return torch.cat(parts)
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
-        """Distribution of one expert (n_samples,) of int64 per context (n_samples, n_context).
+        """Return the distributions of the given experts, one per context.
 
-        Contexts are sorted into one padded row per expert, so that each is evaluated by about its own network alone.
+        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context). Contexts
+        are sorted into one padded row per expert, so that each context is evaluated almost only by its own network.
         """
         order = torch.argsort(component, stable=True)
         count = torch.bincount(component, minlength=self.n_components)
@@ -253,15 +264,15 @@ class NeuralExperts:
         return Gaussian(local.mean[component, rank], local.scale_tril[component, rank])
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from one expert (n_samples,) of int64 per context (n_samples, n_context): (n_samples, n_dims)."""
+        """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64."""
         return self.select(component, context).sample(generator=generator)
 
     def take(self, index: Tensor) -> NeuralExperts:
-        """Some of the experts, by their numbers (n,) of int64, in that order."""
+        """Return a subset of the experts by their indices (n,) of int64, in that order."""
         return NeuralExperts(self.base.take(index), self.network.take(index))
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
-        """Gradient of log sum_k exp(log_gate_k) N_k(sample) with respect to the sample, (n_samples, n_dims)."""
+        """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims)."""
         parts = []
         for rows in self._chunks(len(context)):
             experts, repeated = self(context[rows]), sample[rows].unsqueeze(1)
@@ -275,7 +286,7 @@ class NeuralExperts:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralExperts:
-        """Inverse of `tensors`; `DistributionError` names what is missing."""
+        """Build the experts from named parameters; `DistributionError` lists the missing names."""
         names = ("base.weights", "base.biases", "base.scale_trils")
         missing = [name for name in names if name not in tensors]
         if missing:
@@ -283,19 +294,19 @@ class NeuralExperts:
         return cls(LinearExperts(*(tensors[name] for name in names)), BatchedNetwork.from_tensors(tensors))
 
     def _chunks(self, n_samples: int) -> Iterator[slice]:
-        """Rows, a bounded number at a time; one empty chunk where there are none."""
+        """Yield slices with a bounded number of rows; yield one empty slice if there are no rows."""
         step = max(1, CHUNK_ELEMENTS // (self.n_components * max(self.network.width, self.n_dims**2)))
         for start in range(0, max(n_samples, 1), step):
             yield slice(start, start + step)
 
 
 def n_outputs_of(n_dims: int) -> int:
-    """Numbers that describe a mean and a Cholesky factor."""
+    """Return the number of parameters of a mean and a Cholesky factor."""
     return n_dims + n_dims * (n_dims + 1) // 2
 
 
 def triangular(outputs: Tensor, n_dims: int) -> tuple[Tensor, Tensor]:
-    """Outputs (..., n_outputs) of a network as m (..., n_dims) and T (..., n_dims, n_dims)."""
+    """Split outputs (..., n_outputs) of a network into m (..., n_dims) and T (..., n_dims, n_dims)."""
     shift, log_diagonal, rest = outputs.split([n_dims, n_dims, n_dims * (n_dims - 1) // 2], -1)
     factor = torch.diag_embed(log_diagonal.exp())
     if n_dims > 1:
@@ -308,12 +319,12 @@ def triangular(outputs: Tensor, n_dims: int) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class NeuralGating:
-    """Softmax of a network's outputs.
+    """Gating by the softmax of a network's outputs.
 
     Attributes
     ----------
     network : BatchedNetwork
-        A single one, with an output per component.
+        A single network with one output per component.
     """
 
     network: BatchedNetwork
@@ -326,14 +337,15 @@ class NeuralGating:
     def uniform(
         cls, context: Tensor, n_components: int, hidden_layers: Sequence[int], generator: torch.Generator
     ) -> NeuralGating:
-        """A fresh gating: all components alike for every context.
+        """Return a new gating that gives all components the same probability for every context.
 
         Parameters
         ----------
         context : Tensor (n_samples, n_context)
-            Data, by which inputs are standardised.
+            Data used to standardise the inputs.
         n_components : int
         hidden_layers : sequence of int
+            Widths of the hidden layers.
         generator : torch.Generator
         """
         return cls(BatchedNetwork.random(context, 1, hidden_layers, n_components, generator))
@@ -347,7 +359,7 @@ class NeuralGating:
         return self.network.n_inputs
 
     def __call__(self, context: Tensor) -> Tensor:
-        """Log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
+        """Return the log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
         return torch.log_softmax(self.network(context)[0], -1)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -355,5 +367,5 @@ class NeuralGating:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralGating:
-        """Inverse of `tensors`."""
+        """Build the gating from named parameters; the inverse of `tensors`."""
         return cls(BatchedNetwork.from_tensors(tensors))

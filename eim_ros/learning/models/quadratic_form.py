@@ -1,15 +1,13 @@
 """Log densities of linear experts as linear functions of the products of coordinates.
 
-With e = [x, y, 1] and R = C^-1 [I, -W, -w] the log density -1/2 e'R'R e + log normaliser is linear in the products
-e_a e_b: the densities of all experts at all points are one matrix product, and so are the moments that maximum
-likelihood needs. R'R e e' is a sum of large terms that cancel where an expert is narrow or far away, |R|^2 times the
-rounding error; for such experts, `narrow`, the residuals R e must be squared instead.
+With e = [x, y, 1] and R = C^-1 [I, -W, -w], the log density -1/2 e'R'R e + log normaliser is linear in the products
+e_a e_b. One matrix product therefore gives the densities of all experts at all points; another gives the moments needed
+for maximum likelihood. If an expert is narrow or far away, the large terms of R'R e e' cancel, and the error is
+|R|^2 times the rounding error. For these `narrow` experts the residuals R e are squared instead.
 
-Which components of a linear mixture of experts are near to which: where one has samples, the other has density.
-
-The log joint of c', averaged over the points of c, is linear in the moments of these points (`quadratic_form.py`): one
-matrix product tells the distances of all pairs. The points of c are data, weighted by their responsibilities, or the
-samples that c itself would draw.
+The same form finds nearby components, whose density is high where another component has its points. The log joint
+density of c', averaged over the points of c, is linear in the moments of these points, so one matrix product covers all
+pairs. The points of c are data weighted by responsibilities, or samples that c would draw.
 """
 
 from __future__ import annotations
@@ -26,23 +24,23 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.native import SelectedForms
 from eim_ros.learning.models.standardisation import linear_parts
 
-LARGEST_FORM = 1e8  # |R|^2 in units of the data: the error of a log density stays below about 1e-7 nat
+LARGEST_FORM = 1e8  # |R|^2 in units of the data; keeps the error of a log density below about 1e-7 nat
 
 
 @dataclass(frozen=True)
 class QuadraticForms:
-    """Log joints log q(x, z_i|y) + A(y) of all components, A(y) being the gating's log normaliser.
+    """Log joint densities log q(x, z_i|y) + A(y) of all components, where A(y) is the log normaliser of the gating.
 
     Attributes
     ----------
     coefficients : Tensor (n_components, n_products)
-        Of the products of the coordinates [x, y, 1].
+        Coefficients of the products of the coordinates [x, y, 1].
     narrow : Tensor (n_narrow,) of int64
         Components whose coefficients are too large; they are evaluated by their residuals.
     residuals : Tensor (n_narrow, n_dims, n_dims + n_context + 1)
         R of the narrow components.
     linear : Tensor (n_narrow, n_dims + n_context + 1)
-        What is to be added to -1/2 |R e|^2, linear in e.
+        Term linear in e that is added to -1/2 |R e|^2.
     """
 
     coefficients: Tensor
@@ -52,13 +50,16 @@ class QuadraticForms:
 
     @classmethod
     def from_model(cls, model: MixtureOfExperts) -> QuadraticForms:
-        """Log joints of a linear model. Data and parameters should be of order one, see `Standardisation`."""
+        """Return the log joint densities of a linear model.
+
+        Data and parameters should be of order one; see `Standardisation`.
+        """
         gating, experts = linear_parts(model)
         return cls.from_experts(experts, gating)
 
     @classmethod
     def from_experts(cls, experts: LinearExperts, gating: SoftmaxGating | None = None) -> QuadraticForms:
-        """Log densities of experts, with the logits of a gating added if one is given."""
+        """Return the log densities of experts, plus the logits of a gating if one is given."""
         n_dims, n_context = experts.n_dims, experts.n_context
         residuals = experts.whitening().reshape(experts.n_components, n_dims, -1)
         linear = residuals.new_zeros(len(residuals), n_dims + n_context + 1)
@@ -75,9 +76,9 @@ class QuadraticForms:
         return cls(coefficients, narrow, residuals[narrow], linear[narrow])
 
     def __call__(self, joint: Tensor, products: Tensor, out: Tensor | None = None) -> Tensor:
-        """Values (n_samples, n_components) at [x, y] (n_samples, n_dims + n_context) with their products.
+        """Return the values (n_samples, n_components) at [x, y] (n_samples, n_dims + n_context) with their products.
 
-        A buffer for them may be given: fresh memory can cost more than the product.
+        The result can be written to the buffer `out`, because allocating memory can cost more than the product.
         """
         values = torch.mm(products, self.coefficients.T, out=out)
         if len(self.narrow):
@@ -88,7 +89,7 @@ class QuadraticForms:
         return values
 
     def take(self, index: Tensor) -> QuadraticForms:
-        """Those of some components, by their numbers (n,)."""
+        """Return the forms of a subset of the components, by their indices (n,)."""
         coefficients = self.coefficients[index]
         if not len(self.narrow):
             return QuadraticForms(coefficients, self.narrow, self.residuals, self.linear)
@@ -99,12 +100,12 @@ class QuadraticForms:
         return QuadraticForms(coefficients, narrow, self.residuals[place[narrow]], self.linear[place[narrow]])
 
     def selected(self) -> SelectedForms:
-        """The forms for few components at each point, compiled; on the CPU, in float64."""
+        """Return the compiled forms for few components per point (CPU and float64 only)."""
         fields = (self.coefficients, self.narrow, self.residuals, self.linear)
         return SelectedForms(*(field.detach().numpy() for field in fields))
 
     def gradient(self, joint: Tensor, weights: Tensor) -> Tensor:
-        """Gradients in the coordinates of the forms, averaged with weights (n_samples, n_components).
+        """Return the gradients of the forms in the coordinates, averaged with weights (n_samples, n_components).
 
         Returns
         -------
@@ -127,9 +128,9 @@ class QuadraticForms:
 
 
 def products_of_coordinates(joint: Tensor) -> Tensor:
-    """Products e_a e_b, a <= b, of e = [joint, 1], (n_samples, n_products); the last one is 1.
+    """Return the products e_a e_b, a <= b, of e = [joint, 1], (n_samples, n_products); the last product is 1.
 
-    They are stored by columns, since whole columns are multiplied several times faster than parts of rows.
+    They are stored by columns, because multiplying complete columns is several times faster than parts of rows.
     """
     extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1).T.contiguous()
     row, column = _triangle(len(extended), joint.device)
@@ -137,7 +138,7 @@ def products_of_coordinates(joint: Tensor) -> Tensor:
 
 
 def symmetric_from_products(products: Tensor, width: int) -> Tensor:
-    """Symmetric matrices (..., width, width) from the products of their rows and columns (..., n_products)."""
+    """Return symmetric matrices (..., width, width) from the products of coordinates (..., n_products)."""
     row, column = _triangle(width, products.device)
     matrix = products.new_zeros(*products.shape[:-1], width, width)
     matrix[..., row, column] = products
@@ -150,26 +151,26 @@ def _triangle(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return row, column
 
 
-CHUNK_ELEMENTS = 262_144  # distances, or probabilities of the gating, at a time
-LEAST_LOG_PROBABILITY = -300.0  # far below rounding; where exp underflows it is several times slower
+CHUNK_ELEMENTS = 262_144  # distances, or gating probabilities, per block
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 
 
 def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: int) -> Tensor:
-    """The components with the greatest mean log joints at the points of each component.
+    """Return the components with the greatest mean log joint density at the points of each component.
 
     Parameters
     ----------
     forms : QuadraticForms
-        Log joints of a model.
+        Log joint densities of a model.
     products : Tensor (n_components, n_products)
-        Sums, or means, of the products of the coordinates over the points of each component.
+        Sums or means of the products of the coordinates over the points of each component.
     n_neighbours : int
         Length of the lists.
 
     Returns
     -------
     Tensor (n_components, n_neighbours) of int64
-        Each row begins with its own component.
+        Each row begins with the component itself.
     """
     count = products[:, -1:]
     mean = products / torch.where(count > 0.0, count, torch.ones_like(count))
@@ -186,19 +187,19 @@ def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: in
 
 
 def products_of_samples(model: MixtureOfExperts, context: Tensor) -> Tensor:
-    """Mean products of the coordinates of each expert's own samples, at the contexts that it answers for.
+    """Return the mean products of the coordinates over the samples that each expert would draw.
 
     Parameters
     ----------
     model : MixtureOfExperts
-        Linear.
+        A linear model.
     context : Tensor (n_contexts, n_context)
-        Contexts y of the data; those of expert i are weighted by q(z_i|y).
+        Contexts y of the data, weighted by q(z_i|y) for expert i.
 
     Returns
     -------
     Tensor (n_components, n_products)
-        Of [x, y, 1], in the order of `products_of_coordinates`.
+        Products of [x, y, 1], in the order of `products_of_coordinates`.
     """
     _, experts = linear_parts(model)
     n_dims, width = model.n_dims, model.n_dims + model.n_context + 1
@@ -214,7 +215,7 @@ def products_of_samples(model: MixtureOfExperts, context: Tensor) -> Tensor:
 
 
 def _products_of_contexts(model: MixtureOfExperts, context: Tensor) -> Tensor:
-    """Mean products of [y, 1] over p(y|z_i), (n_components, n_products)."""
+    """Return the mean products of [y, 1] over p(y|z_i), (n_components, n_products)."""
     if model.n_context == 0:
         return context.new_ones(model.n_components, 1)
     gating, _ = linear_parts(model)
@@ -229,7 +230,7 @@ def _products_of_contexts(model: MixtureOfExperts, context: Tensor) -> Tensor:
 
 
 def _narrow_affinity(forms: QuadraticForms, mean: Tensor) -> Tensor:
-    """Mean log joints of the narrow components at the mean of the coordinates: their spread is ignored."""
+    """Return the log joint densities of the narrow components at the mean coordinates, ignoring their spread."""
     width = forms.linear.shape[-1]
     last = torch.triu_indices(width, width, device=mean.device)[1] == width - 1
     extended = mean[:, last]

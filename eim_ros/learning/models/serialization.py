@@ -1,4 +1,4 @@
-"""A model as one file: safetensors for the parameters, JSON for what describes them and says of what kind it is."""
+"""Saving and loading of models: safetensors for the parameters, JSON for their description and the kind of model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 def save_model(
     path: str | Path, model: GaussianMixture | MixtureOfExperts, document: dict[str, Any] | None = None
 ) -> None:
-    """Write a model of any kind and a JSON-compatible description of it, atomically."""
+    """Write a model of any kind and its JSON-compatible description, atomically."""
     kind = MIXTURE_KIND if isinstance(model, GaussianMixture) else MODEL_KIND
     write_tensor_file(path, model.tensors(), document or {}, kind=kind, schema=MODEL_SCHEMA)
 
 
 def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, dict[str, Any]]:
-    """Read a model of any kind and its description; `ModelFileError` says why a file is refused."""
+    """Read a model of any kind and its description; `ModelFileError` explains why a file was rejected."""
     tensors, document = read_tensor_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
     name = document["kind"].replace("_", " ")
     try:
@@ -33,12 +33,12 @@ def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, di
 
 
 def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document: dict[str, Any] | None = None) -> None:
-    """As `save_model`."""
+    """Write a mixture of experts with `save_model`."""
     save_model(path, model, document)
 
 
 def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[str, Any]]:
-    """As `load_model`; a file of another kind is refused."""
+    """Read a mixture of experts like `load_model`; raise `ModelFileError` for another kind of model."""
     model, document = load_model(path)
     if not isinstance(model, MixtureOfExperts):
         raise ModelFileError(f"{path} holds a {document['kind']!r}, expected a {MODEL_KIND!r}", document["kind"])

@@ -1,7 +1,8 @@
-"""Change of units: contexts and samples with every column shifted and scaled, and models in the same coordinates.
+"""Standardisation of contexts and samples, and conversion of linear models to standardised coordinates.
 
-With x = m + S u and y = n + T t an expert N(x; W y + w, C C') is the expert (S^-1 W T, S^-1 (W n + w - m), S^-1 C) of u
-given t, and its log density falls by log |S|. In these coordinates sums of squares neither overflow nor cancel.
+Every column is shifted and scaled: x = m + S u and y = n + T t. An expert with parameters W, w and C then becomes an
+expert of u given t with S^-1 W T, S^-1 (W n + w - m) and S^-1 C. The log density of u is that of x plus log |S|. In
+these coordinates sums of squares neither overflow nor cancel.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-LEAST_SCALE = 1e-150  # a column that varies by less counts as constant: its square would underflow
+LEAST_SCALE = 1e-150  # a column that varies by less is treated as constant because its square would underflow
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,10 @@ class Standardisation:
 
     @classmethod
     def from_data(cls, context: Tensor, sample: Tensor) -> Standardisation:
-        """Mean and standard deviation of each column; the scale of a constant column is its magnitude, or 1."""
+        """Compute the mean and standard deviation of each column.
+
+        The scale of a constant column is its magnitude, or 1 if the column is zero.
+        """
         return cls(*_center_and_scale(context), *_center_and_scale(sample))
 
     @property
@@ -43,17 +47,17 @@ class Standardisation:
         return len(self.sample_scale)
 
     def joint(self, context: Tensor, sample: Tensor) -> Tensor:
-        """[u, t] of samples (n, n_dims) and contexts (n, n_context), (n, n_dims + n_context)."""
+        """Return [u, t] for samples (n, n_dims) and contexts (n, n_context), (n, n_dims + n_context)."""
         center = torch.cat([self.sample_center, self.context_center])
         scale = torch.cat([self.sample_scale, self.context_scale])
-        return torch.cat([sample, context], -1) / scale - center / scale  # the difference could overflow
+        return torch.cat([sample, context], -1) / scale - center / scale  # sample - center could overflow
 
     def log_volume(self) -> float:
-        """Log density in the original units is that in the new ones less this: log |S| [nat]."""
+        """Return log |S| [nat], to be subtracted from a log density of u to get that of x."""
         return float(self.sample_scale.log().sum())
 
     def standard(self, model: MixtureOfExperts) -> MixtureOfExperts:
-        """The model of u given t; `DistributionError` unless it is linear throughout."""
+        """Return the model of u given t; raise `DistributionError` unless both parts are linear."""
         gating, experts = linear_parts(model)
         factor = self.sample_scale.unsqueeze(-1)
         weights, biases = experts.weights / factor, experts.biases / self.sample_scale
@@ -64,7 +68,7 @@ class Standardisation:
         )
 
     def original(self, model: MixtureOfExperts) -> MixtureOfExperts:
-        """The model of x given y: the inverse of `standard`."""
+        """Return the model of x given y; the inverse of `standard`."""
         gating, experts = linear_parts(model)
         gate_weights = gating.weights / self.context_scale
         weights = experts.weights / self.context_scale
@@ -79,7 +83,7 @@ class Standardisation:
 
 
 def linear_parts(model: MixtureOfExperts) -> tuple[SoftmaxGating, LinearExperts]:
-    """Gating and experts of a linear model; `DistributionError` if a part of it is not linear."""
+    """Return the gating and experts of a linear model; raise `DistributionError` if a part is not linear."""
     gating, experts = model.gating, model.experts
     if not isinstance(gating, SoftmaxGating) or not isinstance(experts, LinearExperts):
         raise DistributionError(
@@ -90,7 +94,7 @@ def linear_parts(model: MixtureOfExperts) -> tuple[SoftmaxGating, LinearExperts]
 
 
 def _center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation (n_columns,), without overflow and exact for constant columns."""
+    """Return the mean and standard deviation (n_columns,), without overflow and exact for constant columns."""
     low, high = values.amin(0), values.amax(0)
     magnitude = torch.maximum(low.abs(), high.abs())
     magnitude = torch.where(magnitude > 0.0, magnitude, torch.ones_like(magnitude))

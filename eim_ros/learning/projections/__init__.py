@@ -1,6 +1,7 @@
 """Closed-form and convex projections: trust-region I-projections and weighted maximum likelihood.
 
-EIM and inference with a known density share these updates and differ only in where the log density ratio comes from.
+EIM and variational inference with a known density share these updates. They differ only in the source of the log
+density ratio.
 """
 
 from typing import TYPE_CHECKING

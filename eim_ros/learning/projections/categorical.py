@@ -1,24 +1,15 @@
 """Trust-region I-projection of categorical distributions, one per context (thesis 4.1.1, 4.2.1, A.3.1, A.4.1).
 
-Maximise E[r] - tau KL(new || old) subject to E KL(new || old) <= kl_bound and E H(new) >= E H(old) -
-entropy_loss_bound, where E is the mean over contexts (tau = 1 in the thesis). The solution is new ~ exp{(a log old +
-r)/s} with a = eta + tau and s = a + omega.
-The two multipliers come from the dual, see `categorical_dual`.
+Maximise E[r] - tau KL(new || old), where E is the mean over contexts (tau = 1 in the thesis). The constraints are
+E KL(new || old) <= kl_bound and E H(new) >= least_entropy = E H(old) - entropy_loss_bound. With a = eta + tau and
+s = a + omega, the solution is new ~ exp(v), v = (a log old + r)/s. The multipliers minimise the convex dual
 
-The two multipliers of a trust region of categorical distributions, by Newton's method on their dual.
+    g(eta, omega) = s E log sum exp v + eta kl_bound - omega least_entropy,    eta, omega >= 0,
+    dg/deta = kl_bound - KL,    dg/domega = H - least_entropy.
 
-With v = (a log old + r) / s, a = kl_weight + eta and s = a + omega, the dual of `categorical` is
-
-    g(eta, omega) = s E log sum exp v + eta kl_bound - omega least_entropy,    convex, eta >= 0 and omega >= 0,
-    dg/deta = kl_bound - KL,    dg/domega = H - least_entropy,
-
-and its Hessian consists of covariances of log old and v under exp(v), so one pass over the probabilities gives all of
-it. A step changes a and s by a factor of ten at most and is cut where it would go uphill; bounds are aimed at from
-within. Where they are not met that way (a distribution that can lose no entropy, rewards at the end of the range of
-numbers), two nested monotone root-finds have the last word: for a fixed a the entropy rises with omega, and with the
-least feasible omega the KL falls with a.
-
-Batched bracketing of the root of decreasing functions, with a guarantee on which end is returned.
+They are found by Newton's method. The Hessian consists of covariances of log old and v, so each step needs one pass
+over the probabilities. If that fails, for example because a distribution cannot lose entropy, nested root-finds are
+used. For fixed a the entropy rises with omega; with the least feasible omega the KL falls with a.
 """
 
 from __future__ import annotations
@@ -34,17 +25,17 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class RootBracket:
-    """Bracket of the crossing of a decreasing function with zero.
+    """Bracket of the point where a decreasing function crosses zero.
 
     Attributes
     ----------
     lower : Tensor (...)
-        Largest tried argument whose value is positive (or the given lower end).
+        Largest argument tried whose value is positive, or the given lower end.
     upper : Tensor (...)
-        Smallest tried argument whose value is at most zero: the feasible end. Where the function is at most zero
-        at the given lower end already, `upper` equals it.
+        Smallest argument tried whose value is at most zero, that is, the feasible end. If the function is at most zero
+        at the given lower end, `upper` equals that end.
     found : Tensor (...) of bool
-        Whether a feasible argument was met at all.
+        Whether a feasible argument was found.
     """
 
     lower: Tensor
@@ -55,22 +46,22 @@ class RootBracket:
 def decreasing_root(
     function: Callable[[Tensor], Tensor], start: Tensor, *, relative_tolerance: float = 1e-10, max_iterations: int = 100
 ) -> RootBracket:
-    """Smallest t >= 0 with `function(start + t) <= 0`, for each entry of a batch, by doubling and bisection.
+    """Find the smallest t >= 0 with `function(start + t) <= 0` for each batch entry, by expansion and bisection.
 
-    Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude; the excess t
-    over `start` is tracked on its own, so a root close to `start` loses no digits.
+    Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude. The excess t over
+    `start` is stored separately, so a root close to `start` loses no digits.
 
     Parameters
     ----------
     function : callable
-        Maps arguments (...) to values (...), decreasing in each entry; values may be infinite or NaN at the start
-        (a pole), which counts as positive.
+        Maps arguments (...) to values (...), decreasing in each entry. At the start, values may be infinite or NaN
+        (a pole); these count as positive.
     start : Tensor (...)
         Lower end.
     relative_tolerance : float
-        Width of the final bracket relative to its upper end's excess.
+        Width of the final bracket relative to the excess of its upper end.
     max_iterations : int
-        Bound on doublings, and on bisections.
+        Maximum number of expansions, and of bisections.
 
     Returns
     -------
@@ -104,26 +95,26 @@ def decreasing_root(
     return RootBracket(start + low, start + high, done)
 
 
-Pair: TypeAlias = tuple[float, float]  # of eta and of omega
+Pair: TypeAlias = tuple[float, float]  # values for eta and omega
 
-MARGIN = 2e-6  # of a bound: so far within it Newton's method aims
-LARGEST_FACTOR = 10.0  # by which a and s change in a step
+MARGIN = 2e-6  # Newton's method aims inside a bound by this fraction of it
+LARGEST_FACTOR = 10.0  # maximum change of a and s in one step
 MAX_STEPS = 60
-MAX_CUTS = 10  # of one step
-OVERSHOT = 0.9  # uphill at the end of a step by more than this share of how steeply it went down: cut
-TOLERANCE = 1e-4  # relative width of the bracket of a multiplier, where root-finds decide
-ROUNDING = 1e-6  # of a margin
-SINGULAR = 1e-12  # relative determinant of a Hessian that counts as none
+MAX_CUTS = 10  # maximum number of times that one step is shortened
+OVERSHOT = 0.9  # a step is shortened if its final uphill slope exceeds this share of the initial downhill slope
+TOLERANCE = 1e-4  # relative width of the bracket of a multiplier in the root-finds
+ROUNDING = 1e-6  # relative to a margin
+SINGULAR = 1e-12  # relative determinant below which a Hessian counts as singular
 TINY = 1e-300
-LEAST_WEIGHT = 1e-12  # of a, where no KL term holds it up: components of equal reward then keep their proportions
+LEAST_WEIGHT = 1e-12  # minimum weight of the KL; components with equal reward then keep their proportions
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A pair of multipliers, the gradient of the dual there, and its Hessian (eta eta, eta omega, omega omega).
+    """Pair of multipliers with the gradient of the dual and its Hessian (eta eta, eta omega, omega omega).
 
-    The gradient is that with bounds which are narrower by the margins: below minus a margin the bound itself is
-    exceeded.
+    The gradient is computed for bounds that are tighter by the margins. An entry below minus its margin therefore means
+    that the bound itself is exceeded.
     """
 
     eta: float
@@ -134,7 +125,7 @@ class _Point:
 
     @property
     def free(self) -> tuple[bool, bool]:
-        """Whether a multiplier is above zero, or its bound is exceeded by more than rounding."""
+        """Whether each multiplier is above zero, or its bound is exceeded by more than rounding."""
         exceeded = (
             slope < -(1.0 + ROUNDING) * margin for slope, margin in zip(self.gradient, self.margins, strict=True)
         )
@@ -143,12 +134,12 @@ class _Point:
 
     @property
     def settled(self) -> bool:
-        """Whether each multiplier is zero by right, or its bound met."""
+        """Whether each multiplier either meets its bound or is zero because the bound is inactive."""
         parts = zip(self.free, self.gradient, self.margins, strict=True)
         return all(not free or abs(slope) <= 0.5 * margin for free, slope, margin in parts)
 
     def newton_step(self) -> Pair:
-        """In the multipliers that are free."""
+        """Return the Newton step in the free multipliers."""
         (eta_free, omega_free), (in_eta, in_omega), (ee, eo, oo) = self.free, self.gradient, self.hessian
         determinant = ee * oo - eo * eo
         if eta_free and omega_free and determinant > SINGULAR * ee * oo:
@@ -156,7 +147,7 @@ class _Point:
         return self.step_of_each()
 
     def step_of_each(self) -> Pair:
-        """As if the other one stood still."""
+        """Return the Newton step of each multiplier with the other one fixed."""
         return tuple(  # type: ignore[return-value]
             -slope / max(curvature, TINY) if free else 0.0
             for free, slope, curvature in zip(self.free, self.gradient, self.hessian[::2], strict=True)
@@ -166,14 +157,17 @@ class _Point:
 class CategoricalDual:
     """Dual of one projection.
 
+    A Newton step changes a and s at most by a factor of 10, and is shortened if the dual would rise at its end. It aims
+    slightly inside the bounds, so that the result satisfies them despite rounding.
+
     Parameters
     ----------
     old_log_probs, reward : Tensor (n_contexts, n_components)
-        Either may be minus infinity where a component is out.
+        Minus infinity in either of them excludes a component.
     kl_bound, entropy_loss_bound : float
-        [nat], infinite for none.
+        Bounds [nat]; infinite for none.
     kl_weight : float
-        tau >= 0, raised to `LEAST_WEIGHT` if it is less.
+        tau >= 0; smaller values than `LEAST_WEIGHT` are raised to it.
     """
 
     def __init__(
@@ -189,22 +183,22 @@ class CategoricalDual:
         self._margins = of_kl, of_loss
 
     def log_probs(self, eta: float, omega: float) -> Tensor:
-        """The maximiser of the Lagrangian, (n_contexts, n_components)."""
+        """Return the maximiser of the Lagrangian, (n_contexts, n_components)."""
         a = self._weight + eta
         return torch.log_softmax((a * self._old + self._reward) / (a + omega), -1)
 
     def feasible(self, log_probs: Tensor) -> bool:
-        """Whether both bounds hold."""
+        """Return whether both bounds are satisfied."""
         loss = self._old_entropy - float(mean_entropy(log_probs))
         return float(mean_kl(log_probs, self._old)) <= self._bounds[0] and loss <= self._bounds[1]
 
     def multipliers(self, start: Pair | None = None) -> Pair | None:
-        """The least (eta, omega) at which both bounds hold, complementary to them; None if there are none.
+        """Return the least feasible (eta, omega) that satisfy complementary slackness, or None if there are none.
 
         Parameters
         ----------
         start : (float, float), optional
-            A guess; if missing, the eta of a small step and no omega.
+            Initial guess. By default, eta comes from a small-step approximation and omega is zero.
         """
         found = self._by_newton(start or (self._small_step(), 0.0))
         if found is not None and self.feasible(self.log_probs(*found)):
@@ -212,7 +206,7 @@ class CategoricalDual:
         return self._by_root_finds()
 
     def _small_step(self) -> float:
-        """Eta of a step so small that its KL is half the variance of the reward over a squared."""
+        """Return a guess of eta from the small-step approximation KL = variance of the reward / (2 a^2)."""
         if self._bounds[0] <= 0.0:
             return 0.0
         probabilities = self._old.exp()
@@ -234,7 +228,10 @@ class CategoricalDual:
         return None
 
     def _moved(self, point: _Point) -> _Point | None:
-        """The next point, where the dual rises along the step less steeply than it fell; None if there is none."""
+        """Return the next point, or None if there is no descent direction or no acceptable step length.
+
+        A step is acceptable if the dual rises at its end less steeply than it fell at its start.
+        """
         for step in (point.newton_step(), point.step_of_each()):
             move = self._limited(point, step)
             downhill = -_along(point.gradient, move)
@@ -248,11 +245,11 @@ class CategoricalDual:
             uphill = _along(following.gradient, move)
             if uphill <= OVERSHOT * downhill:
                 return following
-            fraction *= max(0.1, downhill / (downhill + uphill))  # where the slope vanishes if it is linear
+            fraction *= max(0.1, downhill / (downhill + uphill))  # zero of a linear slope
         return None
 
     def _limited(self, point: _Point, step: Pair) -> Pair:
-        """The step within the signs of the multipliers and the largest factor of a and s."""
+        """Clip the step so that the multipliers stay non-negative and a and s change at most by `LARGEST_FACTOR`."""
         a = self._weight + point.eta
         s = a + point.omega
         least_eta, most_eta = max(0.0, a / LARGEST_FACTOR - self._weight), LARGEST_FACTOR * a - self._weight
@@ -285,7 +282,7 @@ class CategoricalDual:
         return _Point(eta, omega, (in_eta, in_omega), hessian, self._margins)
 
     def _by_root_finds(self) -> Pair | None:
-        """Omega within a root-find in a; the feasible ends of their brackets."""
+        """Find the multipliers by a root-find for omega nested in one for a, and return the feasible ends."""
         like = self._reward
         start = torch.full((), self._weight, dtype=like.dtype, device=like.device)
 
@@ -308,20 +305,20 @@ class CategoricalDual:
 
 
 def mean_entropy(log_probs: Tensor) -> Tensor:
-    """Mean entropy [nat] of distributions (n_contexts, n_components)."""
+    """Return the mean entropy [nat] of distributions (n_contexts, n_components)."""
     entropy: Tensor = torch.special.entr(log_probs.exp()).sum(-1).mean()
     return entropy
 
 
 def mean_kl(new: Tensor, old: Tensor) -> Tensor:
-    """Mean KL(new || old) [nat] of distributions given by their logs (n_contexts, n_components)."""
+    """Return the mean KL(new || old) [nat] of distributions given by their logs (n_contexts, n_components)."""
     probabilities = new.exp()
     difference = torch.where(probabilities > 0.0, new - old, torch.zeros_like(new))
     return (probabilities * difference).sum(-1).mean()
 
 
 def _along(gradient: Pair, move: Pair) -> float:
-    """Slope along a move; a multiplier that stands still counts for nothing, were its slope infinite."""
+    """Return the slope along a move, ignoring multipliers that do not move because their slope may be infinite."""
     return sum(slope * part for slope, part in zip(gradient, move, strict=True) if part != 0.0)
 
 
@@ -339,7 +336,7 @@ class CategoricalUpdate:
     entropy_change : float
         Mean H(new) - H(old) [nat].
     feasible : bool
-        False if no multiplier met the bounds; log_probs then are the old ones.
+        False if no multipliers satisfied the bounds; `log_probs` are then the old ones.
     """
 
     log_probs: Tensor
@@ -358,21 +355,23 @@ def project_categorical(
     *,
     kl_weight: float = 1.0,
 ) -> CategoricalUpdate:
-    """Trust-region I-projection of q(z|y) at the given contexts; one context is the unconditional case.
+    """Compute the trust-region I-projection of q(z|y) at the given contexts.
+
+    Use a single context for an unconditional distribution.
 
     Parameters
     ----------
     old_log_probs : Tensor (n_contexts, n_components)
-        log q_old(z|y); minus infinity marks a component that is out.
+        log q_old(z|y); minus infinity excludes a component.
     reward : Tensor (n_contexts, n_components)
-        phi(y, z) [nat]; minus infinity rules a component out.
+        phi(y, z) [nat]; minus infinity excludes a component.
     kl_bound, entropy_loss_bound : float
-        Largest mean KL and largest mean loss of entropy [nat]; infinite for none.
+        Maximum mean KL and maximum mean loss of entropy [nat]; infinite for none.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
     """
     unchanged = CategoricalUpdate(old_log_probs, float("inf"), 0.0, 0.0, 0.0, False)
-    if not bool((reward < torch.inf).all()):  # NaN or infinite
+    if not bool((reward < torch.inf).all()):  # NaN or plus infinity
         return unchanged
     dual = CategoricalDual(old_log_probs, reward, kl_bound, entropy_loss_bound, kl_weight)
     multipliers = dual.multipliers()

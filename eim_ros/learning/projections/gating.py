@@ -1,34 +1,14 @@
-"""Gatings of one kind as functions of a flat vector, in which an optimiser moves them.
+"""Trust-region I-projection of a gating within its parametric family (thesis 4.2.1, equation 4.3).
 
-Trust-region I-projection of a gating, within its own family (thesis 4.2.1, equation 4.3).
-
-Over the parameters theta of the gating, with rewards phi(y, z),
+With rewards phi(y, z), over the parameters theta of the gating:
 
     maximise E_y sum_z q(z|y) phi(y, z) - kl_weight E_y KL(q(z|y) || q_old(z|y))
     subject to E_y KL(q || q_old) <= kl_bound and E_y H(q) >= E_y H(q_old) - entropy_loss_bound.
 
-The thesis projects the probabilities of each context on its own and then fits the gating to them by cross entropy.
-Rewards from one sample per context are noisy, the softmax of a noisy reward is biased, and the trust region is spent on
-noise that the fit averages away: the gating hardly moves. Here the Lagrangian, in which rewards enter linearly, is
-maximised over theta itself by L-BFGS, so noise averages out and the bounds hold for the gating that is returned.
-
-Its multipliers come from what it has found. With a = kl_weight + eta and s = a + omega its maximiser satisfies
-
-    s log q = a log q_old + rho(y, z) + const(y),
-
-where rho is what the family can represent of the rewards, hardly dependent on a and s. So a maximiser for wrong
-multipliers tells rho; the projection of probabilities with rho for rewards (`categorical`) tells the right ones, both
-of them at once, and a linear gating then moves there exactly: its logits are a sum of the old ones and of rho. A few
-turns settle it. Without contexts the first one does, and `project_categorical` has the closed form.
-
-The search starts from rho = 0, that is from (a/s) log q_old, and not from q_old: what L-BFGS does not move counts as
-rho, and a component without weight would be punished for the bound on the entropy, more so in each update.
-
-L-BFGS follows the gradient in theta, which vanishes with a component's probability, so that one which has once lost its
-weight hardly comes back, however great its reward. Where rewards are exact, that is a loss: then a linear gating can be
-fitted in coordinates in which the Fisher matrix is about the identity (natural gradient). What such a component gains
-is known at few contexts: its step is damped the more, the fewer it has, and bounded. Where the ratio is estimated, it
-is least known where the model has no samples, and the plain gradient is the default.
+The thesis projects the probabilities of each context separately and fits the gating to them by cross entropy. Rewards
+from one sample per context are noisy, and the softmax of a noisy reward is biased. The trust region is then spent on
+noise that the fit averages away, so the gating hardly moves. Here L-BFGS maximises the Lagrangian over theta. Rewards
+enter it linearly, so noise averages out, and the bounds hold for the returned gating.
 """
 
 from __future__ import annotations
@@ -52,44 +32,50 @@ from eim_ros.learning.projections.categorical import LEAST_WEIGHT, CategoricalDu
 FloatArray = npt.NDArray[np.float64]
 
 RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
-SCARCITY = 3.0  # natural gradient: further damping per parameter and effective number of the component's contexts
-LEAST_PROBABILITY = 1e-30  # where a component has less, it moves less
+SCARCITY = 3.0  # additional damping per parameter, divided by the effective number of contexts
+LEAST_PROBABILITY = 1e-30  # lower bound of a component's mean probability in its metric
 
 
 class GatingFamily(Protocol):
-    """What the projection needs to know of a kind of gating, at the contexts of the problem."""
+    """Parametric family of gatings, evaluated at the contexts of the problem."""
 
     @property
     def start(self) -> FloatArray:
-        """The old gating."""
+        """Parameters of the old gating."""
         ...
 
     def log_probs(self, flat: FloatArray) -> Tensor:
-        """Log probabilities at the contexts, (n_contexts, n_components)."""
+        """Return the log probabilities at the contexts, (n_contexts, n_components)."""
         ...
 
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
-        """An objective of the log probabilities, given with its gradient in the logits."""
+        """Return an objective and its gradient in the parameters.
+
+        `objective` maps log probabilities to its value and its gradient in the logits.
+        """
         ...
 
     def build(self, flat: FloatArray) -> Gating: ...
 
     def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
-        """Parameters whose logits are `share` times those of `flat` plus `old_share` times the old ones.
+        """Return parameters whose logits are `share` times those of `flat` plus `old_share` times the old ones.
 
-        Where the logits are not linear in the parameters: `flat`.
+        If the logits are not linear in the parameters, return `flat`.
         """
         ...
 
     def limits(self, largest: float) -> FloatArray | None:
-        """Least and largest parameters (n, 2): the logits of a component move by `largest` [nat] in a direction."""
+        """Return bounds (n, 2) of the parameters, or None if they are not bounded.
+
+        Within the bounds, the logits of a component move by at most `largest` [nat] in each direction.
+        """
         ...
 
 
 def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily:
-    """The family of a gating; `natural` is for linear ones, see `project_gating`."""
+    """Return the parametric family of a gating; `natural` applies to linear gatings only, see `project_gating`."""
     if isinstance(gating, NeuralGating):
         return _Neural(gating, context)
     if isinstance(gating, SoftmaxGating):
@@ -100,7 +86,8 @@ def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily
 class _Linear:
     """Softmax gatings in coordinates u: [V, v] = old [V, v] + L^-T u for each component, in standardised contexts.
 
-    Natural: L L' is the component's block of the Fisher matrix at the old gating, damped. Otherwise L is the identity.
+    With `natural`, L L' is the damped block of the Fisher matrix for the component, at the old gating. Otherwise L is
+    the identity.
     """
 
     def __init__(self, gating: SoftmaxGating, context: Tensor, natural: bool) -> None:
@@ -149,7 +136,7 @@ class _Linear:
         return moved
 
     def _metric(self) -> tuple[Tensor, Tensor]:
-        """L of each component, and its mean probability (n_components,)."""
+        """Return L of each component, and its mean probability (n_components,)."""
         design = self._design
         probabilities = torch.softmax(design @ self._origin.T, -1).T / len(design)
         products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
@@ -161,7 +148,7 @@ class _Linear:
         return torch.linalg.cholesky(blocks + ridge[:, None, None] * identity), mass
 
     def _parameters(self, flat: FloatArray) -> Tensor:
-        """[V, v] in standardised contexts, (n_components, n_context + 1)."""
+        """Return [V, v] in standardised contexts, (n_components, n_context + 1)."""
         moved = torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device).reshape(self._origin.shape)
         if self._factor is not None:
             moved = torch.linalg.solve_triangular(self._factor.mT, moved.unsqueeze(-1), upper=True).squeeze(-1)
@@ -169,7 +156,7 @@ class _Linear:
 
 
 class _Neural:
-    """Neural gatings; the standardisation of their inputs stays as it is."""
+    """Neural gatings; the standardisation of their inputs is fixed."""
 
     def __init__(self, gating: NeuralGating, context: Tensor) -> None:
         self._fixed, self._context = gating.tensors(), context
@@ -205,8 +192,8 @@ class _Neural:
 
 
 MAX_TURNS = 8
-SETTLED = 0.01  # relative change of the multipliers in a turn that counts as none
-LARGEST_STEP = 1.0  # natural gradient: [nat] of a component's logits in each direction; the KL's bound if larger
+SETTLED = 0.01  # relative change of the multipliers below which they are considered converged
+LARGEST_STEP = 1.0  # [nat], natural gradient: maximum change of a component's logits; the KL bound if that is larger
 MAX_SHORTENINGS = 20
 
 
@@ -217,15 +204,16 @@ class GatingUpdate:
     Attributes
     ----------
     gating : Gating
-        The old one if no step was feasible or the rewards are not finite.
+        The old gating if no step was feasible or the rewards are not finite.
     eta, omega : float
-        Multipliers of the KL and of the entropy constraint: where one is above zero, its bound is met (by a linear
-        gating to a few millionths, by a neural one about).
+        Multipliers of the KL and of the entropy constraint. The bound of a positive multiplier is active. A linear
+        gating meets it to a few millionths, a neural one approximately.
     kl : float
-        Mean KL(new || old) over the contexts [nat].
+        Mean KL(new || old) [nat].
     entropy_change : float
         Mean H(new) - H(old) [nat].
     feasible : bool
+        Whether a feasible step was found.
     """
 
     gating: Gating
@@ -247,26 +235,36 @@ def project_gating(
     natural: bool = False,
     max_iterations: int = 15,
 ) -> GatingUpdate:
-    """Improve a gating by rewards of its components.
+    """Improve a gating, given rewards of its components.
 
     Parameters
     ----------
     old : Gating
     context : Tensor (n_contexts, n_context)
     reward : Tensor (n_contexts, n_components)
-        phi(y, z) [nat], each of which may be a single noisy sample.
+        phi(y, z) [nat]; each value may be a single noisy sample.
     kl_bound, entropy_loss_bound : float
-        Largest mean KL and largest mean loss of entropy [nat].
+        Maximum mean KL and maximum mean loss of entropy [nat].
     kl_weight : float
-        Weight of the KL term of the objective, >= 0.
+        Weight of the KL term in the objective, >= 0.
     natural : bool
         Whether a linear gating follows the natural gradient.
     max_iterations : int
-        Of L-BFGS for one pair of multipliers.
+        Maximum number of L-BFGS iterations for one pair of multipliers.
 
     Returns
     -------
     GatingUpdate
+
+    Notes
+    -----
+    The plain gradient in theta vanishes with the probability of a component. A component that has lost its weight
+    therefore hardly recovers, however great its reward. The natural gradient avoids this by using coordinates in which
+    the Fisher matrix is close to the identity. The reward of such a component is known at only a few contexts, so its
+    step is damped and bounded.
+
+    Use the natural gradient if rewards are exact. An estimated density ratio is least reliable where the model has no
+    samples, so the plain gradient is the default.
     """
     unchanged = GatingUpdate(old, float("inf"), 0.0, 0.0, 0.0, False)
     if old.n_components == 1 or not bool(torch.isfinite(reward).all()):
@@ -290,7 +288,7 @@ def project_gating(
 class _Problem:
     family: GatingFamily
     old_log_probs: Tensor
-    reward: Tensor  # centred
+    reward: Tensor  # centred per context
     bounds: tuple[float, float]
     kl_weight: float
 
@@ -303,7 +301,21 @@ class _Problem:
         return cls(family, old_log_probs, centred, (kl_bound, entropy_loss_bound), max(kl_weight, LEAST_WEIGHT))
 
     def solved(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
-        """Parameters at which both bounds hold, with their multipliers; None if no multipliers were found."""
+        """Return parameters that satisfy both bounds, and their multipliers; None if no multipliers were found.
+
+        With a = kl_weight + eta and s = a + omega, the maximiser of the Lagrangian satisfies
+
+            s log q = a log q_old + rho(y, z) + const(y).
+
+        Here rho is the part of the rewards that the family can represent; it hardly depends on a and s. A maximiser for
+        wrong multipliers therefore yields rho. Projecting the probabilities with reward rho (`CategoricalDual`) then
+        gives the right multipliers. A linear gating reaches their maximiser exactly, since its logits are a sum of the
+        old ones and rho. This converges in a few iterations, or in one without contexts.
+
+        The search starts from rho = 0, that is, from (a/s) log q_old. If it started from q_old, everything that L-BFGS
+        does not move would count as rho. The entropy bound would then penalise components without weight more in each
+        update.
+        """
         multipliers = self._multipliers(self.reward, None)
         if multipliers is None:
             return None
@@ -325,11 +337,11 @@ class _Problem:
         return (self._shortened(flat), *multipliers) if multipliers is not None else None
 
     def _multipliers(self, reward: Tensor, start: tuple[float, float] | None) -> tuple[float, float] | None:
-        """Of the projection of the probabilities themselves."""
+        """Return the multipliers for the projection of the probabilities themselves."""
         return CategoricalDual(self.old_log_probs, reward, *self.bounds, self.kl_weight).multipliers(start)
 
     def _maximiser(self, eta: float, omega: float, start: FloatArray, max_iterations: int) -> FloatArray:
-        """Of the Lagrangian, in units in which it is of the order of one."""
+        """Maximise the Lagrangian, scaled to order one, by L-BFGS."""
         weight = self.kl_weight + eta
         unit = max(weight, float(self.reward.abs().mean()), 1e-300)
         fixed = torch.add(self.reward, self.old_log_probs, alpha=weight).div_(unit)
@@ -355,7 +367,7 @@ class _Problem:
         return np.asarray(result.x) if np.isfinite(result.x).all() else start
 
     def _shortened(self, flat: FloatArray) -> FloatArray:
-        """The farthest point tried on the way back to the start at which both bounds hold."""
+        """Shorten the step until both bounds hold, and return its end; return the start if no step is feasible."""
         (kl_bound, loss_bound), start = self.bounds, self.family.start
         old_entropy = float(mean_entropy(self.old_log_probs))
         fraction = 1.0
@@ -366,7 +378,7 @@ class _Problem:
             loss = old_entropy - float(mean_entropy(log_probs))
             if kl <= kl_bound and loss <= loss_bound:
                 return candidate
-            by_kl = math.sqrt(kl_bound / kl) if kl > kl_bound else 1.0  # the KL is about quadratic in the fraction
+            by_kl = math.sqrt(kl_bound / kl) if kl > kl_bound else 1.0  # the KL is roughly quadratic in the fraction
             by_entropy = loss_bound / loss if loss > loss_bound else 1.0
             fraction *= max(0.1, 0.999 * min(by_kl, by_entropy))
         return start

@@ -1,26 +1,19 @@
-"""Trust-region I-projection of linear-Gaussian experts, all at once, by one eigendecomposition.
+"""Trust-region I-projection of linear-Gaussian experts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2).
 
-Each expert maximises E[phi] - tau KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
-entropy_loss_bound, expectations over its contexts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2, with tau = 1). In
-residual-whitened coordinates, x = W y + w + C e, the old expert is N(0, I) for every context and the surrogate of phi
-is -1/2 e' R e + e' (A y + b) + f(y).
+Each expert maximises E[phi] - tau KL(new || old), in expectation over its contexts (tau = 1 in the thesis). The
+constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. The whitened residuals
+e = C^-1 (x - W y - w) of the old expert are N(0, I). In these coordinates phi is approximated by the surrogate
+-1/2 e' R e + e' (A y + b) + f(y).
 
-With R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'], c_j = u_j' [A b] S [A b]' u_j, a = eta + tau and s = a + omega:
+Let R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'] and c_j = u_j' [A b] S [A b]' u_j. With a = eta + tau and
+s = a + omega:
 
     KL(a, omega) = 1/2 sum_j [ s/(a+rho_j) - 1 - log(s/(a+rho_j)) + c_j/(a+rho_j)^2 ]
     H - H_old    = 1/2 sum_j log(s/(a+rho_j))
     omega*(a)    = max(0, exp{(sum_j log(a+rho_j) - 2 entropy_loss_bound)/d} - a)
     [W w] += C U diag(1/(a+rho)) U' [A b],   B = C U diag(sqrt(s/(a+rho))),   C <- chol(B B')
 
-so the two-variable dual of the appendix becomes one decreasing function of a per expert.
-
-Quadratic surrogates of a log density ratio around each expert (thesis 4.1.2, 4.2.2).
-
-In whitened residuals e = C^-1 (x - W y - w):  phi ~ -1/2 e' R e + e' (A y + b) + f(y).
-
-Two fits: least squares on the values with quadratic features, as in the thesis, and least squares on the gradients,
-C' grad_x phi = -R e + A y + b, which has D + 1 columns in place of (D + 1)(D + 2)/2 and is the more accurate one.
-Samples at which phi is not finite are left out.
+One eigendecomposition thus reduces the two-variable dual of the appendix to one decreasing function of a per expert.
 """
 
 from __future__ import annotations
@@ -34,17 +27,17 @@ from torch import Tensor
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.projections.categorical import decreasing_root
 
-RIDGE = 1e-10  # relative to the standardised columns' variance: decides only what the data leave open
+RIDGE = 1e-10  # relative to the variance of the standardised columns; affects only directions without data
 
 
 @dataclass(frozen=True)
 class QuadraticSurrogate:
-    """Surrogates of all experts.
+    """Quadratic surrogates of phi for all experts, -1/2 e' R e + e' (A y + b) + f(y).
 
     Attributes
     ----------
     curvature : Tensor (n_components, n_dims, n_dims)
-        R, symmetric, of any sign.
+        R, symmetric, possibly indefinite.
     linear : Tensor (n_components, n_dims, n_context + 1)
         [A b].
     context_moment : Tensor (n_components, n_context + 1, n_context + 1)
@@ -56,7 +49,7 @@ class QuadraticSurrogate:
     context_moment: Tensor
 
     def replaced(self, which: Tensor, other: QuadraticSurrogate) -> QuadraticSurrogate:
-        """With other surrogates for some of the experts, a mask (n_components,), in their order."""
+        """Replace the surrogates of the experts selected by the mask `which` (n_components,), in order."""
         parts = []
         for name in ("curvature", "linear", "context_moment"):
             part = getattr(self, name).clone()
@@ -66,7 +59,10 @@ class QuadraticSurrogate:
 
 
 def fit_to_gradients(residual: Tensor, context: Tensor, gradient: Tensor) -> QuadraticSurrogate:
-    """Fit to gradients of phi.
+    """Fit surrogates to gradients of phi by least squares, C' grad_x phi = -R e + A y + b.
+
+    With D + 1 columns, D = n_dims + n_context, this fit is smaller and more accurate than `fit_to_values`. Samples with
+    a non-finite gradient are ignored.
 
     Parameters
     ----------
@@ -85,7 +81,9 @@ def fit_to_gradients(residual: Tensor, context: Tensor, gradient: Tensor) -> Qua
 
 
 def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> QuadraticSurrogate:
-    """Fit to values of phi on quadratic features of e and y (thesis 4.2.2).
+    """Fit surrogates to values of phi by least squares on quadratic features of e and y (thesis 4.2.2).
+
+    Samples with a non-finite value are ignored.
 
     Parameters
     ----------
@@ -110,7 +108,7 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> Quadratic
     )
     curvature = residual.new_zeros(len(residual), n_dims, n_dims)
     curvature[:, row, column] = -quadratic
-    curvature = curvature + curvature.mT  # the diagonal doubles: -1/2 R_jj e_j^2 was fitted as one coefficient
+    curvature = curvature + curvature.mT  # doubles the diagonal, since the coefficient of e_j^2 is -1/2 R_jj
     slope = cross_part.reshape(len(residual), n_dims, n_context)
     intercept = plain.unsqueeze(-1) - slope @ center.mT
     return QuadraticSurrogate(curvature, torch.cat([slope, intercept], -1), _context_moment(context))
@@ -124,9 +122,10 @@ def _context_moment(context: Tensor) -> Tensor:
 
 
 def _regress(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Batched least squares with intercept on standardised columns, over the rows whose targets are finite.
+    """Solve batched least squares with intercept on standardised columns, over the rows whose targets are finite.
 
-    With fewer such rows than unknowns the result is NaN, unless all rows are finite: the ridge then decides.
+    If some rows are not finite and the finite rows do not outnumber the columns, the result is NaN. If all rows are
+    finite but too few, the ridge determines the result.
 
     Parameters
     ----------
@@ -156,7 +155,7 @@ def _regress(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _without_bad_rows(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with non-finite targets moved to the mean of the others, where they have no say."""
+    """Move rows with non-finite targets to the mean of the other rows, where they have no effect on the slopes."""
     good = torch.isfinite(target).all(-1, keepdim=True)
     count = good.sum(-2, keepdim=True)
     zero = torch.zeros((), dtype=target.dtype, device=target.device)
@@ -176,12 +175,13 @@ class Multipliers:
     eta, omega : Tensor (n_components,)
         Multipliers of the KL and of the entropy constraint, >= 0 (thesis A.6, A.16).
     kl : Tensor (n_components,)
-        Expected KL(new || old) [nat] under the surrogate's contexts.
+        Expected KL(new || old) [nat] over the contexts of the surrogate.
     entropy_change : Tensor (n_components,)
         H(new) - H(old) [nat].
     feasible : Tensor (n_components,) of bool
-        False where no multiplier met the bounds (non-finite surrogate) or no maximum exists (infinite KL bound and an
-        eigenvalue of R of -kl_weight or less, or nothing that holds the entropy): the expert must be left as it is.
+        False if no multipliers satisfied the bounds, for example for a non-finite surrogate, or if there is no maximum.
+        With an infinite KL bound there is none if an eigenvalue of R is -kl_weight or less, or if nothing bounds the
+        entropy from below. The expert must then be left unchanged.
     """
 
     eta: Tensor
@@ -193,7 +193,7 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class GaussianUpdate:
-    """New experts, and the multipliers that led to them; experts without a feasible update are unchanged."""
+    """New experts and their multipliers; experts without a feasible update are unchanged."""
 
     experts: LinearExperts
     multipliers: Multipliers
@@ -207,20 +207,20 @@ def project_experts(
     *,
     kl_weight: float = 1.0,
 ) -> GaussianUpdate:
-    """Trust-region I-projection of every expert onto its surrogate.
+    """Compute the trust-region I-projection of every expert, given its surrogate.
 
     Parameters
     ----------
     experts : LinearExperts
-        The old experts, in whose whitened residuals the surrogate is written.
+        The old experts, whose whitened residuals are the coordinates of the surrogate.
     surrogate : QuadraticSurrogate
     kl_bound : float
-        Largest expected KL(new || old) [nat], > 0; infinite for none.
+        Maximum expected KL(new || old) [nat], > 0; infinite for none.
     entropy_loss_bound : float
-        Largest loss of entropy [nat], >= 0; infinite for none.
+        Maximum loss of entropy [nat], >= 0; infinite for none.
     kl_weight : float
-        tau >= 0, the weight of the KL in the objective. 1 for phi = log p/q_old; the temperature T for phi =
-        log p - T log q_old, whose maximum is that of E[log p] + T H; 0 for the ablation without it (thesis 6.1).
+        tau >= 0, the weight of the KL in the objective. Use 1 for phi = log p/q_old. Use the temperature T for phi =
+        log p - T log q_old, which maximises E[log p] + T H. Use 0 for the ablation without this term (thesis 6.1).
 
     Returns
     -------
@@ -252,7 +252,7 @@ def project_experts(
 def solve_multipliers(
     rho: Tensor, shift: Tensor, kl_bound: float | Tensor, entropy_loss_bound: float, *, kl_weight: float = 1.0
 ) -> Multipliers:
-    """Minimise the dual for every expert by one monotone root-find in a = eta + kl_weight.
+    """Minimise the dual of every expert by one monotone root-find in a = eta + kl_weight.
 
     Parameters
     ----------
@@ -261,13 +261,13 @@ def solve_multipliers(
     shift : Tensor (n_components, n_dims)
         c_j >= 0, mean squared slope along each eigenvector.
     kl_bound, entropy_loss_bound, kl_weight : float
-        As in `project_experts`; the first may differ from expert to expert, (n_components,).
+        As in `project_experts`. `kl_bound` may also be a Tensor (n_components,).
 
     Returns
     -------
     Multipliers
-        At the feasible end of the bracket: kl <= kl_bound and entropy_change >= -entropy_loss_bound hold exactly, up
-        to rounding.
+        Taken at the feasible end of the bracket, so kl <= kl_bound and entropy_change >= -entropy_loss_bound hold up to
+        rounding.
     """
     start = (-rho.amin(-1)).clamp_min(kl_weight)
     bracket = decreasing_root(
@@ -278,8 +278,8 @@ def solve_multipliers(
     kl = _kl(a, omega, rho, shift)
     feasible = bracket.found & torch.isfinite(kl)
     unbounded = torch.as_tensor(kl_bound).isinf()
-    if bool(unbounded.any()):  # nothing but its own curvature then keeps the objective from growing without end
-        held = kl_weight > 0.0 or math.isfinite(entropy_loss_bound)  # otherwise the best expert is a point
+    if bool(unbounded.any()):  # then only the curvature bounds the objective
+        held = kl_weight > 0.0 or math.isfinite(entropy_loss_bound)  # otherwise the optimum is a point mass
         feasible = feasible & (((rho.amin(-1) > -kl_weight) & held) | ~unbounded.to(rho.device))
     return Multipliers(a - kl_weight, omega, kl, _entropy_change(a, omega, rho), feasible)
 

@@ -1,15 +1,14 @@
-"""Softmax gating fitted to soft targets (the M-projection of a gating), for EM.
+"""Weighted maximum likelihood (M-projection) of a softmax gating and of linear-Gaussian experts, for EM (thesis 2.1.3).
 
-The cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v) and depends on the targets by
-their moments sum_n t_ni [y_n, 1] only. It is minimised by L-BFGS on standardised contexts, warm-started, in
-coordinates in which the diagonal blocks of its Hessian are about the identity: components that are rarely chosen would
-else move too slowly.
+Gating: the cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v). It depends on the targets
+only through the moments sum_n t_ni [y_n, 1]. It is minimised by L-BFGS, starting from the previous gating, in
+coordinates in which the diagonal blocks of the Hessian are close to the identity. Otherwise rarely chosen components
+would move too slowly.
 
-Weighted maximum likelihood of linear-Gaussian experts (the M-projection): the M-step of EM (thesis 2.1.3).
-
-An expert needs only the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]: W = M_xy M_yy^-1 (centred) and the
-covariance of the residuals. Under the constraint that no variance be below a floor f the best covariance has the same
-eigenvectors and the eigenvalues max(lambda, f), so that with a floor, too, the likelihood of EM never falls.
+Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are
+W = M_xy M_yy^-1 (centred), and its covariance is the covariance of the residuals. If no variance may be below a floor
+f, the optimal covariance keeps its eigenvectors and has the eigenvalues max(lambda, f). The likelihood of EM therefore
+never decreases, with or without a floor.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from eim_ros.learning.models.standardisation import Standardisation, linear_part
 
 FloatArray = npt.NDArray[np.float64]
 
-LEAST_LOG_WEIGHT = -700.0  # of a component without any mass: exp of it is still above zero in float64
-LEAST_LOG_PROBABILITY = -300.0  # far below rounding; where exp underflows it is several times slower
-CHUNK_ELEMENTS = 262_144  # probabilities at a time: they stay in cache
+LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
+CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cache
 
 
 @dataclass(frozen=True)
 class GatingFit:
-    """Outcome of `fit_gating_to_moments`.
+    """Result of `fit_gating_to_moments`.
 
     Attributes
     ----------
@@ -55,24 +54,24 @@ class GatingFit:
 def fit_gating(
     initial: SoftmaxGating, context: Tensor, targets: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
 ) -> SoftmaxGating:
-    """Softmax regression to soft targets.
+    """Fit a softmax gating to soft targets by softmax regression.
 
     Parameters
     ----------
     initial : SoftmaxGating
-        Start of the optimisation; decides device and dtype.
+        Start of the optimisation; sets device and dtype.
     context : Tensor (n_samples, n_context)
     targets : Tensor (n_samples, n_components)
         Non-negative; each row sums to 1.
     max_iterations : int
-        Of L-BFGS; a warm start needs few.
+        Maximum number of L-BFGS iterations. Few are needed if `initial` is close.
     l2 : float
-        Weight of 1/2 |V|^2 in standardised coordinates; keeps separable targets from driving V to infinity.
+        Weight of 1/2 |V|^2 in standardised coordinates. It keeps V finite if the targets are separable.
 
     Returns
     -------
     SoftmaxGating
-        Never of a greater cross entropy than the initial one. Without contexts it is the mean of the targets.
+        Its cross entropy is never greater than that of `initial`. Without contexts it is the mean of the targets.
     """
     center = context.mean(0)
     scale = (context - center).square().mean(0).sqrt()
@@ -90,22 +89,22 @@ def fit_gating(
 def fit_gating_to_moments(
     initial: SoftmaxGating, context: Tensor, moments: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
 ) -> GatingFit:
-    """Softmax regression to targets of which only the moments are known.
+    """Fit a softmax gating to soft targets that are given by their moments.
 
     Parameters
     ----------
     initial : SoftmaxGating
     context : Tensor (n_samples, n_context)
-        Standardised.
+        Standardised contexts.
     moments : Tensor (n_components, n_context + 1, n_context + 1)
-        sum_n t_n e_n e_n' with e = [y, 1]; the targets t of a context sum to 1.
+        sum_n t_n e_n e_n' with e = [y, 1]; targets t sum to 1 per context.
     max_iterations, l2
         As in `fit_gating`.
 
     Returns
     -------
     GatingFit
-        Its gating never has a greater cross entropy than the initial one.
+        The cross entropy of its gating is never greater than that of `initial`.
     """
     share = moments[:, -1, -1] / moments[:, -1, -1].sum()
     if initial.n_context == 0:
@@ -118,13 +117,13 @@ def fit_gating_to_moments(
     normaliser, expected = _normaliser_and_gradient(design, start)
     if initial.n_components == 1:
         return GatingFit(SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser)
-    # halfway between the Hessian's blocks if the targets were fitted and what the present probabilities make of them
+    # Hessian blocks: half from the targets, as if they were fitted exactly, and half from the current probabilities
     identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
     blocks = 0.5 * moments / len(context) + (0.5 * expected[:, -1].clamp_min(0.0) + l2)[:, None, None] * identity
     factor = torch.linalg.cholesky(blocks + 1e-9 * identity)
 
     def losses(parameters: Tensor) -> tuple[float, float, Tensor]:
-        """Cross entropy, penalty, and the gradient of their sum."""
+        """Return the cross entropy, the penalty, and the gradient of their sum."""
         log_normaliser, gradient = (
             (normaliser, expected) if parameters is start else _normaliser_and_gradient(design, parameters)
         )
@@ -142,9 +141,12 @@ def _design(context: Tensor) -> Tensor:
 
 
 def _normaliser_and_gradient(design: Tensor, parameters: Tensor) -> tuple[float, Tensor]:
-    """Mean log normaliser of the logits, and its gradient: the mean of p_i [y, 1], (n_components, n_context + 1)."""
+    """Return the mean log normaliser of the logits, and its gradient.
+
+    The gradient is the mean of p_i [y, 1], (n_components, n_context + 1).
+    """
     step = max(1, CHUNK_ELEMENTS // len(parameters))
-    buffer = design.new_empty(min(step, len(design)), len(parameters))  # fresh memory each time would cost more
+    buffer = design.new_empty(min(step, len(design)), len(parameters))  # avoids repeated allocation
     total, gradient = design.new_zeros(()), torch.zeros_like(parameters.T, memory_format=torch.contiguous_format)
     for rows in design.split(step):
         logits = torch.mm(rows, parameters.T, out=buffer[: len(rows)])
@@ -159,7 +161,7 @@ def _normaliser_and_gradient(design: Tensor, parameters: Tensor) -> tuple[float,
 def _minimise(
     losses: Callable[[Tensor], tuple[float, float, Tensor]], start: Tensor, factor: Tensor, max_iterations: int
 ) -> Tensor:
-    """Parameters after so many steps of L-BFGS in the coordinates factor' parameters; the start if it was better."""
+    """Run L-BFGS in the coordinates factor' @ parameters, and return the result, or the start if that is better."""
     lowest, _, _ = losses(start)
     seen: dict[bytes, float] = {}
 
@@ -187,14 +189,14 @@ def _minimise(
     return parameters_at(result.x) if np.isfinite(result.x).all() and reached <= lowest else start
 
 
-LEAST_VARIANCE = 1e-12  # of a singular covariance where no floor is set, relative to the data's
+LEAST_VARIANCE = 1e-12  # floor for singular covariances if none is set, relative to the variance of the data
 NOISE = 1e-13  # a variance below this share of the second moment is rounding error
 
 
 def fit_experts(
     context: Tensor, sample: Tensor, responsibilities: Tensor, *, covariance_floor: float = 0.0, ridge: float = 1e-3
 ) -> LinearExperts:
-    """Weighted least squares with covariance, all experts at once.
+    """Fit all experts by weighted least squares, with covariances.
 
     Parameters
     ----------
@@ -203,10 +205,10 @@ def fit_experts(
     responsibilities : Tensor (n_samples, n_components)
         Non-negative weights.
     covariance_floor : float
-        Least variance in any direction, relative to the samples' variances.
+        Minimum variance in any direction, relative to the variances of the samples.
     ridge : float
-        Pseudo-observations per regression coefficient in units of the contexts' variance; an expert with fewer points
-        than coefficients falls back to a constant mean.
+        Pseudo-observations per regression coefficient, in units of the variance of the contexts. They make an expert
+        with fewer points than coefficients fall back to a constant mean.
 
     Returns
     -------
@@ -228,15 +230,15 @@ def fit_experts(
 def experts_from_moments(
     moments: Tensor, n_dims: int, covariance_floor: float = 0.0, ridge: float = 1e-3
 ) -> tuple[LinearExperts, Tensor]:
-    """Maximum likelihood experts of given moments, in standardised coordinates.
+    """Compute maximum-likelihood experts from moments, in standardised coordinates.
 
     Parameters
     ----------
     moments : Tensor (n_components, n_dims + n_context + 1, n_dims + n_context + 1)
-        Weighted sums of e e' with e = [x, y, 1]; of positive weight.
+        Weighted sums of e e' with e = [x, y, 1]; their weights must be positive.
     n_dims : int
     covariance_floor : float
-        Least eigenvalue of a covariance.
+        Minimum eigenvalue of a covariance.
     ridge : float
         Pseudo-observations of unit variance per regression coefficient.
 
@@ -244,7 +246,7 @@ def experts_from_moments(
     -------
     experts : LinearExperts
     regular : Tensor (n_components,) of bool
-        Where the covariance was not singular, or a floor has cured it.
+        Whether the covariance is regular, with or without the floor.
     """
     count = moments[:, -1, -1].clamp_min(torch.finfo(moments.dtype).tiny)
     second = moments / count[:, None, None]
@@ -255,7 +257,7 @@ def experts_from_moments(
         covariance[:, :n_dims, n_dims:],
         covariance[:, n_dims:, n_dims:],
     )
-    # the damping is bounded: with weights of 1e-300 it would overflow, and a slope of zero is reached long before
+    # Bounded, because weights of 1e-300 would make it overflow; much less damping already gives a slope of zero.
     damping = (ridge / count).clamp_max(1e30).unsqueeze(-1) + NOISE
     damped = yy + torch.diag_embed(damping.expand(*yy.shape[:-1]))
     slope = torch.linalg.solve(damped, xy.mT).mT
@@ -270,16 +272,16 @@ def experts_from_moments(
 def improve_experts(
     previous: LinearExperts, moments: Tensor, covariance_floor: float = 0.0, ridge: float = 1e-3
 ) -> LinearExperts:
-    """Maximum likelihood experts, less those that would be no better than the previous ones.
+    """Compute maximum-likelihood experts, but keep the previous expert where the new one is not better.
 
-    An expert keeps its parameters if it has no weight, if its covariance would be singular, or if the ridge or
-    rounding would lower its expected log-likelihood: so no step of EM ever lowers the likelihood.
+    An expert is kept if it has no weight or if its covariance would be singular. It is also kept if the ridge or
+    rounding would lower its expected log-likelihood. No step of EM can therefore decrease the likelihood.
     """
     fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge)
     keep = ~regular | _empty(moments)
-    if previous.n_context > 0 or covariance_floor == 0.0:  # otherwise the fit is the maximum
+    if previous.n_context > 0 or covariance_floor == 0.0:  # otherwise the fit is optimal
         worse = ~(_expected_log_likelihood(fitted, moments) >= _expected_log_likelihood(previous, moments))
-        if bool(worse.any()) and covariance_floor > 0.0:  # a previous expert below the floor is no alternative
+        if bool(worse.any()) and covariance_floor > 0.0:  # an expert below the floor cannot be kept
             index = worse.nonzero().flatten()
             variance = torch.linalg.svdvals(previous.scale_trils[index])[:, -1].square()
             worse[index] = variance >= (1.0 - 1e-6) * covariance_floor
@@ -289,7 +291,7 @@ def improve_experts(
 
 
 def _expected_log_likelihood(experts: LinearExperts, moments: Tensor) -> Tensor:
-    """sum_n r_n log N(x_n) = r log normaliser - 1/2 tr(R M R'), (n_components,)."""
+    """Return sum_n r_n log N(x_n) = r log normaliser - 1/2 tr(R M R'), (n_components,)."""
     rows = experts.whitening().reshape(experts.n_components, experts.n_dims, -1)
     value: Tensor = moments[:, -1, -1] * log_normaliser(experts.scale_trils)
     return value - 0.5 * ((rows @ moments) * rows).sum((-2, -1))
@@ -300,9 +302,10 @@ def _empty(moments: Tensor) -> Tensor:
 
 
 def _floored_factor(covariance: Tensor, floor: float, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Cholesky factors (k, d, d) of covariances whose eigenvalues are raised to the floor, and which are regular.
+    """Return Cholesky factors (k, d, d) of covariances with floored eigenvalues, and a mask of regular ones.
 
-    Most covariances are above the floor, which one Cholesky factorisation shows; only the others are decomposed.
+    Most covariances are above the floor, which a Cholesky factorisation detects. Only the others need an
+    eigendecomposition.
     """
     identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     _, above = torch.linalg.cholesky_ex(covariance - floor * identity)

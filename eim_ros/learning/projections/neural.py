@@ -1,31 +1,15 @@
-"""Weighted maximum likelihood of neural experts and of a neural gating (the M-projection), by L-BFGS (thesis 4.2.3).
+"""Trust-region I-projection and weighted maximum likelihood of neural experts and gatings (thesis 4.2.3, A.4.3).
 
-In the whitened residuals e of its linear base, an expert's loss at a context depends on the weighted samples by their
-total weight, mean and covariance alone,
-
-    -log N = log det T + 1/2 tr{T^-1 [cov(e) + (mean(e) - m)(mean(e) - m)'] T^-T},
-
-so a step costs the same for any number of samples per context. All experts are fitted at once. A step of EIM is small
-and is fitted to all its contexts: L-BFGS finds it where Adam, whose first steps do not depend on the gradient's size,
-first has to make good what it spoiled. A fit never returns a worse loss than it was given.
-
-Steps of neural experts held inside their trust region: the bounds are checked on the parameters themselves.
-
-A refit to weighted samples is not exact, so its KL may exceed what the weights were chosen for. The step is then
-shortened along the segment from the old parameters to the new ones, each expert by its own fraction.
-
-Trust-region I-projection by weights of samples, for experts without a closed form (thesis 4.2.3, A.4.3).
-
-Each expert maximises E[phi] - tau KL(new || old) subject to KL(new || old) <= kl_bound and H(new) >= H(old) -
-entropy_loss_bound, means over its contexts y_j (tau = 1 in the thesis). With samples x_jm of the old expert at y_j,
-a = eta + tau and s = a + omega, the new one is the old one's samples with weights
+Each expert maximises E[phi] - tau KL(new || old), averaged over its contexts y_j (tau = 1 in the thesis). The
+constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. There is no closed form, so the
+new expert is represented by weighted samples x_jm of the old one. With a = eta + tau and s = a + omega:
 
     w_jm ~ exp{(phi(x_jm, y_j) - omega log q_old(x_jm|y_j))/s},    sum_m w_jm = 1 for each j,
     KL(new || old) = mean_j sum_m w_jm log(M w_jm),
     H(new)         = -KL(new || old) - mean_j sum_m w_jm log q_old(x_jm|y_j).
 
-For a fixed a the entropy rises with omega, and with the least feasible omega the KL falls with a: two nested monotone
-root-finds, as in `categorical_dual`. The sum over a context's weights is what keeps p(y) as it is.
+`weigh_samples` computes the weights, and `fit_neural_experts` refits the networks to them. The refit is not exact, so
+`shorten_step` shortens each expert's step until the new parameters satisfy the bounds.
 """
 
 from __future__ import annotations
@@ -49,14 +33,14 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FitSettings:
-    """How a network is fitted.
+    """Settings for fitting a network.
 
     Attributes
     ----------
     n_iterations : int
-        Of L-BFGS.
+        Maximum number of L-BFGS iterations.
     l2 : float
-        Weight of the sum of squared weights (not biases) beside the mean loss.
+        Weight of the sum of squared weights (not biases), added to the mean loss.
     """
 
     n_iterations: int = 30
@@ -74,10 +58,18 @@ def fit_neural_experts(
 ) -> NeuralExperts:
     """Refit all experts to weighted samples.
 
+    The loss of an expert at a context is written in the whitened residuals e of its linear base. It depends on the
+    weighted samples only through their total weight, mean and covariance:
+
+        -log N = log det T + 1/2 tr{T^-1 [cov(e) + (mean(e) - m)(mean(e) - m)'] T^-T}.
+
+    The cost of a step is therefore independent of the number of samples per context. Steps of EIM are small, which
+    suits L-BFGS. The first steps of Adam do not depend on the size of the gradient and would first spoil the fit.
+
     Parameters
     ----------
     initial : NeuralExperts
-        Start; its linear base and its standardisation are kept.
+        Start of the optimisation; its linear base and its standardisation are kept.
     context : Tensor (n_components, n_contexts, n_context)
     sample : Tensor (n_components, n_contexts, n_samples, n_dims)
         Samples at each context.
@@ -85,12 +77,13 @@ def fit_neural_experts(
         Non-negative; only their ratios within an expert matter.
     settings : FitSettings
     variance_floor : Tensor (n_dims,), optional
-        Variance of noise that every sample is taken to have on top: no fitted variance falls below it.
+        Variance of noise that is added to every sample; no fitted variance falls below it.
 
     Returns
     -------
     NeuralExperts
-        An expert without any weight, or with a sample that is not finite, is unchanged.
+        No expert has a greater loss than before. An expert without any weight, or with a non-finite sample, is
+        unchanged.
     """
     total, mean, root = _moments(initial, context, sample, weights)
     if variance_floor is not None:
@@ -113,7 +106,7 @@ def fit_neural_experts(
 
 
 def fit_neural_gating(initial: NeuralGating, context: Tensor, targets: Tensor, settings: FitSettings) -> NeuralGating:
-    """Refit a gating to soft targets: least cross entropy -1/N sum_n sum_i t_ni log q(z_i|y_n).
+    """Refit a gating to soft targets by minimising the cross entropy -1/N sum_n sum_i t_ni log q(z_i|y_n).
 
     Parameters
     ----------
@@ -133,7 +126,7 @@ def fit_neural_gating(initial: NeuralGating, context: Tensor, targets: Tensor, s
 
 
 def _moments(experts: NeuralExperts, context: Tensor, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Total weight (k, j), mean (k, j, d) and a root (k, j, d, r) of the covariance, in whitened residuals."""
+    """Return total weight (k, j), mean (k, j, d) and a root (k, j, d, r) of the covariance, in whitened residuals."""
     base = experts.base
     center = context @ base.weights.mT + base.biases.unsqueeze(1)
     centered = (sample - center.unsqueeze(2)).flatten(1, 2).mT
@@ -144,7 +137,7 @@ def _moments(experts: NeuralExperts, context: Tensor, sample: Tensor, weights: T
     columns = (share.sqrt() * (residual - mean.unsqueeze(2))).mT
     if sample.shape[2] > experts.n_dims:
         values, vectors = torch.linalg.eigh(columns @ columns.mT)
-        columns = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)  # rounding leaves values of -1e-17
+        columns = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)  # rounding can give values of -1e-17
     return total, mean, columns
 
 
@@ -156,10 +149,10 @@ def _fit(
     usable: Tensor,
     settings: FitSettings,
 ) -> BatchedNetwork:
-    """Parameters of less regularised loss than the start's, for each network (n_networks,) that is usable.
+    """Minimise the regularised loss of each usable network (n_networks,), and keep the start where it is better.
 
-    The loss (n_networks,) is a function of the outputs and the data. It is minimised in single precision, twice as fast
-    and exact enough for a direction, and judged in the precision of the start.
+    `loss` maps the outputs and the data to values (n_networks,). It is minimised in single precision, which is twice as
+    fast and accurate enough for a direction. Start and result are compared in the precision of the start.
     """
     inputs, start = (context - network.center) / network.scale, (*network.weights, *network.biases)
     n_layers, sizes = len(network.weights), [value.numel() for value in start]
@@ -191,19 +184,19 @@ def _fit(
     return dataclasses.replace(network, weights=tuple(chosen[:n_layers]), biases=tuple(chosen[n_layers:]))
 
 
-SAFETY = 0.95
-LEAST_CUT = 0.1
+SAFETY = 0.95  # safety factor on the estimated feasible fraction
+LEAST_CUT = 0.1  # smallest factor of one shortening
 
 
 @dataclass(frozen=True)
 class ShortenedStep:
-    """Experts on the segment from the old to the new ones.
+    """Experts on the segment from the old to the new parameters.
 
     Attributes
     ----------
     experts : NeuralExperts
     fraction : Tensor (n_components,)
-        Of the step that was taken; 0 leaves an expert as it was.
+        Fraction of the step that was taken; 0 leaves an expert unchanged.
     kl : Tensor (n_components,)
         Mean KL to the old experts over the contexts [nat].
     entropy_change : Tensor (n_components,)
@@ -225,19 +218,22 @@ def shorten_step(
     *,
     max_cuts: int = 20,
 ) -> ShortenedStep:
-    """Longest tried part of the step from old to new that obeys both bounds, for each expert.
+    """Shorten the step of each expert from old to new until both bounds hold.
+
+    The bounds are checked on the parameters themselves. A refit to weighted samples is not exact, so its KL may exceed
+    the bound for which the weights were chosen.
 
     Parameters
     ----------
     old, new : NeuralExperts
-        Of the same linear base, standardisation and layers.
+        Must have the same linear base, standardisation and layers.
     context : Tensor (n_components, n_contexts, n_context)
     kl_bound : float
-        Largest mean KL(result || old) [nat]; infinite for none.
+        Maximum mean KL(result || old) [nat]; infinite for none.
     entropy_loss_bound : float
-        Largest mean loss of entropy [nat]; infinite for none.
+        Maximum mean loss of entropy [nat]; infinite for none.
     max_cuts : int
-        Tries; an expert that still exceeds a bound is left as it was.
+        Maximum number of attempts; an expert that still exceeds a bound is left unchanged.
     """
     old_outputs = old.network(context)
     fraction = old_outputs.new_ones(old.n_components)
@@ -247,7 +243,7 @@ def shorten_step(
         accepted = accepted | ((kl <= kl_bound) & (change >= -entropy_loss_bound))
         if bool(accepted.all()):
             break
-        # the KL is about quadratic in the fraction, the entropy about linear; NaN cuts most
+        # KL is roughly quadratic in the fraction, entropy linear; a NaN gives the strongest cut
         cut = torch.minimum((kl_bound / kl).sqrt(), torch.where(change < 0.0, -entropy_loss_bound / change, torch.inf))
         cut = torch.where(cut >= LEAST_CUT, (SAFETY * cut).clamp_max(SAFETY), torch.full_like(cut, LEAST_CUT))
         fraction = torch.where(accepted, fraction, fraction * cut)
@@ -271,7 +267,10 @@ def _between(old: BatchedNetwork, new: BatchedNetwork, fraction: Tensor) -> Batc
 
 
 def _divergence(old_outputs: Tensor, outputs: Tensor, n_dims: int) -> tuple[Tensor, Tensor]:
-    """Mean KL to the old experts and mean change of entropy, (n_components,); both do not depend on the base."""
+    """Return the mean KL to the old experts and the mean change of entropy, (n_components,).
+
+    Neither depends on the linear base.
+    """
     old_shift, old_factor = triangular(old_outputs, n_dims)
     shift, factor = triangular(outputs, n_dims)
     columns = torch.cat([factor, (shift - old_shift).unsqueeze(-1)], -1)
@@ -281,7 +280,7 @@ def _divergence(old_outputs: Tensor, outputs: Tensor, n_dims: int) -> tuple[Tens
 
 
 TOLERANCE = 1e-4  # relative width of the bracket of a multiplier; the feasible end is returned
-LEAST_MULTIPLIER = 1e-12  # of a, where no KL term holds it up
+LEAST_MULTIPLIER = 1e-12  # minimum value of a if the objective has no KL term
 
 
 @dataclass(frozen=True)
@@ -297,9 +296,10 @@ class WeightedSamples:
     kl : Tensor (n_components,)
         Mean KL(new || old) over the contexts, estimated from the samples [nat].
     entropy_change : Tensor (n_components,)
-        Mean H(new) - H(old), estimated likewise [nat].
+        Mean H(new) - H(old), estimated from the samples [nat].
     feasible : Tensor (n_components,) of bool
-        False where no multiplier met the bounds (phi not finite); weights then are equal, which changes nothing.
+        False if no multipliers satisfied the bounds (phi not finite). The weights are then equal, which leaves the
+        expert unchanged.
     """
 
     weights: Tensor
@@ -318,23 +318,26 @@ def weigh_samples(
     *,
     kl_weight: float = 1.0,
 ) -> WeightedSamples:
-    """Weights of samples drawn from the old experts, all experts at once.
+    """Compute the weights of samples drawn from the old experts, for all experts at once.
+
+    Two nested root-finds solve for the multipliers: for fixed a the entropy rises with omega, and with the least
+    feasible omega the KL falls with a. Normalising the weights per context keeps p(y) unchanged.
 
     Parameters
     ----------
     log_ratio : Tensor (n_components, n_contexts, n_samples)
-        phi of the samples [nat]; minus infinity rules a sample out.
+        phi of the samples [nat]; minus infinity excludes a sample.
     old_log_prob : Tensor (n_components, n_contexts, n_samples)
         log q_old(x|y, z) of the samples under their own expert [nat].
     kl_bound : float
-        Largest mean KL(new || old) [nat], > 0; infinite for none.
+        Maximum mean KL(new || old) [nat], > 0; infinite for none.
     entropy_loss_bound : float
-        Largest loss of entropy [nat], >= 0; infinite for none.
+        Maximum loss of entropy [nat], >= 0; infinite for none.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
     """
     usable = (log_ratio < torch.inf).flatten(1).all(-1) & torch.isfinite(old_log_prob).flatten(1).all(-1)
-    usable = usable & (log_ratio.amax(-1) > -torch.inf).all(-1)  # else some context has no sample left
+    usable = usable & (log_ratio.amax(-1) > -torch.inf).all(-1)  # each context needs at least one sample
     mask = usable[:, None, None]
     dual = _Dual(
         torch.where(mask, log_ratio, torch.zeros_like(log_ratio)),
@@ -382,7 +385,7 @@ class _Dual:
         return -self._kl(log_weights) - moved
 
     def omega(self, a: Tensor) -> Tensor:
-        """Least omega >= 0 at which the entropy constraint holds."""
+        """Return the least omega >= 0 that satisfies the entropy constraint."""
 
         def shortfall(omega: Tensor) -> Tensor:
             return -self.entropy_change(a, omega) - self.entropy_loss_bound

@@ -7,10 +7,11 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 class SelectedForms:
-    """Log joints of linear experts, the fields of `QuadraticForms`, for a few components at each point.
+    """Log joint densities of linear experts, evaluated for a few components at each point.
 
-    Arrays have exactly the types below, else ValueError is raised, as for a wrong shape or a component that there is
-    not; they need not be contiguous or writeable. Calls let other threads run.
+    The parameters are the fields of `QuadraticForms`. ValueError is raised if an array has another dtype, a wrong
+    shape, or the index of a component that does not exist. Arrays need not be contiguous or writeable. The GIL is
+    released during calls.
 
     Parameters
     ----------
@@ -25,23 +26,23 @@ class SelectedForms:
         self, coefficients: FloatArray, narrow: IntArray, residuals: FloatArray, linear: FloatArray
     ) -> None: ...
     def values(self, joint: FloatArray, index: IntArray) -> FloatArray:
-        """Values (n, G) of the components in index (n, G) at points joint (n, width)."""
+        """Return the values (n, G) of the components in index (n, G) at points joint (n, width)."""
 
     def log_sums(self, joint: FloatArray, states: IntArray, source: IntArray) -> FloatArray:
-        """Log (n,) of the forms' exponentials, summed over the components in row source[i] of states (m, G)."""
+        """Return the log-sum-exp (n,) of the forms over the components in row source[i] of states (m, G)."""
 
     def scores(self, joint: FloatArray, index: IntArray, shares: FloatArray) -> FloatArray:
-        """Gradients (n, n_dims) in x of the components in index (n, G), averaged with shares (n, G)."""
+        """Return gradients (n, n_dims) in x of the components in index (n, G), averaged with shares (n, G)."""
 
     def improve_states(
         self, joint: FloatArray, states: IntArray, neighbours: IntArray, random: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray, float, int]:
-        """One partial E-step, see `inference/neighbourhood_search.py`, for its arguments too.
+        """Do one partial E-step; see `learning/em/truncated.py` for the method and the arguments.
 
         Returns
         -------
         tuple
-            New states (n, n_states); new neighbours (n_components, n_neighbours); expected products
-            (n_components, n_products); sum over points of the log of the joints summed over their states; number of
-            joints evaluated.
+            New states (n, n_states), new neighbours (n_components, n_neighbours), expected products
+            (n_components, n_products), free energy [nat], and number of evaluated joint densities. The free energy is
+            the log of the joint densities summed over the states of a point, summed over points.
         """

@@ -1,5 +1,5 @@
-// Quadratic forms at few components per point as a Python module: arrays are checked here, once, and the interpreter's
-// lock is let go while it works. Arguments are never written to; what does not lie row by row is copied.
+// Python module for quadratic forms at few components per point. Arrays are validated once, here, and the GIL is
+// released during the computation. Arguments are never modified; arrays that are not row-major are copied.
 #include "arrays.hpp"
 #include "neighbourhood_search.hpp"
 #include "quadratic_forms.hpp"
@@ -13,7 +13,7 @@ using Indices = RowByRow<std::int64_t>;
 
 constexpr Index kMostCoordinates = 10000;
 
-// The array itself, or a copy of it that lies row by row.
+// Returns the array, or a row-major copy of it.
 template <class T>
 RowByRow<T> checked(const py::array& array, const char* name, std::initializer_list<Index> shape) {
     if (!array.dtype().equal(py::dtype::of<T>())) {
@@ -26,7 +26,7 @@ RowByRow<T> checked(const py::array& array, const char* name, std::initializer_l
     return rows;
 }
 
-// Numbers of rows out of n.
+// Returns the array after checking that its entries are row indices below n.
 Indices checked_indices(const py::array& array, const char* name, std::initializer_list<Index> shape, Index n) {
     Indices indices = checked<std::int64_t>(array, name, shape);
     const std::int64_t* data = indices.data();
@@ -118,7 +118,7 @@ py::tuple improve_states(const Forms& forms, const py::array& joint_, const py::
 }  // namespace
 
 PYBIND11_MODULE(EIM_MODULE, module) {
-    py::class_<Forms>(module, "SelectedForms", py::module_local())  // each instruction set has its own
+    py::class_<Forms>(module, "SelectedForms", py::module_local())  // each instruction set has its own class
         .def(py::init(&make_forms), py::arg("coefficients"), py::arg("narrow"), py::arg("residuals"), py::arg("linear"))
         .def("values", values, py::arg("joint"), py::arg("index"))
         .def("log_sums", log_sums, py::arg("joint"), py::arg("states"), py::arg("source"))
