@@ -35,7 +35,7 @@ class Case:
     model: IKModel | None = None
 
     def seed(self, rng: np.random.Generator) -> np.ndarray:
-        return self.robot.sample_configurations(1, rng)[0]
+        return self.robot.random(1, rng)[0]
 
     def wrapped(self, q: np.ndarray) -> np.ndarray:
         """The same angles, by whole turns as near to the middle of their range as can be; no joint slides."""

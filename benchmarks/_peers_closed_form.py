@@ -73,7 +73,7 @@ def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.nda
     """EAIK: solutions (n, 6) of a pose, and whether they are marked as least squares; None without a decomposition."""
     from eaik.IK_HP import HPRobot
 
-    home, origins = robot.forward(np.zeros(6)), robot.skeleton(np.zeros(6))[1:7]
+    home, origins = robot.fk(np.zeros(6)), robot.skeleton(np.zeros(6))[1:7]
     offsets = np.vstack([origins[0], np.diff(origins, axis=0), home[:3, 3] - origins[5]])
     arm = HPRobot(robot.jacobian(np.zeros(6))[3:].T.copy(), offsets)
     if not arm.hasKnownDecomposition():
@@ -125,10 +125,10 @@ def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
         raise Unsupported("the Franka arms only")
     import frankik as package
 
-    q = case.robot.sample_configurations(1, np.random.default_rng(0))[0]
+    q = case.robot.random(1, np.random.default_rng(0))[0]
     half = np.sqrt(0.5)
     hand = np.array([[half, half, 0, 0], [-half, half, 0, 0], [0, 0, 1, 0.1034], [0, 0, 0, 1]])
-    offset = np.linalg.inv(case.robot.forward(q)) @ package.fk(q) @ np.linalg.inv(hand)
+    offset = np.linalg.inv(case.robot.fk(q)) @ package.fk(q) @ np.linalg.inv(hand)
     return lambda pose: pose @ offset
 
 

@@ -106,7 +106,7 @@ def kdl(case: Case, rng: np.random.Generator) -> Solver:
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         start, found = (package.JntArray(chain.getNrOfJoints()) for _ in range(2))  # the solver does not keep its chain
-        goal, seeds = frame(pose), robot.sample_configurations(MOST_RESTARTS, rng)
+        goal, seeds = frame(pose), robot.random(MOST_RESTARTS, rng)
 
         def attempt() -> np.ndarray | None:
             for seed in seeds:
@@ -199,7 +199,7 @@ def _restarted(
     """A solver that descends from one random seed after the other."""
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
-        seeds = case.robot.sample_configurations(MOST_RESTARTS, rng)
+        seeds = case.robot.random(MOST_RESTARTS, rng)
 
         def attempt() -> np.ndarray | None:
             for seed in seeds:

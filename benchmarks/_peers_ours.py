@@ -13,30 +13,30 @@ __all__ = ["default_call", "learned_sampler", "uniform_seeds"]
 
 
 def default_call(case: Case, rng: np.random.Generator) -> Solver:
-    """What a user types first: one configuration of the robot's sampler, without a model."""
-    return _sampled(case, Sampler.of(case.robot), rng)
+    """Return the solver that a user types first: `Sampler.solve`, without a model."""
+    return _sampled(case, Sampler(case.robot), rng)
 
 
 def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
     """The same call of a sampler with a model."""
     if case.model is None:
         raise Unsupported("no model of this robot")
-    sampler = Sampler(case.model)
+    sampler = Sampler(model=case.model)
     sampler.prepare()
     return _sampled(case, sampler, rng)
 
 
 def _sampled(case: Case, sampler: Sampler, rng: np.random.Generator) -> Solver:
     position, orientation = case.tolerances
+    sampler = sampler.with_constraints(
+        position_only=case.position_only, position_tolerance=position, orientation_tolerance=orientation
+    )
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         seed = int(rng.integers(2**31))
 
         def attempt() -> np.ndarray | None:
-            answer = sampler.sample(
-                pose, 1, seed, position_only=case.position_only,
-                position_tolerance=position, orientation_tolerance=orientation,
-            )  # fmt: skip
+            answer = sampler.solve(pose, seed=seed)
             return answer[0] if answer else None
 
         return attempt

@@ -3,7 +3,8 @@
     python _solver_worker.py CHECKOUT INPUTS
 
 CHECKOUT holds URDFs and models, the same for both sides; INPUTS is a folder with a file of arrays for each robot.
-Measured is `eim_ros` of PYTHONPATH. Only calls that both sides have are used, but for the compiled part of one solve.
+Measured is `eim_ros` of PYTHONPATH. Only calls that both sides have are used, except for the compiled part of one
+solve; the old side has them under other names.
 
 A line "robot item" is answered by a line of JSON: CPU time of each block of calls [s], and how many were found in all.
 The same question is the same work, so that the least of several times is meant for each block.
@@ -30,6 +31,7 @@ Item = tuple[Callable[[], list[Block]], Callable[[Any], int]]  # makes the block
 
 SOLVES_PER_BLOCK = 50
 N = 200
+IS_OLD = hasattr(Robot, "load")
 
 
 def items_of(robot: Robot, sampler: Sampler | None, inputs: dict[str, np.ndarray]) -> dict[str, Item]:
@@ -77,19 +79,21 @@ def items_of(robot: Robot, sampler: Sampler | None, inputs: dict[str, np.ndarray
 
 def sampler_items(sampler: Sampler, poses: np.ndarray, samples: np.ndarray) -> dict[str, Item]:
     """Of the whole call, and of densities of samples (n_poses, n_samples, dof)."""
-    densities = [sampler.sample(pose, 1, 0, order="none").density for pose in poses]
+    densities = [sampler.sample(pose, 1, seed=0, order="none").density for pose in poses]
+    distinct: dict[str, Any] = {"order": "none", "distinct": True} if IS_OLD else {"order": "none"}
 
     def n_valid(answer: Any) -> int:
         return int(np.count_nonzero(answer.valid))
 
     return {
         "distinct": (
-            lambda: [
-                partial(sampler.sample, pose, N, index, order="none", distinct=True) for index, pose in enumerate(poses)
-            ],
+            lambda: [partial(sampler.sample, pose, N, seed=index, **distinct) for index, pose in enumerate(poses)],
             n_valid,
         ),
-        "default": (lambda: [partial(sampler.sample, pose, N, index) for index, pose in enumerate(poses)], n_valid),
+        "default": (
+            lambda: [partial(sampler.sample, pose, N, seed=index) for index, pose in enumerate(poses)],
+            n_valid,
+        ),
         "density": (
             lambda: [partial(given.log_prob, rows) for given, rows in zip(densities, samples, strict=True)],
             lambda values: int(np.isfinite(values).sum()),
@@ -144,7 +148,8 @@ def main() -> None:
     checkout, inputs = map(Path, sys.argv[1:3])
     items: dict[str, dict[str, Item]] = {}
     for file in sorted(inputs.glob("*.npz")):
-        robot = Robot.load(checkout / "urdf" / f"{file.stem}.urdf")
+        urdf = checkout / "urdf" / f"{file.stem}.urdf"
+        robot = Robot.load(urdf) if IS_OLD else Robot(urdf)
         model = checkout / "config" / "models" / f"{file.stem}_pose.safetensors"
         sampler = Sampler.load(model) if model.exists() else None
         items[file.stem] = items_of(robot, sampler, dict(np.load(file)))

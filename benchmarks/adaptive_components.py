@@ -120,7 +120,7 @@ def _experts(n_seeds: int) -> Any:
         f"{'start':>16} {'seed':>4} {'experts':>10} {'K':>4} {'ELBO':>8} {'RMSE':>6} {'H(z)':>6} "
         f"{'other side':>10} {'CPU [s]':>8}"
     )
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     growth = {"add_every": 2, "n_added": 6, "max_components": 400}
     ways: tuple[tuple[str, bool, int, dict[str, Any]], ...] = (
         ("all samples", False, 200, {}),
@@ -188,7 +188,7 @@ def _experts_from_samples(n_seeds: int) -> Any:
     yield (
         f"{'start':>16} {'seed':>4} {'learner':>14} {'K':>4} {'RMSE':>6} {'H(z)':>6} {'other side':>10} {'CPU [s]':>8}"
     )
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     growth = {"add_every": 2, "n_added": 4, "max_components": 100}
     for seed in range(n_seeds):
         data_set, test = collect(robot, 10_000, "position", seed), collect(robot, 2000, "position", seed + 1000)

@@ -1,5 +1,5 @@
-"""Many poses and paths: `sample_batch` beside the sampler's loop and `Robot.solve_many`, `sample_path` by its number of
-poses, capability maps by pose.
+"""Many poses and paths: `Sampler.solve_batch` compared with a loop and with `Robot.solve_many`, `Sampler.follow` by its
+number of poses, capability maps by pose.
 
 CPU times, minima of several runs in turns, in one process; `wall` compares threads, and means something on an idle
 machine alone. `python -m benchmarks.batch [--quick] [--part batches|paths|maps] [--output FILE]`.
@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks._machine import load_average, processor
 from eim_ros.core.parallel import usable_cores
-from eim_ros.ik import CapabilityGrid, ErrorCode, Sampler, sample_batch, sample_path, stream_batch
+from eim_ros.ik import CapabilityGrid, ErrorCode, Sampler
 from eim_ros.ik.capability import PartWork
 from eim_ros.kinematics import Robot
 
@@ -45,57 +45,60 @@ def least(works: dict[str, Callable[[], Any]], n_runs: int) -> dict[str, tuple[f
 
 
 def batches(name: str, n_poses: int, n_runs: int) -> None:
-    robot = Robot.load(name)
-    sampler, poses = Sampler.of(robot), robot.forward(robot.sample_configurations(n_poses, np.random.default_rng(0)))
+    robot = Robot(name)
+    sampler, poses = Sampler(robot), robot.fk(robot.random(n_poses, np.random.default_rng(0)))
     few, rng, cores = poses[: max(n_poses // 50, 100)], np.random.default_rng(1), usable_cores()
 
     def stream() -> None:
-        for _ in stream_batch(sampler, poses, 1, 0, timeout=UNLIMITED):
+        for _ in sampler.stream(poses, sampler.solve, timeout=UNLIMITED, seed=0):
             pass
 
     works: dict[str, tuple[int, Callable[[], Any]]] = {
         "solve_many": (n_poses, lambda: robot.solve_many(poses, rng)),
-        "sample_batch, 1 thread": (n_poses, lambda: sample_batch(sampler, poses, 1, 0, n_threads=1, timeout=UNLIMITED)),
-        f"sample_batch, {cores} threads": (n_poses, lambda: sample_batch(sampler, poses, 1, 0, timeout=UNLIMITED)),
-        f"stream_batch, {cores} threads": (n_poses, stream),
-        "Sampler.sample, one by one": (len(few), lambda: [sampler.sample(pose, 1, 0) for pose in few]),
-        "n = 100, 1 thread": (len(few), lambda: sample_batch(sampler, few, 100, 0, n_threads=1, timeout=UNLIMITED)),
-        f"n = 100, {cores} threads": (len(few), lambda: sample_batch(sampler, few, 100, 0, timeout=UNLIMITED)),
+        "solve_batch, 1 thread": (
+            n_poses,
+            lambda: sampler.solve_batch(poses, n_threads=1, timeout=UNLIMITED, seed=0),
+        ),
+        f"solve_batch, {cores} threads": (n_poses, lambda: sampler.solve_batch(poses, timeout=UNLIMITED, seed=0)),
+        f"stream, {cores} threads": (n_poses, stream),
+        "Sampler.solve, one by one": (len(few), lambda: [sampler.solve(pose, seed=0) for pose in few]),
+        "n = 100, 1 thread": (len(few), lambda: sampler.sample_batch(few, 100, n_threads=1, timeout=UNLIMITED, seed=0)),
+        f"n = 100, {cores} threads": (len(few), lambda: sampler.sample_batch(few, 100, timeout=UNLIMITED, seed=0)),
     }
     print(f"\n{name}, {n_poses} reachable poses, one solution each (n = 100: {len(few)}); us for each pose")
     times = least({label: work for label, (_, work) in works.items()}, n_runs)
     for label, (count, _) in works.items():
         cpu, wall = times[label]
         print(f"  {label:36s} CPU {1e6 * cpu / count:8.2f}   wall {1e6 * wall / count:8.2f}")
-    answers = sample_batch(sampler, poses, 1, 0, timeout=UNLIMITED)
+    answers = sampler.solve_batch(poses, timeout=UNLIMITED, seed=0)
     print(f"  solved: {(answers.error_codes == ErrorCode.SUCCESS).mean():.4%}")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     stream()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"  peak memory grown by the stream: {(after - before) / 1024:.1f} MB")
-    cpu, wall = timed(lambda: sample_batch(sampler, poses, 1, 0, timeout=0.05, n_threads=1))
+    cpu, wall = timed(lambda: sampler.solve_batch(poses, timeout=0.05, n_threads=1, seed=0))
     print(f"  timeout of 0.05 s: {wall:.3f} s")
 
 
 def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
     """Poses between those of two configurations near each other, so that there mostly is a path: a straight line."""
-    q = 0.8 * robot.sample_configurations(1, rng)[0]
-    poses = np.repeat(robot.forward(q)[None], n, axis=0)
+    q = 0.8 * robot.random(1, rng)[0]
+    poses = np.repeat(robot.fk(q)[None], n, axis=0)
     way = rng.normal(size=3)
     poses[:, :3, 3] += np.linspace(0.0, 0.25, n)[:, None] * way / np.linalg.norm(way)
     return poses
 
 
 def paths(name: str, sizes: list[int], n_lines: int) -> None:
-    sampler = Sampler.of(name)
-    print(f"\n{name}, sample_path of {n_lines} straight lines of .25 m, CPU s, median / largest")
+    sampler = Sampler(name)
+    print(f"\n{name}, follow, {n_lines} straight lines of .25 m, CPU s, median / largest")
     for n in sizes:
         rng = np.random.default_rng(2)
         times: dict[bool, list[float]] = {True: [], False: []}
         for _ in range(n_lines):
             poses = line(sampler.robot, n, rng)
             began = time.process_time()
-            path = sample_path(sampler, poses, random_seed=0, timeout=UNLIMITED)
+            path = sampler.follow(poses, timeout=UNLIMITED, seed=0)
             times[path.error_code == ErrorCode.SUCCESS].append(time.process_time() - began)
         told = [
             f"{label}: {len(some)}" + (f", {np.median(some):.3f} / {max(some):.3f}" if some else "")
@@ -105,7 +108,7 @@ def paths(name: str, sizes: list[int], n_lines: int) -> None:
 
 
 def maps(name: str, n_parts: int) -> None:
-    robot = Robot.load(name)
+    robot = Robot(name)
     grid = CapabilityGrid.around(robot, 0.08, n_approaches=20, n_rolls=4)
     work, last = PartWork(robot, grid, 1), grid.n_poses // 8192
     parts = np.linspace(0, last, n_parts + 2).astype(int)[1:-1]

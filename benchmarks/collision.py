@@ -18,7 +18,6 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +72,7 @@ def meshed(robot: Robot, folder: Path) -> Robot:
             write_stl(path, capsule_mesh(shape.radius, shape.length) @ pose[:3, :3].T + pose[:3, 3])
             geometry = ElementTree.SubElement(ElementTree.SubElement(element, "collision"), "geometry")
             ElementTree.SubElement(geometry, "mesh", filename=str(path))
-    return Robot.from_urdf(ElementTree.tostring(description, encoding="unicode"), robot.base_link, robot.tip_link)
+    return Robot(ElementTree.tostring(description, encoding="unicode"), robot.tip_link, base=robot.base_link)
 
 
 def scenes(rng: np.random.Generator) -> dict[str, tuple[Obstacle, ...]]:
@@ -119,11 +118,11 @@ def check_times(model: CollisionModel, obstacles: Sequence[Obstacle], rows: np.n
 
 def sample_times(robot: Robot, constraints: Constraints | None, poses: np.ndarray) -> tuple[float, float]:
     """Median CPU seconds of a call for 100 solutions, and the share of calls that gave 100."""
-    sampler = Sampler.of(robot)
+    sampler = Sampler(robot).with_constraints(constraints)
     seconds, full = [], 0
     for seed, pose in enumerate(poses):
         began = time.process_time()
-        samples = sampler.sample(pose, 100, seed, constraints=constraints, timeout=60.0)
+        samples = sampler.sample(pose, 100, timeout=60.0, seed=seed)
         seconds.append(time.process_time() - began)
         full += int(samples.valid.sum()) == 100
     return float(np.median(seconds)), full / len(poses)
@@ -137,8 +136,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=None)
     args = parser.parse_args()
     rng = np.random.default_rng(args.random_seed)
-    plain = Robot.load(args.robot)
-    rows = plain.sample_configurations(args.rows, rng)
+    plain = Robot(args.robot)
+    rows = plain.random(args.rows, rng)
     worlds = scenes(rng)
     lines: list[str] = []
 
@@ -151,7 +150,7 @@ def main() -> None:
     tell(f"us per check, k checks per s, first check ms, colliding %; meshes of {TRIANGLES} triangles a link\n")
     with tempfile.TemporaryDirectory() as folder:
         exact = meshed(plain, Path(folder))
-        robots = {"capsules": plain, "hulls": replace(exact, collision=CollisionOptions("hulls")), "meshes": exact}
+        robots = {"capsules": plain, "hulls": exact.with_collision_options(CollisionOptions("hulls")), "meshes": exact}
         models = {}
         for name, robot in robots.items():
             began = time.process_time()
@@ -164,7 +163,7 @@ def main() -> None:
                 first, each, share = check_times(model, obstacles, rows)
                 cells.append(f"{1e6 * each:8.1f} {1e-3 / each:7.1f} {1e3 * first:8.1f} {100.0 * share:5.1f}")
             tell(f"{what:26}" + "".join(f"{cell:>32}" for cell in cells))
-        poses = plain.forward(plain.sample_configurations(10 * POSES, rng))
+        poses = plain.fk(plain.random(10 * POSES, rng))
         poses = poses[poses[:, 0, 3] > 0.3][:POSES]  # in front of the arm, where the shelf is
         tell("\nsample(pose, 100): ms a call, share of calls with 100\n")
         asked = {"nothing": None, "itself": Constraints(self_collision=True)}

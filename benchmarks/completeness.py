@@ -4,20 +4,20 @@
 
 Poses are forward kinematics of uniform random configurations within the limits; one thread; time of a call the shortest
 of 3. The truth of a pose: 20000 uniform seeds within the limits refined by `Robot.refine`, which know nothing of
-curves, joined with an answer of separation .02 rad for missed_share 1e-4 at 99.9 %, with another random seed; its
+curves, joined with solutions at most .02 rad apart for missed_share 1e-4 at 99.9 %, with another random seed; its
 families are linked by .12 rad (max-norm) and have at least 3 members.
 
-1. Claims. `sample(pose, separation=.3, until=Completeness(.99, .002))`: poses said to be whole; wrong claims: some of
-   the truth is farther than .05 rad from a dense answer (separation .02) of the same search; poses with every family
+1. Claims. `solve_all(pose, .3, Completeness(.99, .002))`: poses reported as complete; wrong claims: some of the truth
+   is farther than .05 rad from a dense answer (max_spacing .02) of the same search; poses with every family
    found; coverage: share of the truth within .3 rad of an answer, mean over families.
 2. Calibration at confidences and shares that are loose enough to fail, same poses: how often the claim was wrong, of
    the poses where it was made. At confidence .9, 10 % may be, if all missed families were as rare as the share.
 3. The default call and its rivals: n = 100, 200 and 500 by the default, uniform seeds alone (2 n of them), 100 seeds
-   and `Robot.spread` without a model, and `explore=.85`, what the default was before. Coverage and time.
-4. Nearest: `sample(pose, 1, near=...)`, near uniform within the limits: share that is nearest of the truth to within
+   and `Robot.spread` without a model, and `diversity=.85`, the earlier default. Coverage and time.
+4. Nearest: `solve(pose, near)`, near uniform within the limits: share that is nearest of the truth to within
    1e-4 rad; and near a solution with noise of .05 rad.
 
-With --certified instead: the families of `sample(pose, separation=.3, certified=True)` beside those that another search
+With --certified instead: the families of `solve_all(pose, .3, "certified")` compared with those that another search
 finds, which restarts until missed_share 5e-4 at 99 % and traces curves. They agree where there are as many and sorted
 lengths differ by at most .02 rad or 1 %. Where they do not, and where the search could not trace all, the truth is
 200000 uniform seeds within the limits, joined with a dense answer of that search, refined to 1e-10 m and rad: what of
@@ -41,8 +41,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor
-from eim_ros.ik import Completeness, FoundFamilies, Sampler, SampleRequest, Samples
+from eim_ros.ik import Completeness, FoundFamilies, Sampler, Samples
 from eim_ros.ik.problem import Goal
+from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies.manifold import TracedSolutions
 from eim_ros.kinematics import Robot
 
@@ -79,9 +80,9 @@ class Truth:
 
 def truth_of(sampler: Sampler, pose: np.ndarray, rng: np.random.Generator) -> Truth:
     robot = sampler.robot
-    refined = robot.refine(robot.sample_configurations(SEEDS, rng), pose)
-    traced = sampler.sample(
-        pose, separation=0.02, until=Completeness(0.999, 1e-4), random_seed=int(rng.integers(2**31)), timeout=60.0
+    refined = robot.refine(robot.random(SEEDS, rng), pose)
+    traced = sampler.solve_all(
+        pose, 0.02, guarantee=Completeness(0.999, 1e-4), timeout=60.0, seed=int(rng.integers(2**31))
     )
     solutions = np.concatenate([refined.positions[refined.converged], traced.positions[traced.valid]])
     pairs = cKDTree(solutions).query_pairs(LINK, p=np.inf, output_type="ndarray")
@@ -104,12 +105,12 @@ def shortest(
     return min(times), answer
 
 
-def whole(sampler: Sampler, pose: np.ndarray, seed: int, separation: float, until: Completeness) -> Samples:
-    return sampler.sample(pose, separation=separation, until=until, random_seed=seed, timeout=10.0)
+def whole(sampler: Sampler, pose: np.ndarray, seed: int, max_spacing: float, guarantee: Completeness) -> Samples:
+    return sampler.solve_all(pose, max_spacing, guarantee, timeout=10.0, seed=seed)
 
 
 def uniform(robot: Robot, pose: np.ndarray, rng: np.random.Generator, n_seeds: int, most: int) -> np.ndarray:
-    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose, patience=3)
+    refined = robot.refine(robot.random(n_seeds, rng), pose, patience=3)
     return refined.positions[refined.converged][:most]
 
 
@@ -119,9 +120,9 @@ def walks(robot: Robot, pose: np.ndarray, rng: np.random.Generator, n: int) -> n
 
 
 def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
-    sampler = Sampler.of(name)
+    sampler = Sampler(name)
     robot, rng = sampler.robot, np.random.default_rng(seed)
-    poses = robot.forward(robot.sample_configurations(n_poses, rng))
+    poses = robot.fk(robot.random(n_poses, rng))
     truths = [truth_of(sampler, pose, rng) for pose in poses]
     n_families = [truth.n_families for truth in truths]
     lines = [f"{name}: {n_poses} poses, families {np.median(n_families):.0f} ({min(n_families)}-{max(n_families)})"]
@@ -136,7 +137,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
         rows.append((found.is_whole, found.is_whole and not has_all, has_all, coverage, seconds, len(answer)))
     told, wrong, every, covered, seconds_, n = np.array(rows, dtype=float).T
     lines.append(
-        f"  until .99, .002: said to be whole {told.mean():.1%}, wrongly {wrong.mean():.1%}, every family "
+        f"  guarantee .99, .002: said to be whole {told.mean():.1%}, wrongly {wrong.mean():.1%}, every family "
         f"{every.mean():.1%}, coverage {covered.mean():.3%}, median {1e3 * np.median(seconds_):.2f} ms (90 %: "
         f"{1e3 * np.quantile(seconds_, 0.9):.2f}), {np.median(n):.0f} configurations"
     )
@@ -148,14 +149,16 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
         ]
         told, missed = np.array(claims).T
         lines.append(
-            f"  until {wanted.confidence}, {wanted.missed_share}: said to be whole {told.mean():.1%}, wrongly "
+            f"  guarantee {wanted.confidence}, {wanted.missed_share}: said to be whole {told.mean():.1%}, wrongly "
             f"{(told & missed).sum() / max(told.sum(), 1):.1%} of these"
         )
 
     for n_wanted in (100, 200, 500):
         ways: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
-            "default": lambda pose, index, n=n_wanted: sampler.sample(pose, n, index).positions,
-            "explore .85": lambda pose, index, n=n_wanted: sampler.sample(pose, n, index, explore=0.85).positions,
+            "default": lambda pose, index, n=n_wanted: sampler.sample(pose, n, seed=index).positions,
+            "diversity .85": lambda pose, index, n=n_wanted: (
+                sampler.sample(pose, n, diversity=0.85, seed=index).positions
+            ),
             "uniform seeds": lambda pose, _, n=n_wanted: uniform(robot, pose, rng, 2 * n, n),
             "100 seeds + spread": lambda pose, _, n=n_wanted: walks(robot, pose, rng, n),
         }
@@ -175,12 +178,12 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
     for what in ("uniform", "noise of .05 rad"):
         figures = []
         for index, (pose, truth) in enumerate(zip(poses, truths, strict=True)):
-            near = robot.sample_configurations(1, rng)[0]
+            near = robot.random(1, rng)[0]
             if what != "uniform":
                 start = truth.solutions[rng.integers(len(truth.solutions))]
                 near = np.clip(start + rng.normal(0.0, 0.05, robot.dof), robot.lower, robot.upper)
             took, rows_ = shortest(
-                lambda pose=pose, near=near, index=index: sampler.sample(pose, 1, index, near=near).positions
+                lambda pose=pose, near=near, index=index: sampler.solve(pose, near, seed=index).positions
             )
             least = np.linalg.norm(truth.solutions - near, axis=1).min()
             figures.append((took, np.linalg.norm(rows_[0] - near) <= least + 1e-4))
@@ -194,16 +197,16 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
 
 def of_ur5(n_poses: int, seed: int) -> str:
     """A closed form beside: whole by construction."""
-    sampler = Sampler.of("ur5")
+    sampler = Sampler("ur5")
     robot, rng = sampler.robot, np.random.default_rng(seed)
     rows = []
-    for pose in robot.forward(robot.sample_configurations(n_poses, rng)):
+    for pose in robot.fk(robot.random(n_poses, rng)):
         seconds, answer = shortest(
-            lambda pose=pose: sampler.sample(pose, until=Completeness(), random_seed=0).positions
+            lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).positions
         )
         exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}  # close to singular 1e-6 is .05 rad wide
-        refined = robot.refine(robot.sample_configurations(2000, rng), pose, **exact)
-        found = sampler.sample(pose, n=1000, until=Completeness(), random_seed=0)
+        refined = robot.refine(robot.random(2000, rng), pose, **exact)
+        found = sampler.solve_all(pose, guarantee=Completeness(), seed=0)
         truth = refined.positions[refined.converged]
         on_circles = [np.concatenate([np.cos(q), np.sin(q)], axis=1) for q in (found.positions, truth)]
         missed = len(truth) and cKDTree(on_circles[0]).query(on_circles[1])[0].max() > MISSED
@@ -211,7 +214,7 @@ def of_ur5(n_poses: int, seed: int) -> str:
     told, missed, took, n = np.array(rows, dtype=float).T
     return (
         f"ur5: {n_poses} poses, said to be whole {told.mean():.1%}, wrongly {(told * missed).mean():.1%}, median "
-        f"{1e6 * np.median(took):.0f} us, {np.median(n):.0f} configurations of 100"
+        f"{1e6 * np.median(took):.0f} us, {np.median(n):.0f} configurations"
     )
 
 
@@ -223,14 +226,14 @@ def agrees(ours: FoundFamilies, theirs: FoundFamilies) -> bool:
 
 def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
     """Families proven by closed form, against search and brute force."""
-    sampler = Sampler.of(name)
+    sampler = Sampler(name)
     robot, rng = sampler.robot, np.random.default_rng(seed)
-    poses = robot.forward(robot.sample_configurations(n_poses, rng))
+    poses = robot.fk(robot.random(n_poses, rng))
     seconds, n_families, n_certified, n_traced, n_other, n_missed = [], [], 0, 0, 0, 0
     for index, pose in enumerate(poses):
-        certified = partial(sampler.sample, pose, random_seed=index, certified=True)
-        took, _ = shortest(lambda certified=certified: certified(separation=0.3).positions, time.thread_time)
-        dense = certified(separation=0.05)
+        certified = partial(sampler.solve_all, pose, guarantee="certified", seed=index)
+        took, _ = shortest(lambda certified=certified: certified(max_spacing=0.3).positions, time.thread_time)
+        dense = certified(max_spacing=0.05)
         n_certified += dense.certified
         seconds.append(took)
         if not dense.certified:
@@ -241,7 +244,7 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
         )
         n_traced += searched.is_traced
         differs = not (searched.is_traced and agrees(dense.completeness, searched.families))
-        seeds = robot.sample_configurations(200_000 if differs else 500, rng)
+        seeds = robot.random(200_000 if differs else 500, rng)
         if differs:
             seeds = np.concatenate([seeds, searched.even(SampleRequest(pose, 1, separation=0.02), np.inf).positions])
             n_other += searched.is_traced

@@ -3,7 +3,7 @@
     python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2 avx512] [--output FILE]
 
 Poses are forward kinematics of uniform random configurations. For each, 10 configurations are asked for by the default
-call, of `Sampler.of`, or for every other pose of a shipped model where there is one. Those that are called valid have
+call, of `Sampler`, or for every other pose of a shipped model where there is one. Those that are called valid have
 to be within the URDF's limits, and at the pose to 1e-6 m and 1e-6 rad by the product of exponentials,
 
     T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M,
@@ -155,15 +155,15 @@ def _words(values: np.ndarray) -> str:
 
 def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
     """Asks for configurations of random poses of the arm of a URDF, and judges them."""
-    robot, rng = Robot.from_urdf(text), np.random.default_rng(seed)
-    samplers = [Sampler.of(robot)] if model is None else [Sampler.load(model, robot), Sampler.of(robot)]
+    robot, rng = Robot(text), np.random.default_rng(seed)
+    samplers = [Sampler(robot)] if model is None else [Sampler.load(model, robot), Sampler(robot)]
     arm = pin.buildModelFromXML(text)
     judge = Judge.of(arm, [arm.getJointId(name) for name in robot.joint_names], arm.getFrameId(robot.tip_link))
     verdict = Verdict(robot.dof, disagreement=disagreement(judge, arm, robot, rng))
     for start in range(0, n_poses, CHUNK):
-        poses = judge.forward(robot.sample_configurations(min(CHUNK, n_poses - start), rng))
+        poses = judge.forward(robot.random(min(CHUNK, n_poses - start), rng))
         began = time.process_time()
-        answers = [samplers[i % len(samplers)].sample(pose, N, start + i) for i, pose in enumerate(poses)]
+        answers = [samplers[i % len(samplers)].sample(pose, N, seed=start + i) for i, pose in enumerate(poses)]
         verdict.seconds += time.process_time() - began
         valid = [answer.positions[answer.valid] for answer in answers]
         counts = np.array([len(rows) for rows in valid])
@@ -181,7 +181,7 @@ def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
 def disagreement(judge: Judge, arm: pin.Model, robot: Robot, rng: np.random.Generator) -> float:
     """Largest difference of an entry of the pose between the product of exponentials and pinocchio."""
     data, tip = arm.createData(), arm.getFrameId(robot.tip_link)
-    rows, differences = robot.sample_configurations(COMPARED, rng), []
+    rows, differences = robot.random(COMPARED, rng), []
     joints = [arm.joints[arm.getJointId(name)] for name in robot.joint_names]
     for q, pose in zip(rows, judge.forward(rows), strict=True):
         configuration = pin.neutral(arm)

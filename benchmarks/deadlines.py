@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._machine import load_average, processor, versions
-from eim_ros.ik import Completeness, Constraints, Sampler, sample_batch, stream_batch
+from eim_ros.ik import Completeness, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Box, CollisionOptions, Mesh, Obstacle, PointCloud, Robot, Sphere, pose_from
 
 ITSELF = [sys.executable, "-m", "benchmarks.deadlines"]
@@ -41,10 +42,10 @@ Prepare = Callable[[np.random.Generator], Call]
 
 
 def panda(**options: Any) -> Sampler:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     if options:
-        robot = Robot.from_urdf(robot.urdf, robot.base_link, robot.tip_link, collision=CollisionOptions(**options))
-    sampler = Sampler.of(robot)
+        robot = Robot(robot.urdf, robot.tip_link, base=robot.base_link, collision=CollisionOptions(**options))
+    sampler = Sampler(robot)
     sampler.sample(POSE, 10)  # imports are no part of a call
     sampler.prepare()
     return sampler
@@ -52,14 +53,14 @@ def panda(**options: Any) -> Sampler:
 
 def wide(name: str = "panda", turns: int = 1) -> Sampler:
     """An arm with limits of as many turns to both sides of each joint."""
-    robot, limit = Robot.load(name), 2.0 * np.pi * turns - 1e-5
+    robot, limit = Robot(name), 2.0 * np.pi * turns - 1e-5
     words = [
         f'{word.partition("=")[0]}="{-limit if word.startswith("lower") else limit}"'
         if word.startswith(("lower=", "upper="))
         else word
         for word in robot.urdf.replace("/>", " />").split(" ")
     ]
-    return Sampler.of(Robot.from_urdf(" ".join(words), robot.base_link, robot.tip_link))
+    return Sampler(Robot(" ".join(words), robot.tip_link, base=robot.base_link))
 
 
 def places(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -82,39 +83,55 @@ def bowl(n_triangles: int) -> Mesh:
     return Mesh(np.eye(4), 1.8 * rings.reshape(-1, 3), faces)
 
 
-def among(obstacles: tuple[Obstacle, ...], sampler: Sampler, **asked: Any) -> Call:
-    constraints = Constraints(obstacles=obstacles, **asked)
-    return lambda timeout: sampler.sample(POSE, 100, 0, timeout=timeout, constraints=constraints)
+def among(obstacles: tuple[Obstacle, ...], sampler: Sampler, **constraints: Any) -> Call:
+    return sampled(sampler.with_constraints(obstacles=obstacles, **constraints))
 
 
-def sampled(sampler: Sampler, n: int = 100, pose: np.ndarray = POSE, **asked: Any) -> Call:
-    return lambda timeout: sampler.sample(pose, n, 0, timeout=timeout, **asked)
+def any_orientation() -> Sampler:
+    return panda().with_constraints(position_only=True)
+
+
+def sampled(sampler: Sampler, n: int = 100, pose: np.ndarray = POSE, **options: Any) -> Call:
+    return lambda timeout: sampler.sample(pose, n, timeout=timeout, seed=0, **options)
+
+
+def solved_all(sampler: Sampler, **options: Any) -> Call:
+    return lambda timeout: sampler.solve_all(POSE, max_solutions=1_000_000, timeout=timeout, seed=0, **options)
+
+
+def drawn(sampler: Sampler, n: int) -> Call:
+    return lambda timeout: sampler.draw(POSE, n, "uniform", timeout=timeout, seed=0)
+
+
+def with_duplicates(sampler: Sampler, n: int) -> Call:
+    """A request that only the service and the command line can make."""
+    return lambda timeout: sampler.answer(SampleRequest(POSE, n, 0, timeout=timeout, distinct=False))
 
 
 def poses_of(sampler: Sampler, rng: np.random.Generator, n: int) -> np.ndarray:
-    return sampler.robot.forward(sampler.robot.sample_configurations(n, rng))
+    return sampler.robot.fk(sampler.robot.random(n, rng))
 
 
-def batch(rng: np.random.Generator, n_poses: int, n: int, **asked: Any) -> Call:
-    sampler = panda()
+def batch(rng: np.random.Generator, n_poses: int, n: int, **constraints: Any) -> Call:
+    sampler = panda().with_constraints(**constraints)
     poses = poses_of(sampler, rng, n_poses)
-    return lambda timeout: sample_batch(sampler, poses, n, 0, timeout=timeout, **asked)
+    return lambda timeout: sampler.sample_batch(poses, n, timeout=timeout, seed=0)
 
 
 def stream(rng: np.random.Generator) -> Call:
     sampler = panda()
     poses = poses_of(sampler, rng, 100_000)
-    return lambda timeout: list(stream_batch(sampler, poses, 20, 0, timeout=timeout))
+    return lambda timeout: list(sampler.stream(poses, timeout=timeout, seed=0, n=20))
 
 
 def mesh_robot(rng: np.random.Generator) -> Call:
     """Links that are meshes, which are read in the call."""
-    from collision import meshed  # deferred: beside this file
+    from benchmarks.collision import meshed  # deferred: it imports coal
 
     folder = tempfile.mkdtemp()
-    sampler = Sampler.of(meshed(Robot.load("panda"), Path(folder)))
+    sampler = Sampler(meshed(Robot("panda"), Path(folder)))
     sampler.sample(POSE, 10)
-    return lambda timeout: sampler.sample(POSE, 100, 0, timeout=timeout, constraints=Constraints(self_collision=True))
+    return sampled(sampler.with_constraints(self_collision=True))
 
 
 def large_file(rng: np.random.Generator) -> Call:
@@ -206,38 +223,38 @@ CASES: dict[str, tuple[float, Prepare]] = {
     )),
     "links are meshes, first call": (0.02, mesh_robot),
     "mesh file of 100 MB": (0.5, large_file),
-    "1000 balls, clearance, posture": (0.1, lambda rng: (lambda sampler: sampled(
-        sampler, 1000, posture={sampler.robot.joint_names[0]: 0.3},
-        constraints=Constraints(obstacles=[Sphere(p, 0.01) for p in places(rng, 1000)], clearance=0.02),
-    ))(panda())),
-    "separation 0.01, joints of two turns": (0.001, lambda rng: sampled(wide(), separation=0.01)),
-    "separation 0.01, joints of two turns, 1 s": (1.0, lambda rng: sampled(wide(), separation=0.01)),
-    "until 1e-7, joints of two turns": (
-        0.1, lambda rng: sampled(wide(), until=Completeness(missed_share=1e-7)),
+    "1000 balls, clearance, posture": (0.1, lambda rng: sampled(
+        panda().with_constraints(obstacles=[Sphere(p, 0.01) for p in places(rng, 1000)], clearance=0.02),
+        1000, posture={"panda_joint1": 0.3},
+    )),
+    "max_spacing 0.01, joints of two turns": (0.001, lambda rng: solved_all(wide(), max_spacing=0.01)),
+    "max_spacing 0.01, joints of two turns, 1 s": (1.0, lambda rng: solved_all(wide(), max_spacing=0.01)),
+    "missed share 1e-7, joints of two turns": (
+        0.1, lambda rng: solved_all(wide(), guarantee=Completeness(missed_share=1e-7)),
     ),
     "n = 100 000": (0.001, lambda rng: sampled(panda(), 100_000)),
-    "n = 1 000 000, near-duplicates as well": (0.1, lambda rng: sampled(panda(), 1_000_000, distinct=False)),
+    "n = 1 000 000, near-duplicates as well": (0.1, lambda rng: with_duplicates(panda(), 1_000_000)),
     "n = 1 000 000, six joints of ten turns": (
-        0.1, lambda rng: sampled(wide("ur10e", 5), 1_000_000, pose=Robot.load("ur10e").forward(np.full(6, 0.7))),
+        0.1, lambda rng: sampled(wide("ur10e", 5), 1_000_000, pose=Robot("ur10e").fk(np.full(6, 0.7))),
     ),
-    "n = 100 000, any orientation": (0.5, lambda rng: sampled(panda(), 100_000, position_only=True)),
-    "n = 2000, any orientation, spread": (0.2, lambda rng: sampled(panda(), 2000, position_only=True, explore=1.0)),
-    "n = 20 000, posture, any orientation": (0.2, lambda rng: (lambda sampler: sampled(
-        sampler, 20_000, position_only=True, posture={sampler.robot.joint_names[1]: 0.3},
-    ))(panda())),
+    "n = 100 000, any orientation": (0.5, lambda rng: sampled(any_orientation(), 100_000)),
+    "n = 2000, any orientation, spread": (0.2, lambda rng: sampled(any_orientation(), 2000, diversity=1.0)),
+    "n = 20 000, posture, any orientation": (
+        0.2, lambda rng: sampled(any_orientation(), 20_000, posture={"panda_joint2": 0.3}),
+    ),
     "n = 20 000, order manipulability": (
-        0.3, lambda rng: sampled(panda(), 20_000, position_only=True, order="manipulability"),
+        0.3, lambda rng: sampled(any_orientation(), 20_000, order="manipulability"),
     ),
-    "n = 1 000 000 draws, uniform": (0.1, lambda rng: sampled(panda(), 1_000_000, distribution="uniform")),
+    "n = 1 000 000 draws, uniform": (0.1, lambda rng: drawn(panda(), 1_000_000)),
     "n = 10 000 draws, any orientation": (
-        0.2, lambda rng: sampled(panda(), 10_000, position_only=True, distribution="uniform"),
+        0.2, lambda rng: drawn(any_orientation(), 10_000),
     ),
     "batch of 100 000 poses": (0.1, lambda rng: batch(rng, 100_000, 1)),
     "batch of 100 000 poses, checked": (
-        0.1, lambda rng: batch(rng, 100_000, 4, constraints=Constraints(self_collision=True)),
+        0.1, lambda rng: batch(rng, 100_000, 4, self_collision=True),
     ),
     "batch of 1000 poses, 20 000 boxes": (
-        0.1, lambda rng: batch(rng, 1000, 4, constraints=Constraints(obstacles=boxes(rng, 20_000))),
+        0.1, lambda rng: batch(rng, 1000, 4, obstacles=boxes(rng, 20_000)),
     ),
     "stream of 100 000 poses": (0.1, stream),
     "service, 20 000 boxes": (0.5, lambda rng: service(rng, 20_000, 0)),

@@ -4,14 +4,14 @@
 
 Poses are forward kinematics of uniform random configurations within the limits.
 
-1. Uniform by length. Of each pose 200 draws of `distribution="uniform"`; its families as dense charts, places .02 rad
-   apart from `ik.self_motions.families`, and chords between these, joints divided by their ranges. The places along
-   all families, one after the other, are compared with the uniform distribution (Kolmogorov and Smirnov); the p-values
-   of all poses, which are uniform if the draws are, likewise. Poses with a family that is not traced from end to end,
-   next to singular ones, are left out and counted: there are no charts of these.
-2. The model. A tenth as many poses, 2000 draws of `distribution="model"` of the shipped model of poses, against 1e5
-   uniform ones weighted by its density: errors of the mean log density and of the share of each family of more than
-   1 %, in standard errors, of which 99.7 % should be below 3.
+1. Uniform by length. For each pose `Sampler.draw(pose, 200, "uniform")`; its families as dense charts, places .02 rad
+   apart from `ik.components.families`, and chords between these, joints divided by their ranges. The places along all
+   families, one after the other, are compared with the uniform distribution (Kolmogorov and Smirnov), and so are the
+   p-values of all poses, which are uniform if the draws are. Poses with a family that is not traced from end to end,
+   next to singular ones, are skipped and counted: there are no charts of these.
+2. The model. For a tenth as many poses `Sampler.draw(pose, 2000, "model")` with the included model of poses, against
+   1e5 uniform draws weighted by its density: errors of the mean log density and of the share of each family of more
+   than 1 %, in standard errors, of which 99.7 % should be below 3.
 3. More dimensions. Draws of the positions of arms whose first three joints slide, with 2, 3 and 4 turning joints above
    them, of whose angles the density is known in closed form: p-values of each angle, 400 draws of each of a tenth as
    many positions; the largest error of the area or volume.
@@ -50,10 +50,10 @@ def described(p_values: list[float]) -> str:
 
 
 def uniform(name: str, n_poses: int, seed: int) -> str:
-    robot, p_values, n_open = Robot.load(name), list[float](), 0
-    ranges, sampler = robot.upper - robot.lower, Sampler.of(robot)
-    for index, pose in enumerate(robot.forward(robot.sample_configurations(n_poses, np.random.default_rng(seed)))):
-        answer = sampler.sample(pose, N_DRAWN, index, distribution="uniform", timeout=60.0)
+    robot, p_values, n_open = Robot(name), list[float](), 0
+    ranges, sampler = robot.upper - robot.lower, Sampler(robot)
+    for index, pose in enumerate(robot.fk(robot.random(n_poses, np.random.default_rng(seed)))):
+        answer = sampler.draw(pose, N_DRAWN, "uniform", timeout=60.0, seed=index)
         if answer.completeness is None or not answer.completeness.traced.all():
             n_open += 1
             continue
@@ -71,9 +71,9 @@ def uniform(name: str, n_poses: int, seed: int) -> str:
 def by_model(name: str, n_poses: int, seed: int) -> str:
     sampler, errors, shares_off = Sampler.load(f"{name}_pose"), list[float](), list[float]()
     robot = sampler.robot
-    for index, pose in enumerate(robot.forward(robot.sample_configurations(n_poses, np.random.default_rng(seed)))):
-        reference = sampler.sample(pose, N_REFERENCE, index, distribution="uniform", timeout=60.0)
-        answer = sampler.sample(pose, N_OF_MODEL, index + 1, distribution="model", timeout=60.0)
+    for index, pose in enumerate(robot.fk(robot.random(n_poses, np.random.default_rng(seed)))):
+        reference = sampler.draw(pose, N_REFERENCE, "uniform", timeout=60.0, seed=index)
+        answer = sampler.draw(pose, N_OF_MODEL, "model", timeout=60.0, seed=index + 1)
         if not answer.valid.all() or not reference.valid.all():
             continue
         density = reference.density.log_prob(reference.positions)
@@ -114,12 +114,12 @@ def arm_on_slides(n_turning: int) -> Robot:
     end = (
         f'<joint name="tool" type="fixed"><parent link="l{3 + n_turning}"/><child link="tip"/><origin xyz="0.5 0 0.1"/>'
     )
-    return Robot.from_urdf(f'<robot name="r"><link name="l0"/>{"".join(joints)}{end}</joint><link name="tip"/></robot>')
+    return Robot(f'<robot name="r"><link name="l0"/>{"".join(joints)}{end}</joint><link name="tip"/></robot>')
 
 
 def more_dimensions(n_turning: int, n_poses: int, seed: int) -> str:
     robot, rng = arm_on_slides(n_turning), np.random.default_rng(seed)
-    sampler, ranges, p_values, off = Sampler.of(robot), robot.upper - robot.lower, list[float](), list[float]()
+    sampler, ranges, p_values, off = Sampler(robot), robot.upper - robot.lower, list[float](), list[float]()
     reference = np.zeros((100_000, robot.dof))
     reference[:, 3:] = rng.uniform(*TURN, (len(reference), n_turning))
     scaled = robot.jacobian(reference)[:, :3] * ranges
@@ -127,7 +127,7 @@ def more_dimensions(n_turning: int, n_poses: int, seed: int) -> str:
     weights = np.sqrt(np.linalg.det(np.eye(n_turning) + slopes.transpose(0, 2, 1) @ slopes))
     worth, began = list[float](), time.process_time()
     for index in range(n_poses):
-        answer = sampler.sample(rng.uniform(-0.2, 0.2, 3), 400, index, distribution="uniform", timeout=600.0)
+        answer = sampler.draw(rng.uniform(-0.2, 0.2, 3), 400, "uniform", timeout=600.0, seed=index)
         worth.append(float(answer.effective_size or 0.0))
         off.append(abs(float(np.exp(-answer.log_prob[0])) / weights.mean() - 1.0))
         for j in range(3, robot.dof):

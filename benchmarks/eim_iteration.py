@@ -110,7 +110,7 @@ def _measure(n_components: int, seed: int) -> dict[str, float]:
 
 def _iterations(seed: int) -> list[str]:
     """Table of whole iterations."""
-    robot = Robot.from_urdf(share_path("urdf/iiwa14.urdf"))
+    robot = Robot(share_path("urdf/iiwa14.urdf"))
     pairs = collect(robot, N_CONTEXTS, "position", seed)
     data = checked_data((torch.as_tensor(pairs.context), torch.as_tensor(pairs.sample)))
     reference = _start(REFERENCE_COMPONENTS, data, seed)

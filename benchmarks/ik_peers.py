@@ -50,7 +50,7 @@ from benchmarks._peers import (
 from benchmarks._peers_picture import draw
 from benchmarks._peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
 from eim_ros.core.files import write_atomically
-from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Training, collect
+from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Samples, Training, collect
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
 from eim_ros.learning.em import TruncatedEMConfig
@@ -155,15 +155,17 @@ def repeated(solver: Solver, n_calls: int) -> Way:
     return way
 
 
-def sampled(case: Case, sampler: Sampler, rng: np.random.Generator, n: int, **more: object) -> Way:
-    """The public call, with the tolerances of the case and nothing else but what is told here."""
-    options = {"position_tolerance": case.tolerances[0], "orientation_tolerance": case.tolerances[1], **more}
+def ours(
+    case: Case, sampler: Sampler, rng: np.random.Generator, call: Callable[..., Samples], **options: object
+) -> Way:
+    """Call an operation of a sampler with the tolerances of the case and these options."""
+    sampler = sampler.with_constraints(position_tolerance=case.tolerances[0], orientation_tolerance=case.tolerances[1])
     sampler.prepare()
 
     def way(pose: np.ndarray) -> tuple[np.ndarray, float, bool]:
         seed = int(rng.integers(2**31))
         began = time.process_time_ns()
-        answer = sampler.sample(pose, n, seed, **options)
+        answer = call(sampler, pose, seed=seed, **options)
         seconds = 1e-9 * (time.process_time_ns() - began)
         return answer.positions[answer.valid], seconds, bool(answer.completeness and answer.completeness.is_whole)
 
@@ -177,7 +179,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
     def uniform(n: int) -> Way:
         def solve(pose: np.ndarray) -> np.ndarray:
-            refined = robot.refine(robot.sample_configurations(n, rng), pose, **options)
+            refined = robot.refine(robot.random(n, rng), pose, **options)
             return refined.positions[refined.converged]
 
         return timed(solve)
@@ -188,10 +190,12 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
     ways: dict[str, Callable[[], Way]] = {}
     for n in BUDGETS:
-        ways[f"{OURS}, default call, {n} solutions"] = lambda n=n: sampled(case, Sampler.of(robot), rng, n)
+        ways[f"{OURS}, default call, {n} solutions"] = lambda n=n: ours(case, Sampler(robot), rng, Sampler.sample, n=n)
     for n in BUDGETS:
-        ways[f"{OURS}, with a model, {n} solutions"] = lambda n=n: sampled(case, Sampler(case.model), rng, n)
-    ways[f"{OURS}, all, whole"] = lambda: sampled(case, Sampler.of(robot), rng, BUDGETS[-1], until=Completeness())
+        ways[f"{OURS}, with a model, {n} solutions"] = lambda n=n: ours(
+            case, Sampler(model=case.model), rng, Sampler.sample, n=n
+        )
+    ways[f"{OURS}, all, whole"] = lambda: ours(case, Sampler(robot), rng, Sampler.solve_all, guarantee=Completeness())
     ways |= {f"{OURS}, Robot.refine, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
     ways["ssik, all of one call"] = closed_form
     ways[f"ssik, self-motion charts, {N_CHART} each"] = lambda: timed(self_motion_charts(case, N_CHART))
@@ -235,7 +239,7 @@ def case_of(name: str, folder: Path, path: str) -> Case:
     text = share_path(f"urdf/{name}.urdf").read_text() if shipped else planar_urdf(int(name.removeprefix("planar")))
     urdf = folder / f"{name}.urdf"
     urdf.write_text(text, encoding="utf-8")
-    robot = Robot.from_urdf(urdf)
+    robot = Robot(urdf)
     if path:
         model = IKModel.load(path, robot)
     elif planar:
@@ -272,7 +276,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in args.robots:
             case = case_of(name, Path(folder), models.get(name, ""))
-            poses = case.robot.forward(case.robot.sample_configurations(args.poses, np.random.default_rng(args.seed)))
+            poses = case.robot.fk(case.robot.random(args.poses, np.random.default_rng(args.seed)))
             one[name] = singles(case, poses)
             what = "positions, 1 mm" if case.position_only else "poses, 1 mm and 0.1 degree"
             experts = f"model of {case.model.mixture.n_components} experts" if case.model else "no model"

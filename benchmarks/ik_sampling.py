@@ -8,7 +8,7 @@ the sampler uses, the faster one where another seed is at hand.
 
 1. Cost of a solution, 200 at a time, by the number of valid ones, 60 poses. The default call is `sample(pose, 200)`
    without any option: different solutions, by density where the model prefers some to others, else in no order. Beside
-   it, with options: order "none"; order "density"; samples of the model (distinct=False, order "none"). Then what they
+   it, with options: order "none"; order "density"; samples of the model (a request with distinct=False). Then what they
    are made of: seeds of the mixture and uniform ones (200 seeds, refined to 1e-6 m and 1e-6 rad within limits,
    verified). Log densities against torch's sum over all experts in double precision.
 2. Coverage of all solutions of 20 poses, over time. All solutions: 20000 uniform seeds refined; families by single
@@ -24,7 +24,6 @@ import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -33,11 +32,8 @@ from benchmarks._machine import load_average, processor
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.ik.prior import Proposal
-from eim_ros.ik.request import SampleOptions
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, context_from_pose
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 N = 200
 TOLERANCE = 1e-6
@@ -67,7 +63,7 @@ def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
         return solve
 
     def uniform(patience: int) -> Solve:
-        return lambda pose, n: refined(robot.sample_configurations(n, rng), pose, patience)
+        return lambda pose, n: refined(robot.random(n, rng), pose, patience)
 
     return {"uniform 6": uniform(6), "uniform 3": uniform(3), "mixture 6": learned(6), "mixture 3": learned(3)}
 
@@ -75,12 +71,16 @@ def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
 def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
     """The public call: as it is by default, and with options."""
 
-    def call(**options: Unpack[SampleOptions]) -> Solve:
+    def call(order: str) -> Solve:
         def solve(pose: np.ndarray, n: int) -> np.ndarray:
-            answer = sampler.sample(pose, n, int(rng.integers(1 << 30)), **options)
+            answer = sampler.sample(pose, n, order=order, seed=int(rng.integers(1 << 30)))
             return answer.positions[answer.valid]
 
         return solve
+
+    def with_duplicates(pose: np.ndarray, n: int) -> np.ndarray:
+        answer = sampler.answer(SampleRequest(pose, n, int(rng.integers(1 << 30)), order="none", distinct=False))
+        return answer.positions[answer.valid]
 
     def default(pose: np.ndarray, n: int) -> np.ndarray:
         answer = sampler.sample(pose, n)
@@ -88,9 +88,9 @@ def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
 
     return {
         "default": default,
-        "none": call(order="none"),
-        "density": call(order="density"),
-        "samples": call(order="none", distinct=False),
+        "none": call("none"),
+        "density": call("density"),
+        "samples": with_duplicates,
     }
 
 
@@ -128,7 +128,7 @@ def density_error(model: IKModel, sampler: Sampler, poses: np.ndarray) -> str:
     """Log densities of answers against the sum over all experts, by torch in double precision [nat]."""
     mixture, largest, lowest, highest = model.mixture.to(dtype=torch.float64), 0.0, np.inf, -np.inf
     for index, pose in enumerate(poses):
-        answer = sampler.sample(pose, N, index)
+        answer = sampler.sample(pose, N, seed=index)
         context = torch.from_numpy(context_from_pose(pose[None], "pose")).expand(len(answer), -1)
         exact = mixture.log_prob(context, torch.from_numpy(answer.positions)).numpy()
         largest = max(largest, float(np.abs(answer.log_prob - exact).max()))
@@ -165,8 +165,8 @@ def coverage(robot: Robot, ways: dict[str, Solve], poses: np.ndarray, rng: np.ra
 
 def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Generator) -> list[str]:
     solved = wrong = 0
-    for index, pose in enumerate(robot.forward(robot.sample_configurations(n_poses, rng))):
-        answer = sampler.sample(pose, 1, random_seed=index)
+    for index, pose in enumerate(robot.fk(robot.random(n_poses, rng))):
+        answer = sampler.solve(pose, seed=index)
         valid = answer.positions[answer.valid]
         solved += len(valid) > 0
         distance, angle = robot.pose_errors(valid, pose)
@@ -176,10 +176,10 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
     for label, low, high in (("farther away than the arm is long", 1.05, 2.0), ("closer than that", 0.9, 1.0)):
         times = []
         for index in range(100):
-            pose = robot.forward(robot.sample_configurations(1, rng)[0])
+            pose = robot.fk(robot.random(1, rng)[0])
             pose[:3, 3] *= robot.reach * rng.uniform(low, high) / np.linalg.norm(pose[:3, 3])
             began = time.process_time()
-            answer = sampler.sample(pose, 10, random_seed=index)
+            answer = sampler.sample(pose, 10, seed=index)
             seconds = time.process_time() - began
             distance, angle = robot.pose_errors(answer.positions[answer.valid], pose)
             wrong += int((distance > TOLERANCE).sum() + (angle > TOLERANCE).sum())
@@ -204,10 +204,10 @@ def main() -> None:
     ]
     for path in args.models:
         model = IKModel.load(path)
-        robot, sampler, rng = model.robot, Sampler(model), np.random.default_rng(args.seed)
+        robot, sampler, rng = model.robot, Sampler(model=model), np.random.default_rng(args.seed)
         sampler.prepare()
         seeds, calls = seeds_of(model, rng), calls_of(sampler, rng)
-        poses = robot.forward(robot.sample_configurations(60, rng))
+        poses = robot.fk(robot.random(60, rng))
         lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**calls, **seeds}, poses)]
         lines.append(density_error(model, sampler, poses))
         uniform = {name: solve for name, solve in seeds.items() if name.startswith("uniform")}

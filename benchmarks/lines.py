@@ -4,9 +4,9 @@
 
 Half of the lines are of a Panda, half of an iiwa 14: from the pose of a random configuration within the limits on, of
 random direction, .1 to .5 m long, the hand turned as it is. No joint may step farther than .1 rad from one pose to the
-next. The graph holds 10000 solutions of each pose, spread evenly over its traced families (`explore=1`), and all steps
-that are small enough; there is a path if one leads from the first pose to the last. The default `sample_path` (48
-samples of a pose it samples) is judged by it: a path must be found whenever the graph has one; one that is found is
+next. The graph holds 10000 solutions of each pose, spread evenly over its traced families (`diversity=1`), and all
+steps that are small enough; there is a path if one leads from the first pose to the last. The default `Sampler.follow`
+(48 samples of a pose it samples) is judged by it: a path must be found whenever the graph has one; one that is found is
 verified here, by forward kinematics, limits and its steps, whatever the graph says; that there is none may be claimed
 only where the graph has none. CPU times of one thread. Then lines of 600 poses, and lines of 600, 2000 and 10000 poses
 with a timeout of 1 s, which the complete call is to keep to within 50 ms and 10 %.
@@ -27,7 +27,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor, versions
-from eim_ros.ik import ErrorCode, JointPath, Sampler, sample_path
+from eim_ros.ik import ErrorCode, JointPath, Sampler
 from eim_ros.kinematics import Robot
 
 ARMS = ("panda", "iiwa14")
@@ -38,7 +38,7 @@ TIMEOUT, HURRIED_ARMS, HURRIED = 1.0, (*ARMS, "gen3", "ur5"), (600, 2000, 10_000
 
 def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
     """Poses (n, 4, 4)."""
-    poses = np.repeat(robot.forward(robot.sample_configurations(1, rng)), n, axis=0)
+    poses = np.repeat(robot.fk(robot.random(1, rng)), n, axis=0)
     way = rng.normal(size=3)
     poses[:, :3, 3] += np.linspace(0.0, rng.uniform(0.1, 0.5), n)[:, None] * way / np.linalg.norm(way)
     return poses
@@ -49,7 +49,7 @@ def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
     assert not sampler.robot.continuous.any()
     reached = None
     for pose in poses:
-        answer = sampler.sample(pose, N_BRUTE, 0, explore=1.0, timeout=UNLIMITED)
+        answer = sampler.sample(pose, N_BRUTE, timeout=UNLIMITED, diversity=1.0, seed=0)
         rows = answer.positions[answer.valid]
         if reached is not None:
             if not len(reached) or not len(rows):
@@ -62,19 +62,19 @@ def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
 
 def is_right(robot: Robot, path: JointPath, poses: np.ndarray) -> bool:
     """Whether a path reaches all poses, within the limits, by steps that are small enough."""
-    away = np.abs(robot.forward(path.positions) - poses).max()
+    away = np.abs(robot.fk(path.positions) - poses).max()
     steps = np.abs(np.diff(path.positions, axis=0)).max()
     return bool(away < 1e-5 and robot.within_limits(path.positions).all() and steps <= STEP + 1e-9)
 
 
 def judged(name: str, n_lines: int, n_poses: int, seed: int) -> str:
-    sampler, rng = Sampler.of(name), np.random.default_rng(seed)
+    sampler, rng = Sampler(name), np.random.default_rng(seed)
     counts = dict.fromkeys(("graph", "found", "missed", "wrong", "more"), 0)
     times = []
     for index in range(n_lines):
         poses = line(sampler.robot, n_poses, rng)
         began = time.process_time()
-        path = sample_path(sampler, poses, random_seed=index, largest_step=STEP, timeout=UNLIMITED)
+        path = sampler.follow(poses, timeout=UNLIMITED, seed=index, max_step=STEP)
         times.append(time.process_time() - began)
         is_found, is_there = path.error_code == ErrorCode.SUCCESS, has_path(sampler, poses)
         counts["graph"] += is_there
@@ -92,13 +92,13 @@ def judged(name: str, n_lines: int, n_poses: int, seed: int) -> str:
 
 
 def long_lines(name: str, n_lines: int, seed: int) -> str:
-    sampler, rng = Sampler.of(name), np.random.default_rng(seed)
+    sampler, rng = Sampler(name), np.random.default_rng(seed)
     times: list[tuple[float, float]] = []
     n_found = 0
     for index in range(n_lines):
         poses = line(sampler.robot, LONG, rng)
         began, began_cpu = time.perf_counter(), time.process_time()
-        path = sample_path(sampler, poses, random_seed=index, timeout=UNLIMITED)
+        path = sampler.follow(poses, timeout=UNLIMITED, seed=index)
         times.append((time.process_time() - began_cpu, time.perf_counter() - began))
         n_found += path.error_code == ErrorCode.SUCCESS
     cpu, wall = np.array(times).T
@@ -110,12 +110,12 @@ def long_lines(name: str, n_lines: int, seed: int) -> str:
 
 def hurried(name: str, n_poses: int, n_lines: int, seed: int) -> str:
     """Wall and CPU time of the complete call against its timeout."""
-    sampler, rng = Sampler.of(name), np.random.default_rng(seed)
+    sampler, rng = Sampler(name), np.random.default_rng(seed)
     times, n_found, n_examined = [], 0, 0
     for index in range(n_lines):
         poses = line(sampler.robot, n_poses, rng)
         began, began_cpu = time.perf_counter(), time.process_time()
-        path = sample_path(sampler, poses, random_seed=index, timeout=TIMEOUT)
+        path = sampler.follow(poses, timeout=TIMEOUT, seed=index)
         times.append((time.perf_counter() - began, time.process_time() - began_cpu))
         n_found += bool(path)
         n_examined += int(path.examined.sum())

@@ -57,7 +57,7 @@ def drag(page: Page, seconds: float) -> tuple[float, float, np.ndarray]:
 
 def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) -> str:
     """A row of the table."""
-    page = Page(Sampler.of(robot), n=n, port=0)
+    page = Page(Sampler(robot), n=n, port=0)
     try:
         if size is None:
             rate, server, solving = drag(page, seconds)

@@ -58,9 +58,9 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
     other = folder / "reversed.safetensors"
     save_reversed(other)
     paths = [str(other), DEFAULT_MODEL]
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     n = round(RATE * PAUSE * (n_swaps + 1))
-    targets = robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))[:, :3, 3]
+    targets = robot.fk(robot.random(n, np.random.default_rng(seed)))[:, :3, 3]
     rclpy.init()
     node = rclpy.create_node("swap_client")
     executor = rclpy.executors.SingleThreadedExecutor()

@@ -130,7 +130,7 @@ def batches(robot: Robot, poses: np.ndarray) -> list[str]:
     result = robot.solve_many(poses, rng)
     per_pose = (time.process_time() - before) / len(poses)
     checked = pinocchio_agrees(robot, result.positions, poses, (1e-6, 1e-6))
-    seeds = robot.sample_configurations(100, rng)
+    seeds = robot.random(100, rng)
     lines = [
         f"  eim_ros, {len(poses)} poses in one call: {100 * result.converged.mean():.2f} % solved, "
         f"{1e6 * per_pose:.1f} us and {result.iterations.mean():.1f} steps each; "
@@ -168,8 +168,8 @@ def main() -> None:
     lines = header(arguments.poses)
     print("\n".join(lines), flush=True)
     for name in ROBOTS:
-        robot = Robot.load(name)
-        poses = robot.forward(robot.sample_configurations(arguments.poses, np.random.default_rng(arguments.seed)))
+        robot = Robot(name)
+        poses = robot.fk(robot.random(arguments.poses, np.random.default_rng(arguments.seed)))
         for label, tolerances in TOLERANCES.items():
             part = ["", f"{name}, {label}", *table(compare(robot, tolerances, poses))]
             if tolerances == (1e-6, 1e-6):

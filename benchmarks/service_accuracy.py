@@ -55,10 +55,10 @@ def _measure(name: str, position_only: bool, n_poses: int, seed: int, domain_id:
     from eim_ros.nodes import SampleIKClient, joint_positions
     from eim_ros.nodes.common.interfaces import SampleIK
 
-    robot = Robot.load(name)
+    robot = Robot(name)
     oracle = _Oracle(robot)
     rng = np.random.default_rng(seed)
-    poses = robot.forward(robot.sample_configurations(n_poses, rng))
+    poses = robot.fk(robot.random(n_poses, rng))
     solved = n_valid = wrong = 0
     largest = 0.0
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)

@@ -56,8 +56,8 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], float]:
     from eim_ros.nodes import SERVICE_QOS, wait_until_active
     from eim_ros.srv import SampleIK
 
-    robot = Robot.load("iiwa14")
-    poses = robot.forward(robot.sample_configurations(rounds + WARM_UP, np.random.default_rng(seed)))
+    robot = Robot("iiwa14")
+    poses = robot.fk(robot.random(rounds + WARM_UP, np.random.default_rng(seed)))
     rclpy.init()
     node = rclpy.create_node("latency_client")
     executor = rclpy.executors.SingleThreadedExecutor()

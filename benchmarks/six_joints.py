@@ -71,7 +71,7 @@ def beside_eaik(robot: Robot, poses: np.ndarray) -> str:
     fewer = wrong = 0
     for pose in poses:
         rows, is_marked = solve(pose)
-        off = np.abs(robot.forward(rows) - pose).max(axis=(1, 2)) if len(rows) else np.empty(0)
+        off = np.abs(robot.fk(rows) - pose).max(axis=(1, 2)) if len(rows) else np.empty(0)
         wrong += int(((off > RIGHT) & ~is_marked).sum())
         roots = robot.closed_form.roots(robot.chain, robot.task(pose), DIFFERENT)
         fewer += different(rows[off <= RIGHT]) < len(roots)
@@ -91,7 +91,7 @@ def least_times(ways: dict[str, Callable[[np.ndarray], object]], poses: np.ndarr
 
 
 def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
-    sampler, form = Sampler.of(robot), robot.closed_form
+    sampler, form = Sampler(robot), robot.closed_form
     tasks = {pose.tobytes(): robot.task(pose) for pose in poses}
     ways: dict[str, Callable[[np.ndarray], object]] = {
         "sample": lambda pose: sampler.sample(pose, 10_000),
@@ -115,9 +115,9 @@ def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
 
 
 def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
-    robot, rng = Robot.from_urdf(urdf), np.random.default_rng(11)
-    configurations = robot.sample_configurations(n_poses, rng)
-    poses = robot.forward(configurations)
+    robot, rng = Robot(urdf), np.random.default_rng(11)
+    configurations = robot.random(n_poses, rng)
+    poses = robot.fk(configurations)
     chain, form = robot.chain, robot.closed_form
     lost, counts = 0, np.zeros(17, dtype=int)
     for q, pose in zip(configurations, poses, strict=True):
@@ -127,7 +127,7 @@ def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
     missed = unseen = 0
     for pose in poses[:n_judged]:
         roots = form.roots(chain, robot.task(pose), DIFFERENT).positions
-        refined = robot.refine(robot.sample_configurations(N_SEEDS, rng), pose, **FINE)
+        refined = robot.refine(robot.random(N_SEEDS, rng), pose, **FINE)
         found = refined.positions[refined.converged]
         missed += bool(np.min([away(found, root) for root in roots], axis=0).max(initial=0.0) > DIFFERENT)
         unseen += sum(away(found, root).min(initial=np.inf) > DIFFERENT for root in roots)

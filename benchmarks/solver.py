@@ -140,17 +140,17 @@ def old_checkout(folder: Path | None) -> Path:
 
 def write_inputs(name: str, shared: Path, folder: Path, rng: np.random.Generator) -> None:
     """What all sides are given of one robot."""
-    robot = Robot.load(shared / "urdf" / f"{name}.urdf")
+    robot = Robot(shared / "urdf" / f"{name}.urdf")
     model = shared / "config" / "models" / f"{name}_pose.safetensors"
 
     def reachable(n: int) -> np.ndarray:
-        return robot.forward(robot.sample_configurations(n, rng))
+        return robot.fk(robot.random(n, rng))
 
     root_poses: list[np.ndarray] = []
     roots: list[np.ndarray] = []
     while robot.dof > 6 and len(roots) < N_ROOTED:
         (pose,) = reachable(1)
-        refined = robot.refine(robot.sample_configurations(100, rng), pose)
+        refined = robot.refine(robot.random(100, rng), pose)
         solutions = refined.positions[refined.converged]
         if len(solutions) >= N_ROOTS:
             root_poses.append(pose)
@@ -160,11 +160,11 @@ def write_inputs(name: str, shared: Path, folder: Path, rng: np.random.Generator
     if model.exists():
         sampler = Sampler.load(model)
         for index, pose in enumerate(sampled_poses):
-            drawn = sampler.sample(pose, N, index, order="none", distinct=False).positions
+            drawn = sampler.sample(pose, N, order="none", seed=index).positions
             samples.append(np.resize(drawn, (N, robot.dof)))
     np.savez(
         folder / f"{name}.npz",
-        seeds=robot.sample_configurations(N_SEEDS, rng),
+        seeds=robot.random(N_SEEDS, rng),
         refined_poses=reachable(N_REFINED),
         solved_poses=reachable(N_SOLVED),
         poses=reachable(N_MANY),

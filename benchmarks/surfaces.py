@@ -4,9 +4,9 @@
 
 Eight joints (an iiwa 14 on a turning joint), two sliding joints below an iiwa 14, and positions of the iiwa 14. All
 solutions of a pose: 100000 uniform seeds refined. Covered is the share of them within .3 and .6 rad (or m) of an
-answer, in Euclidean distance; the hole is the largest such distance. Rows: the default call without a model; restarts
-alone, as many answers (`explore=0`); and `Robot.refine` of as many uniform seeds as the default call's CPU time allows,
-whose solutions, all of them, are many more than were wanted. CPU times of one thread, means over the poses.
+answer, in Euclidean distance; the hole is the largest such distance. Rows: the default call without a model; as many
+solutions of restarts alone (`diversity=0`); and `Robot.refine` of as many uniform seeds as the default call's CPU time
+allows, whose solutions are many more than were requested. CPU times of one thread, means over the poses.
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ SLIDING = """<link name="root"/><link name="sledge"/>
 
 def on(below: str) -> Robot:
     """An iiwa 14 on other joints."""
-    text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot.load("iiwa14")
-    return Robot.from_urdf(
-        text.replace("</robot>", below.format(base=arm.base_link) + "</robot>"), "root", arm.tip_link
-    )
+    text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot("iiwa14")
+    return Robot(text.replace("</robot>", below.format(base=arm.base_link) + "</robot>"), arm.tip_link, base="root")
 
 
 def timed(solve: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
@@ -56,18 +54,18 @@ def timed(solve: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
 
 def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int) -> dict[str, np.ndarray]:
     """Of each way: solutions, milliseconds, shares covered, hole."""
-    rng, sampler = np.random.default_rng(seed), Sampler.of(robot)
+    rng, sampler = np.random.default_rng(seed), Sampler(robot).with_constraints(position_only=position_only)
     figures: dict[str, list[list[float]]] = {}
 
     def refined(n_seeds: int, pose: np.ndarray) -> np.ndarray:
-        found = robot.refine(robot.sample_configurations(n_seeds, rng), pose, position_only=position_only)
+        found = robot.refine(robot.random(n_seeds, rng), pose, position_only=position_only)
         return found.positions[found.converged]
 
-    def sampled(pose: np.ndarray, explore: float | None) -> np.ndarray:
-        answer = sampler.sample(pose, n, int(rng.integers(2**31)), position_only=position_only, explore=explore)
+    def sampled(pose: np.ndarray, diversity: float | None) -> np.ndarray:
+        answer = sampler.sample(pose, n, diversity=diversity, seed=int(rng.integers(2**31)))
         return answer.positions[answer.valid]
 
-    for pose in robot.forward(robot.sample_configurations(n_poses, rng)):
+    for pose in robot.fk(robot.random(n_poses, rng)):
         truth = refined(N_TRUE, pose)
         sampled(pose, None), refined(N_TIMED, pose)  # to warm up
         default, seconds = timed(lambda pose=pose: sampled(pose, None))
@@ -75,7 +73,7 @@ def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int)
         n_seeds = max(1, int(N_TIMED * seconds / of_seeds))
         ways = {
             "default call": (default, seconds),
-            "explore=0": timed(lambda pose=pose: sampled(pose, 0.0)),
+            "diversity=0": timed(lambda pose=pose: sampled(pose, 0.0)),
             "Robot.refine, equal time": timed(lambda pose=pose, n_seeds=n_seeds: refined(n_seeds, pose)),
         }
         for name, (rows, taken) in ways.items():
@@ -101,7 +99,7 @@ def main() -> None:
     cases = {
         "8 joints": (on(TURNING), False),
         "2 sliding + 7 joints": (on(SLIDING), False),
-        "iiwa 14, positions": (Robot.load("iiwa14"), True),
+        "iiwa 14, positions": (Robot("iiwa14"), True),
     }
     for name, (robot, position_only) in cases.items():
         for n in (100, 1000):

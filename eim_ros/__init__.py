@@ -1,10 +1,54 @@
-"""Find many of the ways an arm can reach a pose, learn from samples which are preferred, and serve them."""
+"""Find all ways in which an arm can reach a pose, learn from samples which are preferred, and serve both.
 
-from __future__ import annotations
+The names below are imported on first use, so that `import eim_ros` is fast and nothing waits for torch in vain.
+"""
 
 from pkgutil import extend_path
+from typing import TYPE_CHECKING
 
-# The generated msg, srv and action lie in site-packages also where this folder does not (editable install).
+from eim_ros.core.lazy import deferred_names
+
+if TYPE_CHECKING:
+    from eim_ros.core.errors import EimError
+    from eim_ros.ik import Completeness, Constraints, JointPath, Sampler, Samples
+    from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, PointCloud, Robot, Sphere
+    from eim_ros.learning import EIM, EM
+    from eim_ros.learning.gmmvi import GMMVI
+    from eim_ros.motion import MotionPrior
+
+__all__ = [
+    "EIM",
+    "EM",
+    "GMMVI",
+    "Box",
+    "Capsule",
+    "Completeness",
+    "Constraints",
+    "Cylinder",
+    "EimError",
+    "JointPath",
+    "Mesh",
+    "MotionPrior",
+    "PointCloud",
+    "Robot",
+    "Sampler",
+    "Samples",
+    "Sphere",
+]
+
+# The generated msg, srv and action lie in site-packages also if this folder does not (editable install).
 __path__ = extend_path(__path__, __name__)
 
 __version__ = "0.1.0"
+
+__getattr__, __dir__ = deferred_names(
+    __name__,
+    {
+        **dict.fromkeys(("Box", "Capsule", "Cylinder", "Mesh", "PointCloud", "Robot", "Sphere"), "kinematics"),
+        **dict.fromkeys(("Completeness", "Constraints", "JointPath", "Sampler", "Samples"), "ik"),
+        **dict.fromkeys(("EIM", "EM"), "learning"),
+        "EimError": "core.errors",
+        "GMMVI": "learning.gmmvi",
+        "MotionPrior": "motion",
+    },
+)

@@ -1,8 +1,9 @@
 """What a model is for: exact solutions in the proportions of demonstrations.
 
 Three of four demonstrated motions keep the elbow of a Panda up, the others keep it out to the side. A model is trained
-on them in seconds. Draws from it on the exact set of solutions (`distribution="model"`) of new poses have the elbow up
-about as often; uniform draws have not. Each reaches its pose to 1e-6 m. `--output FILE` makes a picture of it.
+on them in seconds. `Sampler.draw(pose, n, "model")` draws from it on the exact set of solutions of new poses, and the
+elbow is up about as often; in uniform draws it is not. Each draw reaches its pose to 1e-6 m. `--output FILE` writes a
+picture.
 """
 
 import argparse
@@ -10,13 +11,13 @@ import argparse
 import numpy as np
 import torch
 
-from eim_ros.ik import IKModel, Sampler, sample_batch
-from eim_ros.kinematics import Robot, context_from_pose, pose_from
-from eim_ros.learning.em import EM
+from eim_ros import EM, Robot, Sampler
+from eim_ros.ik import IKModel
+from eim_ros.kinematics import context_from_pose, pose_from
 
 UP_SHARE, OUT = 0.75, -1.2  # [rad]: the elbow's angle about the line from shoulder to wrist, 0 is up
 HOME = np.array([0.0, -0.3, 0.0, -2.0, 0.0, 1.8, 0.8])
-ROBOT = Robot.load("panda")
+ROBOT = Robot("panda")
 
 
 def swivel(q: np.ndarray) -> np.ndarray:
@@ -41,7 +42,7 @@ def demonstrations(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     """Poses (10 n, 4, 4) and configurations (10 n, 7) of n motions."""
     poses, angles = lines(n, rng), np.where(rng.random(n) < UP_SHARE, 0.0, OUT) + 0.15 * rng.standard_normal(n)
     poses, angles = poses.reshape(-1, 4, 4), np.repeat(angles, 10)
-    chosen, answers = [], sample_batch(Sampler.of(ROBOT), poses, n=100, random_seed=0, timeout=60.0)
+    chosen, answers = [], Sampler(ROBOT).sample_batch(poses, n=100, timeout=60.0, seed=0)
     for samples, angle in zip(answers, angles, strict=True):
         costs = (swivel(samples.q) - angle) ** 2 + 0.02 * ((samples.q - HOME) ** 2).sum(axis=1)
         chosen.append(samples.q[np.argmin(costs)])
@@ -79,16 +80,16 @@ poses, shown = demonstrations(args.motions, rng)
 contexts = torch.from_numpy(context_from_pose(poses, "pose"))
 recorded = torch.from_numpy(shown + 0.03 * rng.standard_normal(shown.shape))  # noise of the recording [rad]
 fit = EM(n_components=40, n_iterations=50, seed=0).fit((contexts, recorded))
-sampler = Sampler(IKModel(fit.mixture_of_experts, ROBOT, "pose", {"data_source": "demonstrations"}))
+sampler = Sampler(model=IKModel(fit.mixture_of_experts, ROBOT, "pose", {"data_source": "demonstrations"}))
 
 new = lines(10, rng).reshape(-1, 4, 4)
 parts = {"demonstrated": shown}
-for name, options in {
-    "drawn exactly from the model": {"distribution": "model"},
-    "samples moved onto the pose": {"explore": 0.0, "order": "none", "distinct": False},
-    "uniform": {"distribution": "uniform"},
+for name, operation in {
+    "drawn exactly from the model": lambda pose, seed: sampler.draw(pose, 30, "model", seed=seed),
+    "samples moved onto the pose": lambda pose, seed: sampler.sample(pose, 30, order="none", diversity=0.0, seed=seed),
+    "uniform": lambda pose, seed: sampler.draw(pose, 30, "uniform", seed=seed),
 }.items():
-    parts[name] = np.concatenate([sampler.sample(pose, 30, i, **options).q for i, pose in enumerate(new)])
+    parts[name] = np.concatenate([operation(pose, i).q for i, pose in enumerate(new)])
 for name, q in parts.items():
     print(f"{name}: elbow up in {100.0 * np.mean(np.abs(swivel(q)) < 0.6):.0f} % of {len(q)}")
 if args.output:

@@ -17,8 +17,8 @@ import time
 import numpy as np
 from ompl import base, geometric, util
 
-from eim_ros.ik import Constraints, Sampler
-from eim_ros.kinematics import Box, Robot, pose_from
+from eim_ros import Box, Robot, Sampler
+from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.collision import CollisionModel, CollisionScene
 
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])  # [rad]
@@ -27,7 +27,7 @@ N_POSTS = 20
 
 
 def random_scene(rng: np.random.Generator, model: CollisionModel) -> tuple[CollisionScene, list[Box]]:
-    """Boxs about the robot that leave it where it is."""
+    """Random posts around the robot that do not touch it at its start."""
     while True:
         places = rng.uniform([-0.7, -0.7], [0.7, 0.7], (N_POSTS, 2))
         posts = [Box(pose_from([x, y, 0.5]), [0.08, 0.08, 1.0]) for x, y in places if np.hypot(x, y) > 0.25]
@@ -38,10 +38,10 @@ def random_scene(rng: np.random.Generator, model: CollisionModel) -> tuple[Colli
 
 def goals_of_a_scene(rng: np.random.Generator, sampler: Sampler, posts: list[Box]) -> np.ndarray:
     """Configurations (n, 7) for a reachable pose with the hand downward, in random order; none collides."""
-    among = sampler.among(posts)
+    sampler = sampler.with_constraints(obstacles=posts, self_collision=True)
     for _ in range(100):
         pose = pose_from(rng.uniform([0.2, -0.6, 0.1], [0.7, 0.6, 0.6]), [1.0, 0.0, 0.0, 0.0])
-        samples = among.sample(pose, 200, int(rng.integers(2**31)), constraints=Constraints(self_collision=True))
+        samples = sampler.sample(pose, 200, seed=int(rng.integers(2**31)))
         if samples:
             return rng.permutation(samples.positions)
     raise RuntimeError("no pose of this scene can be reached")
@@ -85,8 +85,8 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=1.0, help="for planning and simplification [s]")
     arguments = parser.parse_args()
     util.noOutputHandler(), util.RNG.setSeed(1)
-    rng, robot = np.random.default_rng(0), Robot.load("panda")
-    sampler, model = Sampler.of(robot), CollisionModel(robot)
+    rng, robot = np.random.default_rng(0), Robot("panda")
+    sampler, model = Sampler(robot), CollisionModel(robot)
     lengths = np.empty((arguments.scenes, len(N_GOALS)))
     for row in lengths:
         scene, posts = random_scene(rng, model)

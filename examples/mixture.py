@@ -2,8 +2,7 @@
 
 import torch
 
-from eim_ros.learning.eim import EIM
-from eim_ros.learning.em import EM
+from eim_ros import EIM, EM
 
 generator = torch.Generator().manual_seed(0)
 side = 4.0 * torch.randint(2, (500, 1), generator=generator) - 2.0

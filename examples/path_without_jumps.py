@@ -1,17 +1,17 @@
 """A Cartesian path without jumps of the joints, and where there is none: waves over a table and along a wall.
 
 Solved pose by pose, each solution the nearest to the one before, the arm may run into a corner of its joint space and
-has to jump: it depends on where it began. `sample_path` follows all families of solutions before it chooses one.
+has to jump: it depends on where it began. `Sampler.follow` tracks all families of solutions before it chooses one.
 """
 
 import numpy as np
 
-from eim_ros.ik import Sampler, sample_path
+from eim_ros import Sampler
 from eim_ros.kinematics import pose_from
 
 DOWNWARD, FORWARD = [1.0, 0.0, 0.0, 0.0], [0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5)]  # the hand points along -z, x
 LARGEST_STEP = 0.3  # [rad]
-sampler = Sampler.of("panda")
+sampler = Sampler("panda")
 
 
 def waves(half_width: float, x: float, quaternion: list[float], n_poses: int = 60) -> np.ndarray:
@@ -25,20 +25,20 @@ def largest_step_pose_by_pose(q: np.ndarray, poses: np.ndarray) -> float:
     """Largest step of a joint where each configuration is the nearest to the one before, the first to q [rad]."""
     largest = 0.0
     for pose in poses:
-        following = sampler.sample(pose, n=1, random_seed=0, near=q)[0]
+        following = sampler.solve(pose, near=q, seed=0)[0]
         largest, q = max(largest, float(np.abs(following - q).max())), following
     return largest
 
 
 table = waves(0.5, 0.55, DOWNWARD)
-starts = sampler.sample(table[0], n=10, random_seed=0)
+starts = sampler.sample(table[0], n=10, seed=0)
 steps = [largest_step_pose_by_pose(q, table[1:]) for q in starts]
 n_jumping = sum(step > LARGEST_STEP for step in steps)
 print(f"pose by pose: from {n_jumping} of {len(starts)} starts the arm jumps, by up to {max(steps):.2f} rad")
 
-path = sample_path(sampler, table, random_seed=0, largest_step=LARGEST_STEP)
+path = sampler.follow(table, seed=0, max_step=LARGEST_STEP)
 assert path  # every pose is reached, and no joint jumps
 print("sample_path:", path.message)
 
 wall = waves(0.2, 0.45, FORWARD)
-print("along the wall:", sample_path(sampler, wall, random_seed=0, largest_step=LARGEST_STEP).message)
+print("along the wall:", sampler.follow(wall, seed=0, max_step=LARGEST_STEP).message)

@@ -5,8 +5,8 @@ Every configuration is free of collisions at itself; a planner takes them as its
 
 import numpy as np
 
-from eim_ros.ik import Constraints, Sampler, sample_batch
-from eim_ros.kinematics import Box, Robot, pose_from
+from eim_ros import Box, Robot, Sampler
+from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.collision import collisions
 
 GLASS = np.array([0.5, 0.1, 0.15])  # where the fingers are to close [m]
@@ -28,10 +28,9 @@ def grasps(n_angles: int) -> np.ndarray:
     return np.array(poses)
 
 
-robot = Robot.load("panda")
-sampler = Sampler.of(robot).among(obstacles)
-constraints = Constraints(self_collision=True, clearance=0.01)
-found = sample_batch(sampler, grasps(16), n=20, random_seed=0, timeout=20.0, constraints=constraints)
+robot = Robot("panda")
+sampler = Sampler(robot).with_constraints(obstacles=obstacles, self_collision=True, clearance=0.01)
+found = sampler.sample_batch(grasps(16), n=20, timeout=20.0, seed=0)
 reached = [samples for samples in found if samples]
 print(f"{len(reached)} of {len(found)} grasps can be reached, by {sum(map(len, reached))} configurations")
 

@@ -14,10 +14,10 @@ import torch
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
+from eim_ros import Robot, Sampler
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.selection import Selection
-from eim_ros.ik import Sampler, sample_path
-from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics import pose_from
 from eim_ros.motion import MotionEIMConfig, MotionEMConfig, MotionTraining
 
 DOWNWARD = [1.0, 0.0, 0.0, 0.0]
@@ -34,8 +34,8 @@ def demonstration(rng: np.random.Generator, sampler: Sampler) -> tuple[float, np
     x = POST[0] + side * DETOUR * rng.normal(1.0, 0.05) * np.sin(np.pi * phase)
     y = -0.3 + (goal + 0.3) * phase
     poses = [pose_from([*place, 0.3], DOWNWARD) for place in zip(x, y, strict=True)]
-    begin = sampler.sample(poses[0], n=1, random_seed=0, near=START)[0]
-    path = sample_path(sampler, np.array(poses), n=8, random_seed=0, near=begin, largest_step=0.5)
+    begin = sampler.solve(poses[0], near=START, seed=0)[0]
+    path = sampler.follow(np.array(poses), near=begin, seed=0, n_candidates=8, max_step=0.5)
     assert path, path.message
     return goal, path.positions
 
@@ -68,8 +68,8 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--demonstrations", type=int, default=100)
 parser.add_argument("--iterations", type=int, default=50)
 arguments = parser.parse_args()
-rng, robot = np.random.default_rng(0), Robot.load("panda")
-sampler = Sampler.of(robot)
+rng, robot = np.random.default_rng(0), Robot("panda")
+sampler = Sampler(robot)
 with tempfile.TemporaryDirectory() as folder:
     record(Path(folder, "bag"), robot, [demonstration(rng, sampler) for _ in range(arguments.demonstrations)])
     form = MotionForm(contexts=("/goal",))
@@ -83,7 +83,7 @@ learners = {
 for name, config in learners.items():
     prior = MotionTraining(config, random_seed=0).run(data_set).model
     motions = prior.condition([0.35]).sample(100, torch.Generator().manual_seed(0))  # a goal that was not shown
-    tips = robot.forward(motions.positions.reshape(-1, robot.dof))[:, :3, 3].reshape(100, -1, 3)
+    tips = robot.fk(motions.positions.reshape(-1, robot.dof))[:, :3, 3].reshape(100, -1, 3)
     nearest = np.linalg.norm(tips[:, :, :2] - POST, axis=2).min(axis=1)
     in_front = tips[np.arange(100), np.abs(tips[:, :, 1]).argmin(axis=1), 0] < POST[0]
     print(

@@ -6,8 +6,8 @@ about the links of the other one.
 
 import numpy as np
 
-from eim_ros.ik import Constraints, Sampler
-from eim_ros.kinematics import Capsule, pose_from
+from eim_ros import Capsule, Constraints, Sampler
+from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.collision import CollisionModel
 
 RADIUS = 0.07  # of the capsules about the other arm [m]
@@ -32,12 +32,11 @@ def capsules(points: np.ndarray) -> list[Capsule]:
     return made
 
 
-samplers = {name: Sampler.of(name) for name in BASES}
+samplers = {name: Sampler(name, constraints=Constraints(self_collision=True)) for name in BASES}
 found = {}
 for name, sampler in samplers.items():
     grip = np.linalg.solve(BASES[name], pose_from(GRIPS[name], DOWNWARD))  # in the arm's own base frame
-    alone = Constraints(self_collision=True)
-    found[name] = sampler.sample(grip, n=100, random_seed=0, constraints=alone).positions
+    found[name] = sampler.sample(grip, n=100, seed=0).positions
 
 panda, iiwa = samplers["panda"].robot, samplers["iiwa14"].robot
 to_iiwa = np.linalg.solve(BASES["iiwa14"], BASES["panda"])

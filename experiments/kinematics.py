@@ -123,7 +123,7 @@ class _Data:
 
 @lru_cache(maxsize=1)  # all methods with the same robot and seed share the data
 def _data(config: KinematicsConfig, name: str, seed: int) -> _Data:
-    robot = Robot.load(name)
+    robot = Robot(name)
     drawn = collect(robot, config.n_samples + config.n_validation, "position", 2 * seed)
     both = torch.from_numpy(drawn.context), torch.from_numpy(drawn.sample)
     train = both[0][: config.n_samples], both[1][: config.n_samples]

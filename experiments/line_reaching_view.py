@@ -118,7 +118,7 @@ class LineStudy:
         self.arm: PlanarArm
         self.task: PlanarTask
         self.arm, self.task = line_reaching_arm(LineReachingConfig.from_mapping(table.settings))
-        self.robot = Robot.from_urdf(planar_urdf(self.arm.n_links, self.arm.link_length))
+        self.robot = Robot(planar_urdf(self.arm.n_links, self.arm.link_length))
         self._rows = {
             (method_label(row["method"], row["estimator"]), row["n_components"]): row for row in table.rows[::-1]
         }
@@ -355,6 +355,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Serve the page and return the exit code."""
     study = LineStudy.load(args.folder)
-    page = Page(Sampler.of(study.robot), host=args.host, port=args.port, extra_tab="Line")
+    page = Page(Sampler(study.robot), host=args.host, port=args.port, extra_tab="Line")
     LineTab(page, study)
     return serve(page, args)

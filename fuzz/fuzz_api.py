@@ -38,13 +38,10 @@ from eim_ros.ik import (
     LinkPosition,
     Posture,
     Sampler,
-    SampleRequest,
-    sample_batch,
-    sample_path,
-    stream_batch,
 )
 from eim_ros.ik.capability import survey
 from eim_ros.ik.components import families
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -62,13 +59,15 @@ from eim_ros.kinematics import (
     share_path,
 )
 from eim_ros.kinematics.collision import collisions
-from eim_ros.kinematics.robot import tool_from, with_tool
+from eim_ros.kinematics.robot import tool_from
 
 __all__ = ["Outcome", "Tally", "calls", "run", "tally"]
 
 KEYWORDS = ("q0", "seed", "limits", "rpy", "joint_limits", "start", "num_samples", "n", "pose", "tol", "timeout_s", "")
 WRITERS = ("CapabilityMap.save", "survey")
-SHORT = {"n": 2, "random_seed": 0, "timeout": 0.01}
+BRIEF: dict[str, Any] = {"seed": 0, "timeout": 0.01}
+SHORT: dict[str, Any] = {"n": 2, **BRIEF}
+MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints", "SampleRequest")  # few of which go together
 REFUSED_BY_PYTHON = ("unexpected keyword argument", "required positional argument", "multiple values for argument")
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
@@ -100,17 +99,23 @@ class Tally:
 @functools.cache
 def calls() -> dict[str, Call]:
     """Public calls by name, with arguments that are right."""
-    planar, panda = Robot.load("planar3"), Robot.load("panda")
-    plain, learned, seven = Sampler.of(planar), Sampler.load("panda_pose"), Sampler.of(panda)
+    planar, panda = Robot("planar3"), Robot("panda")
+    plain, learned, seven = Sampler(planar), Sampler.load("panda_pose"), Sampler(panda)
+    plain = plain.with_constraints(position_only=True)
     q, q7 = np.array([0.3, 0.4, 0.5]), 0.5 * (panda.lower + panda.upper)
     pose, pose7, poses = planar.fk(q), panda.fk(q7), planar.fk(q + np.arange(3.0)[:, None] / 9.0)
+    poses7 = panda.fk(q7 + np.arange(3.0)[:, None] / 9.0)
     joint, rng, tool = planar.joint_names[0], np.random.default_rng(0), np.eye(4)
     grid = {"lower": (-0.5, -0.5, -0.1), "upper": (0.5, 0.5, 0.1), "spacing": 0.4, "n_approaches": 2, "n_rolls": 1}
     cells = CapabilityGrid(**grid)
     capability = CapabilityMap.of("planar3", cells, np.zeros((cells.n_poses, 4), dtype=np.float32))
     triangles = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+    options = {"near": q, "order": {"distance": 1.0, "limits": 0.5}, "posture": {joint: 0.1}, "diversity": 0.5}
     request = {
+        "n": 2,
+        "random_seed": 0,
+        "timeout": 0.01,
         "near": q,
         "order": {"distance": 1.0, "limits": 0.5},
         "position_only": True,
@@ -138,23 +143,26 @@ def calls() -> dict[str, Call]:
         "links": [],
         "clearance": 0.0,
     }
-    quiet = {**SHORT, "position_only": True}
-    sampled = functools.partial(plain.sample, pose, **quiet)
-    bounded = functools.partial(Constraints, links=())
+    sampled = functools.partial(plain.sample, pose, **SHORT)
+    bounded = functools.partial(Constraints, links=(), position_only=True)
+
+    def constrained(constraints: Constraints) -> Any:
+        return plain.with_constraints(constraints).sample(pose, **SHORT)
+
     return {
-        "Robot.load": (Robot.load, {"name_or_path": "planar3", "base": None, "tip": None, "collision": None}),
-        "Robot.from_urdf": (
-            Robot.from_urdf,
-            {"source": planar.urdf, "base": planar.base_link, "tip": planar.tip_link, "collision": CollisionOptions()},
+        "Robot": (Robot, {"source": "planar3", "tip": None, "base": None, "collision": None}),
+        "Robot of text": (
+            Robot,
+            {"source": planar.urdf, "tip": planar.tip_link, "base": planar.base_link, "collision": CollisionOptions()},
         ),
-        "Robot.forward": (planar.forward, {"q": q}),
-        "Robot.fk": (panda.fk, {"q": q7}),
+        "Robot.fk": (planar.fk, {"q": q}),
+        "Robot.fk of seven joints": (panda.fk, {"q": q7}),
         "Robot.jacobian": (planar.jacobian, {"q": q}),
         "Robot.manipulability": (planar.manipulability, {"q": q, "position_only": True}),
         "Robot.skeleton": (planar.skeleton, {"q": q}),
         "Robot.within_limits": (planar.within_limits, {"q": q, "tolerance": 0.1}),
-        "Robot.random_configuration": (planar.random_configuration, {"rng": rng}),
-        "Robot.sample_configurations": (planar.sample_configurations, {"n": 2, "rng": rng}),
+        "Robot.random of one": (planar.random, {"seed": rng}),
+        "Robot.random": (planar.random, {"n": 2, "seed": rng}),
         "Robot.closed_form_holding": (panda.closed_form_holding, {"joint": 6}),
         "Robot.pose_errors": (planar.pose_errors, {"q": q, "pose": pose, "tolerances": None}),
         "Robot.verify": (planar.verify, {"q": q, "pose": pose, **asked, **limits}),
@@ -162,77 +170,119 @@ def calls() -> dict[str, Call]:
             planar.refine,
             {"seeds": q, "pose": pose, "max_iterations": 3, "patience": 2, **asked, **limits},
         ),
-        "Robot.solve": (planar.solve, {"pose": pose, "rng": rng, "max_restarts": 2, **asked, **limits}),
-        "Robot.solve of seven joints": (panda.solve, {"pose": pose7, "rng": rng, "max_restarts": 2}),
-        "Robot.solve_many": (planar.solve_many, {"poses": poses, "rng": rng, "max_restarts": 2, **asked}),
+        "Robot.solve": (planar.solve, {"pose": pose, "seed": rng, "max_restarts": 2, **asked, **limits}),
+        "Robot.solve of seven joints": (panda.solve, {"pose": pose7, "seed": rng, "max_restarts": 2}),
+        "Robot.solve_many": (planar.solve_many, {"poses": poses, "seed": rng, "max_restarts": 2, **asked}),
         "Robot.spread": (
             planar.spread,
-            {"solutions": q, "pose": pose, "n": 2, "rng": rng, "step": 0.4, "finest": None, **asked},
+            {"solutions": q, "pose": pose, "n": 2, "seed": rng, "step": 0.4, "finest": None, **asked},
         ),
         "Robot.descend": (planar.descend, {"solutions": q, "pose": pose, "preferred": q, "weights": np.ones(3)}),
-        "Sampler": (Sampler, {"model": None}),
-        "Sampler.of": (Sampler.of, {"robot": "planar3", "base": None, "tip": None}),
+        "Sampler of a model": (Sampler, {"model": "panda_position"}),
+        "Sampler": (
+            Sampler,
+            {"robot": "planar3", "base": None, "tip": None, "model": None, "constraints": Constraints()},
+        ),
         "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None, "base": None, "tip": None}),
-        "Sampler.with_tool": (lambda tool: plain.with_tool(tool).sample(pose, **quiet), {"tool": tool}),
-        "Sampler.with_collision": (plain.with_collision, {"options": CollisionOptions()}),
-        "Sampler.among": (
-            lambda obstacles: plain.among(obstacles).sample(pose, **quiet),
+        "Sampler.with_tool": (lambda tool: plain.with_tool(tool).sample(pose, **SHORT), {"tool": tool}),
+        "Sampler.with_tip": (plain.with_tip, {"link": planar.tip_link}),
+        "Sampler.with_collision_options": (
+            lambda **given: (
+                plain.with_collision_options(CollisionOptions(**given))
+                .with_constraints(self_collision=True)
+                .sample(pose, **SHORT)
+            ),
+            {"meshes": "none", "package_paths": (), "srdf": ""},
+        ),
+        "Sampler.with_collision_options of options": (plain.with_collision_options, {"options": CollisionOptions()}),
+        "Sampler.with_obstacles": (
+            lambda obstacles: plain.with_obstacles(obstacles).sample(pose, **SHORT),
             {"obstacles": [Sphere([0.3, 0.0, 0.0], 0.1)]},
         ),
-        "Sampler.answer": (plain.answer, {"request": SampleRequest(pose, **quiet)}),
-        "Sampler.sample": (plain.sample, {"pose": pose, **quiet, **request}),
-        "Sampler.sample of a pose": (plain.sample, {"pose": pose, **quiet}),
-        "Sampler.sample of a pair": (plain.sample, {"pose": ([0.5, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]), **quiet}),
+        "Sampler.with_constraints": (
+            lambda **given: plain.with_constraints(**given).sample(pose, **SHORT),
+            {**constraints, "position_only": True, "position_tolerance": 1e-6, "orientation_tolerance": 1e-6},
+        ),
+        "Sampler.with_constraints of an object": (plain.with_constraints, {"constraints": bounded()}),
+        "Sampler.answer": (
+            plain.answer,
+            {"request": SampleRequest(pose, 2, random_seed=0, timeout=0.01, position_only=True)},
+        ),
+        "SampleRequest": (lambda **given: plain.answer(SampleRequest(**given)), {"pose": pose, **request}),
+        "Sampler.solve": (plain.solve, {"pose": pose, "near": q, **BRIEF}),
+        "Sampler.solve near some joints": (seven.solve, {"pose": pose7, "near": {panda.joint_names[0]: 0.1}, **BRIEF}),
+        "Sampler.solve near a posture": (
+            lambda positions, **given: seven.solve(pose7, Posture(positions), **given),
+            {"positions": {panda.joint_names[0]: 0.1}, **BRIEF},
+        ),
+        "Sampler.solve near all joints": (
+            seven.solve,
+            {"pose": pose7, "near": dict(zip(panda.joint_names, q7.tolist(), strict=True)), **BRIEF},
+        ),
+        "Sampler.sample": (plain.sample, {"pose": pose, **SHORT, **options}),
+        "Sampler.sample of a pose": (plain.sample, {"pose": pose, **SHORT}),
+        "Sampler.sample of a pair": (plain.sample, {"pose": ([0.5, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]), **SHORT}),
         "Sampler.sample of a position": (plain.sample, {"pose": [0.5, 0.1, 0.0], **SHORT}),
         "Sampler.sample of seven numbers": (plain.sample, {"pose": [0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 1.0], **SHORT}),
-        "Sampler.sample by a model": (learned.sample, {"pose": pose7, **SHORT, "near": q7, "explore": 0.0}),
+        "Sampler.sample by a model": (learned.sample, {"pose": pose7, **SHORT, "near": q7, "diversity": 0.0}),
         "Sampler.sample of seven joints": (
             seven.sample,
-            {
-                "pose": pose7,
-                **SHORT,
-                "separation": 0.5,
-                "explore": 1.0,
-                "near": q7,
-                "posture": {panda.joint_names[0]: 0.1},
-            },
+            {"pose": pose7, **SHORT, "diversity": 1.0, "near": q7, "posture": {panda.joint_names[0]: 0.1}},
         ),
-        "Sampler.sample raw": (learned.sample, {"pose": pose7, **SHORT, "refine": False}),
-        "Sampler.sample certified": (learned.sample, {"pose": pose7, **SHORT, "certified": True}),
-        "Sampler.sample a distribution": (
-            learned.sample,
-            {"pose": pose7, **SHORT, "distribution": lambda rows: np.zeros(len(rows)), "temperature": 2.0},
+        "Sampler.solve_all": (
+            seven.solve_all,
+            {"pose": pose7, "max_spacing": 0.5, "near": q7, "order": "distance", "max_solutions": 100, **BRIEF},
         ),
-        "SampleRequest": (lambda **given: plain.answer(SampleRequest(**given)), {"pose": pose, **quiet, **request}),
-        "sample_batch": (sample_batch, {"sampler": plain, "poses": poses, "n_threads": 1, **quiet}),
-        "sample_batch of a model": (
-            sample_batch,
-            {"sampler": learned, "poses": np.array([pose7, pose7]), "n_threads": 1, **SHORT, "near": q7},
+        "Sampler.solve_all until complete": (
+            seven.solve_all,
+            {"pose": pose7, "max_spacing": 0.5, "guarantee": Completeness(0.9, 0.1), **BRIEF},
         ),
-        "sample_batch of seven joints": (
-            sample_batch,
-            {
-                "sampler": seven,
-                "poses": panda.fk(q7 + np.arange(3.0)[:, None] / 9.0),
-                "n_threads": 1,
-                **SHORT,
-                "order": None,
-            },
+        "Sampler.solve_all certified": (learned.solve_all, {"pose": pose7, "guarantee": "certified", **BRIEF}),
+        "Sampler.draw": (seven.draw, {"pose": pose7, "density": "uniform", "guarantee": None, **SHORT}),
+        "Sampler.draw of a model": (learned.draw, {"pose": pose7, "density": "model", **SHORT}),
+        "Sampler.draw by a cost": (
+            learned.draw,
+            {"pose": pose7, "density": lambda rows: np.zeros(len(rows)), "temperature": 2.0, **SHORT},
         ),
-        "stream_batch": (stream_batch, {"sampler": plain, "poses": poses, "block": 2, "n_threads": 1, **quiet}),
-        "sample_path": (
-            sample_path,
-            {"sampler": plain, "poses": poses, "near": q, "largest_step": 0.3, **quiet, "constraints": None},
+        "Sampler.draw by a posture": (
+            lambda positions, **given: seven.draw(pose7, density=Posture(positions), **given),
+            {"positions": {panda.joint_names[0]: 0.1}, "temperature": 0.5, **SHORT},
         ),
-        "Constraints": (lambda **given: sampled(constraints=Constraints(**given)), constraints),
-        "Constraints.limits": (lambda ends: sampled(constraints=bounded({joint: ends})), {"ends": (-1.0, 1.0)}),
+        "Sampler.propose": (learned.propose, {"pose": pose7, "n": 2, "seed": 0}),
+        "Sampler.follow": (plain.follow, {"poses": poses, "near": q, "max_step": 0.3, "n_candidates": 4, **BRIEF}),
+        "Sampler.solve_batch": (plain.solve_batch, {"poses": poses, "near": q, "n_threads": 1, **BRIEF}),
+        "Sampler.solve_batch of seven joints": (seven.solve_batch, {"poses": poses7, "n_threads": 1, **BRIEF}),
+        "Sampler.sample_batch": (plain.sample_batch, {"poses": poses, "n_threads": 1, **SHORT}),
+        "Sampler.sample_batch of a model": (
+            learned.sample_batch,
+            {"poses": poses7, "near": q7, "diversity": 0.0, "n_threads": 1, **SHORT},
+        ),
+        "Sampler.sample_batch of seven joints": (
+            seven.sample_batch,
+            {"poses": poses7, "order": None, "diversity": None, "n_threads": 1, **SHORT},
+        ),
+        "Sampler.stream": (plain.stream, {"poses": poses, "block": 2, "n_threads": 1, **SHORT}),
+        "Sampler.stream of solve": (
+            seven.stream,
+            {"poses": poses7, "operation": seven.solve, "near": q7, "block": 2, "n_threads": 1, **BRIEF},
+        ),
+        "Sampler.stream of solve_all": (
+            seven.stream,
+            {"poses": poses7, "operation": seven.solve_all, "max_spacing": 0.5, "n_threads": 1, **BRIEF},
+        ),
+        "Sampler.stream of draw": (
+            seven.stream,
+            {"poses": poses7, "operation": seven.draw, "density": "uniform", "n_threads": 1, **SHORT},
+        ),
+        "Constraints": (lambda **given: constrained(Constraints(**given)), constraints),
+        "Constraints.limits": (lambda ends: constrained(bounded({joint: ends})), {"ends": (-1.0, 1.0)}),
         "Constraints.check": (Constraints().check, {"robot": planar}),
         "LinkPosition": (
-            lambda **given: sampled(constraints=Constraints(links=[LinkPosition(**given)])),
+            lambda **given: constrained(Constraints(links=[LinkPosition(**given)])),
             {"link": planar.tip_link, "region": [Sphere([0.0, 0.0, 0.0], 5.0)], "point": [0.0, 0.0, 0.1]},
         ),
         "LinkOrientation": (
-            lambda **given: sampled(constraints=Constraints(links=[LinkOrientation(**given)])),
+            lambda **given: constrained(Constraints(links=[LinkOrientation(**given)])),
             {"link": planar.tip_link, "rotation": np.eye(3), "tolerances": [3.0, 3.0, 3.0], "axes": np.eye(3)},
         ),
         "Posture": (
@@ -240,7 +290,7 @@ def calls() -> dict[str, Call]:
             {"positions": {joint: 0.1}, "weights": {joint: 1.0}},
         ),
         "Completeness": (
-            lambda **given: seven.sample(pose7, **SHORT, until=Completeness(**given)),
+            lambda **given: seven.solve_all(pose7, guarantee=Completeness(**given), **BRIEF),
             {"confidence": 0.9, "missed_share": 0.1},
         ),
         "CapabilityGrid": (
@@ -271,42 +321,36 @@ def calls() -> dict[str, Call]:
             },
         ),
         "Box": (
-            lambda **given: sampled(constraints=bounded(obstacles=[Box(**given)])),
+            lambda **given: constrained(bounded(obstacles=[Box(**given)])),
             {"pose": tool, "size": [1, 1, 1]},
         ),
         "Sphere": (
-            lambda **given: sampled(constraints=bounded(obstacles=[Sphere(**given)])),
+            lambda **given: constrained(bounded(obstacles=[Sphere(**given)])),
             {"centre": [0.0, 0.0, 3.0], "radius": 1.0, "name": "ball"},
         ),
         "Cylinder": (
-            lambda **given: sampled(constraints=bounded(obstacles=[Cylinder(**given)])),
+            lambda **given: constrained(bounded(obstacles=[Cylinder(**given)])),
             {"pose": tool, "radius": 1.0, "length": 1.0, "name": ""},
         ),
         "Capsule": (
-            lambda **given: sampled(constraints=bounded(obstacles=[Capsule(**given)])),
+            lambda **given: constrained(bounded(obstacles=[Capsule(**given)])),
             {"pose": tool, "radius": 1.0, "length": 1.0},
         ),
         "Mesh": (
-            lambda **given: sampled(constraints=bounded(obstacles=[Mesh(**given)])),
+            lambda **given: constrained(bounded(obstacles=[Mesh(**given)])),
             {"pose": tool, "vertices": triangles, "faces": faces, "convex": False, "name": ""},
         ),
         "Mesh.load": (Mesh.load, {"path": "none.stl", "pose": tool, "scale": 1.0, "convex": False}),
         "PointCloud": (
-            lambda **given: sampled(constraints=bounded(obstacles=[PointCloud(**given)])),
+            lambda **given: constrained(bounded(obstacles=[PointCloud(**given)])),
             {"points": [[0.0, 0.0, 3.0], [1.0, 0.0, 3.0]], "radius": 0.1, "pose": tool, "resolution": 0.1},
-        ),
-        "CollisionOptions": (
-            lambda **given: plain.with_collision(CollisionOptions(**given)).sample(
-                pose, **quiet, constraints=bounded(self_collision=True)
-            ),
-            {"meshes": "none", "package_paths": (), "srdf": ""},
         ),
         "pose_from": (pose_from, {"position": [0.1, 0.0, 0.0], "quaternion_xyzw": [0.0, 0.0, 0.0, 1.0], "rpy": None}),
         "pose_from angles": (pose_from, {"position": [0.1, 0.0, 0.0], "rpy": [0.1, 0.2, 0.3]}),
         "context_from_pose": (context_from_pose, {"transform": pose, "kind": "pose"}),
         "pose_from_context": (pose_from_context, {"context": np.arange(9.0)}),
         "quaternion_from_matrix": (quaternion_from_matrix, {"rotation": np.eye(3)}),
-        "with_tool": (with_tool, {"robot": planar, "tool": tool}),
+        "Robot.with_tool": (planar.with_tool, {"tool": tool}),
         "tool_from": (tool_from, {"numbers": [0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]}),
         "robot_path": (robot_path, {"name_or_path": "panda"}),
         "share_path": (share_path, {"relative": "urdf/panda.urdf"}),
@@ -319,9 +363,9 @@ def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, An
     name = list(calls())[int(rng.integers(len(calls())))]
     call, right = calls()[name]
     arguments = {key: value for key, value in right.items() if rng.integers(20) or len(right) < 3}
-    if name == "Sampler.sample" or name == "SampleRequest":  # few of its options go together
+    if name in MANY_OPTIONS:
         kept = [str(key) for key in rng.permutation(list(right))[: rng.integers(1, 6)]]
-        arguments = {key: value for key, value in right.items() if key in ("pose", *SHORT, *kept)}
+        arguments = {key: value for key, value in right.items() if key in ("pose", "random_seed", *SHORT, *kept)}
     arguments = {key: value if rng.integers(4) else varied(value, rng) for key, value in arguments.items()}
     for _ in range(int(rng.integers(3)) if len(arguments) > 1 else 1):
         if arguments:

@@ -108,7 +108,7 @@ def _model(folder: Path) -> list[bytes]:
         "experts.biases": zeros(2, 3),
         "experts.scale_trils": torch.eye(3, dtype=torch.float64).repeat(2, 1, 1),
     }
-    model = IKModel(MixtureOfExperts.from_tensors(tensors), Robot.load("planar3"), "position", {"data_source": "drawn"})
+    model = IKModel(MixtureOfExperts.from_tensors(tensors), Robot("planar3"), "position", {"data_source": "drawn"})
     model.save(folder / "model.safetensors")
     return [(folder / "model.safetensors").read_bytes()]
 
@@ -179,8 +179,8 @@ def _metadata(folder: Path) -> list[bytes]:
 
 
 def _read_urdf(path: Path) -> None:
-    robot = Robot.from_urdf(path)
-    robot.forward(0.5 * (robot.lower + robot.upper))
+    robot = Robot(path)
+    robot.fk(0.5 * (robot.lower + robot.upper))
     with contextlib.suppress(EimError):
         robot.solve(np.eye(4), np.random.default_rng(0), max_restarts=1)
     collision_model(robot)
@@ -191,7 +191,7 @@ def _read_srdf(path: Path) -> None:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return
-    robot = Robot.from_urdf(Robot.load("planar3").urdf, collision=CollisionOptions(srdf=text))
+    robot = Robot(Robot("planar3").urdf, collision=CollisionOptions(srdf=text))
     srdf_groups(robot, text)
     collision_model(robot)
 

@@ -117,9 +117,9 @@ def files_of_sample() -> set[str]:
     from eim_ros.ik import Sampler
     from eim_ros.kinematics import Robot
 
-    robot = Robot.load("panda")
-    sampler = Sampler.of(robot)
-    pose = robot.forward((robot.lower + robot.upper) / 2.0)
+    robot = Robot("panda")
+    sampler = Sampler(robot)
+    pose = robot.fk((robot.lower + robot.upper) / 2.0)
     sampler.sample(pose, 20)
     with crossed_files() as found:
         sampler.sample(pose, 20)
@@ -152,8 +152,8 @@ def files_of_service() -> set[str]:
     from eim_ros.nodes.ik_server.node import IkServer
 
     rclpy.init(args=["--ros-args", "-p", "robot:=panda"])
-    robot = Robot.load("panda")
-    pose = robot.forward((robot.lower + robot.upper) / 2.0)
+    robot = Robot("panda")
+    pose = robot.fk((robot.lower + robot.upper) / 2.0)
     request = SampleIK.Request(n_samples=20, timeout=5.0)
     target = request.pose.pose
     target.position.x, target.position.y, target.position.z = pose[:3, 3].tolist()

@@ -98,7 +98,7 @@ def test_model_is_read_as_it_was_saved(n_experts: int, training: dict, seed: int
     }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.safetensors")
-        model = IKModel(MixtureOfExperts.from_tensors(tensors), Robot.load("planar3"), "position", training)
+        model = IKModel(MixtureOfExperts.from_tensors(tensors), Robot("planar3"), "position", training)
         model.save(path)
         again, read = IKModel.load(path), load_model(path)[0].tensors()
     assert again.training == training

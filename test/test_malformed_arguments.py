@@ -14,18 +14,7 @@ from ik.arms import arm_of, broad_model, reachable_pose
 from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.parallel import use_torch_threads
-from eim_ros.ik import (
-    Constraints,
-    IKModel,
-    Posture,
-    Sampler,
-    Training,
-    collect,
-    evaluate,
-    sample_batch,
-    sample_path,
-    stream_batch,
-)
+from eim_ros.ik import Constraints, IKModel, Posture, Sampler, Training, collect, evaluate
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -71,7 +60,7 @@ NONSENSE = {
 }
 ROBOT = arm_of("planar3")
 MODEL = broad_model(ROBOT, "position")
-SAMPLER = Sampler(MODEL)
+SAMPLER = Sampler(model=MODEL)
 POSE = reachable_pose(ROBOT)
 Q = np.array([[0.3, 0.4, 0.5]])
 RNG = np.random.default_rng(0)
@@ -91,25 +80,24 @@ def sampled(**options: Any) -> Any:
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "Robot.load": (Robot.load, {"name_or_path": "planar3", "base": None, "tip": None}),
-    "Robot.from_urdf": (Robot.from_urdf, {"source": ROBOT.urdf}),
-    "Robot.forward": (ROBOT.forward, {"q": Q}),
+    "Robot": (Robot, {"source": "planar3", "tip": None, "base": None}),
+    "Robot.fk": (ROBOT.fk, {"q": Q}),
     "Robot.jacobian": (ROBOT.jacobian, {"q": Q}),
     "Robot.verify": (ROBOT.verify, {"q": Q, "pose": POSE, "position_only": True, "tolerances": None}),
     "Robot.within_limits": (ROBOT.within_limits, {"q": Q, "tolerance": 0.0}),
-    "Robot.sample_configurations": (ROBOT.sample_configurations, {"n": 2, "rng": RNG}),
+    "Robot.random": (ROBOT.random, {"n": 2, "seed": RNG}),
     "Robot.refine": (
         ROBOT.refine,
         {"seeds": Q, "pose": POSE, "max_iterations": 3, "patience": 2, "position_only": True, "lower": None},
     ),
     "Robot.solve": (
         ROBOT.solve,
-        {"pose": POSE, "rng": RNG, "max_restarts": 2, "position_only": True, "position_tolerance": 1e-6},
+        {"pose": POSE, "seed": RNG, "max_restarts": 2, "position_only": True, "position_tolerance": 1e-6},
     ),
-    "Robot.spread": (ROBOT.spread, {"solutions": Q, "pose": POSE, "n": 2, "rng": RNG, "step": 0.4, "finest": None}),
+    "Robot.spread": (ROBOT.spread, {"solutions": Q, "pose": POSE, "n": 2, "seed": RNG, "step": 0.4, "finest": None}),
     "Robot.descend": (ROBOT.descend, {"solutions": Q, "pose": POSE, "preferred": Q[0], "weights": np.ones(3)}),
-    "Sampler": (Sampler, {"model": MODEL}),
-    "Sampler.of": (Sampler.of, {"robot": "planar3"}),
+    "Sampler of a model": (Sampler, {"model": MODEL}),
+    "Sampler": (Sampler, {"robot": "planar3"}),
     "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None}),
     "Sampler.sample": (
         lambda pose=POSE, **options: SAMPLER.sample(pose, **{**SHORT, **options}),
@@ -264,13 +252,13 @@ def test_true_is_no_count_of_threads_links_or_causes() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: ROBOT.solve(POSE, 0), "rng must be a numpy Generator"),
+        (lambda: ROBOT.solve(POSE, -1), "or a numpy Generator, got -1"),
         (lambda: EM(FEW).fit(POINTS, POINTS), "contexts and samples are given as one pair"),
         (lambda: sampled(constraints={"tolerances": [0] * 6}), "constraints must be a Constraints object"),
         (lambda: Posture({JOINT: 0.1}, "heavy"), "the weights of a posture must map names to values, got 'heavy'"),
         (lambda: sampled(order={"density": "much"}), "the weight of order 'density' must be"),
         (lambda: sampled(refine="no"), "refine must be True or False, got 'no'"),
-        (lambda: Sampler("panda_pose"), "a sampler is made of an IKModel, or by Sampler.load and Sampler.of"),
+        (lambda: Sampler("panda_pose"), "no shipped robot 'panda_pose'"),
     ],
 )
 def test_cure_is_told(call: Callable[[], Any], words: str) -> None:

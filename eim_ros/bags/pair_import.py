@@ -107,7 +107,7 @@ def import_pairs(
                 configurations.append(values)
                 told.n_used += len(values)
                 if form.pose_topic and len(values):
-                    offsets = reached[:, :3, 3] - robot.forward(values)[:, :3, 3]
+                    offsets = reached[:, :3, 3] - robot.fk(values)[:, :3, 3]
                     differences.append(np.linalg.norm(offsets, axis=1))
             if not told.n_used and not told.reason:
                 told.reason = "no pair is left"
@@ -158,7 +158,7 @@ def _pairs_of(
     if n_outside := int(np.sum(~known)):
         dropped["configurations out of the robot's limits"] += n_outside
     if form.pose_topic is None:
-        return robot.forward(values[known]), values[known]
+        return robot.fk(values[known]), values[known]
     poses, near = _poses_at(content.vectors[form.pose_topic], origin, moments, selection.cuts)
     if n_alone := int(np.sum(known & ~near)):
         dropped[f"configurations without a pose within {selection.cuts.max_gap} s"] += n_alone

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args)
     folder = Path(args.output)
     check_outputs({"--output": folder / "train.npz"}, {"--robot": robot_path(args.robot)})
-    robot = Robot.load(args.robot)
+    robot = Robot(args.robot)
     print(
         f"1. {args.samples} forward kinematics samples of {robot.name}, {robot.dof} joints, by seed {args.random_seed}"
     )
@@ -196,8 +196,8 @@ def _print_summary(summary: dict[str, Any], pose: FloatArray) -> None:
 
 def _demo_pose(robot: Robot, seed: int) -> FloatArray:
     """A reachable pose in front of the robot, well inside its workspace."""
-    candidates = robot.sample_configurations(2000, np.random.default_rng(seed))
-    poses = robot.forward(candidates)
+    candidates = robot.random(2000, np.random.default_rng(seed))
+    poses = robot.fk(candidates)
     distance = np.linalg.norm(context_from_pose(poses, "position"), axis=1)
     height = poses[:, 2, 3]
     wanted = np.abs(distance - 0.55 * robot.reach) + np.abs(height - 0.35 * robot.reach)

@@ -137,7 +137,7 @@ def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
 
 
 def _import(bag: Path, output: Path) -> DataSet:
-    robot = Robot.load("planar10")
+    robot = Robot("planar10")
     data_set, _ = import_motions([bag], Selection(robot=robot, labels=(LABEL,)), MotionForm())
     save_data_set(output, data_set)
     return data_set

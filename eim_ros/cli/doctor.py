@@ -71,7 +71,7 @@ def robots() -> list[Finding]:
         from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
     except Exception as error:  # of a broken installation
         return [Finding("robots", FAULT, one_line(error), REINSTALL)]
-    return _loaded("robots", SHIPPED_ROBOTS, Robot.load)
+    return _loaded("robots", SHIPPED_ROBOTS, Robot)
 
 
 def models() -> list[Finding]:
@@ -105,9 +105,9 @@ def solving() -> list[Finding]:
 
         sampler = Sampler.load("panda_pose")
         robot = sampler.robot
-        pose = robot.forward(np.zeros(robot.dof).clip(robot.lower, robot.upper))
+        pose = robot.fk(np.zeros(robot.dof).clip(robot.lower, robot.upper))
         began = time.perf_counter()
-        samples = sampler.sample(pose, 10, 0)
+        samples = sampler.sample(pose, 10, seed=0)
         took = time.perf_counter() - began
         worst = float(np.linalg.norm(tip_poses(robot, samples.q)[:, :3, 3] - pose[:3, 3], axis=1).max(initial=0.0))
     except Exception as error:

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _robots() -> list[dict[str, Any]]:
-    robots = [(name, Robot.load(name)) for name in SHIPPED_ROBOTS]
+    robots = [(name, Robot(name)) for name in SHIPPED_ROBOTS]
     return [
         {"name": name, "joints": robot.dof, "base": robot.base_link, "tip": robot.tip_link} for name, robot in robots
     ]

@@ -55,7 +55,7 @@ def robot_file(args: argparse.Namespace) -> Path | None:
 
 def robot_from(args: argparse.Namespace) -> Robot:
     """The robot that the flags name."""
-    return Robot.load(args.robot, args.base, args.tip)
+    return Robot(args.robot, args.tip, base=args.base)
 
 
 def given_robot(args: argparse.Namespace) -> Robot | None:

@@ -26,6 +26,7 @@ from eim_ros.cli.request_options import (
 from eim_ros.core.errors import ConfigurationError, JointStateError
 from eim_ros.core.files import to_json
 from eim_ros.ik import Completeness, ErrorCode, Sampler, Samples
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.robot import tool_from
 
@@ -84,7 +85,7 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
         names = " ".join(sampler.robot.joint_names)
         raise JointStateError(f"--near needs {sampler.robot.dof} values ({names}), got {len(args.near)}", args.near)
     sampler.prepare()
-    samples = sampler.sample(
+    request = SampleRequest(
         pose,
         args.samples,
         args.random_seed,
@@ -105,7 +106,7 @@ def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
         distribution=args.distribution,
         temperature=args.temperature,
     )
-    return sampler.robot, samples
+    return sampler.robot, sampler.answer(request)
 
 
 def exit_code(verb: str, samples: Samples) -> int:
@@ -120,9 +121,9 @@ def sampler_from(args: argparse.Namespace) -> Sampler:
     if args.model is not None:
         if not args.robot:
             given_robot(args)  # refuses links without a robot
-        sampler = Sampler.load(args.model, args.robot, args.base, args.tip)
+        sampler = Sampler.load(args.model, args.robot, args.tip, base=args.base)
     elif (robot := given_robot(args)) is not None:
-        sampler = Sampler.of(robot)
+        sampler = Sampler(robot)
     else:
         raise ConfigurationError("give --model, or --robot for all solutions without a model")
     return sampler if args.tool is None else sampler.with_tool(tool_from(args.tool))

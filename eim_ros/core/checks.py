@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
@@ -189,23 +190,29 @@ def number_from_zero(value: object, name: str) -> float:
     return number
 
 
-def checked_generator(rng: np.random.Generator | None) -> np.random.Generator:
-    """Return the generator, or a new one for None; raise `RobotError` for other values."""
-    if rng is None:
-        return np.random.default_rng()
-    if not isinstance(rng, np.random.Generator):
-        raise RobotError(f"rng must be a numpy Generator, as numpy.random.default_rng() makes it, got {rng!r}", rng)
-    return rng
+def checked_generator(seed: int | np.integer | np.random.Generator | None) -> np.random.Generator:
+    """Return a generator from a seed of at least 0; a generator is returned as it is, and None gives a fresh one.
+
+    Raises
+    ------
+    RobotError
+        If it is none of these.
+    """
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+        raise RobotError(f"seed must be a whole number from 0 on, or a numpy Generator, got {seed!r}", seed)
+    return np.random.default_rng(None if seed is None else int(seed))
 
 
-ClassT = TypeVar("ClassT", bound=type)
+MadeT = TypeVar("MadeT", bound=Callable[..., Any])
 
-LIMITS = "constraints=Constraints(limits={joint: (lower, upper)})"
+LIMITS = "sampler.with_constraints(limits={joint: (lower, upper)})"
+CONSTRAINED = "it to sampler.with_constraints(...)"
 OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "near": ("q0", "q_init", "x0", "start", "start_state", "initial", "initial_guess", "init", "current", "seed_state"),
     "seeds": ("q0", "q_init", "x0", "start", "initial_guess", "solutions"),
-    "random_seed": ("seed", "rng", "random_state", "generator"),
-    "rng": ("seed", "random_seed", "random_state", "generator"),
+    "seed": ("random_seed", "rng", "random_state", "generator"),
     "n": ("num_samples", "n_samples", "num", "count", "size", "num_solutions", "n_solutions", "samples"),
     "lower": ("limits", "joint_limits", "q_limits", "bounds", "qlim"),
     "upper": ("limits", "joint_limits", "q_limits", "bounds", "qlim"),
@@ -218,17 +225,24 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "order": ("sort", "sort_by", "order_by", "ranking"),
     "posture": ("rest", "rest_pose", "nullspace", "null_space", "preferred"),
     "n_threads": ("threads", "num_threads", "n_jobs", "workers"),
-    "largest_step": ("max_step", "step", "jump_threshold"),
+    "max_step": ("largest_step", "step", "jump_threshold"),
+    "diversity": ("explore", "spread"),
+    "max_spacing": ("separation", "spacing", "resolution"),
+    "guarantee": ("until", "certified", "completeness"),
+    "density": ("distribution",),
     "centre": ("position", "origin"),
 }  # maps our keyword to its names in other libraries
 STARTS = "nothing: Robot.refine(seeds, pose) starts from given configurations"
 HINTS: dict[str, dict[str, str]] = {
-    "constraints": {
+    "near": {
         **dict.fromkeys(("limits", "joint_limits", "q_limits", "bounds", "qlim", "lower", "upper"), LIMITS),
-        **dict.fromkeys(("fixed", "locked"), "constraints=Constraints(fixed={joint: value})"),
-        **dict.fromkeys(("obstacles", "world", "scene"), "constraints=Constraints(obstacles=[...])"),
-        **dict.fromkeys(("self_collision", "collision"), "constraints=Constraints(self_collision=True)"),
-        "tolerances": "constraints=Constraints(tolerances=[x, y, z, about_x, about_y, about_z])",
+        **dict.fromkeys(("fixed", "locked"), "sampler.with_constraints(fixed={joint: value})"),
+        **dict.fromkeys(("obstacles", "world", "scene"), "sampler.with_obstacles([...])"),
+        **dict.fromkeys(("self_collision", "collision"), "sampler.with_constraints(self_collision=True)"),
+        **dict.fromkeys(
+            ("position_only", "position_tolerance", "orientation_tolerance", "clearance", "constraints"), CONSTRAINED
+        ),
+        "tolerances": "sampler.with_constraints(tolerances=[x, y, z, about_x, about_y, about_z])",
     },
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
     "pose": dict.fromkeys(("rpy", "euler"), "an orientation within the pose, pose_from(position, rpy=...)")
@@ -264,20 +278,26 @@ def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str
     raise KeywordError(f"{call} has no keyword {wrong!r}{meant}", wrong)
 
 
-def names_wrong_keywords(cls: ClassT) -> ClassT:
-    """Make the constructor of a dataclass raise the errors of `check_keywords`.
+def names_wrong_keywords(made: MadeT) -> MadeT:
+    """Make a function, or a dataclass before `@dataclass`, raise what `check_keywords` raises: a decorator."""
+    if isinstance(made, type):
+        init, known = vars(made)["__init__"], {entry.name: entry for entry in dataclasses.fields(made) if entry.init}
 
-    This decorator is written in the line above `@dataclass`.
-    """
-    made, known = vars(cls)["__init__"], {entry.name: entry for entry in dataclasses.fields(cls) if entry.init}
+        @functools.wraps(init)
+        def checked_init(self: Any, *args: Any, **keywords: Any) -> None:
+            check_keywords(keywords, known, made.__name__)
+            init(self, *args, **keywords)
+
+        type.__setattr__(made, "__init__", checked_init)
+        return made
+    names = dict.fromkeys(list(inspect.signature(made).parameters)[1:])
 
     @functools.wraps(made)
-    def checked(self: Any, *args: Any, **keywords: Any) -> None:
-        check_keywords(keywords, known, cls.__name__)
-        made(self, *args, **keywords)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        check_keywords(keywords, names, made.__qualname__)
+        return made(*args, **keywords)
 
-    type.__setattr__(cls, "__init__", checked)
-    return cls
+    return checked  # type: ignore[return-value]
 
 
 def _meant(word: str, keywords: list[str]) -> str:

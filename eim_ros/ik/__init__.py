@@ -6,15 +6,13 @@ Names that serve a model are imported at once. Names that train one need torch, 
 from typing import TYPE_CHECKING
 
 from eim_ros.core.lazy import deferred_names
-from eim_ros.ik.batch import sample_batch, stream_batch
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.capability import Capability, CapabilityGrid, CapabilityMap
 from eim_ros.ik.completeness import Completeness, FoundFamilies
 from eim_ros.ik.constraints import Constraints, LinkOrientation, LinkPosition
 from eim_ros.ik.order import Posture
-from eim_ros.ik.paths import JointPath, sample_path
+from eim_ros.ik.paths import JointPath
 from eim_ros.ik.prior import IKModel
-from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.solutions import BatchSamples, Samples
 from eim_ros.solver import NO_EXPERT
@@ -51,7 +49,6 @@ __all__ = [
     "LinkPosition",
     "NO_EXPERT",
     "Posture",
-    "SampleRequest",
     "Sampler",
     "Samples",
     "SmoothingConfig",
@@ -59,9 +56,6 @@ __all__ = [
     "TrainingRun",
     "collect",
     "evaluate",
-    "sample_batch",
-    "sample_path",
-    "stream_batch",
 ]
 
 __getattr__, __dir__ = deferred_names(

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import check_keywords
 from eim_ros.core.deadlines import NEVER, OutOfTime, is_past
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import checked_threads
@@ -31,17 +30,15 @@ from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import UNORDERED
 from eim_ros.ik.prior import GivenDensity
 from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleOptions, SampleRequest
-from eim_ros.ik.sampler import Sampler, check_sampler, not_begun
-from eim_ros.ik.solutions import BatchSamples, Samples
+from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.solutions import Answerer, BatchSamples, Samples
 from eim_ros.ik.strategies import FEWEST_TO_EXPLORE
 from eim_ros.ik.strategies.closed_form import has_closed_form
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, FRUITLESS_SEEDS, OUT_OF_REACH_SEEDS
-from eim_ros.kinematics.poses import check_poses
 from eim_ros.solver import NO_EXPERT, solve_poses
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    pass
 
 
 FloatArray = npt.NDArray[np.float64]
@@ -60,9 +57,9 @@ class SideBySide:
         A time of `perf_counter` [s] until which shapes are prepared; else there is `OutOfTime`.
     """
 
-    def __init__(self, sampler: Sampler, request: SampleRequest, deadline: float = NEVER) -> None:
+    def __init__(self, sampler: Answerer, request: SampleRequest, deadline: float = NEVER) -> None:
         self.sampler, self.robot = sampler, sampler.robot
-        self.request = sampler.fitted(request)
+        self.request = sampler.resolved(request)
         self.goal = Goal.of(self.robot, self.request, deadline)
 
     @property
@@ -81,7 +78,7 @@ class SideBySide:
         )
         has_model = self.sampler.n_experts > 0
         averages = self.goal.constraints.tolerances is not None or self.goal.position_only
-        by_model = has_model and (self.sampler.prefers or averages or asked.explore is not None)
+        by_model = has_model and (self.sampler.has_preference or averages or asked.explore is not None)
         is_sampled = not (self.goal.is_checked or by_model or has_closed_form(self.goal, asked))
         return is_plain and not explores and is_sampled
 
@@ -162,7 +159,7 @@ class SideBySide:
 class _Densities:
     """The model given each of poses (m, 4, 4)."""
 
-    def __init__(self, sampler: Sampler, poses: FloatArray) -> None:
+    def __init__(self, sampler: Answerer, poses: FloatArray) -> None:
         self._sampler, self._poses = sampler, poses
 
     def __call__(self, index: int) -> GivenDensity:
@@ -172,97 +169,37 @@ class _Densities:
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 16
 LARGEST_SEED = 2**63
-PARAMETERS = ("poses", "n", "random_seed", "n_threads")
 NOT_BEGUN = "timed out: no time was left to begin this pose"
 
 
-def sample_batch(
-    sampler: Sampler,
-    poses: npt.ArrayLike,
-    n: int = 100,
-    random_seed: int | None = None,
-    *,
-    n_threads: int | None = None,
-    **options: Unpack[SampleOptions],
-) -> BatchSamples:
-    """Sample configurations for each of several poses.
-
-    Parameters
-    ----------
-    sampler : Sampler
-    poses : (n_poses, 4, 4) array_like
-        Wanted poses of the tip in the base frame, at least one.
-    n : int
-        Number of configurations for each pose, >= 1.
-    random_seed : int, optional
-        At least 0: the i-th pose, from 0, is sampled with random_seed + i. Fresh ones if missing.
-    n_threads : int, optional
-        At most so many threads work at once; default: one for each core. Answers do not depend on it, unless the
-        timeout cuts them short.
-    **options
-        See `SampleRequest`, the same for all poses; but `timeout` is for all of them together [s]. When it is over no
-        more poses are begun; those that were not have no best attempt, either, and the code TIMED_OUT.
-
-    Returns
-    -------
-    BatchSamples
-        A sequence of `Samples`, one for each pose.
-
-    Raises
-    ------
-    PoseError
-        If the poses have another shape, or one is no finite rigid transform: told by its index.
-    EimError
-        As `Sampler.sample`.
-    """
-    began = time.perf_counter()
-    check_keywords(options, SampleOptions.__annotations__, "sample_batch", PARAMETERS)
-    check_sampler(sampler)
-    wanted = check_poses(poses)
-    return answer_batch(sampler, wanted, SampleRequest(wanted[0], n, random_seed, **options), n_threads, began)
-
-
-def stream_batch(
-    sampler: Sampler,
-    poses: npt.ArrayLike,
-    n: int = 100,
-    random_seed: int | None = None,
-    *,
+def answer_blocks(
+    sampler: Answerer,
+    poses: FloatArray,
+    request: SampleRequest,
     block: int | None = None,
     n_threads: int | None = None,
-    **options: Unpack[SampleOptions],
+    began: float | None = None,
 ) -> Iterator[BatchSamples]:
-    """As `sample_batch`, but answers come in blocks as they are found: memory is that of one block.
+    """Answer poses (n_poses, 4, 4) in blocks as they are found, so that memory is that of one block.
 
-    The clock runs while the caller works on a block, too. There is no second pass: a pose whose share of the time was
-    too short stays so.
-
-    Parameters
-    ----------
-    sampler, poses, n, random_seed, n_threads, **options
-        See `sample_batch`.
-    block : int, optional
-        Poses of a block; default: so many that a block has about 65536 configurations, from 16 to 8192.
+    The clock runs while the caller works on a block. There is no second pass: a pose whose share of the time was too
+    short stays so. A block has about 65536 configurations by default, from 16 to 8192 poses.
     """
-    began = time.perf_counter()
-    check_keywords(options, SampleOptions.__annotations__, "stream_batch", (*PARAMETERS, "block"))
-    check_sampler(sampler)
-    wanted = check_poses(poses)
-    request = SampleRequest(wanted[0], n, random_seed, **options)
     if block is not None and (isinstance(block, bool) or not isinstance(block, int) or block < 1):
         raise ConfigurationError(f"block must be a whole number of at least 1, got {block!r}", block)
-    work = _BatchWork.of(sampler, request, n_threads, began + request.timeout)
-    return work.blocks(wanted, np.arange(len(wanted)), work.deadline, block)
+    deadline = (time.perf_counter() if began is None else began) + request.timeout
+    work = _BatchWork.of(sampler, request, n_threads, deadline)
+    return work.blocks(poses, np.arange(len(poses)), work.deadline, block)
 
 
 def answer_batch(
-    sampler: Sampler,
+    sampler: Answerer,
     poses: FloatArray,
     request: SampleRequest,
     n_threads: int | None = None,
     began: float | None = None,
 ) -> BatchSamples:
-    """As `sample_batch`, of poses (n_poses, 4, 4) for each of which the rest of a request is asked.
+    """Answer a request for each of the poses (n_poses, 4, 4) instead of its own.
 
     The timeout counts from `began`, a time of `perf_counter` [s]; default: now.
     """
@@ -299,7 +236,7 @@ class _BatchWork:
         Why no pose can be begun in time, for their messages; empty mostly.
     """
 
-    sampler: Sampler
+    sampler: Answerer
     request: SampleRequest
     side_by_side: SideBySide | None
     n_threads: int
@@ -308,12 +245,10 @@ class _BatchWork:
     problem: str = ""
 
     @classmethod
-    def of(cls, sampler: Sampler, request: SampleRequest, n_threads: int | None, deadline: float) -> _BatchWork:
+    def of(cls, sampler: Answerer, request: SampleRequest, n_threads: int | None, deadline: float) -> _BatchWork:
         n_threads = checked_threads(n_threads)
         base = request.random_seed
         base = int(np.random.default_rng().integers(LARGEST_SEED)) if base is None else base
-        if type(sampler).answer is not Sampler.answer:  # what answers in a way of its own does so pose by pose
-            return cls(sampler, request, None, n_threads, base, deadline)
         try:
             together = SideBySide(sampler, request, deadline)
         except OutOfTime as error:
@@ -381,4 +316,7 @@ class _BatchWork:
                 for ended in [pool.submit(work) for _ in range(n_threads)]:
                     ended.result()
         n_begun = max((number + 1 for number, answer in enumerate(answers) if answer is not None), default=0)
-        return [not_begun(self.sampler.robot, NOT_BEGUN) if each is None else each for each in answers[:n_begun]]
+        return [
+            Samples.not_begun(self.sampler.robot.joint_names, NOT_BEGUN) if each is None else each
+            for each in answers[:n_begun]
+        ]

@@ -14,6 +14,7 @@ does not depend on who computes it, or in how many runs.
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import io
@@ -21,7 +22,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ class CapabilityGrid:
         """Around all places where random configurations take the tip of an arm; for keywords see the attributes."""
         expect(robot, Robot, "robot")
         spacing = _checked_spacing(spacing)
-        tips = robot.forward(robot.sample_configurations(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
+        tips = robot.fk(robot.random(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
         if not float(np.ptp(tips, axis=0).max()) / MOST_POSES <= spacing:
             raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", spacing)
         lower, upper = np.floor(tips.min(axis=0) / spacing) * spacing, np.ceil(tips.max(axis=0) / spacing) * spacing
@@ -411,7 +412,7 @@ def survey(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"cannot create the folder {folder}: {error.strerror}", str(folder)) from error
-    work = PartWork(replace(robot), grid, usable_cores() if workers is None else 1)
+    work = PartWork(copy.copy(robot), grid, usable_cores() if workers is None else 1)
     with locked(folder):
         _check_header(folder / HEADER, robot, grid)
         missing = [part for part in range(n_parts) if _read(folder, part, grid) is None]

@@ -217,7 +217,12 @@ class Constraints:
     links : sequence of LinkPosition or LinkOrientation
         Where links of the chain must be.
     clearance : float
-        How close the robot must not come to obstacles, and with `self_collision` to itself [m].
+        Least distance to obstacles, and with `self_collision` of the robot to itself [m].
+    position_only : bool, optional
+        Whether any orientation is accepted. Default: if the pose is a position, or the model is one of positions. With
+        tolerances per axis these decide.
+    position_tolerance, orientation_tolerance : float
+        Largest errors of a solution [m], [rad].
     """
 
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -227,6 +232,9 @@ class Constraints:
     tolerances: npt.ArrayLike | None = None
     links: Sequence[LinkConstraint] = ()
     clearance: float = 0.0
+    position_only: bool | None = None
+    position_tolerance: float = 1e-6
+    orientation_tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
         expect_mapping(self.limits, "limits", ConstraintError)
@@ -240,6 +248,13 @@ class Constraints:
         put(self, "self_collision", checked_flag(self.self_collision, "self_collision", ConstraintError))
         put(self, "obstacles", checked_obstacles(self.obstacles))
         put(self, "clearance", float(clearance))
+        for name in ("position_tolerance", "orientation_tolerance"):
+            tolerance = getattr(self, name)
+            if not 0.0 < as_number(tolerance) < math.inf:
+                raise ConstraintError(f"{name} must be positive and finite, got {tolerance!r}", tolerance)
+            put(self, name, float(tolerance))
+        if self.position_only is not None:
+            put(self, "position_only", checked_flag(self.position_only, "position_only", ConstraintError))
         put(self, "tolerances", None if self.tolerances is None else checked_tolerances(self.tolerances))
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:

@@ -56,8 +56,8 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
     random_seed = checked_whole(random_seed, 0, "the random seed", DataError)
     rng = np.random.default_rng(random_seed)
     n_poses = math.ceil(n_samples / max(solutions_per_pose, 1))
-    configurations = robot.sample_configurations(n_poses, rng)
-    poses = robot.forward(configurations)
+    configurations = robot.random(n_poses, rng)
+    poses = robot.fk(configurations)
     if solutions_per_pose:
         drawn = []
         for number, pair in enumerate(zip(poses, configurations, strict=True)):
@@ -82,7 +82,7 @@ def _even_solutions(
 
     Solutions are as good as the refiner leaves them, within 1e-6 m and rad.
     """
-    seeds = np.concatenate([known[None], robot.sample_configurations(SEEDS_PER_POSE, rng)])
+    seeds = np.concatenate([known[None], robot.random(SEEDS_PER_POSE, rng)])
     refined = robot.refine(seeds, pose, position_only=position_only, patience=3)
     found = refined.positions[refined.converged]
     apart: list[FloatArray] = []
@@ -202,7 +202,7 @@ class PairCollector:
 
     def sample(self, n: int, rng: np.random.Generator) -> None:
         """Add configurations drawn uniformly within the limits, not more than wanted."""
-        for values in self.robot.sample_configurations(min(n, self.n_wanted - len(self)), rng):
+        for values in self.robot.random(min(n, self.n_wanted - len(self)), rng):
             self._add(values)
 
     def data_set(self, about: dict[str, Any]) -> DataSet:
@@ -210,7 +210,7 @@ class PairCollector:
         if not self._rows:
             raise DataError("nothing was collected", 0)
         configurations = np.array(self._rows)
-        poses = self.robot.forward(configurations)
+        poses = self.robot.fk(configurations)
         return pair_data_set(self.robot, configurations, poses, self._context_kind, about)
 
     def _add(self, values: FloatArray) -> None:

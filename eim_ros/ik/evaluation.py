@@ -64,7 +64,7 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
     generator = torch.Generator().manual_seed(random_seed)
     mixture = model.mixture.to(dtype=torch.float64)
     drawn = mixture.sample(context, generator).numpy()
-    reached = robot.forward(drawn)
+    reached = robot.fk(drawn)
     error = np.linalg.norm(reached[:, :3, 3] - data_set.context[:, :3], axis=1)
     figures = {
         "rmse_position": float(np.sqrt(np.mean(error**2))),
@@ -137,7 +137,7 @@ def exact_solutions(
     robot: Robot, pose: FloatArray, n_seeds: int, rng: np.random.Generator, position_only: bool = False
 ) -> SolutionSet:
     """All solutions of a pose (4, 4), about: uniform seeds refined to it, and their families."""
-    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose, position_only=position_only)
+    refined = robot.refine(robot.random(n_seeds, rng), pose, position_only=position_only)
     positions = refined.positions[refined.converged]
     return SolutionSet(robot, positions, families(robot, positions))
 

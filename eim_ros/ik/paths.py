@@ -25,26 +25,24 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import as_number, check_keywords
+from eim_ros.core.checks import as_number
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.candidates import ErrorCode
-from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.problem import Goal
 from eim_ros.ik.request import SampleRequest, checked_configuration
 from eim_ros.ik.revolutions import Revolutions, Unrolled
-from eim_ros.ik.sampler import Sampler, check_sampler
+from eim_ros.ik.solutions import Answerer
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.poses import check_poses
 from eim_ros.solver import Spread, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    pass
 
 
 FloatArray = npt.NDArray[np.float64]
@@ -119,7 +117,7 @@ class PathSearch:
     revolutions : Revolutions
     """
 
-    sampler: Sampler
+    sampler: Answerer
     goal: Goal
     poses: FloatArray
     largest_step: float
@@ -312,7 +310,7 @@ class PathSearch:
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
         """Solutions of a pose, and whether the search for them came to an end."""
         goal = self.goal_of(index)
-        samples = self.sampler.sample(
+        request = SampleRequest(
             goal.pose,
             self.n,
             int(self.rng.integers(2**31)),
@@ -323,6 +321,7 @@ class PathSearch:
             timeout=max(0.0, self.deadline - self.clock()),
             constraints=goal.constraints,
         )
+        samples = self.sampler.answer(request)
         if samples.best_attempt_error is not None:
             self.misses[index] = samples.best_attempt_error
         is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
@@ -386,8 +385,6 @@ class PathSearch:
 
 STRIDE = 8
 WINDOW = 24  # poses before and after a jump where solutions are added
-TIMEOUT = 5.0  # [s], default
-PARAMETERS = ("poses", "n", "random_seed", "near", "largest_step")
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,79 +447,29 @@ class JointPath:
         return iter(self.positions[: len(self)])
 
 
-class PathOptions(TypedDict, total=False):
-    """Keywords of `sample_path`.
-
-    position_only, position_tolerance, orientation_tolerance
-        As in `SampleRequest`.
-    timeout : float
-        [s]; default 5. Of the complete call: in its last tenth the rest of the path is followed by one solution alone.
-    constraints : Constraints, optional
-        What is asked of every configuration; between the poses nothing is checked for collisions.
-    """
-
-    position_only: bool | None
-    position_tolerance: float
-    orientation_tolerance: float
-    timeout: float
-    constraints: Constraints | None
-
-
-def sample_path(
-    sampler: Sampler,
-    poses: npt.ArrayLike,
-    n: int = 48,
-    random_seed: int | None = None,
-    *,
-    near: npt.ArrayLike | None = None,
-    largest_step: float = 0.3,
-    **options: Unpack[PathOptions],
+def follow_path(
+    sampler: Answerer, poses: FloatArray, request: SampleRequest, largest_step: float, began: float
 ) -> JointPath:
-    """Follow a path of poses.
+    """Follow poses (n_poses, 4, 4); the request says what is asked of each, and its `n` is the number of candidates.
 
-    Parameters
-    ----------
-    sampler : Sampler
-    poses : (n_poses, 4, 4) array_like
-        Of the tip in the base frame, at least one.
-    n : int
-        Samples of a pose that is sampled; where more than one direction of the joints is free, so many solutions of a
-        pose are followed to the next.
-    random_seed : int, optional
-        At least 0; the same seed gives the same path unless the timeout cuts it short.
-    near : (dof,) array_like, optional
-        Where the robot is: the step to the first pose counts as well.
-    largest_step : float
-        Most that a joint should move from one pose to the next [rad] or [m].
-    **options
-        See `PathOptions`.
-
-    Raises
-    ------
-    PoseError, JointStateError, ConfigurationError, ConstraintError
-        If an argument is malformed.
+    Its timeout counts from `began`, a time of `perf_counter` [s]. `near` is the configuration before the first pose.
     """
-    began = time.perf_counter()
-    check_keywords(options, PathOptions.__annotations__, "sample_path", PARAMETERS)
-    check_sampler(sampler)
-    wanted = check_poses(poses)
-    chosen_options: PathOptions = {"timeout": TIMEOUT, **options}
-    first = SampleRequest(wanted[0], n, random_seed, **chosen_options)
     if not as_number(largest_step) > 0.0:
-        raise ConfigurationError(f"the largest step must be positive, got {largest_step}", largest_step)
+        raise ConfigurationError(f"max_step must be positive, got {largest_step}", largest_step)
+    near = None if request.near is None else checked_configuration(sampler.robot, request.near)
     try:
-        goal = Goal.of(sampler.robot, sampler.fitted(first), with_grace(began + first.timeout))
+        goal = Goal.of(sampler.robot, sampler.resolved(request), with_grace(began + request.timeout))
     except OutOfTime as error:
-        return _not_begun(sampler.robot, len(wanted), f"timed out: {error}", began)
+        return _not_begun(sampler.robot, len(poses), f"timed out: {error}", began)
     search = PathSearch(
         sampler,
         goal,
-        wanted,
+        poses,
         float(largest_step),
-        np.random.default_rng(random_seed),
-        first.n,
-        first.timeout - (time.perf_counter() - began),
-        None if near is None else checked_configuration(sampler.robot, near),
+        np.random.default_rng(request.random_seed),
+        request.n,
+        request.timeout - (time.perf_counter() - began),
+        near,
     )
     chosen, is_proven = _searched(search)
     return _joint_path(search, chosen, is_proven, began)

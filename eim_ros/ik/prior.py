@@ -96,7 +96,12 @@ class IKModel:
 
     @classmethod
     def load(
-        cls, path: str | Path, robot: Robot | str | Path | None = None, base: str | None = None, tip: str | None = None
+        cls,
+        path: str | Path,
+        robot: Robot | str | Path | None = None,
+        tip: str | None = None,
+        *,
+        base: str | None = None,
     ) -> IKModel:
         """Read a model.
 
@@ -116,11 +121,6 @@ class IKModel:
             Truncated, a pickle, of another schema, damaged, or trained for a robot of other kinematics.
         """
         path = model_path(path)
-        if robot is not None and not isinstance(robot, (str, Path)):
-            expect(robot, Robot, "robot", RobotError)
-        for link in (base, tip):
-            if link is not None:
-                expect(link, str, "the name of a link", RobotError)
         content, document = load_parameters(path)
         kind = document.get("context_kind")
         if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
@@ -132,13 +132,49 @@ class IKModel:
         training = document.get("training") or {}
         if not isinstance(training, dict):
             raise ModelFileError(f"{path} has no valid record of its training: {training!r}", training)
+        model = cls(content, stored, kind, training)
+        return model if robot is None and not (tip or base) else model.for_robot(robot, tip, base=base, source=path)
+
+    def for_robot(
+        self,
+        robot: Robot | str | Path | None = None,
+        tip: str | None = None,
+        *,
+        base: str | None = None,
+        source: str | Path = "the model",
+    ) -> IKModel:
+        """Return the model for another description of the robot that it was trained for.
+
+        Parameters
+        ----------
+        robot : Robot, str or Path, optional
+            It may have other names, narrower limits, and another base or tip link, see `agreement`. Default: the robot
+            of the model.
+        tip, base : str, optional
+            Links of a robot that is no `Robot`. Default: those of the model.
+        source : str or Path
+            Name of the model in error messages.
+
+        Raises
+        ------
+        ModelFileError
+            If the robot has other kinematics.
+        """
+        if robot is not None and not isinstance(robot, (str, Path)):
+            expect(robot, Robot, "robot", RobotError)
+        for link in (base, tip):
+            if link is not None:
+                expect(link, str, "the name of a link", RobotError)
+        stored = self.robot
         if robot is None and (base or tip):
             robot = stored.urdf
-        served = _served(stored, robot, base, tip, path)
-        return cls(content, served, kind, training, _placement(served, stored, path))
+        served = _served(stored, robot, base, tip, source)
+        return replace(self, robot=served, placement=_placement(served, stored, source))
 
 
-def _served(stored: Robot, robot: Robot | str | Path | None, base: str | None, tip: str | None, path: Path) -> Robot:
+def _served(
+    stored: Robot, robot: Robot | str | Path | None, base: str | None, tip: str | None, path: str | Path
+) -> Robot:
     """The robot that a model is to be used with."""
     if robot is None or isinstance(robot, Robot):
         return robot or stored
@@ -152,7 +188,7 @@ def _served(stored: Robot, robot: Robot | str | Path | None, base: str | None, t
         ) from error
 
 
-def _placement(robot: Robot, stored: Robot, path: Path) -> Placement:
+def _placement(robot: Robot, stored: Robot, path: str | Path) -> Placement:
     """How a robot lies beside the model's; `ModelFileError` says what differs where it is another."""
     if robot.fingerprint == stored.fingerprint:
         return Placement.none()
@@ -203,7 +239,7 @@ def robot_from_description(description: Any, path: str | Path) -> Robot:
         urdf, base, tip = (str(description[name]) for name in ("urdf", "base_link", "tip_link"))
         if not urdf.startswith("<"):  # else it would be taken for the name of a file, here a stranger's choice
             raise RobotError("its URDF is no XML", urdf)
-        robot = Robot.from_urdf(urdf, base, tip)
+        robot = Robot(urdf, tip, base=base)
         fingerprint = description["fingerprint"]
     except (KeyError, TypeError, RobotError) as error:
         raise ModelFileError(f"{path} has no valid robot description: {error}", str(path)) from error

@@ -37,7 +37,6 @@ class SampleOptions(TypedDict, total=False):
     distinct: bool | None
     position_tolerance: float
     orientation_tolerance: float
-    timeout: float
     explore: float | None
     constraints: Constraints | None
     posture: Posture | Mapping[str, float] | None
@@ -117,7 +116,7 @@ class SampleRequest:
     Raises
     ------
     PoseError, ConfigurationError
-        If a value is malformed. What depends on the robot is checked by `fitted`.
+        If a value is malformed. What depends on the robot is checked by `resolved`.
     """
 
     pose: npt.ArrayLike
@@ -228,7 +227,7 @@ class SampleRequest:
         """`posture` as such."""
         return self.posture if isinstance(self.posture, Posture) else None
 
-    def fitted(self, robot: Robot, context_kind: str) -> SampleRequest:
+    def resolved(self, robot: Robot, context_kind: str) -> SampleRequest:
         """With what is left open filled in for a robot and a model's kind of context, and checked against the robot.
 
         Raises
@@ -241,8 +240,6 @@ class SampleRequest:
             changes["near"] = checked_configuration(robot, self.near)
         if self.preference is not None:
             self.preference.of(robot)
-        if self.separation is not None:
-            changes["n"] = MOST_SAMPLES
         if self.position_only is None:
             tolerances = self.constraints.tolerances if self.constraints else None
             changes["position_only"] = context_kind == "position" and tolerances is None

@@ -15,7 +15,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,9 @@ import numpy.typing as npt
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.completeness import FoundFamilies
-from eim_ros.ik.prior import GivenDensity
+from eim_ros.ik.prior import Conditioning, GivenDensity
+from eim_ros.ik.request import SampleRequest
+from eim_ros.kinematics import Robot
 
 MOST_ROWS = 10
 
@@ -113,6 +115,22 @@ class Samples:
     effective_size: float | None = None
     best_attempt: npt.NDArray[np.float64] | None = None
     best_attempt_error: tuple[float, float] | None = None
+
+    @classmethod
+    def not_begun(cls, joint_names: tuple[str, ...], message: str, elapsed: float = 0.0) -> Samples:
+        """Return the answer to a pose for which no time was left."""
+        nothing, no_rows = np.empty(0), np.empty((0, len(joint_names)))
+        none, nobody = np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32)
+        return cls(joint_names, no_rows, nothing, nothing, none, nobody, ErrorCode.TIMED_OUT, message, elapsed)
+
+    def first(self, n: int) -> Samples:
+        """Return an answer with the first `n` rows alone."""
+        columns: dict[str, Any] = {
+            name: getattr(self, name)[:n]
+            for name in ("positions", "position_error", "orientation_error", "valid", "expert")
+        }
+        known = self.known_log_prob
+        return replace(self, **columns, known_log_prob=None if known is None else known[:n])
 
     @property
     def certified(self) -> bool:
@@ -409,3 +427,28 @@ class BatchSamples(Sequence[Samples]):
         if ends is None:
             ends = self.__dict__["ends"] = np.cumsum(self.counts, dtype=np.int64)
         return ends
+
+
+class Answerer(Protocol):
+    """What answers requests: the part of `Sampler` that batches and paths use."""
+
+    robot: Robot
+    conditioning: Conditioning
+
+    @property
+    def n_experts(self) -> int:
+        """Number of experts; 0 without a model."""
+        ...
+
+    @property
+    def has_preference(self) -> bool:
+        """Whether the model prefers some configurations to others."""
+        ...
+
+    def resolved(self, request: SampleRequest) -> SampleRequest:
+        """Return a request with the constraints of the sampler, checked for the robot."""
+        ...
+
+    def answer(self, request: SampleRequest) -> Samples:
+        """Answer a request."""
+        ...

@@ -78,7 +78,7 @@ class _ForwardContext(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, robot: Robot, kind: str) -> Tensor:
         rows = q.detach().to("cpu", torch.float64).contiguous().numpy()
-        poses = robot.forward(rows)
+        poses = robot.fk(rows)
         if ctx.needs_input_grad[0]:
             ctx.derivative = _derivative(robot.jacobian(rows), poses, kind)
         return torch.from_numpy(context_from_pose(poses, kind)).to(q)

@@ -363,7 +363,7 @@ class _Trials:
         self.pairs = pairs
         self._bodies, self._counts = shapes.bodies, dict[Pair, int]()
         self._scene = CollisionScene(robot, shapes.copy(), dict.fromkeys(pairs, clearance))
-        self._left = robot.sample_configurations(N_TRIALS, np.random.default_rng(0)) if pairs else np.empty((0, 0))
+        self._left = robot.random(N_TRIALS, np.random.default_rng(0)) if pairs else np.empty((0, 0))
 
     def often(self, deadline: float) -> set[Pair]:
         while len(self._left):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from eim_ros.core.deadlines import NEVER, check_time, is_past
 from eim_ros.kinematics.links import body_poses
-from eim_ros.kinematics.robot import SerialArm
+from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.solids import Solid, Surface
 
 FloatArray = npt.NDArray[np.float64]
@@ -101,7 +101,7 @@ class Crowd:
 
     Parameters
     ----------
-    robot : SerialArm
+    robot : Robot
     own : sequence of OwnShape
         Shapes of the robot.
     obstacles : sequence of (int, ndarray, Solid)
@@ -119,7 +119,7 @@ class Crowd:
 
     def __init__(
         self,
-        robot: SerialArm,
+        robot: Robot,
         own: Sequence[OwnShape],
         obstacles: Sequence[tuple[int, FloatArray, Solid]],
         clearance: float,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.errors import EimError, RobotError, did_you_mean
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Shape, Sphere
-from eim_ros.kinematics.robot import Robot, SerialArm
+from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
     OFFSET,
@@ -195,21 +195,21 @@ class BodyShape:
     link: str
 
 
-def body_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
+def body_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
     """Return the poses (n, n_bodies, 4, 4) of the bodies in the base frame for configurations (n, dof)."""
     rows = arm._rows(q)[0]
     moving = arm.links[:-1]
     return _poses(arm, moving[:, MULTIPLIER] * rows[:, moving[:, SOURCE].astype(np.int64)] + moving[:, OFFSET])
 
 
-def tip_poses(arm: SerialArm, q: npt.ArrayLike) -> FloatArray:
-    """Return the tip poses (n, 4, 4) like `SerialArm.forward`, but without the compiled chain."""
+def tip_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
+    """Return the tip poses (n, 4, 4) like `Robot.fk`, but without the compiled chain."""
     carried = np.eye(4)
     carried[:3, :3], carried[:3, 3] = arm.links[-1, :9].reshape(3, 3), arm.links[-1, TRANSLATION]
     return np.asarray(body_poses(arm, q)[:, -1] @ carried)
 
 
-def body_shapes(arm: SerialArm, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
+def body_shapes(arm: Robot, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
     """Return the shapes of all links, as read by `link_shapes`, with poses in the frames of the bodies."""
     at_zero = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
     placements = link_placements(parse_urdf(arm.urdf), arm.base_link, arm.tip_link)
@@ -220,7 +220,7 @@ def body_shapes(arm: SerialArm, links: Mapping[str, Sequence[Shape | MeshReferen
     ]
 
 
-def _poses(arm: SerialArm, values: FloatArray) -> FloatArray:
+def _poses(arm: Robot, values: FloatArray) -> FloatArray:
     """Return the body poses for values (n, m) of the moving joints: T_i = T_{i-1} P_{i-1} Z(v_{i-1})."""
     poses = np.zeros((len(values), len(arm.links), 4, 4))
     poses[:, 0] = np.eye(4)
@@ -285,9 +285,9 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
     if link in fixed:
         return lambda q: np.tile(fixed[link], (len(q), 1, 1))
     if link in (attached := fixed_links(robot, robot.tip_link)):
-        return lambda q: robot.forward(q) @ attached[link]
+        return lambda q: robot.fk(q) @ attached[link]
     fixed_links(robot, link)  # raises if the link does not exist
-    part = Robot.from_urdf(robot.urdf, robot.base_link, link)
+    part = Robot(robot.urdf, link, base=robot.base_link)
     if foreign := [name for name in part.joint_names if name not in robot.joint_names]:
         raise RobotError(
             f"link {link!r} is moved by joint {foreign[0]!r}, which is none of the chain's: "
@@ -295,7 +295,7 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
             link,
         )
     columns = [robot.joint_names.index(name) for name in part.joint_names]
-    return lambda q: part.forward(q[:, columns])
+    return lambda q: part.fk(q[:, columns])
 
 
 @functools.lru_cache(maxsize=64)

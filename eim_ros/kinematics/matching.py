@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import RobotError
-from eim_ros.kinematics.robot import Robot, SerialArm, robot_path
+from eim_ros.kinematics.robot import Robot, robot_path
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
     OFFSET,
@@ -84,7 +84,7 @@ class Placement:
         return Placement(self.base, self.tool @ tool)
 
 
-def agreement(robot: SerialArm, other: SerialArm) -> Placement:
+def agreement(robot: Robot, other: Robot) -> Placement:
     """Return the offsets between `robot` and `other` after a check that their kinematics agree.
 
     Joints are compared in the order of the chains. Axes must agree within 0.005 m and 0.01 rad. Limits may differ, but
@@ -113,7 +113,7 @@ def agreement(robot: SerialArm, other: SerialArm) -> Placement:
     raise RobotError(max(found, key=lambda each: each[0])[1], robot.joint_names)
 
 
-def _frames_at_zero(arm: SerialArm) -> tuple[FloatArray, FloatArray]:
+def _frames_at_zero(arm: Robot) -> tuple[FloatArray, FloatArray]:
     """Return the frames (m, 4, 4) of the moving joints, with axes along z, and of the tip (4, 4), at zero."""
     steps = np.tile(np.eye(4), (len(arm.links), 1, 1))
     steps[:, :3, :3], steps[:, :3, 3] = arm.links[:, :9].reshape(-1, 3, 3), arm.links[:, TRANSLATION]
@@ -123,7 +123,7 @@ def _frames_at_zero(arm: SerialArm) -> tuple[FloatArray, FloatArray]:
     return np.array(frames[1:-1]), frames[-1]
 
 
-def _first_difference(robot: SerialArm, other: SerialArm, ours: FloatArray, theirs: FloatArray) -> tuple[int, str]:
+def _first_difference(robot: Robot, other: Robot, ours: FloatArray, theirs: FloatArray) -> tuple[int, str]:
     """Return the index of the first moving joint with a different axis, and a description of the difference.
 
     If all axes agree, return the number of moving joints and an empty string.
@@ -147,7 +147,7 @@ def _first_difference(robot: SerialArm, other: SerialArm, ours: FloatArray, thei
     return len(ours), ""
 
 
-def _other_joint(robot: SerialArm, other: SerialArm) -> str:
+def _other_joint(robot: Robot, other: Robot) -> str:
     """Describe the first joint that differs in type or in the joint it follows; empty if none differs."""
     for index, (ours, theirs) in enumerate(zip(robot.links[:-1], other.links[:-1], strict=True)):
         kinds = ["slides" if row[PRISMATIC] else "turns" for row in (ours, theirs)]
@@ -163,7 +163,7 @@ def _other_joint(robot: SerialArm, other: SerialArm) -> str:
     return ""
 
 
-def _apart(robot: SerialArm, other: SerialArm) -> str:
+def _apart(robot: Robot, other: Robot) -> str:
     """Describe the first joint whose range does not overlap with the other arm's; empty if all ranges overlap."""
     for j, name in enumerate(robot.joint_names):
         if robot.lower[j] > other.upper[j] or robot.upper[j] < other.lower[j]:
@@ -174,7 +174,7 @@ def _apart(robot: SerialArm, other: SerialArm) -> str:
     return ""
 
 
-def _named(arm: SerialArm, index: int) -> str:
+def _named(arm: Robot, index: int) -> str:
     """Return the number and name of a moving joint, or of the joint that it follows."""
     source = int(arm.links[index, SOURCE])
     return f"joint {source + 1} {arm.joint_names[source]!r}"
@@ -206,7 +206,7 @@ def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str
     found = source if is_text else robot_path(source)
     if not (base and tip):
         base, tip = _ends(known, parse_urdf(read_urdf_source(found)), base, tip)
-    return Robot.from_urdf(found, base, tip)
+    return Robot(found, tip, base=base)
 
 
 def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tuple[str | None, str | None]:

@@ -1,8 +1,7 @@
 """Serial robots: forward kinematics, Jacobians and inverse kinematics.
 
-`SerialArm` holds a chain of joints with its limits and computes its forward kinematics. `Robot` adds inverse
-kinematics: damped least squares with restarts, continuation along self-motions, and null-space optimisation. Each
-method validates its arguments and then runs compiled code from `eim_ros/solver`. Poses and Jacobians describe the
+`Robot` holds a chain of joints with its limits. It computes forward kinematics, and inverse kinematics by damped least
+squares with restarts, continuation along self-motions, and null-space optimisation. Each method validates its arguments and then runs compiled code from `eim_ros/solver`. Poses and Jacobians describe the
 tip link in the base frame, with angles in [rad] and lengths in [m]. `with_tool` adds a tool: a new tip link that is
 fixed to the old one.
 
@@ -11,7 +10,6 @@ The module also finds the files of the package (urdf/, config/, launch/), in a c
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import math
@@ -151,26 +149,65 @@ def _described(name: str) -> Path | None:
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-ArmT = TypeVar("ArmT", bound="SerialArm")
+ArmT = TypeVar("ArmT", bound="Robot")
 
-SOLVING = "robot.solve(pose) gives one solution, eim_ros.ik.Sampler.of(robot).sample(pose) all of them"
+SOLVING = "robot.solve(pose) gives one solution, eim_ros.Sampler(robot).sample(pose) many"
 DRAWING = "`eim draw --robot NAME --pose ...` draws its solutions, eim_ros.view.draw_solutions from Python"
 NAMING = "its joints are robot.joint_names, robot.dof is their number"
 INSTEAD = {
     **dict.fromkeys(("ik", "inverse", "inverse_kinematics", "solve_ik", "ikine", "compute_ik"), SOLVING),
-    **dict.fromkeys(("fkine", "forward_kinematics", "compute_fk"), "robot.forward(q), or robot.fk(q), gives its poses"),
+    **dict.fromkeys(("forward", "fkine", "forward_kinematics", "compute_fk"), "robot.fk(q) gives its poses"),
     **dict.fromkeys(("plot", "show", "draw", "visualize"), DRAWING),
     **dict.fromkeys(("joints", "n_joints", "num_joints", "nq", "n", "n_dof"), NAMING),
     **dict.fromkeys(("jacob0", "jac"), "robot.jacobian(q) gives its Jacobians in the base frame"),
     **dict.fromkeys(("lower_limits", "upper_limits", "joint_limits", "qlim"), "robot.lower and robot.upper are they"),
-    **dict.fromkeys(("random_q", "random", "sample"), "robot.random_configuration() gives one within the limits"),
+    **dict.fromkeys(("random_q", "random_configuration", "sample"), "robot.random() gives one within the limits"),
 }  # attribute names from other libraries
 
 MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earlier
 
 
+MAX_ITERATIONS = 60
+REFINE_PATIENCE = 6
+RESTART_PATIENCE = 3
+MAX_RESTARTS = 1000
+
+
 @dataclass(frozen=True, eq=False)
-class SerialArm:
+class Refinement:
+    """Result of inverse kinematics: configurations and their errors.
+
+    The errors are computed by forward kinematics from the returned configurations. A row that did not converge is not a
+    solution. `bool()` is True if at least one row converged.
+
+    Attributes
+    ----------
+    positions : (n, dof)
+        Configurations [rad] or [m], always within the limits. A row that did not converge holds the best configuration
+        found.
+    converged : (n,) bool
+        Whether both errors are within the tolerances.
+    iterations : (n,) int
+        Number of steps, summed over all restarts.
+    position_error : (n,)
+        Distance to the target position [m].
+    orientation_error : (n,)
+        Angle to the target orientation [rad]; 0 if only the position was requested.
+    """
+
+    positions: FloatArray
+    converged: BoolArray
+    iterations: npt.NDArray[np.int64]
+    position_error: FloatArray
+    orientation_error: FloatArray
+
+    def __bool__(self) -> bool:
+        """Return whether at least one row is a solution."""
+        return bool(self.converged.any())
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Robot:
     """Serial chain of revolute, continuous, prismatic and mimic joints.
 
     Attributes
@@ -207,45 +244,30 @@ class SerialArm:
     continuous: BoolArray
     fingerprint: str
     links: FloatArray = field(repr=False)
-    bounds: FloatArray = field(init=False, repr=False)
-    collision: CollisionOptions = field(default_factory=CollisionOptions, repr=False)
-    folder: Path | None = field(default=None, repr=False)
+    bounds: FloatArray = field(repr=False)
+    collision: CollisionOptions = field(repr=False)
+    folder: Path | None = field(repr=False)
 
-    def __post_init__(self) -> None:
-        bounds = self.limits.bounds
-        bounds.flags.writeable = False
-        object.__setattr__(self, "bounds", bounds)
-
-    @classmethod
-    def from_urdf(
-        cls: type[ArmT],
+    def __init__(
+        self,
         source: str | Path,
-        base: str | None = None,
         tip: str | None = None,
+        *,
+        base: str | None = None,
         collision: CollisionOptions | None = None,
-    ) -> ArmT:
-        """Read a robot from the path or the XML text of a URDF.
-
-        Parameters
-        ----------
-        source : str or Path
-            Path, or XML text that starts with '<'.
-        base, tip : str, optional
-            First and last link; default: the root and the only leaf.
-        collision : CollisionOptions, optional
-            Options for reading the collision shapes; default: meshes are used as they are.
-
-        Raises
-        ------
-        RobotError
-            If the file cannot be read, or if no serial chain of supported joints connects base and tip.
-        """
+    ) -> None:
         if collision is not None:
             expect(collision, CollisionOptions, "collision", RobotError)
+        folder = urdf_folder(source)
+        if folder is not None:
+            source = robot_path(source)
+            folder = urdf_folder(source)
         tree = parse_urdf(read_urdf_source(source))
         base, tip, joints = tree.chain(base, tip)
         model = build_chain(joints)
-        return cls(
+        bounds = JointLimits(model.lower, model.upper, model.continuous).bounds
+        bounds.flags.writeable = False
+        self.__dict__.update(
             name=tree.name,
             base_link=base,
             tip_link=tip,
@@ -256,35 +278,41 @@ class SerialArm:
             continuous=model.continuous,
             fingerprint=model.fingerprint,
             links=model.links,
+            bounds=bounds,
             collision=collision or CollisionOptions(),
-            folder=urdf_folder(source),
+            folder=folder,
         )
 
-    @classmethod
-    def load(
-        cls: type[ArmT],
-        name_or_path: str | Path,
-        base: str | None = None,
-        tip: str | None = None,
-        collision: CollisionOptions | None = None,
-    ) -> ArmT:
-        """Load a robot by its name or from a file.
+    def with_tip(self, link: str) -> Robot:
+        """Return the arm between the same base link and another tip link of the URDF."""
+        robot = Robot(self.urdf, link, base=self.base_link, collision=self.collision)
+        return robot._with(folder=self.folder)
+
+    def with_tool(self, tool: npt.ArrayLike) -> Robot:
+        """Return the robot with a tool: its tip link is a new one, `<tip link>_tool`, fixed to the present one.
 
         Parameters
         ----------
-        name_or_path : str or Path
-            Name of an included robot (see `SHIPPED_ROBOTS`), or path of a URDF. Paths of xacro files are accepted if
-            xacro is installed. Names such as "ur5_description" are accepted if `robot_descriptions` is installed.
-        base, tip, collision : optional
-            See `from_urdf`.
+        tool : (4, 4) array_like
+            Pose of the tool's tip in the frame of the tip link [m], in any of the forms of `pose_from`. Three numbers
+            are a translation. The tool has no collision shape.
 
         Raises
         ------
-        RobotError
-            If the robot does not exist, or for the reasons listed in `from_urdf`.
+        PoseError
+            If it is not a finite rigid transform.
         """
-        is_text = urdf_folder(name_or_path) is None
-        return cls.from_urdf(name_or_path if is_text else robot_path(name_or_path), base, tip, collision)
+        return _with_tool(self, pose_from(tool) if is_position(tool) else check_pose(tool))
+
+    def with_collision_options(self, options: CollisionOptions) -> Robot:
+        """Return the same robot, whose collision shapes are read in another way."""
+        return self._with(collision=expect(options, CollisionOptions, "options", RobotError))
+
+    def _with(self, **changes: Any) -> Robot:
+        """Return a copy with other attributes; it shares the compiled chain and the closed forms."""
+        copy = object.__new__(Robot)
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
     @property
     def dof(self) -> int:
@@ -354,13 +382,11 @@ class SerialArm:
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
 
-    def forward(self, q: npt.ArrayLike) -> FloatArray:
+    def fk(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,)."""
         rows, single = self._rows(q)
         poses = self.chain.forward(rows)
         return poses[0] if single else poses
-
-    fk = forward
 
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
@@ -405,14 +431,19 @@ class SerialArm:
         inside |= self.continuous & np.isfinite(rows)
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
 
-    def random_configuration(self, rng: np.random.Generator | None = None) -> FloatArray:
-        """Sample one configuration (dof,) uniformly within the limits; by default, with a new generator."""
-        return np.asarray(self.sample_configurations(1, rng)[0])
+    def random(self, n: int | None = None, seed: int | np.random.Generator | None = None) -> FloatArray:
+        """Draw configurations (n, dof), or one (dof,) without `n`, uniform within the limits.
 
-    def sample_configurations(self, n: int, rng: np.random.Generator | None = None) -> FloatArray:
-        """Sample configurations (n, dof) uniformly within the limits; by default, with a new generator."""
-        shares = checked_generator(rng).random((whole_number(n, 0, "n", MOST_CONFIGURATIONS), self.dof))
-        return self.lower + (self.upper - self.lower) * shares
+        Parameters
+        ----------
+        n : int, optional
+            Number of configurations, 0 to 2e9.
+        seed : int or numpy Generator, optional
+            Default: a fresh one.
+        """
+        rows = 1 if n is None else whole_number(n, 0, "n", MOST_CONFIGURATIONS)
+        drawn = self.lower + (self.upper - self.lower) * checked_generator(seed).random((rows, self.dof))
+        return np.asarray(drawn[0]) if n is None else drawn
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields to pickle; another process builds the compiled chain again."""
@@ -448,50 +479,6 @@ class SerialArm:
         if not (np.abs(rows) <= LARGEST).all():
             raise RobotError(f"{what} must be finite", q)
         return rows
-
-
-MAX_ITERATIONS = 60
-REFINE_PATIENCE = 6
-RESTART_PATIENCE = 3
-MAX_RESTARTS = 1000
-
-
-@dataclass(frozen=True, eq=False)
-class Refinement:
-    """Result of inverse kinematics: configurations and their errors.
-
-    The errors are computed by forward kinematics from the returned configurations. A row that did not converge is not a
-    solution. `bool()` is True if at least one row converged.
-
-    Attributes
-    ----------
-    positions : (n, dof)
-        Configurations [rad] or [m], always within the limits. A row that did not converge holds the best configuration
-        found.
-    converged : (n,) bool
-        Whether both errors are within the tolerances.
-    iterations : (n,) int
-        Number of steps, summed over all restarts.
-    position_error : (n,)
-        Distance to the target position [m].
-    orientation_error : (n,)
-        Angle to the target orientation [rad]; 0 if only the position was requested.
-    """
-
-    positions: FloatArray
-    converged: BoolArray
-    iterations: npt.NDArray[np.int64]
-    position_error: FloatArray
-    orientation_error: FloatArray
-
-    def __bool__(self) -> bool:
-        """Return whether at least one row is a solution."""
-        return bool(self.converged.any())
-
-
-@dataclass(frozen=True, eq=False)
-class Robot(SerialArm):
-    """Serial arm with inverse kinematics; see `SerialArm` for the attributes."""
 
     def task(self, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]) -> Task:
         """Validate a pose and options, and return them as a task for the solver; see `TaskOptions` and `make_task`."""
@@ -570,7 +557,7 @@ class Robot(SerialArm):
         solutions: npt.ArrayLike,
         pose: npt.ArrayLike,
         n: int,
-        rng: np.random.Generator | None = None,
+        seed: int | np.random.Generator | None = None,
         *,
         step: float = 0.4,
         finest: float | None = None,
@@ -589,8 +576,8 @@ class Robot(SerialArm):
             Target pose of the tip in the base frame.
         n : int
             Maximum number of further solutions, 0 to 1000000.
-        rng : numpy Generator, optional
-            Random generator; default: a new one.
+        seed : int or numpy Generator, optional
+            Default: a fresh one.
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 step away from all others (Euclidean distance).
         finest : float, optional
@@ -614,7 +601,7 @@ class Robot(SerialArm):
             self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds, asked.get("position_only", False)
         )
         spread = Spread(step, finest, free, math.inf)
-        return self.chain.spread(task, spread, known, len(known) + n, checked_generator(rng).random())[len(known) :]
+        return self.chain.spread(task, spread, known, len(known) + n, checked_generator(seed).random())[len(known) :]
 
     def descend(
         self,
@@ -661,7 +648,7 @@ class Robot(SerialArm):
     def solve(
         self,
         pose: npt.ArrayLike,
-        rng: np.random.Generator | None = None,
+        seed: int | np.random.Generator | None = None,
         *,
         max_restarts: int = MAX_RESTARTS,
         **asked: Unpack[TaskOptions],
@@ -675,8 +662,8 @@ class Robot(SerialArm):
         pose : (4, 4) array_like
             Target pose of the tip in the base frame, in any form listed in `poses.FORMS`. For a position (3,), the
             orientation is free.
-        rng : numpy Generator, optional
-            Random generator; default: a new one.
+        seed : int or numpy Generator, optional
+            Default: a fresh one.
         max_restarts : int
             Maximum number of seeds, 1 to 1000000.
         **asked
@@ -684,24 +671,24 @@ class Robot(SerialArm):
         """
         if is_position(pose):
             pose, asked = pose_from(pose), {**asked, "position_only": True}
-        return self._solve(check_pose(pose)[None], rng, max_restarts, asked)
+        return self._solve(check_pose(pose)[None], seed, max_restarts, asked)
 
     def solve_many(
         self,
         poses: npt.ArrayLike,
-        rng: np.random.Generator | None = None,
+        seed: int | np.random.Generator | None = None,
         *,
         max_restarts: int = MAX_RESTARTS,
         **asked: Unpack[TaskOptions],
     ) -> Refinement:
         """Find one solution for each pose (n, 4, 4), like `solve` but in a single compiled call."""
-        return self._solve(transforms(poses), rng, max_restarts, asked)
+        return self._solve(transforms(poses), seed, max_restarts, asked)
 
     def _solve(
-        self, targets: FloatArray, rng: np.random.Generator | None, max_restarts: int, asked: TaskOptions
+        self, targets: FloatArray, seed: int | np.random.Generator | None, max_restarts: int, asked: TaskOptions
     ) -> Refinement:
-        check_keywords(asked, TaskOptions.__annotations__, "Robot.solve", ("pose", "rng", "max_restarts"))
-        max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(rng)
+        check_keywords(asked, TaskOptions.__annotations__, "Robot.solve", ("pose", "seed", "max_restarts"))
+        max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(seed)
         task, effort = self._restarts(asked) if asked else self._plain_restarts
         positions, converged, iterations, errors = self.chain.solve(task, effort, targets, max_restarts, rng.random())
         return Refinement(positions, converged, iterations, errors[0], errors[1])
@@ -735,22 +722,7 @@ def tool_from(numbers: Sequence[float]) -> FloatArray:
     return pose_from(values[:3], values[3:] if len(values) == 7 else None)
 
 
-def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
-    """Return the robot with a tool; the new tip link `<tip link>_tool` is fixed to the old one.
-
-    Parameters
-    ----------
-    robot : Robot
-    tool : (4, 4) array_like
-        Pose of the tool's tip in the frame of the tip link [m]. The tool has no collision shape.
-
-    Raises
-    ------
-    PoseError
-        If the pose is not a finite rigid transform.
-    """
-    expect(robot, Robot, "robot", RobotError)
-    pose = check_pose(tool)
+def _with_tool(robot: Robot, pose: FloatArray) -> Robot:
     description = ElementTree.fromstring(robot.urdf)
     taken = {link.get("name") for link in description.findall("link")}
     taken |= {joint.get("name") for joint in description.findall("joint")}
@@ -764,8 +736,7 @@ def with_tool(robot: Robot, tool: npt.ArrayLike) -> Robot:
     xyz, rpy = (" ".join(map(repr, values)) for values in (pose[:3, 3].tolist(), _roll_pitch_yaw(pose)))
     ElementTree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
     text = ElementTree.tostring(description, encoding="unicode")
-    carrying = Robot.from_urdf(text, robot.base_link, name, robot.collision)
-    return dataclasses.replace(carrying, folder=robot.folder)
+    return Robot(text, name, base=robot.base_link, collision=robot.collision)._with(folder=robot.folder)
 
 
 def _roll_pitch_yaw(pose: FloatArray) -> list[float]:

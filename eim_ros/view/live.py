@@ -167,7 +167,7 @@ class LiveSolutions:
     """
 
     def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, random_seed: int = 0) -> None:
-        self.sampler, self.robot = sampler, sampler.robot
+        self.sampler, self.robot = sampler.with_constraints(position_only=position_only), sampler.robot
         self.n, self.position_only = n, position_only
         self.random_seed = random_seed
         self.chosen: FloatArray | None = None
@@ -177,9 +177,7 @@ class LiveSolutions:
     def solve(self, pose: FloatArray) -> Solutions:
         """Solve for a target (4, 4)."""
         started = time.perf_counter()
-        samples = self.sampler.sample(
-            pose, self.n, self.random_seed, position_only=self.position_only, timeout=TIMEOUT, order="none"
-        )
+        samples = self.sampler.sample(pose, self.n, order="none", seed=self.random_seed, timeout=TIMEOUT)
         rows = samples.positions
         kept = self._kept(pose)
         found = families(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
@@ -266,7 +264,7 @@ def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
 
     For planar arms only the entries for x, y and the rotation about z are true.
     """
-    rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
+    rows = robot.random(N_TRIALS, np.random.default_rng(0))
     largest = np.abs(robot.jacobian(rows)).max(axis=(0, 2))
     return np.asarray(largest > MOVES * largest.max())
 
@@ -285,8 +283,8 @@ def first_pose(robot: Robot) -> FloatArray:
 
     From there, a user can move the target in every direction.
     """
-    rows = robot.sample_configurations(N_TRIALS, np.random.default_rng(0))
-    return robot.forward(rows[int(np.argmax(dexterity(robot, rows, False)))])
+    rows = robot.random(N_TRIALS, np.random.default_rng(0))
+    return robot.fk(rows[int(np.argmax(dexterity(robot, rows, False)))])
 
 
 def place_in(family: Family, along: float) -> FloatArray:

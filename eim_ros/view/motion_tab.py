@@ -170,7 +170,7 @@ class MotionStudy:
 
     def _tips(self, positions: FloatArray) -> FloatArray:
         n, n_points, dof = positions.shape
-        return np.asarray(self.robot.forward(positions.reshape(-1, dof))[:, :3, 3].reshape(n, n_points, 3))
+        return np.asarray(self.robot.fk(positions.reshape(-1, dof))[:, :3, 3].reshape(n, n_points, 3))
 
 
 def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker: str) -> list[int]:

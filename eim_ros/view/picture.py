@@ -364,7 +364,7 @@ def _draw_scene(
 
 def _is_planar(robot: Robot) -> bool:
     """Return whether the tip can only move along x and y and turn about z."""
-    q = robot.sample_configurations(8, np.random.default_rng(0))
+    q = robot.random(8, np.random.default_rng(0))
     return float(np.abs(robot.jacobian(q)[:, 2:5]).max()) < PLANAR_TOLERANCE
 
 

@@ -148,7 +148,7 @@ def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) ->
     """
     zero = np.zeros((1, robot.dof))
     poses = body_poses(robot, zero)[0]
-    ends = np.concatenate([poses[1:, :3, 3], robot.forward(zero)[:, :3, 3]])
+    ends = np.concatenate([poses[1:, :3, 3], robot.fk(zero)[:, :3, 3]])
     radius = max(thickness * robot.reach, 1e-3)
     surfaces = []
     for body, (pose, end) in enumerate(zip(poses, ends, strict=True)):

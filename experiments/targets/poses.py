@@ -127,7 +127,7 @@ class PosePosterior:
     def log_prob(self, x: Tensor) -> Tensor:
         """Return the unnormalised log density [nat], (n_samples,); -inf outside hard limits."""
         x = checked_samples(x, self.n_dims)
-        error, cosine = self._errors(torch.from_numpy(self.robot.forward(x.detach().numpy())))
+        error, cosine = self._errors(torch.from_numpy(self.robot.fk(x.detach().numpy())))
         return self._log_prob(x, error, cosine)[0]
 
     def score(self, x: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ class PosePosterior:
         """Return the log density and its gradient, with one evaluation of the forward kinematics."""
         x = checked_samples(x, self.n_dims)
         rows = x.detach().numpy()
-        poses, jacobian = torch.from_numpy(self.robot.forward(rows)), torch.from_numpy(self.robot.jacobian(rows))
+        poses, jacobian = torch.from_numpy(self.robot.fk(rows)), torch.from_numpy(self.robot.jacobian(rows))
         error, cosine = self._errors(poses)
         log_prob, slope = self._log_prob(x, error, cosine)
         force = error / self.position_scale**2
@@ -161,7 +161,7 @@ class PosePosterior:
         are inexact if the robot has mimic joints.
         """
         rows = x.numpy()
-        poses, jacobian = torch.from_numpy(self.robot.forward(rows)), torch.from_numpy(self.robot.jacobian(rows))
+        poses, jacobian = torch.from_numpy(self.robot.fk(rows)), torch.from_numpy(self.robot.jacobian(rows))
         linear, angular = jacobian[:, :3], jacobian[:, 3:]
         joint = torch.arange(self.n_dims)
         first, second = torch.minimum(joint, joint.unsqueeze(-1)), torch.maximum(joint, joint.unsqueeze(-1))

@@ -308,7 +308,7 @@ def test_bags_of_different_robots_do_not_mix(tmp_path: Path) -> None:
     assert "no usable joint states of j1, j2" in reports[1].error
 
 
-PLANAR = Robot.load("planar3")
+PLANAR = Robot("planar3")
 
 
 def arm_states(shift: float = 0.0) -> list[Item]:
@@ -332,7 +332,7 @@ def test_motion_out_of_the_robots_limits_is_left_out(tmp_path: Path) -> None:
 def test_pairs_are_configurations_and_what_they_reach(tmp_path: Path) -> None:
     poses, q, (report,) = import_pairs([write_own(tmp_path / "bag", arm_states())], Selection(robot=PLANAR), PairForm())
     assert np.allclose(q, [arm(0.01 * i) for i in range(100)], rtol=0, atol=1e-12)
-    assert np.array_equal(poses, PLANAR.forward(q))
+    assert np.array_equal(poses, PLANAR.fk(q))
     assert report.n_used == 100
 
 
@@ -347,7 +347,7 @@ def arm_poses(frame: str = "base_link") -> list[Item]:
     """Poses of its tip at 30 Hz, from 0.1 s to 0.8 s."""
     items = []
     for time in np.arange(0.1, 0.8, 1.0 / 30.0):
-        transform = PLANAR.forward(arm(time))
+        transform = PLANAR.fk(arm(time))
         quaternion = Rotation.from_matrix(transform[:3, :3]).as_quat()
         items.append(pose(float(time), transform[:3, 3], quaternion * (-1.0) ** len(items), frame=frame))
     return items
@@ -361,7 +361,7 @@ def test_recorded_poses_are_aligned_in_time_with_the_configurations(tmp_path: Pa
     assert 70 <= len(q) <= 71
     assert report.dropped["configurations without a pose within 0.2 s"] == 100 - len(q)
     # chords of a path with accelerations below 12 m/s^2 between poses 1/30 s apart
-    assert np.allclose(poses, PLANAR.forward(q), rtol=0, atol=12 / 30**2 / 8)
+    assert np.allclose(poses, PLANAR.fk(q), rtol=0, atol=12 / 30**2 / 8)
     assert "differ from forward kinematics" in report.notes[0]
 
 
@@ -386,7 +386,7 @@ def continuous_arm(tmp_path: Path) -> Robot:
         '<robot name="turner"><link name="base"/><link name="tip"/><joint name="turn" type="continuous">'
         '<parent link="base"/><child link="tip"/><origin xyz="1 0 0"/><axis xyz="0 0 1"/></joint></robot>'
     )
-    return Robot.load(urdf)
+    return Robot(urdf)
 
 
 def test_continuous_joint_does_not_jump_at_half_a_turn(tmp_path: Path) -> None:

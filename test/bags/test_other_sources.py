@@ -96,12 +96,12 @@ def test_table_becomes_motions_by_its_labels(tmp_path: Path) -> None:
 
 
 def test_table_becomes_pairs(tmp_path: Path) -> None:
-    robot = Robot.load("planar3")
+    robot = Robot("planar3")
     q = np.column_stack([TIMES, 1.0 - TIMES, np.sin(TIMES)])
     np.savez(tmp_path / "motions.npz", time=TIMES, positions=q, joint_names=robot.joint_names)
     poses, found, _ = import_pairs([tmp_path / "motions.npz"], Selection(robot=robot), PairForm())
     np.testing.assert_array_equal(found, q)
-    np.testing.assert_array_equal(poses, robot.forward(q))
+    np.testing.assert_array_equal(poses, robot.fk(q))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_json_tells_what_was_written(eim: Command, tmp_path: Path) -> None:
     path = tmp_path / "d.npz"
     outcome = eim("collect", "--robot", "iiwa14", "--samples", 50, "--context", "pose", "--output", path, "--json")
     assert (outcome.code, outcome.err) == (0, "")
-    joint_names = list(Robot.load("iiwa14").joint_names)
+    joint_names = list(Robot("iiwa14").joint_names)
     assert outcome.json == {"output": str(path), "n_samples": 50, "context": "pose", "joint_names": joint_names}
     data_set = load_data_set(path)
     assert data_set.context.shape == (50, 9)
@@ -32,7 +32,7 @@ def test_one_line_without_json(eim: Command, tmp_path: Path) -> None:
 
 def test_position_is_the_default_context(data: Path) -> None:
     data_set = load_data_set(data)
-    reached = Robot.load("planar3").forward(data_set.sample)
+    reached = Robot("planar3").fk(data_set.sample)
     assert np.allclose(data_set.context, reached[:, :3, 3], rtol=0, atol=1e-12)
 
 
@@ -57,11 +57,11 @@ def test_any_urdf_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
     words = ("collect", "--robot", urdf, "--samples", 10, "--output", tmp_path / "d.npz")
     eim(*words).refused("branches, so its tip link must be named")
     outcome = eim(*words, "--base", "l1", "--tip", "l4", "--json")
-    robot = Robot.from_urdf(urdf, "l1", "l4")
+    robot = Robot(urdf, "l4", base="l1")
     assert outcome.json["joint_names"] == list(robot.joint_names)
     assert np.allclose(
         load_data_set(tmp_path / "d.npz").context,
-        robot.forward(load_data_set(tmp_path / "d.npz").sample)[:, :3, 3],
+        robot.fk(load_data_set(tmp_path / "d.npz").sample)[:, :3, 3],
         rtol=0,
         atol=1e-12,
     )

@@ -14,7 +14,7 @@ from eim_ros.core.data_set import load_data_set
 from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 
-ROBOT = Robot.load("planar3")
+ROBOT = Robot("planar3")
 
 
 def demonstrations(begin: float = 0.0) -> list[Item]:
@@ -69,7 +69,7 @@ def test_pairs_are_a_data_set_that_training_takes(eim: Command, bags: list[Path]
     data_set = load_data_set(path)
     assert robot_of(data_set).fingerprint == ROBOT.fingerprint
     assert context_kind_of(data_set) == "pose"
-    reached = ROBOT.forward(data_set.sample)
+    reached = ROBOT.fk(data_set.sample)
     assert np.allclose(data_set.context[:, :3], reached[:, :3, 3], rtol=0, atol=1e-12)
 
 

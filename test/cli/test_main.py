@@ -234,7 +234,7 @@ def test_a_part_that_a_compiled_module_lacks_is_told_with_the_cure(
     of_tomorrow: str, eim: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by Python of today and a module of yesterday."""
-    robot = Robot.load("planar3")
+    robot = Robot("planar3")
     monkeypatch.setattr("eim_ros.cli.list.run", lambda args: eval(of_tomorrow, {"robot": robot}))
     outcome = eim("list")
     assert (outcome.code, outcome.err.count("\n")) == (ExitCode.NOT_INSTALLED, 1)

@@ -297,7 +297,7 @@ def test_tolerance_and_order_by_flags(eim: Command, model: Path) -> None:
     words = ("--tolerance", "0.2", "0.1", "0", "inf", "inf", "inf", "--order", "limits=2", "manipulability")
     answer = eim("sample", "--model", model, *POSE, "-n", 50, "--seed", 1, "--json", *words).json
     robot, _ = robot_and_oracle("planar3")
-    offsets = np.abs(robot.forward(answer["positions"])[:, :2, 3] - [1.5, 0.5])
+    offsets = np.abs(robot.fk(answer["positions"])[:, :2, 3] - [1.5, 0.5])
     assert all(answer["valid"])
     assert (offsets <= [0.2 + 1e-6, 0.1 + 1e-6]).all()
     assert offsets.max() > 0.05

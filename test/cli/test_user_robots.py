@@ -64,7 +64,7 @@ class UserRobot:
         words = ("train", "--robot", path, "--data", data, "--algorithm", "known-density", "--output", self.model)
         outcome = eim(*words, *SMALL)
         assert (outcome.code, outcome.err) == (0, "")
-        self.robot = Robot.load(path)
+        self.robot = Robot(path)
         self.oracle = Oracle(urdf, self.robot)
 
     def words_of(self, pose: np.ndarray) -> tuple[object, ...]:
@@ -90,7 +90,7 @@ class UserRobot:
 
 def reached(robot: Robot, seed: int) -> np.ndarray:
     """Pose (4, 4) of a random configuration."""
-    return robot.forward(robot.sample_configurations(1, np.random.default_rng(seed))[0])
+    return robot.fk(robot.random(1, np.random.default_rng(seed))[0])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_telescope_stays_within_its_travel_and_uses_it(eim: Command, tmp_path:
 def test_near_is_measured_on_the_circle_for_continuous_joints(eim: Command, tmp_path: Path) -> None:
     """A solution at -3.1 is nearer to 3.1 than one at 2.9."""
     user = UserRobot(eim, tmp_path, ROBOTS["continuous"], "position")
-    wanted = user.robot.forward(np.array([-3.1, 0.4, -0.7]))
+    wanted = user.robot.fk(np.array([-3.1, 0.4, -0.7]))
     answer = user.sample(wanted, "-n", 50, "--seed", 1, "--near", 3.1, 0.4, -0.7)
     difference = np.abs(np.array(answer["positions"]) - [3.1, 0.4, -0.7])
     distance = np.linalg.norm(np.minimum(difference, 2.0 * np.pi - difference), axis=1)
@@ -137,7 +137,7 @@ def test_near_is_measured_on_the_circle_for_continuous_joints(eim: Command, tmp_
 def test_one_joint_has_one_solution_on_its_circle_and_none_beside_it(eim: Command, tmp_path: Path) -> None:
     user = UserRobot(eim, tmp_path, ROBOTS["one_joint"], "position")
     angle = 0.7
-    wanted = user.robot.forward(np.array([angle]))
+    wanted = user.robot.fk(np.array([angle]))
     np.testing.assert_allclose(user.sample(wanted, "-n", 5, "--distinct")["positions"], [[angle]], rtol=0, atol=1e-5)
     outcome = eim("sample", "--model", user.model, "--pose", 0.3, 0.0, 0.1, "-n", 5, "--json")
     assert outcome.code == 1

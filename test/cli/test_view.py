@@ -55,7 +55,7 @@ import eim_ros.cli.view
 from eim_ros.ik import Sampler
 from eim_ros.view.page import Page
 
-page = Page(Sampler.of("panda"), n=5, port=0)
+page = Page(Sampler("panda"), n=5, port=0)
 while not page.n_drawn:
     time.sleep(0.01)
 page.close()

@@ -27,7 +27,7 @@ def test_shipped_robot_in_real_processes(tmp_path: Path) -> None:
     assert ran("evaluate", "--model", "m.safetensors", "--data", "d.npz", "--json")["rmse_position"] < 4.0
     answer = ran("sample", "--model", "m.safetensors", "--pose", 1, -1, 0, "-n", 30, "--timeout", 60, "--json")
     assert answer["valid"] == [True] * 30
-    reached = Robot.load("planar3").forward(np.array(answer["positions"]))[:, :3, 3]
+    reached = Robot("planar3").fk(np.array(answer["positions"]))[:, :3, 3]
     assert np.allclose(reached, [1.0, -1.0, 0.0], rtol=0, atol=1e-6)
 
 
@@ -43,9 +43,9 @@ def test_urdf_of_a_user_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
     figures = eim("evaluate", "--model", model, "--data", data, "--json").json
     assert 0.0 < figures["median_orientation"] <= np.pi
     path.unlink()  # the model knows its robot
-    robot = Robot.from_urdf(random_urdf(5, 8), "l0", "l8")
-    q = robot.sample_configurations(1, np.random.default_rng(0))[0]
-    wanted = robot.forward(q)
+    robot = Robot(random_urdf(5, 8), "l8", base="l0")
+    q = robot.random(1, np.random.default_rng(0))[0]
+    wanted = robot.fk(q)
     answer = eim("sample", "--model", model, "--pose", *wanted[:3, 3], "-n", 20, "--timeout", 60, "--json").json
     assert answer["joint_names"] == list(robot.joint_names)
     oracle = Oracle(random_urdf(5, 8), robot)

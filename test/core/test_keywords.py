@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 from eim_ros.core.errors import EimError, KeywordError
-from eim_ros.ik import Constraints, Sampler, SampleRequest, sample_batch, sample_path, stream_batch
+from eim_ros.ik import Constraints, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
 
-ROBOT = Robot.load("planar3")
-SAMPLER = Sampler.of(ROBOT)
+ROBOT = Robot("planar3")
+SAMPLER = Sampler(ROBOT)
 POSE = np.eye(4)
 
 CALLS: dict[str, Callable[..., Any]] = {
     "Sampler.sample": lambda **given: SAMPLER.sample(POSE, **given),
     "SampleRequest": lambda **given: SampleRequest(POSE, **given),
-    "sample_batch": lambda **given: sample_batch(SAMPLER, POSE[None], **given),
-    "stream_batch": lambda **given: stream_batch(SAMPLER, POSE[None], **given),
+    "sample_batch": lambda **given: SAMPLER.sample_batch(POSE[None], **given),
+    "stream_batch": lambda **given: SAMPLER.stream(POSE[None], **given),
 }
 
 
@@ -51,13 +52,13 @@ def test_wrong_keyword_of_a_request_names_the_one_that_was_meant(name: str, keyw
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sample_path(SAMPLER, POSE[None], max_step=1), "sample_path has no keyword 'max_step'.*largest_step"),
-        (lambda: sample_path(SAMPLER, POSE[None], q0=[0, 0, 0]), "'q0'; did you mean near?"),
-        (lambda: sample_batch(SAMPLER, POSE[None], n_jobs=2), "'n_jobs'; did you mean n_threads?"),
-        (lambda: sample_batch(SAMPLER, POSE[None], pose=POSE), "'pose'; did you mean poses?"),
+        (lambda: SAMPLER.follow(POSE[None], max_step=1), "sample_path has no keyword 'max_step'.*largest_step"),
+        (lambda: SAMPLER.follow(POSE[None], q0=[0, 0, 0]), "'q0'; did you mean near?"),
+        (lambda: SAMPLER.sample_batch(POSE[None], n_jobs=2), "'n_jobs'; did you mean n_threads?"),
+        (lambda: SAMPLER.sample_batch(POSE[None], pose=POSE), "'pose'; did you mean poses?"),
         (lambda: Constraints(joint_limits={}), "Constraints has no keyword 'joint_limits'; did you mean limits?"),
         (lambda: Sphere(center=[0, 0, 0], radius=1), "Sphere has no keyword 'center'; did you mean centre?"),
-        (lambda: ROBOT.solve(POSE, seed=0), "Robot.solve has no keyword 'seed'; did you mean rng?"),
+        (lambda: ROBOT.solve(POSE, sed=0), "Robot.solve has no keyword 'sed'; did you mean seed?"),
         (lambda: ROBOT.solve(POSE, limits=0), "'limits'; did you mean lower and upper?"),
         (lambda: ROBOT.solve(POSE, q0=0), r"'q0'; give nothing: Robot.refine\(seeds, pose\) starts from given"),
         (lambda: ROBOT.refine(pose=POSE, seeds=[0, 0, 0], q0=0), "'q0'; did you mean seeds?"),

@@ -77,18 +77,18 @@ ARMS = {
 @functools.cache
 def iiwa_on_a_turning_joint() -> Robot:
     """Eight joints: two more than a pose takes."""
-    text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot.load("iiwa14")
+    text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot("iiwa14")
     joined = text.replace("</robot>", TURNING.format(base=arm.base_link) + "</robot>")
-    return Robot.from_urdf(joined, "root", arm.tip_link)
+    return Robot(joined, arm.tip_link, base="root")
 
 
 @functools.cache
 def arm_and_oracle(name: str) -> tuple[Robot, Oracle]:
     """An arm of `ARMS` or a shipped one, and pinocchio's view of it."""
     if name in SHIPPED_ROBOTS:
-        robot, urdf = Robot.load(name), share_path(f"urdf/{name}.urdf").read_text()
+        robot, urdf = Robot(name), share_path(f"urdf/{name}.urdf").read_text()
     else:
-        robot, urdf = Robot.from_urdf(ARMS[name]), ARMS[name]
+        robot, urdf = Robot(ARMS[name]), ARMS[name]
     return robot, Oracle(urdf, robot)
 
 
@@ -115,7 +115,7 @@ def broad_model(robot: Robot, context_kind: str, n_experts: int = 8, seed: int =
     generator = torch.Generator().manual_seed(seed)
     half_range = 0.5 * (robot.upper - robot.lower)
     n_context = CONTEXT_KINDS[context_kind]
-    means = robot.sample_configurations(n_experts, np.random.default_rng(seed))
+    means = robot.random(n_experts, np.random.default_rng(seed))
     tensors = constant_mixture(means, 0.3 * half_range, n_context).tensors()
     for name in ("gating.weights", "experts.weights"):
         noise = torch.randn(tensors[name].shape, generator=generator, dtype=torch.float64)
@@ -126,7 +126,7 @@ def broad_model(robot: Robot, context_kind: str, n_experts: int = 8, seed: int =
 @functools.cache
 def sampler_of(name: str, context_kind: str) -> Sampler:
     """Sampler of the broad model of an arm."""
-    return Sampler(broad_model(arm_of(name), context_kind))
+    return Sampler(model=broad_model(arm_of(name), context_kind))
 
 
 def assert_no_solution(samples: Samples, has_attempt: bool = True) -> None:
@@ -145,6 +145,6 @@ def assert_no_solution(samples: Samples, has_attempt: bool = True) -> None:
 
 def reachable_pose(robot: Robot, seed: int = 0) -> np.ndarray:
     """Pose (4, 4) of a random configuration within the inner 80 % of the limits."""
-    q = robot.sample_configurations(1, np.random.default_rng(seed))[0]
+    q = robot.random(1, np.random.default_rng(seed))[0]
     middle = 0.5 * (robot.lower + robot.upper)
-    return robot.forward(middle + 0.8 * (q - middle))
+    return robot.fk(middle + 0.8 * (q - middle))

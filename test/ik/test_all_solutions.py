@@ -42,12 +42,12 @@ def by_brute_force(robot: Robot, roots: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_each_configuration_is_among_the_solutions_of_its_pose(kind: str, seed: int) -> None:
     urdf = random_arm(kind, seed)
-    robot = Robot.from_urdf(urdf)
+    robot = Robot(urdf)
     assert robot.closed_form is not None
     assert robot.closed_form.kind == kind
-    sampler, oracle = Sampler.of(robot), Oracle(urdf, robot)
-    for q in robot.sample_configurations(100, np.random.default_rng(seed)):
-        pose = robot.forward(q)
+    sampler, oracle = Sampler(robot), Oracle(urdf, robot)
+    for q in robot.random(100, np.random.default_rng(seed)):
+        pose = robot.fk(q)
         samples = sampler.sample(pose, 100)
         assert samples.certified, samples.message
         assert away(samples.positions, q).min() < 0.01  # nearer ones count as the same
@@ -58,12 +58,12 @@ def test_each_configuration_is_among_the_solutions_of_its_pose(kind: str, seed: 
 
 @pytest.mark.parametrize("name", ["UR5", "UR10e", "Puma 560", "KUKA KR 6 R700", "ABB IRB 120"])
 def test_refined_seeds_find_nothing_that_is_missing(name: str) -> None:
-    robot = Robot.from_urdf(URDFS[name])
+    robot = Robot(URDFS[name])
     rng = np.random.default_rng(3)
-    for q in robot.sample_configurations(4, rng):
-        pose = robot.forward(q)
-        samples = Sampler.of(robot).sample(pose, 100)
-        refined = robot.refine(robot.sample_configurations(5000, rng), pose)
+    for q in robot.random(4, rng):
+        pose = robot.fk(q)
+        samples = Sampler(robot).sample(pose, 100)
+        refined = robot.refine(robot.random(5000, rng), pose)
         found = refined.positions[refined.converged]
         assert len(found) > 500
         assert max(away(samples.positions, row).min() for row in found) < 1e-3
@@ -71,34 +71,34 @@ def test_refined_seeds_find_nothing_that_is_missing(name: str) -> None:
 
 
 def test_whole_turns_are_those_of_brute_force() -> None:
-    once, twice = Robot.from_urdf(URDFS["UR5"]), Robot.from_urdf(IN_TWO_TURNS)
-    for q in once.sample_configurations(5, np.random.default_rng(0)):
-        pose = once.forward(q)
-        roots = Sampler.of(once).sample(pose, 100).positions
-        samples = Sampler.of(twice).sample(pose, 10_000)
+    once, twice = Robot(URDFS["UR5"]), Robot(IN_TWO_TURNS)
+    for q in once.random(5, np.random.default_rng(0)):
+        pose = once.fk(q)
+        roots = Sampler(once).sample(pose, 100).positions
+        samples = Sampler(twice).sample(pose, 10_000)
         expected = by_brute_force(twice, roots)
         assert samples.n_all == len(samples) == len(expected) == 64 * len(roots)  # each angle in two turns
         assert np.allclose(sorted_rows(samples.positions), sorted_rows(expected), rtol=0, atol=1e-9)
 
 
 def test_the_nearest_of_all_turns_come_first() -> None:
-    robot = Robot.from_urdf(IN_TWO_TURNS)
+    robot = Robot(IN_TWO_TURNS)
     rng = np.random.default_rng(1)
-    for q, near in zip(*(robot.sample_configurations(20, rng) for _ in range(2)), strict=True):
-        pose = robot.forward(q)
-        everything = Sampler.of(robot).sample(pose, 10_000).positions
+    for q, near in zip(*(robot.random(20, rng) for _ in range(2)), strict=True):
+        pose = robot.fk(q)
+        everything = Sampler(robot).sample(pose, 10_000).positions
         distances = np.sort(np.linalg.norm(everything - near, axis=1))
-        samples = Sampler.of(robot).sample(pose, 7, near=near)
+        samples = Sampler(robot).sample(pose, 7, near=near)
         assert np.allclose(np.linalg.norm(samples.positions - near, axis=1), distances[:7], rtol=0, atol=1e-9)
         assert not samples.certified
         assert samples.message == f"7 of 7 different configurations are valid, of {len(everything)} that there are"
 
 
 def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_any() -> None:
-    robot = Robot.from_urdf(IN_TWO_TURNS)
-    q = robot.sample_configurations(1, np.random.default_rng(2))[0]
-    roots = Sampler.of(Robot.from_urdf(URDFS["UR5"])).sample(robot.forward(q), 100).positions
-    first = Sampler.of(robot).sample(robot.forward(q), len(roots)).positions
+    robot = Robot(IN_TWO_TURNS)
+    q = robot.random(1, np.random.default_rng(2))[0]
+    roots = Sampler(Robot(URDFS["UR5"])).sample(robot.fk(q), 100).positions
+    first = Sampler(robot).sample(robot.fk(q), len(roots)).positions
     assert np.allclose(sorted_rows(first), sorted_rows(roots), rtol=0, atol=1e-9)
 
 
@@ -110,22 +110,22 @@ def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_
     ],
 )
 def test_turns_at_the_ends_of_the_limits_are_counted_once(q: list[float], fixed: dict[str, float]) -> None:
-    robot = Robot.from_urdf(URDFS["UR5"])
-    sampler, pose, constraints = Sampler.of(robot), robot.forward(np.array(q)), Constraints(fixed=fixed)
-    everything = sampler.sample(pose, 100, constraints=constraints)
+    robot = Robot(URDFS["UR5"])
+    sampler, pose, constraints = Sampler(robot), robot.fk(np.array(q)), Constraints(fixed=fixed)
+    everything = sampler.with_constraints(constraints).sample(pose, 100)
     assert everything.certified
     for n in range(1, len(everything)):
-        some = sampler.sample(pose, n, constraints=constraints)
+        some = sampler.with_constraints(constraints).sample(pose, n)
         assert (len(some), some.n_all) == (n, len(everything))
         assert len(np.unique(np.round(some.positions, 6), axis=0)) == n
 
 
 def test_of_numbers_beyond_memory_the_first_come() -> None:
     urdf = URDFS["UR5"].replace(repr(math.pi), repr(1000.0 * TURN))
-    robot = Robot.from_urdf(urdf)
+    robot = Robot(urdf)
     near = np.full(6, 1234.5)
-    pose = robot.forward(np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
-    samples = Sampler.of(robot).sample(pose, 50, near=near)
+    pose = robot.fk(np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
+    samples = Sampler(robot).sample(pose, 50, near=near)
     assert samples.n_all is not None
     assert samples.n_all > 1e19
     assert (np.abs(samples.positions - near) < 1.5 * TURN).all()
@@ -134,35 +134,35 @@ def test_of_numbers_beyond_memory_the_first_come() -> None:
 
 
 def test_limits_and_fixed_joints_leave_some_of_the_solutions() -> None:
-    robot = Robot.from_urdf(URDFS["UR5"])
-    q = robot.sample_configurations(1, np.random.default_rng(0))[0]
-    pose, sampler = robot.forward(q), Sampler.of(robot)
+    robot = Robot(URDFS["UR5"])
+    q = robot.random(1, np.random.default_rng(0))[0]
+    pose, sampler = robot.fk(q), Sampler(robot)
     everything = sampler.sample(pose, 100).positions
     elbow = {"joint3": (0.0, math.pi)}
-    some = sampler.sample(pose, 100, constraints=Constraints(limits=elbow))
+    some = sampler.with_constraints(limits=elbow).sample(pose, 100)
     assert some.certified
     assert 0 < len(some) < len(everything)
     assert np.allclose(sorted_rows(some.positions), sorted_rows(everything[everything[:, 2] >= 0.0]), rtol=0, atol=1e-9)
-    fixed = sampler.sample(pose, 100, constraints=Constraints(fixed={"joint2": float(q[1])}))
+    fixed = sampler.with_constraints(fixed={"joint2": float(q[1])}).sample(pose, 100)
     assert len(fixed) >= 1
     assert np.allclose(fixed.positions[:, 1], q[1], rtol=0, atol=0)
 
 
 def test_a_pose_of_a_configuration_at_its_limits_is_reached() -> None:
-    robot = Robot.from_urdf(URDFS["KUKA KR 6 R700"])
+    robot = Robot(URDFS["KUKA KR 6 R700"])
     corner = np.array([math.pi, -0.5, 0.9, -math.pi, 0.7, math.pi])
-    samples = Sampler.of(robot).sample(robot.forward(corner), 200)
+    samples = Sampler(robot).sample(robot.fk(corner), 200)
     assert samples and samples.valid.all()
     assert np.abs(samples.positions - corner).max(axis=1).min() < 1e-5
 
 
 def test_what_collides_is_left_out_and_counted() -> None:
     robot = arm_of("ur5")
-    q = robot.sample_configurations(1, np.random.default_rng(4))[0]
-    pose, sampler = robot.forward(q), Sampler.of(robot)
+    q = robot.random(1, np.random.default_rng(4))[0]
+    pose, sampler = robot.fk(q), Sampler(robot)
     everything = sampler.sample(pose, 100).positions
     obstacle = Sphere(robot.skeleton(everything[0])[3], 0.02)  # about the elbow of one of them
-    kept = sampler.sample(pose, 100, constraints=Constraints(obstacles=[obstacle]))
+    kept = sampler.with_constraints(obstacles=[obstacle]).sample(pose, 100)
     assert kept.certified
     assert 0 < len(kept) < len(everything)
     assert f"; {len(everything) - len(kept)} more collide" in kept.message
@@ -179,8 +179,8 @@ def test_what_collides_is_left_out_and_counted() -> None:
     ],
 )
 def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list[float]) -> None:
-    robot = Robot.from_urdf(URDFS[name])
-    samples = Sampler.of(robot).sample(robot.forward(q), 60, 0, timeout=ENOUGH)
+    robot = Robot(URDFS[name])
+    samples = Sampler(robot).sample(robot.fk(q), 60, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples.n_all is None
     assert not samples.certified
@@ -192,13 +192,13 @@ def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list
 def test_a_wrist_centre_above_the_shoulder_is_singular() -> None:
     robot = arm_of("six_joints")
     q = np.array([0.7, -0.6, 1.2, 0.3, 0.5, 0.2])  # links of .4 m each: the wrist's centre is above the first axis
-    samples = Sampler.of(robot).sample(robot.forward(q), 40, 0, timeout=ENOUGH)
+    samples = Sampler(robot).sample(robot.fk(q), 40, timeout=ENOUGH, seed=0)
     assert "the arm is singular there" in samples.message
     assert samples and samples.valid.all()
 
 
 def test_out_of_reach_it_is_certain_that_there_is_none() -> None:
-    samples = Sampler.of(Robot.from_urdf(URDFS["UR5"])).sample(pose_from([3.0, 0.0, 0.0], [0, 0, 0, 1]), 5, 0)
+    samples = Sampler(Robot(URDFS["UR5"])).sample(pose_from([3.0, 0.0, 0.0], [0, 0, 0, 1]), 5, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert samples.n_all == 0.0
     assert samples.certified
@@ -208,9 +208,9 @@ def test_out_of_reach_it_is_certain_that_there_is_none() -> None:
 
 def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
     """Two solutions meet there: rounding must not lose them."""
-    robot = Robot.from_urdf(URDFS["UR5"])
+    robot = Robot(URDFS["UR5"])
     q = np.array([0.4, -0.8, 0.0, 0.5, 0.9, -0.3])
-    samples = Sampler.of(robot).sample(robot.forward(q), 100, 0, timeout=ENOUGH)
+    samples = Sampler(robot).sample(robot.fk(q), 100, timeout=ENOUGH, seed=0)
     assert samples and samples.valid.all()
     assert away(samples.positions, q).min() < 5e-3  # the square root of the tolerance, as the error is quadratic there
 
@@ -219,9 +219,9 @@ def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
     rng = np.random.default_rng(5)
     axes = rng.standard_normal((6, 3))
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
-    robot = Robot.from_urdf(urdf_of(axes, rng.uniform(-0.5, 0.5, (6, 3)), np.array([0.1, 0.2, 0.3])))
+    robot = Robot(urdf_of(axes, rng.uniform(-0.5, 0.5, (6, 3)), np.array([0.1, 0.2, 0.3])))
     assert robot.closed_form is None
-    samples = Sampler.of(robot).sample(robot.forward(np.full(6, 0.5)), 20, 0, timeout=ENOUGH)
+    samples = Sampler(robot).sample(robot.fk(np.full(6, 0.5)), 20, timeout=ENOUGH, seed=0)
     assert samples.n_all is None
     assert not samples.certified
     assert len(samples) >= 1
@@ -242,18 +242,18 @@ def rounded(urdf: str, size: float) -> str:
 @pytest.mark.parametrize("size", [3e-6, 1e-4])
 def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str, size: float) -> None:
     urdf = rounded(URDFS[name], size)
-    robot, rng = Robot.from_urdf(urdf), np.random.default_rng(1)
+    robot, rng = Robot(urdf), np.random.default_rng(1)
     assert robot.closed_form is not None
     assert size / 10.0 < robot.closed_form.deviation < 10.0 * size
-    sampler, oracle, n_certified = Sampler.of(robot), Oracle(urdf, robot), 0
-    for q in robot.sample_configurations(12, rng):
-        pose = robot.forward(q)
-        samples = sampler.sample(pose, 100, 0, timeout=ENOUGH)
+    sampler, oracle, n_certified = Sampler(robot), Oracle(urdf, robot), 0
+    for q in robot.random(12, rng):
+        pose = robot.fk(q)
+        samples = sampler.sample(pose, 100, timeout=ENOUGH, seed=0)
         assert max(max(oracle.errors(row, pose)) for row in samples.positions) <= 1e-6 + ROUNDING
         assert away(samples.positions, q).min() < 0.01
         if samples.certified:
             n_certified += 1
-            refined = robot.refine(robot.sample_configurations(2000, rng), pose, **FINE)
+            refined = robot.refine(robot.random(2000, rng), pose, **FINE)
             found = refined.positions[refined.converged]
             assert max(away(samples.positions, row).min() for row in found) < 0.01
     assert n_certified >= 1
@@ -268,16 +268,16 @@ def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joint
     rng = np.random.default_rng(0)
     held = [j + 1 for j in range(7) if robot.closed_form_holding(j) is not None]
     assert held == joints
-    for joint, q in itertools.product(joints, robot.sample_configurations(4, rng)):
-        pose = robot.forward(q)
+    for joint, q in itertools.product(joints, robot.random(4, rng)):
+        pose = robot.fk(q)
         value = float(q[joint - 1])
         constraints = Constraints(fixed={robot.joint_names[joint - 1]: value})
-        samples = Sampler.of(robot).sample(pose, 100, constraints=constraints)
+        samples = Sampler(robot).with_constraints(constraints).sample(pose, 100)
         assert samples.certified, samples.message
         assert (samples.positions[:, joint - 1] == value).all()
         assert away(samples.positions, q).min() < 0.01
         assert max(max(oracle.errors(row, pose)) for row in samples.positions) <= 1e-6 + ROUNDING
-        seeds = robot.sample_configurations(2000, rng)
+        seeds = robot.random(2000, rng)
         ends = {"lower": robot.lower.copy(), "upper": robot.upper.copy()}
         for end in ends.values():
             end[joint - 1] = value
@@ -287,34 +287,34 @@ def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joint
 
 
 def test_what_asks_for_less_than_a_pose_is_searched() -> None:
-    robot = Robot.from_urdf(URDFS["UR5"])
-    pose = robot.forward(np.full(6, 0.5))
+    robot = Robot(URDFS["UR5"])
+    pose = robot.fk(np.full(6, 0.5))
     free = Constraints(tolerances=[0, 0, 0, 0, 0, math.inf])
     for samples in (
-        Sampler.of(robot).sample(pose, 20, 0, position_only=True, timeout=ENOUGH),
-        Sampler.of(robot).sample(pose, 20, 0, constraints=free, timeout=ENOUGH),
+        Sampler(robot).with_constraints(position_only=True).sample(pose, 20, timeout=ENOUGH, seed=0),
+        Sampler(robot).with_constraints(free).sample(pose, 20, timeout=ENOUGH, seed=0),
     ):
         assert samples.n_all is None
         assert len(samples) == 20
 
 
 def test_a_model_orders_all_solutions_by_its_density() -> None:
-    robot = Robot.from_urdf(URDFS["UR5"])
-    sampler = Sampler(broad_model(robot, "pose"))
-    assert sampler.prefers
-    samples = sampler.sample(robot.forward(np.full(6, 0.5)), 100, 0)
+    robot = Robot(URDFS["UR5"])
+    sampler = Sampler(model=broad_model(robot, "pose"))
+    assert sampler.has_preference
+    samples = sampler.sample(robot.fk(np.full(6, 0.5)), 100, seed=0)
     assert samples.certified
     assert (np.diff(samples.log_prob) <= 0.0).all()
 
 
 def test_a_model_draws_some_of_all_solutions_by_its_density() -> None:
-    robot = Robot.from_urdf(URDFS["UR5"])
-    sampler = Sampler(broad_model(robot, "pose"))
-    pose = robot.forward(np.full(6, 0.5))
-    everything = sampler.sample(pose, 100, 0)
+    robot = Robot(URDFS["UR5"])
+    sampler = Sampler(model=broad_model(robot, "pose"))
+    pose = robot.fk(np.full(6, 0.5))
+    everything = sampler.sample(pose, 100, seed=0)
     shares = np.exp(everything.log_prob - np.logaddexp.reduce(everything.log_prob))
     n_draws = 400
-    draws = [sampler.sample(pose, 1, seed).positions[0] for seed in range(n_draws)]
+    draws = [sampler.sample(pose, 1, seed=seed).positions[0] for seed in range(n_draws)]
     counts = np.bincount([int(np.argmin(away(everything.positions, q))) for q in draws], minlength=len(shares))
     deviation = np.sqrt(n_draws * shares * (1.0 - shares))
     assert (np.abs(counts - n_draws * shares) <= 4.0 * deviation + 1.0).all()  # one in 16000 is beyond 4 of them

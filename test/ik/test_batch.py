@@ -11,8 +11,9 @@ import pytest
 from ik.arms import arm_and_oracle, arm_of, assert_no_solution, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, Sampler, SampleRequest, Samples, sample_batch, stream_batch
+from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
 from eim_ros.ik.batch import SideBySide
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.solver import NO_EXPERT
@@ -22,16 +23,16 @@ ENOUGH = 60.0  # [s]
 
 def poses_of(name: str, n: int) -> np.ndarray:
     robot = arm_of(name)
-    return robot.forward(0.7 * robot.sample_configurations(n, np.random.default_rng(0)))
+    return robot.fk(0.7 * robot.random(n, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("planar10", "position")])
 def test_each_pose_is_answered_as_it_would_be_alone(name: str, kind: str) -> None:
     (robot, oracle), sampler, poses = arm_and_oracle(name), sampler_of(name, kind), poses_of(name, 4)
-    answers = sample_batch(sampler, poses, 12, 5, timeout=ENOUGH, order="limits")
+    answers = sampler.sample_batch(poses, 12, timeout=ENOUGH, order="limits", seed=5)
     assert len(answers) == 4
     for index, (answer, pose) in enumerate(zip(answers, poses, strict=True)):
-        alone = sampler.sample(pose, 12, 5 + index, timeout=ENOUGH, order="limits")
+        alone = sampler.sample(pose, 12, timeout=ENOUGH, order="limits", seed=5 + index)
         np.testing.assert_array_equal(answer.positions, alone.positions)
         assert answer and answer.valid.all()
         for q in answer.positions:
@@ -42,14 +43,14 @@ def test_each_pose_is_answered_as_it_would_be_alone(name: str, kind: str) -> Non
 def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
     poses = poses_of("panda", 3)
     poses[1, 0, 3] = 9.0
-    answers = sample_batch(sampler_of("panda", "pose"), poses, 8, 0, timeout=ENOUGH)
+    answers = sampler_of("panda", "pose").sample_batch(poses, 8, timeout=ENOUGH, seed=0)
     assert [answer.error_code for answer in answers] == [
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
     ]  # fmt: skip
     assert [len(answer) for answer in answers] == [8, 0, 8]
     assert_no_solution(answers[1])
     assert answers
-    assert not sample_batch(sampler_of("panda", "pose"), poses[1:2], 8, 0, timeout=ENOUGH)
+    assert not sampler_of("panda", "pose").sample_batch(poses[1:2], 8, timeout=ENOUGH, seed=0)
 
 
 def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
@@ -63,7 +64,7 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
             is_hurried = np.array_equal(request.pose, poses[0]) and len(calls) == 1
             return sampler.answer(replace(request, timeout=0.0 if is_hurried else ENOUGH))
 
-    answers = sample_batch(Recorded(), poses, 300, 0, n_threads=1, timeout=ENOUGH)
+    answers = Recorded().sample_batch(poses, 300, n_threads=1, timeout=ENOUGH, seed=0)
     assert [answer.error_code for answer in answers] == [ErrorCode.SUCCESS] * 3
     assert [len(answer) for answer in answers] == [300] * 3
     assert len(calls) == 4
@@ -73,8 +74,8 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
 
 @pytest.mark.parametrize("n", [1, 300])
 def test_without_time_nothing_is_begun(n: int) -> None:
-    for sampler in (sampler_of("panda", "pose"), Sampler.of("panda")):
-        answers = sample_batch(sampler, poses_of("panda", 3), n, 0, timeout=0.0)
+    for sampler in (sampler_of("panda", "pose"), Sampler("panda")):
+        answers = sampler.sample_batch(poses_of("panda", 3), n, timeout=0.0, seed=0)
         assert [answer.error_code for answer in answers] == [ErrorCode.TIMED_OUT] * 3
         assert [answer.positions.shape for answer in answers] == [(0, 7)] * 3
         assert {answer.message for answer in answers} == {"timed out: no time was left to begin this pose"}
@@ -104,13 +105,13 @@ def test_pose_that_is_none_is_told_by_its_index() -> None:
 def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: dict[str, object]) -> None:
     (robot, oracle), poses = arm_and_oracle(name), poses_of(name, 40)
     if "constraints" in asked and name == "iiwa14":
-        q = 0.7 * robot.sample_configurations(40, np.random.default_rng(0))
+        q = 0.7 * robot.random(40, np.random.default_rng(0))
         q[:, 2] = 0.3
-        poses = robot.forward(q)
+        poses = robot.fk(q)
         asked = {"constraints": Constraints(limits={robot.joint_names[2]: (0.2, 0.4)})}
-    sampler = Sampler.of(robot)
+    sampler = Sampler(robot)
     assert SideBySide(sampler, SampleRequest(poses[0], n, **asked)).fits
-    answers = sample_batch(sampler, poses, n, 0, timeout=ENOUGH, **asked)
+    answers = sampler.sample_batch(poses, n, timeout=ENOUGH, seed=0, **asked)
     for answer, pose in zip(answers, poses, strict=True):
         assert answer.valid.any(), answer.message
         assert len(answer) <= n
@@ -130,23 +131,23 @@ def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: di
 @pytest.mark.parametrize("n", [1, 5])
 def test_answer_depends_on_its_seed_alone(n: int) -> None:
     """Not on threads, blocks or the other poses."""
-    sampler, poses = Sampler.of("panda"), poses_of("panda", 1500)
-    whole = sample_batch(sampler, poses, n, 7, n_threads=1, timeout=ENOUGH)
-    several = sample_batch(sampler, poses, n, 7, n_threads=3, timeout=ENOUGH)
+    sampler, poses = Sampler("panda"), poses_of("panda", 1500)
+    whole = sampler.sample_batch(poses, n, n_threads=1, timeout=ENOUGH, seed=7)
+    several = sampler.sample_batch(poses, n, n_threads=3, timeout=ENOUGH, seed=7)
     np.testing.assert_array_equal(whole.positions, several.positions)
-    blocks = list(stream_batch(sampler, poses, n, 7, block=400, timeout=ENOUGH))
+    blocks = list(sampler.stream(poses, block=400, timeout=ENOUGH, seed=7, n=n))
     assert [len(block) for block in blocks] == [400, 400, 400, 300]
     np.testing.assert_array_equal(np.concatenate([block.positions for block in blocks]), whole.positions)
     for index in (0, 3, 1499):
-        alone = sample_batch(sampler, poses[index : index + 1], n, 7 + index, timeout=ENOUGH)
+        alone = sampler.sample_batch(poses[index : index + 1], n, timeout=ENOUGH, seed=7 + index)
         np.testing.assert_array_equal(alone[0].positions, whole[index].positions)
-    other = sample_batch(sampler, poses, n, 8, timeout=ENOUGH)
+    other = sampler.sample_batch(poses, n, timeout=ENOUGH, seed=8)
     assert not np.array_equal(other.positions, whole.positions)
     np.testing.assert_array_equal(other[0].positions, alone_with(sampler, poses[0], n, 8))
 
 
 def alone_with(sampler: Sampler, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
-    return sample_batch(sampler, pose[None], n, seed, timeout=ENOUGH)[0].positions
+    return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed)[0].positions
 
 
 def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None:
@@ -155,8 +156,8 @@ def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None
     for asked in ({"explore": 0.0}, {"order": "density"}, {"near": np.zeros(7)}, {"refine": False}):
         assert not SideBySide(sampler, SampleRequest(poses[0], 1, **asked)).fits
     assert not SideBySide(sampler, SampleRequest(poses[0], 16)).fits
-    answer = sample_batch(sampler, poses, 1, 0, timeout=ENOUGH)[1]
-    given = sampler.sample(poses[1], 1, 0, timeout=ENOUGH)
+    answer = sampler.sample_batch(poses, 1, timeout=ENOUGH, seed=0)[1]
+    given = sampler.sample(poses[1], 1, timeout=ENOUGH, seed=0)
     assert answer.density is not None
     assert given.density is not None
     np.testing.assert_allclose(answer.log_prob, given.density.log_prob(answer.positions))
@@ -165,7 +166,7 @@ def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None
 def test_mixed_outcomes_side_by_side() -> None:
     poses = poses_of("panda", 4)
     poses[1, 0, 3], poses[2, :3, 3] = 9.0, [0.9, 0.0, 0.9]  # far out of reach; and hardly
-    answers = sample_batch(Sampler.of("panda"), poses, 1, 0, timeout=ENOUGH)
+    answers = Sampler("panda").sample_batch(poses, 1, timeout=ENOUGH, seed=0)
     assert [answer.error_code for answer in answers] == [
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
     ]  # fmt: skip
@@ -174,13 +175,13 @@ def test_mixed_outcomes_side_by_side() -> None:
     assert answers[0].best_attempt is None
     for answer, pose in zip(answers[1:3], poses[1:3], strict=True):
         assert_no_solution(answer)
-        away = np.linalg.norm(arm_of("panda").forward(answer.best_attempt)[:3, 3] - pose[:3, 3])
+        away = np.linalg.norm(arm_of("panda").fk(answer.best_attempt)[:3, 3] - pose[:3, 3])
         assert away == pytest.approx(answer.best_attempt_error[0], abs=1e-9)
     assert answers[1].message.startswith("no valid configuration found; the best is off by ")
     assert answers[1].best_attempt_error[0] > 7.0
     assert answers.counts.tolist() == answers.n_valid.tolist() == [1, 0, 0, 1]
-    assert not sample_batch(Sampler.of("panda"), poses[1:3], 1, 0, timeout=ENOUGH)
-    for block in stream_batch(Sampler.of("panda"), poses[1:3], 1, 0, block=1, timeout=ENOUGH):
+    assert not Sampler("panda").sample_batch(poses[1:3], 1, timeout=ENOUGH, seed=0)
+    for block in Sampler("panda").stream(poses[1:3], block=1, timeout=ENOUGH, seed=0, n=1):
         assert not block
         assert_no_solution(block[0])
 
@@ -189,17 +190,17 @@ def test_hard_poses_do_not_take_the_time_of_the_others() -> None:
     """With 400 poses out of reach first, the others are answered within a timeout that these alone would use up."""
     poses = poses_of("panda", 500)
     poses[:400, :3, 3] = [0.9, 0.0, 0.9]
-    answers = sample_batch(Sampler.of("panda"), poses, 1, 0, timeout=0.15, n_threads=1)
+    answers = Sampler("panda").sample_batch(poses, 1, timeout=0.15, n_threads=1, seed=0)
     assert (answers.error_codes[400:] == ErrorCode.SUCCESS).sum() >= 90
 
 
 def test_kept_answer_keeps_nothing_of_the_others() -> None:
-    sampler, poses = Sampler.of("panda"), poses_of("panda", 2000)
-    kept = [next(iter(block)) for block in stream_batch(sampler, poses, 2, 0, block=100, timeout=ENOUGH)]
+    sampler, poses = Sampler("panda"), poses_of("panda", 2000)
+    kept = [next(iter(block)) for block in sampler.stream(poses, block=100, timeout=ENOUGH, seed=0, n=2)]
     assert all(answer.positions.base is None for answer in kept)
     gc.collect()
     tracemalloc.start()
-    for block in stream_batch(sampler, poses, 2, 0, block=100, timeout=ENOUGH):
+    for block in sampler.stream(poses, block=100, timeout=ENOUGH, seed=0, n=2):
         kept.append(block[0])
         del block
     size, peak = tracemalloc.get_traced_memory()
@@ -210,7 +211,7 @@ def test_kept_answer_keeps_nothing_of_the_others() -> None:
 
 def test_answers_can_be_indexed_sliced_and_taken() -> None:
     poses = poses_of("panda", 6)
-    answers = sample_batch(Sampler.of("panda"), poses, 2, 0, timeout=ENOUGH)
+    answers = Sampler("panda").sample_batch(poses, 2, timeout=ENOUGH, seed=0)
     np.testing.assert_array_equal(answers[-1].positions, answers[5].positions)
     assert [len(answer) for answer in answers[1:3]] == [2, 2]
     with pytest.raises(IndexError):
@@ -223,45 +224,47 @@ def test_answers_can_be_indexed_sliced_and_taken() -> None:
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, 5000])
 def test_bad_number_of_threads_is_refused(n_threads: int) -> None:
     with pytest.raises(ConfigurationError, match="n_threads must be a whole number from 1 to 1024"):
-        sample_batch(Sampler.of("panda"), poses_of("panda", 1), 1, n_threads=n_threads)
+        Sampler("panda").sample_batch(poses_of("panda", 1), 1, n_threads=n_threads)
 
 
 @pytest.mark.parametrize("block", [0, 2.0, True])
 def test_bad_block_is_refused_at_once(block: int) -> None:
     with pytest.raises(ConfigurationError, match="block must be a whole number"):
-        stream_batch(Sampler.of("panda"), poses_of("panda", 1), 1, block=block)
+        Sampler("panda").stream(poses_of("panda", 1), block=block, n=1)
 
 
 @pytest.mark.parametrize("timeout", [np.nan, -1.0, "1"])
 def test_bad_timeout_is_refused(timeout: float) -> None:
     with pytest.raises(ConfigurationError, match="timeout must"):
-        sample_batch(sampler_of("panda", "pose"), poses_of("panda", 1), 4, 0, timeout=timeout)
+        sampler_of("panda", "pose").sample_batch(poses_of("panda", 1), 4, timeout=timeout, seed=0)
 
 
 def test_bad_options_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="n must be at least 1"):
-        sample_batch(sampler_of("panda", "pose"), poses_of("panda", 2), 0, 0)
+        sampler_of("panda", "pose").sample_batch(poses_of("panda", 2), 0, seed=0)
 
 
 def test_a_batch_avoids_what_its_sampler_is_among() -> None:
     robot = arm_of("panda")
-    poses, sampler = poses_of("panda", 4), Sampler.of(robot)
-    elbows = robot.skeleton(np.concatenate([answer.positions for answer in sample_batch(sampler, poses, 8, 0)]))[:, 4]
+    poses, sampler = poses_of("panda", 4), Sampler(robot)
+    elbows = robot.skeleton(np.concatenate([answer.positions for answer in sampler.sample_batch(poses, 8, seed=0)]))[
+        :, 4
+    ]
     ball = Sphere(tuple(elbows[0]), 0.2)
     scene = collision_model(robot).scene(False, (ball,))
-    answers = sample_batch(sampler.among((ball,)), poses, 8, 0)
-    assert any(scene.colliding(answer.positions).any() for answer in sample_batch(sampler, poses, 8, 0))
+    answers = sampler.with_obstacles((ball,)).sample_batch(poses, 8, seed=0)
+    assert any(scene.colliding(answer.positions).any() for answer in sampler.sample_batch(poses, 8, seed=0))
     assert any(answer.valid.any() for answer in answers)
     for answer in answers:
         assert not scene.colliding(answer.positions[answer.valid]).any()
 
 
 def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:
-    sampler = Sampler.of("panda")
+    sampler = Sampler("panda")
     robot = sampler.robot
-    poses = robot.forward(robot.sample_configurations(2, np.random.default_rng(8)))
-    together = sample_batch(sampler, poses, 5, 3, distribution="uniform")
+    poses = robot.fk(robot.random(2, np.random.default_rng(8)))
+    together = sampler.sample_batch(poses, 5, distribution="uniform", seed=3)
     for index, pose in enumerate(poses):
-        alone = sampler.sample(pose, 5, 3 + index, distribution="uniform")
+        alone = sampler.draw(pose, 5, "uniform", seed=3 + index)
         np.testing.assert_array_equal(together[index].positions, alone.positions)
         assert together[index].effective_size == alone.effective_size == 5.0

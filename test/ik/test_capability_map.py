@@ -60,7 +60,7 @@ def test_figures_of_a_pose_are_those_of_its_solutions(panda_map: CapabilityMap) 
     lengths, families = [], []
     for index in np.flatnonzero(flat["n_families"])[:12]:
         pose = BOX.poses(index, index + 1)[0]
-        refined = robot.refine(robot.sample_configurations(600, rng), pose)
+        refined = robot.refine(robot.random(600, rng), pose)
         points = refined.positions[refined.converged]
         points = np.concatenate([points, robot.spread(points, pose, 20000, rng, step=0.1)])
         best = robot.manipulability(points).max()
@@ -151,7 +151,7 @@ def test_unreached_cell_says_so() -> None:
 def test_grid_around_an_arm_holds_all_it_reaches() -> None:
     robot = arm_of("panda")
     grid = CapabilityGrid.around(robot, 0.25)
-    tips = robot.forward(robot.sample_configurations(2000, np.random.default_rng(5)))[:, :3, 3]
+    tips = robot.fk(robot.random(2000, np.random.default_rng(5)))[:, :3, 3]
     assert (tips >= np.array(grid.lower) - 0.05).all()
     assert (tips <= np.array(grid.upper) + 0.05).all()
 
@@ -168,7 +168,7 @@ def test_bad_grids_are_refused(changed: dict[str, Any], reason: str) -> None:
 
 
 def test_arm_with_more_redundancy_is_refused(tmp_path: Path) -> None:
-    robot = Robot.load("planar10")
+    robot = Robot("planar10")
     with pytest.raises(RobotError, match="at most one more"):
         survey(robot, BOX, tmp_path / "map.npz")
 

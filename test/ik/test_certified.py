@@ -21,11 +21,11 @@ DENSE = 0.04  # [rad]
 
 @functools.lru_cache
 def sampler_of(name: str) -> Sampler:
-    return Sampler.of(name)
+    return Sampler(name)
 
 
 def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
-    return robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))
+    return robot.fk(robot.random(n, np.random.default_rng(seed)))
 
 
 def embedded(robot: Robot, q: np.ndarray) -> np.ndarray:
@@ -53,11 +53,11 @@ def test_certified_families_are_those_that_tracing_finds(name: str) -> None:
     sampler = sampler_of(name)
     n_compared = 0
     for index, pose in enumerate(poses_of(sampler.robot, 25, 41)):
-        proven = sampler.sample(pose, 1, certified=True)
+        proven = sampler.solve_all(pose, guarantee="certified")
         assert proven.certified, proven.message
         assert proven.completeness.is_whole
         assert proven.completeness.missed_share == 0.0
-        traced = sampler.sample(pose, 20, index, explore=1.0).completeness
+        traced = sampler.sample(pose, 20, diversity=1.0, seed=index).completeness
         if not traced.traced.all():
             continue  # close to singular, where curves cannot be followed, but are known
         n_compared += 1
@@ -85,8 +85,8 @@ def test_no_refined_seed_is_off_the_certified_families(name: str, how: str) -> N
     robot = sampler.robot
     lower, upper = constraints.bounds(robot)
     for q in np.random.default_rng(42).uniform(lower, upper, (6, 7)):
-        pose = robot.forward(q)
-        answer = sampler.sample(pose, separation=DENSE, certified=True, constraints=constraints, random_seed=0)
+        pose = robot.fk(q)
+        answer = sampler.with_constraints(constraints).solve_all(pose, DENSE, guarantee="certified", seed=0)
         assert answer.certified, answer.message
         assert answer and answer.valid.all()
         assert robot.within_limits(answer.positions).all()
@@ -105,7 +105,7 @@ def random_arm(seed: int, ball_first: bool, continuous: tuple[int, ...] = ()) ->
         if i not in continuous:
             extra += '<limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>'
         joints.append(joint(f"j{i}", "continuous" if i in continuous else "revolute", f"l{i}", f"l{i + 1}", extra))
-    return Robot.from_urdf(chain_urdf(*joints))
+    return Robot(chain_urdf(*joints))
 
 
 @pytest.mark.parametrize("ball_first", [False, True])
@@ -113,10 +113,10 @@ def random_arm(seed: int, ball_first: bool, continuous: tuple[int, ...] = ()) ->
 def test_arms_of_random_axes_are_certified(ball_first: bool, seed: int) -> None:
     held = 6 if ball_first else 0
     robot = random_arm(seed, ball_first, continuous=((), (held,), (held, 3), (1, 2, 4))[seed])
-    sampler = Sampler.of(robot)
+    sampler = Sampler(robot)
     n_certified = 0
     for pose in poses_of(robot, 3, seed):
-        answer = sampler.sample(pose, separation=DENSE, certified=True, random_seed=0)
+        answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0)
         n_certified += answer.certified
         assert answer and answer.valid.all()
         assert farthest_missed(sampler, answer, pose, 1000, Constraints()) < MISSED
@@ -126,7 +126,7 @@ def test_arms_of_random_axes_are_certified(ball_first: bool, seed: int) -> None:
 def test_nothing_depends_on_the_random_seed_but_where_on_curves_the_answer_is() -> None:
     sampler = sampler_of("iiwa14")
     pose = poses_of(sampler.robot, 1, 43)[0]
-    first, second = (sampler.sample(pose, 50, seed, certified=True).completeness for seed in (0, 1))
+    first, second = (sampler.solve_all(pose, guarantee="certified", seed=seed).completeness for seed in (0, 1))
     np.testing.assert_array_equal(first.lengths, second.lengths)
 
 
@@ -134,7 +134,7 @@ def test_nothing_depends_on_the_random_seed_but_where_on_curves_the_answer_is() 
 def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
     """Stretched out the elbow does not move while the tip stays: solutions are more than curves, or a single one."""
     sampler = sampler_of("iiwa14")
-    answer = sampler.sample(sampler.robot.forward(q), 20, 0, certified=True)
+    answer = sampler.solve_all(sampler.robot.fk(q), guarantee="certified", seed=0)
     assert not answer.certified
     assert "not certified" in answer.message
     assert answer and answer.valid.all()
@@ -144,7 +144,7 @@ def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
 def test_that_there_is_no_solution_is_certified() -> None:
     sampler = sampler_of("panda")
     for away in (0.95, 3.0):  # out of the limits; out of reach
-        answer = sampler.sample(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), 5, 0, certified=True)
+        answer = sampler.solve_all(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), guarantee="certified", seed=0)
         assert answer.error_code == ErrorCode.NO_IK_SOLUTION
         assert answer.certified
         assert "there is no valid configuration" in answer.message
@@ -152,7 +152,7 @@ def test_that_there_is_no_solution_is_certified() -> None:
 
 def test_solutions_of_six_joints_are_certified_as_ever() -> None:
     sampler = sampler_of("ur5")
-    answer = sampler.sample(poses_of(sampler.robot, 1, 44)[0], certified=True)
+    answer = sampler.solve_all(poses_of(sampler.robot, 1, 44)[0], guarantee="certified")
     assert answer.certified
     assert answer.n_all == len(answer)
 
@@ -160,9 +160,9 @@ def test_solutions_of_six_joints_are_certified_as_ever() -> None:
 def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
     sampler = sampler_of("panda")
     for pose in poses_of(sampler.robot, 300, 0):
-        if sampler.sample(pose, 20, 0).completeness.traced.all():
+        if sampler.sample(pose, 20, seed=0).completeness.traced.all():
             continue
-        answer = sampler.sample(pose, 20, 0, until=Completeness())
+        answer = sampler.solve_all(pose, guarantee=Completeness(), seed=0)
         assert answer.error_code == ErrorCode.SUCCESS
         assert answer.completeness.is_whole
         assert answer.completeness.certified
@@ -173,12 +173,12 @@ def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
 def test_the_nearest_and_draws_are_those_of_certified_families() -> None:
     sampler = sampler_of("panda")
     robot, pose = sampler.robot, poses_of(sampler.robot, 1, 45)[0]
-    dense = sampler.sample(pose, separation=0.01, certified=True, random_seed=0)
-    near = robot.sample_configurations(1, np.random.default_rng(45))[0]
-    nearest = sampler.sample(pose, 1, near=near, certified=True)
+    dense = sampler.solve_all(pose, 0.01, guarantee="certified", seed=0)
+    near = robot.random(1, np.random.default_rng(45))[0]
+    nearest = sampler.solve_all(pose, guarantee="certified", near=near)
     assert nearest.certified
     assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.positions - near, axis=1).min() + 1e-9
-    drawn = sampler.sample(pose, 50, 0, distribution="uniform", certified=True)
+    drawn = sampler.draw(pose, 50, "uniform", seed=0, guarantee="certified")
     assert drawn.certified
     assert cKDTree(dense.positions).query(drawn.positions)[0].max() < 0.02
 
@@ -212,9 +212,9 @@ def test_limits_of_a_turn_are_refused_and_the_cure_is_told() -> None:
             )
         )
     )
-    sampler = Sampler.of(Robot.from_urdf(urdf))
-    pose = sampler.robot.forward(np.full(7, 0.5))
+    sampler = Sampler(Robot(urdf))
+    pose = sampler.robot.fk(np.full(7, 0.5))
     with pytest.raises(ConfigurationError, match="j0 and j1 .* Constraints"):
-        sampler.sample(pose, certified=True)
+        sampler.solve_all(pose, guarantee="certified")
     narrower = Constraints(limits={f"j{i}": (-3.0, 3.0) for i in range(7)})
-    assert sampler.sample(pose, certified=True, constraints=narrower).certified
+    assert sampler.with_constraints(narrower).solve_all(pose, guarantee="certified").certified

@@ -21,10 +21,10 @@ def elbow(name: str, positions: np.ndarray) -> np.ndarray:
 
 def test_self_collisions_are_not_returned() -> None:
     robot = arm_of("planar10")
-    pose = robot.forward(np.full(10, 0.55))  # curled: many ways to it cross themselves
+    pose = robot.fk(np.full(10, 0.55))  # curled: many ways to it cross themselves
     free = Constraints(self_collision=True)
-    plain = sampler_of("planar10", "position").sample(pose, 200, 0, timeout=ENOUGH)
-    checked = sampler_of("planar10", "position").sample(pose, 200, 0, constraints=free, timeout=ENOUGH)
+    plain = sampler_of("planar10", "position").sample(pose, 200, timeout=ENOUGH, seed=0)
+    checked = sampler_of("planar10", "position").with_constraints(free).sample(pose, 200, timeout=ENOUGH, seed=0)
     scene = collision_model(robot).scene(True)
     assert scene.colliding(plain.positions).mean() > 0.2
     assert checked and checked.valid.all()
@@ -34,13 +34,13 @@ def test_self_collisions_are_not_returned() -> None:
 
 def test_elbow_goes_where_no_sphere_is() -> None:
     robot = arm_of("iiwa14")
-    pose = robot.forward(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
+    pose = robot.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     sampler = sampler_of("iiwa14", "pose")
-    left = elbow("iiwa14", sampler.sample(pose, 300, 0, timeout=ENOUGH).positions)
+    left = elbow("iiwa14", sampler.sample(pose, 300, timeout=ENOUGH, seed=0).positions)
     assert (left[:, 1] > 0.1).any()
     side = left[np.argmax(left[:, 1])]
     constraints = Constraints(self_collision=True, obstacles=(Sphere(side, 0.15),))
-    samples = sampler.sample(pose, 100, 0, constraints=constraints, timeout=ENOUGH)
+    samples = sampler.with_constraints(constraints).sample(pose, 100, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
     distance = np.linalg.norm(elbow("iiwa14", samples.positions) - side, axis=1)
@@ -51,7 +51,7 @@ def test_elbow_goes_where_no_sphere_is() -> None:
 def test_collision_everywhere_ends_with_its_code_and_tells_how_many() -> None:
     pose = reachable_pose(arm_of("panda"))
     constraints = Constraints(obstacles=(Sphere(pose[:3, 3], 0.3),))
-    samples = sampler_of("panda", "pose").sample(pose, 5, 0, constraints=constraints, timeout=ENOUGH)
+    samples = sampler_of("panda", "pose").with_constraints(constraints).sample(pose, 5, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.GOAL_IN_COLLISION == -12
     assert_no_solution(samples)
     assert "configurations found that reach the pose collide" in samples.message
@@ -61,7 +61,7 @@ def test_out_of_reach_is_told_apart_from_collision() -> None:
     pose = np.eye(4)
     pose[0, 3] = 5.0
     constraints = Constraints(self_collision=True, obstacles=(Sphere((0.0, 0.0, 0.0), 3.0),))
-    samples = sampler_of("panda", "pose").sample(pose, 5, 0, constraints=constraints, timeout=ENOUGH)
+    samples = sampler_of("panda", "pose").with_constraints(constraints).sample(pose, 5, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert "off by" in samples.message
 
@@ -69,8 +69,10 @@ def test_out_of_reach_is_told_apart_from_collision() -> None:
 def test_raw_samples_are_checked_too() -> None:
     robot = arm_of("planar10")
     constraints = Constraints(self_collision=True)
-    raw = sampler_of("planar10", "position").sample(
-        reachable_pose(robot), 500, 0, refine=False, position_tolerance=20.0, constraints=constraints
+    raw = (
+        sampler_of("planar10", "position")
+        .with_constraints(constraints, position_tolerance=20.0)
+        .propose(reachable_pose(robot), 500, seed=0)
     )
     inside = robot.within_limits(raw.positions)
     colliding = collision_model(robot).scene(True).colliding(raw.positions)
@@ -80,17 +82,17 @@ def test_raw_samples_are_checked_too() -> None:
 
 def test_robot_without_shapes_is_refused() -> None:
     with pytest.raises(ConstraintError, match="no collision shape"):
-        sampler_of("six_joints", "pose").sample(np.eye(4), 5, 0, constraints=Constraints(self_collision=True))
+        sampler_of("six_joints", "pose").with_constraints(self_collision=True).sample(np.eye(4), 5, seed=0)
 
 
 def test_a_tool_does_not_make_a_sampler_forget_what_it_is_among() -> None:
     robot, pose = arm_of("panda"), reachable_pose(arm_of("panda"))
     tool = pose_from((0.0, 0.0, 0.05))
-    found = Sampler.of(robot).with_tool(tool).sample(pose, 200, 0)
+    found = Sampler(robot).with_tool(tool).sample(pose, 200, seed=0)
     ball = Sphere(tuple(elbow("panda", found.positions).mean(axis=0)), 0.15)
-    among = Sampler.of(robot).among((ball,))
-    for sampler in (among.with_tool(tool), Sampler.of(robot).with_tool(tool).among((ball,))):
-        samples = sampler.sample(pose, 200, 0)
+    among = Sampler(robot).with_obstacles((ball,))
+    for sampler in (among.with_tool(tool), Sampler(robot).with_tool(tool).with_obstacles((ball,))):
+        samples = sampler.sample(pose, 200, seed=0)
         assert samples.valid.any()
         scene = collision_model(sampler.robot).scene(False, (ball,))
         assert scene.colliding(found.positions).any()

@@ -16,7 +16,7 @@ ENOUGH = 60.0  # [s]
 
 def fifty_joints() -> Robot:
     limit = '<axis xyz="0 0 1"/><limit lower="-2" upper="2" effort="1" velocity="1"/><origin xyz="0.05 0 0"/>'
-    return Robot.from_urdf(chain_urdf(*(joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", limit) for i in range(50))))
+    return Robot(chain_urdf(*(joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", limit) for i in range(50))))
 
 
 def test_without_constraints_the_limits_are_the_robots_own() -> None:
@@ -29,11 +29,13 @@ def test_without_constraints_the_limits_are_the_robots_own() -> None:
 @pytest.mark.parametrize("context_kind", ["position", "pose"])
 def test_fixed_joint_stands_still_in_all_solutions(context_kind: str) -> None:
     robot, oracle = arm_and_oracle("panda")
-    q = robot.sample_configurations(1, np.random.default_rng(1))[0]
-    pose = robot.forward(q)
+    q = robot.random(1, np.random.default_rng(1))[0]
+    pose = robot.fk(q)
     constraints = Constraints(fixed={"panda_joint1": q[0]})
-    samples = sampler_of("panda", context_kind).sample(
-        pose, 50, 0, position_only=False, constraints=constraints, timeout=ENOUGH
+    samples = (
+        sampler_of("panda", context_kind)
+        .with_constraints(constraints, position_only=False)
+        .sample(pose, 50, timeout=ENOUGH, seed=0)
     )
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
@@ -44,11 +46,11 @@ def test_fixed_joint_stands_still_in_all_solutions(context_kind: str) -> None:
 def test_narrower_limits_hold_and_leave_solutions_of_the_other_side_out() -> None:
     robot, pose = arm_of("panda"), reachable_pose(arm_of("panda"), 3)
     sampler = sampler_of("panda", "pose")
-    free = sampler.sample(pose, 200, 0, timeout=ENOUGH).positions[:, 2]
+    free = sampler.sample(pose, 200, timeout=ENOUGH, seed=0).positions[:, 2]
     assert (free < -0.2).any()
     assert (free > 0.2).any()
     limits = {"panda_joint3": (-np.inf, -0.2)}
-    narrow = sampler.sample(pose, 200, 0, constraints=Constraints(limits=limits), timeout=ENOUGH)
+    narrow = sampler.with_constraints(limits=limits).sample(pose, 200, timeout=ENOUGH, seed=0)
     assert narrow and narrow.valid.all()
     assert (narrow.positions[:, 2] <= -0.2).all()
     assert (narrow.positions >= robot.lower).all()
@@ -57,11 +59,9 @@ def test_narrower_limits_hold_and_leave_solutions_of_the_other_side_out() -> Non
 @pytest.mark.parametrize("refine", [True, False])
 def test_limits_that_leave_no_solution_end_with_the_best_error(refine: bool) -> None:
     robot = arm_of("planar3")
-    pose = robot.forward(np.zeros(3))  # stretched out: any bend misses it
+    pose = robot.fk(np.zeros(3))  # stretched out: any bend misses it
     constraints = Constraints(limits={"joint_2": (0.5, 1.0)})
-    samples = sampler_of("planar3", "position").sample(
-        pose, 5, 0, refine=refine, constraints=constraints, timeout=ENOUGH
-    )
+    samples = sampler_of("planar3", "position").with_constraints(constraints).sample(pose, 5, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert not samples
     assert not samples.valid.any()
@@ -75,8 +75,10 @@ def test_limits_that_leave_no_solution_end_with_the_best_error(refine: bool) -> 
 
 
 def test_no_time_ends_at_once_with_the_best_error_and_a_code() -> None:
-    samples = sampler_of("panda", "pose").sample(
-        reachable_pose(arm_of("panda")), 100000, 0, constraints=Constraints(fixed={"panda_joint1": 2.8}), timeout=0.0
+    samples = (
+        sampler_of("panda", "pose")
+        .with_constraints(fixed={"panda_joint1": 2.8})
+        .sample(reachable_pose(arm_of("panda")), 100000, timeout=0.0, seed=0)
     )
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert len(samples) >= 1
@@ -84,27 +86,29 @@ def test_no_time_ends_at_once_with_the_best_error_and_a_code() -> None:
 
 def test_all_joints_fixed_leave_one_configuration() -> None:
     robot = arm_of("panda")
-    q = robot.sample_configurations(1, np.random.default_rng(2))[0]
+    q = robot.random(1, np.random.default_rng(2))[0]
     constraints = Constraints(fixed=dict(zip(robot.joint_names, q.tolist(), strict=True)))
-    samples = sampler_of("panda", "pose").sample(
-        robot.forward(q), 5, 0, distinct=True, constraints=constraints, timeout=ENOUGH
-    )
+    samples = sampler_of("panda", "pose").with_constraints(constraints).sample(robot.fk(q), 5, timeout=ENOUGH, seed=0)
     assert samples.positions.tolist() == [q.tolist()]
     assert samples and samples.valid.all()
 
 
 def test_one_joint_and_fifty() -> None:
     one = arm_of("one_joint")
-    pose = one.forward(np.array([0.4]))
+    pose = one.fk(np.array([0.4]))
     for limits, n_valid in (((0.0, 1.0), 1), ((-1.0, 0.0), 0)):
-        found = sampler_of("one_joint", "pose").sample(
-            pose, 3, 0, distinct=True, constraints=Constraints(limits={"j0": limits}), timeout=ENOUGH
+        found = (
+            sampler_of("one_joint", "pose")
+            .with_constraints(limits={"j0": limits})
+            .sample(pose, 3, timeout=ENOUGH, seed=0)
         )
         assert found.valid.sum() == n_valid
     fifty = fifty_joints()
     fixed = {f"j{i}": 0.1 for i in range(40)}
-    samples = Sampler(broad_model(fifty, "position")).sample(
-        fifty.forward(np.full(50, 0.1)), 10, 0, constraints=Constraints(fixed=fixed), timeout=ENOUGH
+    samples = (
+        Sampler(model=broad_model(fifty, "position"))
+        .with_constraints(fixed=fixed)
+        .sample(fifty.fk(np.full(50, 0.1)), 10, timeout=ENOUGH, seed=0)
     )
     assert samples.valid.sum() == 10
     assert (samples.positions[:, :40] == 0.1).all()
@@ -114,9 +118,11 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
     robot = arm_of("continuous")
     turned = Constraints(fixed={"j0": 0.3 + 4.0 * np.pi}).bounds(robot)
     assert turned[0][0] == turned[1][0] == pytest.approx(0.3, abs=1e-12)
-    pose = robot.forward(np.array([0.5, -1.0, 0.7]))
-    samples = sampler_of("continuous", "position").sample(
-        pose, 50, 0, constraints=Constraints(limits={"j0": (-0.2, 1.0)}), timeout=ENOUGH
+    pose = robot.fk(np.array([0.5, -1.0, 0.7]))
+    samples = (
+        sampler_of("continuous", "position")
+        .with_constraints(limits={"j0": (-0.2, 1.0)})
+        .sample(pose, 50, timeout=ENOUGH, seed=0)
     )
     assert samples and samples.valid.all()
     assert ((samples.positions[:, 0] >= -0.2) & (samples.positions[:, 0] <= 1.0)).all()
@@ -138,4 +144,4 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
 )
 def test_contradictions_are_refused(limits: dict, fixed: dict, reason: str) -> None:
     with pytest.raises(ConstraintError, match=reason):
-        sampler_of("panda", "pose").sample(np.eye(4), 5, 0, constraints=Constraints(limits, fixed))
+        sampler_of("panda", "pose").with_constraints(Constraints(limits, fixed)).sample(np.eye(4), 5, seed=0)

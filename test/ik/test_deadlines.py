@@ -14,22 +14,11 @@ import numpy as np
 import pytest
 
 from eim_ros.core.errors import ConfigurationError, ConstraintError
-from eim_ros.ik import (
-    Completeness,
-    Constraints,
-    ErrorCode,
-    LinkPosition,
-    Sampler,
-    SampleRequest,
-    Samples,
-    sample_batch,
-    sampler,
-    strategies,
-    stream_batch,
-)
+from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Samples, sampler, strategies
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
 from eim_ros.ik.order import UNORDERED, Ranking, distinct_in_time, distinct_rows, farthest_rows
 from eim_ros.ik.problem import Goal
+from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies import Finder
 from eim_ros.ik.strategies.manifold import COARSELY, TracedSolutions
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
@@ -41,14 +30,14 @@ MEMORY = 2 << 30  # [byte]
 
 def with_turns(name: str, turns: int) -> Robot:
     """An arm with limits of as many turns to both sides of each joint."""
-    robot, limit = Robot.load(name), 2.0 * np.pi * turns - 1e-5
+    robot, limit = Robot(name), 2.0 * np.pi * turns - 1e-5
     words = [
         f'{word.partition("=")[0]}="{-limit if word.startswith("lower") else limit}"'
         if word.startswith(("lower=", "upper="))
         else word
         for word in robot.urdf.replace("/>", " />").split(" ")
     ]
-    return Robot.from_urdf(" ".join(words), robot.base_link, robot.tip_link)
+    return Robot(" ".join(words), robot.tip_link, base=robot.base_link)
 
 
 def assert_verified(robot: Robot, samples: Samples, pose: np.ndarray = POSE) -> None:
@@ -61,7 +50,7 @@ def test_shapes_that_are_not_ready_end_the_call_before_anything_is_searched(monk
     monkeypatch.setattr(sampler, "Finder", lambda *_: pytest.fail("searched"))
     monkeypatch.setattr(collision, "check_time", refuse_obstacles)
     constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
-    samples = Sampler.of("panda").sample(POSE, 10, 0, constraints=constraints)
+    samples = Sampler("panda").with_constraints(constraints).sample(POSE, 10, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 0
     assert samples.message == "timed out: not ready"
 
@@ -72,29 +61,29 @@ def refuse_obstacles(deadline: float, what: str, seconds: float = 0.0) -> None:
 
 
 def test_scene_beyond_a_limit_is_refused_by_every_call() -> None:
-    arm, constraints = Sampler.of("panda"), Constraints(obstacles=[Sphere((2.0, 0.0, 0.0), 0.001)] * 20_001)
-    for call in (arm.sample, lambda *a, **k: sample_batch(arm, POSE[None], **k)):
+    arm, constraints = Sampler("panda"), Constraints(obstacles=[Sphere((2.0, 0.0, 0.0), 0.001)] * 20_001)
+    for call in (arm.sample, lambda *a, **k: arm.sample_batch(POSE[None], **k)):
         with pytest.raises(ConstraintError, match="20001 obstacles, at most 20000 are allowed"):
             call(POSE, constraints=constraints)
 
 
 def test_obstacles_are_prepared_by_the_first_call_or_before(monkeypatch: pytest.MonkeyPatch) -> None:
     obstacles = [Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(300)]
-    among = Sampler.of("panda").among(obstacles)
+    among = Sampler("panda").with_obstacles(obstacles)
     among.prepare()
     monkeypatch.setattr(collision, "Crowd", lambda *_: pytest.fail("prepared again"))
-    assert among.sample(POSE, 10, 0).error_code == ErrorCode.SUCCESS
-    assert among.sample(POSE, 10, 0, constraints=Constraints(obstacles=[])).error_code == ErrorCode.SUCCESS
+    assert among.sample(POSE, 10, seed=0).error_code == ErrorCode.SUCCESS
+    assert among.with_constraints(obstacles=[]).sample(POSE, 10, seed=0).error_code == ErrorCode.SUCCESS
 
 
 def test_what_could_not_be_checked_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check of a few rows in any case is all that is left once the deadline is over."""
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     constraints = Constraints(self_collision=True)
     constraints.check(robot)  # the shapes are ready
     request = SampleRequest(POSE, 500, 0, constraints=constraints, explore=1.0)
     goal = Goal.of(robot, request, 0.0)
-    finding = Finder(request, goal, Sampler.of(robot).conditioning.density(np.empty((1, 0))).conditional, 0.0,
+    finding = Finder(request, goal, Sampler(robot).conditioning.density(np.empty((1, 0))).conditional, 0.0,
                      Ranking(UNORDERED), False, False).find()  # fmt: skip
     assert goal.n_unchecked > 0 and 0 < len(finding.pool) < 100
     assert not constraints.scene(robot).colliding(finding.pool.positions).any()  # type: ignore[union-attr]
@@ -102,25 +91,25 @@ def test_what_could_not_be_checked_in_time_is_left_out(monkeypatch: pytest.Monke
 
 
 def test_unchecked_rows_are_told_and_never_called_all_that_there_are() -> None:
-    arm, constraints = Sampler.of("panda"), Constraints(self_collision=True)
+    arm, constraints = Sampler("panda"), Constraints(self_collision=True)
     constraints.check(arm.robot)  # the shapes are ready
-    samples = arm.sample(POSE, 500, 0, timeout=0.0, explore=1.0, constraints=constraints)
+    samples = arm.with_constraints(constraints).sample(POSE, 500, timeout=0.0, diversity=1.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert "more could not be checked in time" in samples.message
     assert samples.completeness is None or not samples.completeness.is_whole
 
 
 def test_links_are_not_looked_at_after_the_deadline() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     check = LinkCheck(robot, [LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)])])
-    q = robot.sample_configurations(3 * AT_ONCE, np.random.default_rng(0))
+    q = robot.random(3 * AT_ONCE, np.random.default_rng(0))
     assert check.satisfied(q).all() and check.n_unchecked == 0
     assert check.satisfied(q, 0.0).sum() == AT_ONCE
     assert check.n_unchecked == 2 * AT_ONCE and check.n_violating == 0
 
 
 def test_constraints_of_links_are_limited() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     one = LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)])
     with pytest.raises(ConstraintError, match="101 constraints of links, at most 100"):
         LinkCheck(robot, [one] * 101)
@@ -130,7 +119,7 @@ def test_constraints_of_links_are_limited() -> None:
 
 def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
     robot = with_turns("panda", 1)
-    samples = Sampler.of(robot).sample(POSE, random_seed=0, timeout=0.001, separation=0.01)
+    samples = Sampler(robot).solve_all(POSE, 0.01, timeout=0.001, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and samples.message.startswith("timed out: ")
     assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_whole
     assert_verified(robot, samples)
@@ -139,7 +128,7 @@ def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
 def test_separation_that_takes_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eim_ros.ik.strategies.manifold.MOST_SAMPLES", 100)
     with pytest.raises(ConfigurationError, match=r"separation 0\.01 takes about \d+ configurations, at most 100"):
-        Sampler.of("panda").sample(POSE, random_seed=0, separation=0.01, timeout=60.0)
+        Sampler("panda").solve_all(POSE, 0.01, timeout=60.0, seed=0)
 
 
 def traced(robot: Robot, request: SampleRequest) -> TracedSolutions:
@@ -147,8 +136,8 @@ def traced(robot: Robot, request: SampleRequest) -> TracedSolutions:
 
 
 def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_families() -> None:
-    robot = Robot.load("iiwa14")
-    request = SampleRequest(robot.forward(np.full(7, 0.5)), 1_000_000, 0).fitted(robot, "pose")
+    robot = Robot("iiwa14")
+    request = SampleRequest(robot.fk(np.full(7, 0.5)), 1_000_000, 0).resolved(robot, "pose")
     found = traced(robot, request)
     pool, in_time = found.even(request, 0.0)
     assert not in_time and 0 < len(pool) <= COARSELY
@@ -171,8 +160,8 @@ def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(m
             asked.append(n)
             return self.motions.even(chain, n, *rest)  # type: ignore[arg-type]
 
-    robot = Robot.load("panda")
-    request = SampleRequest(POSE, 1_000_000, 0).fitted(robot, "pose")
+    robot = Robot("panda")
+    request = SampleRequest(POSE, 1_000_000, 0).resolved(robot, "pose")
     found = traced(robot, request)
     pool, in_time = replace(found, motions=Counted(found.motions)).even(request, np.inf)  # type: ignore[arg-type]
     assert in_time and len(pool) > 500
@@ -181,7 +170,7 @@ def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(m
 
 def test_families_that_were_not_found_to_the_end_do_not_count_as_whole() -> None:
     robot = with_turns("panda", 1)
-    request = SampleRequest(POSE, 100, 0).fitted(robot, "pose")
+    request = SampleRequest(POSE, 100, 0).resolved(robot, "pose")
     found = TracedSolutions.of(Goal.of(robot, request), 0.5, Completeness(), 0.0)
     assert not found.in_time and not found.families.is_whole
     assert found.families.missed_share > 0.002 or not found.families.traced.all()
@@ -189,8 +178,8 @@ def test_families_that_were_not_found_to_the_end_do_not_count_as_whole() -> None
 
 def test_whole_turns_are_enumerated_until_the_deadline() -> None:
     robot = with_turns("ur10e", 5)
-    pose = robot.forward(np.full(6, 0.7))
-    samples = Sampler.of(robot).sample(pose, 1_000_000, 0, timeout=0.0)
+    pose = robot.fk(np.full(6, 0.7))
+    samples = Sampler(robot).sample(pose, 1_000_000, timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert 0 < len(samples) < 1_000_000 and samples.completeness is None
     assert_verified(robot, samples, pose)
@@ -199,12 +188,12 @@ def test_whole_turns_are_enumerated_until_the_deadline() -> None:
 def test_draws_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategies, "DRAWN_AT_ONCE", 100)
     monkeypatch.setattr(strategies, "with_grace", lambda deadline: deadline)
-    robot = Robot.load("ur5e")
-    samples = Sampler.of(robot).sample(robot.forward(np.full(6, 0.7)), 100_000, 0, timeout=0.0, distribution="uniform")
+    robot = Robot("ur5e")
+    samples = Sampler(robot).draw(robot.fk(np.full(6, 0.7)), 100_000, "uniform", timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 100
     assert samples.effective_size == pytest.approx(100.0)
     assert np.isfinite(samples.log_prob).all()
-    assert_verified(robot, samples, robot.forward(np.full(6, 0.7)))
+    assert_verified(robot, samples, robot.fk(np.full(6, 0.7)))
 
 
 def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
@@ -218,13 +207,13 @@ def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
 
 def test_raw_samples_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "RAW_AT_ONCE", 64)
-    samples = Sampler.load("iiwa14_pose").sample(POSE, 1000, 0, refine=False, distinct=False, timeout=0.0)
+    samples = Sampler.load("iiwa14_pose").propose(POSE, 1000, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 64
 
 
 def test_comparison_of_rows_ends_at_the_deadline() -> None:
-    robot = Robot.load("panda")
-    rows = robot.sample_configurations(5000, np.random.default_rng(0))
+    robot = Robot("panda")
+    rows = robot.random(5000, np.random.default_rng(0))
     everything, is_whole = distinct_in_time(robot, rows, 0.01, np.inf)
     assert is_whole and np.array_equal(everything, distinct_rows(robot, rows, 0.01))
     some, is_whole = distinct_in_time(robot, rows, 0.01, 0.0)
@@ -232,8 +221,8 @@ def test_comparison_of_rows_ends_at_the_deadline() -> None:
 
 
 def test_choice_of_far_rows_is_filled_up_at_the_deadline() -> None:
-    robot = Robot.load("panda")
-    rows = robot.sample_configurations(5000, np.random.default_rng(0))
+    robot = Robot("panda")
+    rows = robot.random(5000, np.random.default_rng(0))
     chosen = farthest_rows(robot, rows, 500, 0.0)
     assert len(chosen) == len(set(chosen.tolist())) == 500
     assert not np.array_equal(chosen, farthest_rows(robot, rows, 500))
@@ -241,13 +230,13 @@ def test_choice_of_far_rows_is_filled_up_at_the_deadline() -> None:
 
 @pytest.mark.parametrize("constraints", [None, Constraints(self_collision=True)])
 def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Constraints | None) -> None:
-    arm = Sampler.of("panda")
+    arm = Sampler("panda")
     if constraints is not None:
         constraints.check(arm.robot)  # the shapes are ready
     poses = np.repeat(POSE[None], 50_000, axis=0)
     for answers in (
-        sample_batch(arm, poses, 4, 0, timeout=0.0, constraints=constraints),
-        *stream_batch(arm, poses[:5000], 4, 0, timeout=0.0, constraints=constraints),
+        arm.with_constraints(constraints).sample_batch(poses, 4, timeout=0.0, seed=0),
+        *arm.with_constraints(constraints).stream(poses[:5000], timeout=0.0, seed=0, n=4),
     ):
         assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.positions)
         assert answers[-1].message == "timed out: no time was left to begin this pose"
@@ -256,7 +245,7 @@ def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Cons
 def test_batch_whose_shapes_are_not_ready_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collision, "check_time", refuse_obstacles)
     constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
-    answers = sample_batch(Sampler.of("panda"), np.repeat(POSE[None], 3, axis=0), 4, 0, constraints=constraints)
+    answers = Sampler("panda").with_constraints(constraints).sample_batch(np.repeat(POSE[None], 3, axis=0), 4, seed=0)
     assert [answer.message for answer in answers] == ["timed out: not ready"] * 3
 
 
@@ -269,7 +258,7 @@ MAIN = """
 import resource, numpy as np
 from eim_ros.ik import Constraints, Sampler
 from eim_ros.kinematics import Box, PointCloud, pose_from
-rng, sampler = np.random.default_rng(0), Sampler.of("panda")
+rng, sampler = np.random.default_rng(0), Sampler("panda")
 pose, obstacles = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0)), {obstacles}
 for timeout in (0.01, 600.0):
     samples = sampler.sample(pose, 10, 0, timeout=timeout, constraints=Constraints(obstacles=obstacles))
@@ -293,6 +282,6 @@ def test_large_scenes_fit_into_two_gigabytes(scene: str) -> None:
 
 def test_nearest_of_families_that_were_not_all_found_is_no_success() -> None:
     robot = with_turns("panda", 1)
-    samples = Sampler.of(robot).sample(POSE, 10, 0, timeout=0.0, near=np.full(7, 3.0))
+    samples = Sampler(robot).sample(POSE, 10, timeout=0.0, near=np.full(7, 3.0), seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) > 0
     assert_verified(robot, samples)

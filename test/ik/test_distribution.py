@@ -16,7 +16,7 @@ from eim_ros.kinematics import Robot, Sphere
 
 
 def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
-    return robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))
+    return robot.fk(robot.random(n, np.random.default_rng(seed)))
 
 
 def test_uniform_draws_are_so_by_length() -> None:
@@ -26,7 +26,7 @@ def test_uniform_draws_are_so_by_length() -> None:
     robot, oracle = robot_and_oracle("panda")
     p_values = []
     for seed, pose in enumerate(poses_of(robot, 30, 1)):
-        answer = Sampler.of(robot).sample(pose, 200, seed, distribution="uniform")
+        answer = Sampler(robot).draw(pose, 200, "uniform", seed=seed)
         assert answer and answer.valid.all() and len(answer) == 200
         np.testing.assert_allclose(oracle.forward(answer.positions[0]), pose, atol=2e-6)
         found = families(robot, answer.positions, pose, spacing=0.01)
@@ -48,10 +48,10 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
     conditional = sampler.conditioning.density(sampler.conditioning.contexts(goal_of(sampler, pose), 0)).conditional
-    even = sampler.sample(pose, 20_000, 1, distribution="uniform").positions
+    even = sampler.draw(pose, 20_000, "uniform", seed=1).positions
     log_density = conditional.log_prob(even)
     weights = np.exp(log_density - logsumexp(log_density))
-    answer = sampler.sample(pose, 2000, 2, distribution="model")
+    answer = sampler.draw(pose, 2000, "model", seed=2)
     drawn = conditional.log_prob(answer.positions)
     mean, deviation = weights @ log_density, np.sqrt(weights @ (log_density - weights @ log_density) ** 2)
     effective = 1.0 / np.sum(weights**2)
@@ -67,17 +67,17 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
 
 
 def goal_of(sampler: Sampler, pose: np.ndarray):
-    from eim_ros.ik import SampleRequest
     from eim_ros.ik.problem import Goal
+    from eim_ros.ik.request import SampleRequest
 
-    return Goal.of(sampler.robot, sampler.fitted(SampleRequest(pose, 1)))
+    return Goal.of(sampler.robot, sampler.resolved(SampleRequest(pose, 1)))
 
 
 def test_points_are_drawn_as_often_as_each_other() -> None:
-    robot = Robot.load("ur5")
+    robot = Robot("ur5")
     pose = poses_of(robot, 1, 2)[0]
-    all_ = Sampler.of(robot).sample(pose, 100)
-    answer = Sampler.of(robot).sample(pose, 4000, 3, distribution="uniform")
+    all_ = Sampler(robot).sample(pose, 100)
+    answer = Sampler(robot).draw(pose, 4000, "uniform", seed=3)
     which = [int(np.argmin(np.linalg.norm(all_.positions - q, axis=1))) for q in answer.positions]
     counts = np.bincount(which, minlength=len(all_))
     assert len(all_) == 8
@@ -86,12 +86,12 @@ def test_points_are_drawn_as_often_as_each_other() -> None:
 
 
 def test_what_collides_has_no_share() -> None:
-    robot = Robot.load("panda")
-    pose = robot.forward(np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8]))
-    free = Sampler.of(robot).sample(pose, 100, 0, distribution="uniform")
+    robot = Robot("panda")
+    pose = robot.fk(np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8]))
+    free = Sampler(robot).draw(pose, 100, "uniform", seed=0)
     ball = Sphere(tuple(robot.skeleton(free.positions)[0, 4]), 0.08)
     constraints = Constraints(obstacles=(ball,))
-    answer = Sampler.of(robot).sample(pose, 100, 0, distribution="uniform", constraints=constraints)
+    answer = Sampler(robot).with_constraints(constraints).draw(pose, 100, "uniform", seed=0)
     assert answer and answer.valid.all() and len(answer) == 100
     assert answer.log_prob[0] > free.log_prob[0]  # the same mass on less
     assert constraints.scene(robot) is not None
@@ -99,19 +99,17 @@ def test_what_collides_has_no_share() -> None:
 
 
 def test_places_where_the_arm_is_singular_have_no_share() -> None:
-    sampler = Sampler.of("iiwa14")
+    sampler = Sampler("iiwa14")
     aligned = np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])  # shoulder and wrist: a surface beside curves
-    samples = sampler.sample(sampler.robot.forward(aligned), 20, distribution="uniform", random_seed=0, timeout=60.0)
+    samples = sampler.draw(sampler.robot.fk(aligned), 20, "uniform", timeout=60.0, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples and samples.valid.all()
     assert np.isfinite(samples.log_prob).all()
 
 
 def test_an_arm_that_is_singular_everywhere_has_no_distribution_and_says_so() -> None:
-    sampler = Sampler.of("iiwa14")
-    samples = sampler.sample(
-        sampler.robot.forward(np.zeros(7)), 20, distribution="uniform", random_seed=0, timeout=60.0
-    )
+    sampler = Sampler("iiwa14")
+    samples = sampler.draw(sampler.robot.fk(np.zeros(7)), 20, "uniform", timeout=60.0, seed=0)
     assert samples and samples.valid.all()
     assert samples.error_code != ErrorCode.SUCCESS
     assert "not drawn from the distribution, for the arm is singular" in samples.message
@@ -122,7 +120,7 @@ def test_a_pose_out_of_reach_has_no_distribution() -> None:
     pose = np.eye(4)
     pose[0, 3] = 9.0
     for name in ("panda", "ur5"):
-        answer = Sampler.of(name).sample(pose, 10, 0, distribution="uniform")
+        answer = Sampler(name).draw(pose, 10, "uniform", seed=0)
         assert answer.error_code == ErrorCode.NO_IK_SOLUTION
         assert_no_solution(answer)
 
@@ -145,6 +143,6 @@ def test_a_pose_out_of_reach_has_no_distribution() -> None:
     ],
 )
 def test_what_has_no_meaning_is_refused(options: dict, reason: str) -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler.of(robot).sample(poses_of(robot, 1, 0)[0], 10, 0, **options)
+        Sampler(robot).sample(poses_of(robot, 1, 0)[0], 10, seed=0, **options)

@@ -18,7 +18,7 @@ MODELS = ("panda_pose", "iiwa14_pose")
 
 
 def poses_of(sampler: Sampler, n: int, seed: int) -> np.ndarray:
-    return sampler.robot.forward(sampler.robot.sample_configurations(n, np.random.default_rng(seed)))
+    return sampler.robot.fk(sampler.robot.random(n, np.random.default_rng(seed)))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -29,7 +29,7 @@ def test_covers_more_with_as_many_solutions(name: str) -> None:
     for pose in poses_of(sampler, 6, 1):
         truth = exact_solutions(sampler.robot, pose, 5000, rng)
         for explore in coverage:
-            answer = sampler.sample(pose, 100, random_seed=2, order="none", explore=explore)
+            answer = sampler.sample(pose, 100, order="none", seed=2, diversity=explore)
             assert answer and answer.valid.all() and len(answer) == 100
             coverage[explore] += truth.coverage(answer.positions) / 6
     assert coverage[0.5] > coverage[0.0] + 0.05
@@ -41,7 +41,7 @@ def test_every_solution_reaches_the_pose(name: str, explore: float) -> None:
     sampler = Sampler.load(name)
     robot, oracle = robot_and_oracle(name.removesuffix("_pose"))
     for pose in poses_of(sampler, 5, 3):
-        answer = sampler.sample(pose, 60, random_seed=0, explore=explore)
+        answer = sampler.sample(pose, 60, seed=0, diversity=explore)
         assert answer and answer.valid.all()
         assert robot.within_limits(answer.positions).all()
         for configuration in answer.positions:
@@ -51,13 +51,13 @@ def test_every_solution_reaches_the_pose(name: str, explore: float) -> None:
 def test_the_same_seed_gives_the_same_answer() -> None:
     sampler = Sampler.load("panda_pose")
     pose = poses_of(sampler, 1, 4)[0]
-    first, again = (sampler.sample(pose, 80, random_seed=5, explore=0.7) for _ in range(2))
+    first, again = (sampler.sample(pose, 80, seed=5, diversity=0.7) for _ in range(2))
     np.testing.assert_array_equal(first.positions, again.positions)
 
 
 def test_continued_and_uniform_configurations_have_no_expert() -> None:
     sampler = Sampler.load("iiwa14_pose")
-    answer = sampler.sample(poses_of(sampler, 1, 6)[0], 100, random_seed=0, explore=0.6)
+    answer = sampler.sample(poses_of(sampler, 1, 6)[0], 100, seed=0, diversity=0.6)
     continued = (answer.expert == NO_EXPERT).sum()
     assert 10 < continued < 90
 
@@ -65,13 +65,13 @@ def test_continued_and_uniform_configurations_have_no_expert() -> None:
 @pytest.mark.parametrize("distinct", [False, True])
 def test_samples_explore_by_default_where_the_model_prefers_nothing(distinct: bool) -> None:
     model = IKModel.load("panda_pose")
-    preferring = Sampler(dataclasses.replace(model, training={**model.training, "data_source": "demonstrations"}))
+    preferring = Sampler(model=dataclasses.replace(model, training={**model.training, "data_source": "demonstrations"}))
     pose = poses_of(preferring, 1, 7)[0]
     alike = {"random_seed": 0, "distinct": distinct, "order": "none"}
     answers = {
         "plain": preferring.sample(pose, 40, **alike),
-        "explored": Sampler(model).sample(pose, 40, **alike),
-        "asked for": preferring.sample(pose, 40, **alike, explore=1.0),
+        "explored": Sampler(model=model).sample(pose, 40, **alike),
+        "asked for": preferring.sample(pose, 40, diversity=1.0, **alike),
     }
     np.testing.assert_array_equal(answers["explored"].positions, answers["asked for"].positions)
     assert not np.array_equal(answers["plain"].positions, answers["explored"].positions)
@@ -80,7 +80,7 @@ def test_samples_explore_by_default_where_the_model_prefers_nothing(distinct: bo
 def test_a_few_samples_do_not_explore_by_default() -> None:
     sampler = Sampler.load("panda_pose")
     pose = poses_of(sampler, 1, 7)[0]
-    default, plain = (sampler.sample(pose, 15, random_seed=0, explore=explore) for explore in (None, 0.0))
+    default, plain = (sampler.sample(pose, 15, seed=0, diversity=explore) for explore in (None, 0.0))
     np.testing.assert_array_equal(default.positions, plain.positions)
 
 
@@ -88,7 +88,7 @@ def test_a_few_samples_do_not_explore_by_default() -> None:
 def test_distinct_samples_are_so_however_many_are_asked_for(name: str) -> None:
     sampler = Sampler.load(name)
     for pose in poses_of(sampler, 3, 11):
-        answer = sampler.sample(pose, 700, random_seed=1, distinct=True, order="none")
+        answer = sampler.sample(pose, 700, order="none", seed=1)
         differences = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1)
         differences[np.diag_indices(len(answer))] = np.inf
         assert answer and answer.valid.all()
@@ -99,10 +99,10 @@ def test_distinct_samples_are_so_however_many_are_asked_for(name: str) -> None:
 def test_distinct_samples_are_so_where_the_last_steps_to_the_pose_are_long() -> None:
     """Panda, elbow almost stretched: before they are led back to the pose, solutions are farther apart."""
     sampler = Sampler.load("panda_pose")
-    pose = sampler.robot.forward(np.array([-1.014888, 0.013903, -0.740226, -0.397678, -0.222957, 1.774130, -1.399054]))
+    pose = sampler.robot.fk(np.array([-1.014888, 0.013903, -0.740226, -0.397678, -0.222957, 1.774130, -1.399054]))
     for n in (40, 70, 100):
         for seed in range(60):
-            rows = sampler.sample(pose, n, random_seed=seed, distinct=True, explore=0.95).positions
+            rows = sampler.sample(pose, n, seed=seed, diversity=0.95).positions
             largest = np.abs(rows[:, None] - rows).max(-1) + np.eye(len(rows))
             assert largest.min() > DISTINCT_TOLERANCE
 
@@ -113,9 +113,7 @@ def test_what_continuation_from_the_first_seeds_missed_is_followed_when_a_seed_l
     rng = np.random.default_rng(3)
     for pose in poses_of(sampler, 4, 13):
         truth = exact_solutions(sampler.robot, pose, 6000, rng)
-        few, all_of_them = (
-            sampler.sample(pose, n, random_seed=1, distinct=True, order="none").positions for n in (60, 900)
-        )
+        few, all_of_them = (sampler.sample(pose, n, order="none", seed=1).positions for n in (60, 900))
         coverage.append((truth.coverage(few), truth.coverage(all_of_them)))
     before, after = np.mean(coverage, axis=0)
     assert before < 0.7
@@ -125,8 +123,8 @@ def test_what_continuation_from_the_first_seeds_missed_is_followed_when_a_seed_l
 def test_samples_for_a_position_alone_do_not_explore_by_default() -> None:
     sampler = Sampler.load("iiwa14_position")
     pose = poses_of(sampler, 1, 9)[0]
-    default = sampler.sample(pose, 40, random_seed=0, distinct=True)
-    plain = sampler.sample(pose, 40, random_seed=0, distinct=True, explore=0.0)
+    default = sampler.sample(pose, 40, seed=0)
+    plain = sampler.sample(pose, 40, seed=0, diversity=0.0)
     np.testing.assert_array_equal(default.positions, plain.positions)
 
 
@@ -134,14 +132,14 @@ def test_samples_for_a_position_alone_do_not_explore_by_default() -> None:
 def test_shares_only(explore: float) -> None:
     sampler = Sampler.load("panda_pose")
     with pytest.raises(ConfigurationError, match="explore"):
-        sampler.sample(poses_of(sampler, 1, 8)[0], 3, explore=explore)
+        sampler.sample(poses_of(sampler, 1, 8)[0], 3, diversity=explore)
 
 
 @pytest.mark.parametrize("n", [5000, 10**6])
 def test_without_time_many_samples_are_not_continued_for(n: int) -> None:
     """Nor is memory taken for all that are asked for."""
     sampler = Sampler.load("iiwa14_position")
-    answer = sampler.sample(poses_of(sampler, 1, 9)[0], n, random_seed=0, explore=1.0, timeout=0.0, order="none")
+    answer = sampler.sample(poses_of(sampler, 1, 9)[0], n, timeout=0.0, order="none", seed=0, diversity=1.0)
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert len(answer) <= MOST_CONTINUED + MOST_SEEDS_PER_ROUND
     assert answer and answer.valid.all()
@@ -150,15 +148,15 @@ def test_without_time_many_samples_are_not_continued_for(n: int) -> None:
 def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
     """A position of the iiwa leaves four dimensions free, a pose with a free axis two."""
     robot, oracle = robot_and_oracle("iiwa14")
-    sampler = Sampler.of(robot)
+    sampler = Sampler(robot)
     pose = poses_of(sampler, 1, 11)[0]
     about_z = Constraints(tolerances=[0.0, 0.0, 0.0, 0.0, 0.0, np.inf])
     for constraints, smaller in ((None, 0.95), (about_z, 0.8)):
         options = {"position_only": constraints is None, "constraints": constraints}
-        all_ = sampler.sample(pose, 4000, 1, explore=0.0, **options).positions
+        all_ = sampler.sample(pose, 4000, diversity=0.0, seed=1, **options).positions
         holes = []
         for explore in (None, 0.0):
-            answer = sampler.sample(pose, 60, 2, explore=explore, **options)
+            answer = sampler.sample(pose, 60, diversity=explore, seed=2, **options)
             assert answer and answer.valid.all() and len(answer) == 60
             assert all(np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) < 2e-6 for q in answer.positions)
             holes.append(np.min([np.linalg.norm(all_ - q, axis=1) for q in answer.positions], axis=0).max())
@@ -166,8 +164,8 @@ def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
 
 
 def test_a_seed_or_a_posture_is_no_occasion_to_spread() -> None:
-    sampler = Sampler.of("iiwa14")
+    sampler = Sampler("iiwa14")
     pose, home = poses_of(sampler, 1, 12)[0], np.zeros(7)
-    near = sampler.sample(pose, 60, 2, near=home, position_only=True)
-    plain = sampler.sample(pose, 60, 2, near=home, position_only=True, explore=0.0)
+    near = sampler.with_constraints(position_only=True).sample(pose, 60, near=home, seed=2)
+    plain = sampler.with_constraints(position_only=True).sample(pose, 60, near=home, diversity=0.0, seed=2)
     np.testing.assert_array_equal(near.positions[0], plain.positions[0])

@@ -21,7 +21,7 @@ def pool_of(position_error: list[float], orientation_error: list[float]) -> Pool
 def test_verified_measures_the_configurations_as_they_are() -> None:
     robot, oracle = arm_and_oracle("all_types")
     pose = reachable_pose(robot)
-    configurations = robot.sample_configurations(20, np.random.default_rng(0))
+    configurations = robot.random(20, np.random.default_rng(0))
     pool = Goal(robot, pose, False, 1e-6, 1e-6).verified(configurations, np.arange(20, dtype=np.uint32))
     expected = np.array([oracle.errors(q, pose) for q in configurations])
     assert np.array_equal(pool.positions, configurations)
@@ -33,7 +33,7 @@ def test_verified_measures_the_configurations_as_they_are() -> None:
 
 def test_valid_needs_position_orientation_and_limits() -> None:
     robot = arm_of("one_joint")
-    pose = robot.forward(np.array([0.4]))
+    pose = robot.fk(np.array([0.4]))
     rows = np.array([[0.4], [0.41], [0.4 + 2.0 * np.pi]])  # exact, 5 mm and 0.01 rad off, exact but out of limits
     experts = np.zeros(3, dtype=np.uint32)
 
@@ -51,7 +51,7 @@ def test_valid_needs_position_orientation_and_limits() -> None:
 def test_position_only_has_no_orientation_error() -> None:
     robot = arm_of("iiwa14")
     goal = Goal(robot, reachable_pose(robot), True, 1e-6, 1e-6)
-    seeds = robot.sample_configurations(30, np.random.default_rng(0))
+    seeds = robot.random(30, np.random.default_rng(0))
     for pool in (goal.verified(seeds, FIRST.repeat(30)), goal.refined(seeds, FIRST.repeat(30))):
         assert not pool.orientation_error.any()
 
@@ -59,7 +59,7 @@ def test_position_only_has_no_orientation_error() -> None:
 def test_refined_configurations_are_measured_again() -> None:
     robot = arm_of("panda")
     goal = Goal(robot, reachable_pose(robot), False, 1e-6, 1e-6)
-    seeds = robot.sample_configurations(100, np.random.default_rng(0))
+    seeds = robot.random(100, np.random.default_rng(0))
     refined = goal.refined(seeds, np.arange(100, dtype=np.uint32))
     again = goal.verified(refined.positions, refined.expert)
     assert np.array_equal(refined.position_error, again.position_error)

@@ -16,7 +16,7 @@ from eim_ros.ik import Sampler
 from eim_ros.kinematics import pose_from
 sampler = Sampler.load({model!r})
 sampler.prepare()
-pose = sampler.robot.forward(0.4 * sampler.robot.lower + 0.6 * sampler.robot.upper)
+pose = sampler.robot.fk(0.4 * sampler.robot.lower + 0.6 * sampler.robot.upper)
 samples = sampler.sample(pose, 20, random_seed=0, order="density")
 assert samples and samples.valid.all() and len(samples) == 20 and np.isfinite(samples.log_prob).all()
 """
@@ -49,5 +49,5 @@ def test_mixture_of_a_shipped_model_brings_torch() -> None:
 
 def test_data_are_collected_without_torch() -> None:
     code = "from eim_ros.ik import collect\nfrom eim_ros.kinematics import Robot\n"
-    code += "assert len(collect(Robot.load('planar3'), 10, 'position', 0)) == 10"
+    code += "assert len(collect(Robot('planar3'), 10, 'position', 0)) == 10"
     assert "torch" not in modules_after(code)

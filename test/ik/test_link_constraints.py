@@ -8,7 +8,7 @@ from ik.arms import arm_and_oracle, arm_of, assert_no_solution, sampler_of
 from scipy.spatial.transform import Rotation
 
 from eim_ros.core.errors import ConstraintError
-from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition
+from eim_ros.ik import ErrorCode, LinkOrientation, LinkPosition
 from eim_ros.ik.constraints import LinkCheck
 from eim_ros.kinematics import Box, Capsule, Cylinder, Sphere, pose_from
 from eim_ros.kinematics.obstacles import inside
@@ -82,16 +82,16 @@ def test_points_are_inside_of_a_shape_or_not_wherever_it_is(shape: object, withi
 
 def test_elbow_is_kept_in_a_region_and_at_an_orientation() -> None:
     robot, oracle = arm_and_oracle("panda")
-    q = robot.sample_configurations(1, np.random.default_rng(3))[0]
-    pose, elbow = robot.forward(q), oracle.link_pose(q, ELBOW)
+    q = robot.random(1, np.random.default_rng(3))[0]
+    pose, elbow = robot.fk(q), oracle.link_pose(q, ELBOW)
     sampler = sampler_of("panda", "pose")
     point = (0.1, 0.0, 0.05)
     centre = (elbow @ [*point, 1.0])[:3]
-    free = sampler.sample(pose, 60, 0, timeout=ENOUGH)
+    free = sampler.sample(pose, 60, timeout=ENOUGH, seed=0)
     away = [np.linalg.norm((oracle.link_pose(row, ELBOW) @ [*point, 1.0])[:3] - centre) for row in free.positions]
     assert np.mean(np.array(away) < 0.1) < 0.7
     links = [LinkPosition(ELBOW, [Sphere(centre, 0.1)], point), LinkOrientation(ELBOW, elbow[:3, :3], (0.4, 0.5, 0.6))]
-    kept = sampler.sample(pose, 20, 0, constraints=Constraints(links=links), timeout=ENOUGH)
+    kept = sampler.with_constraints(links=links).sample(pose, 20, timeout=ENOUGH, seed=0)
     assert kept and kept.valid.all(), kept.message
     assert len(kept) > 5
     for row in kept.positions:
@@ -103,10 +103,10 @@ def test_elbow_is_kept_in_a_region_and_at_an_orientation() -> None:
 
 def test_pose_that_contradicts_a_constraint_of_the_tip_has_no_solution() -> None:
     robot = arm_of("panda")
-    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(3))[0])
+    pose = robot.fk(robot.random(1, np.random.default_rng(3))[0])
     region = [Sphere(pose[:3, 3] + (0.0, 0.0, 0.3), 0.1)]
     links = [LinkPosition(robot.tip_link, region)]
-    answer = sampler_of("panda", "pose").sample(pose, 5, 0, constraints=Constraints(links=links), timeout=ENOUGH)
+    answer = sampler_of("panda", "pose").with_constraints(links=links).sample(pose, 5, timeout=ENOUGH, seed=0)
     assert answer.error_code == ErrorCode.NO_IK_SOLUTION
     assert "have a link where it must not be" in answer.message
     assert_no_solution(answer)

@@ -24,29 +24,29 @@ def least_distance(sampler: Sampler, pose: np.ndarray, near: np.ndarray, asked: 
     """Of dense solutions, each moved to where the distance is least."""
     posture = dict(zip(sampler.robot.joint_names, near.tolist(), strict=True))
     n = 1000 if asked.get("position_only") or not asked else 100  # descents within tolerances take 2 ms
-    dense = sampler.sample(pose, n, posture=posture, explore=0.0, random_seed=5, timeout=60.0, **asked)
+    dense = sampler.sample(pose, n, posture=posture, timeout=60.0, seed=5, diversity=0.0, **asked)
     return float(distance_to(sampler.robot, dense.positions, near).min())
 
 
 @pytest.mark.parametrize(("name", "asked"), REQUESTS)
 def test_nothing_nearer_is_found_among_many(name: str, asked: dict[str, Any]) -> None:
-    sampler, rng = Sampler.of(name), np.random.default_rng(41)
+    sampler, rng = Sampler(name), np.random.default_rng(41)
     robot = sampler.robot
     for index in range(4):
-        q, near = np.clip(robot.sample_configurations(2, rng), -np.pi, np.pi)
+        q, near = np.clip(robot.random(2, rng), -np.pi, np.pi)
         if "constraints" in asked and asked["constraints"].limits:
             q[robot.joint_names.index("elbow_joint")] = 1.5
-        found = sampler.sample(robot.forward(q), 1, near=near, random_seed=index, timeout=60.0, **asked)
+        found = sampler.sample(robot.fk(q), 1, near=near, timeout=60.0, seed=index, **asked)
         assert found and found.valid.all()
         distance = distance_to(robot, found.positions, near)[0]
-        assert distance <= least_distance(sampler, robot.forward(q), near, asked) + 1e-3
+        assert distance <= least_distance(sampler, robot.fk(q), near, asked) + 1e-3
 
 
 def test_several_differ_and_come_the_nearest_first() -> None:
-    sampler, rng = Sampler.of("panda"), np.random.default_rng(42)
+    sampler, rng = Sampler("panda"), np.random.default_rng(42)
     robot = sampler.robot
-    q, near = robot.sample_configurations(2, rng)
-    found = sampler.sample(robot.forward(q), 50, near=near, position_only=True, random_seed=0)
+    q, near = robot.random(2, rng)
+    found = sampler.with_constraints(position_only=True).sample(robot.fk(q), 50, near=near, seed=0)
     distances = distance_to(robot, found.positions, near)
     assert len(found) == 50
     assert found and found.valid.all()
@@ -56,25 +56,25 @@ def test_several_differ_and_come_the_nearest_first() -> None:
 
 
 def test_a_solution_next_to_where_the_robot_is_is_moved_no_farther_than_it_takes() -> None:
-    sampler, rng = Sampler.of("fetch"), np.random.default_rng(43)
+    sampler, rng = Sampler("fetch"), np.random.default_rng(43)
     robot = sampler.robot
-    for q in np.clip(robot.sample_configurations(5, rng), -3.0, 3.0):
+    for q in np.clip(robot.random(5, rng), -3.0, 3.0):
         near = np.clip(q + rng.normal(0.0, 0.02, robot.dof), robot.lower, robot.upper)
-        found = sampler.sample(robot.forward(q), 1, near=near)
+        found = sampler.sample(robot.fk(q), 1, near=near)
         assert found and found.valid.all()
         assert distance_to(robot, found.positions, near)[0] <= np.linalg.norm(q - near) + 1e-6
 
 
 def test_where_an_obstacle_is_in_the_way_the_nearest_that_is_free_is_returned() -> None:
-    sampler, rng = Sampler.of("panda"), np.random.default_rng(44)
+    sampler, rng = Sampler("panda"), np.random.default_rng(44)
     robot = sampler.robot
-    q, near = robot.sample_configurations(2, rng)
+    q, near = robot.random(2, rng)
     asked: dict[str, Any] = {"near": near, "position_only": True, "random_seed": 0}
-    free = sampler.sample(robot.forward(q), 1, **asked)
+    free = sampler.sample(robot.fk(q), 1, **asked)
     elbow = link_poses(robot, "panda_link4")(free.positions)[0, :3, 3]
     constraints = Constraints(obstacles=[Sphere(elbow, 0.05)])
-    found = sampler.sample(robot.forward(q), 1, **asked, constraints=constraints, timeout=60.0)
-    others = sampler.sample(robot.forward(q), 300, position_only=True, random_seed=1, constraints=constraints)
+    found = sampler.with_constraints(constraints).sample(robot.fk(q), 1, timeout=60.0, **asked)
+    others = sampler.with_constraints(constraints, position_only=True).sample(robot.fk(q), 300, seed=1)
     assert found and found.valid.all()
     assert not constraints.scene(robot).colliding(found.positions).any()
     distance = distance_to(robot, found.positions, near)[0]

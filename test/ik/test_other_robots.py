@@ -13,7 +13,6 @@ from eim_ros.core.errors import ModelFileError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.matching import agreement
-from eim_ros.kinematics.robot import with_tool
 
 TOOL = pose_from([0.0, 0.0, 0.1])
 ENOUGH = 60.0  # [s]: no test depends on the speed of the machine
@@ -26,12 +25,12 @@ def test_model_of_the_panda_serves_one_with_a_prefix_narrower_limits_and_a_tool(
     robot = sampler.robot
     assert robot.joint_names == tuple(f"left_panda_joint{i}" for i in range(1, 8))
     rng, n_solved = np.random.default_rng(1), 0
-    for q in robot.sample_configurations(20, rng):
-        pose = robot.forward(q)
-        samples = sampler.sample(pose, 50, 2, timeout=ENOUGH)
+    for q in robot.random(20, rng):
+        pose = robot.fk(q)
+        samples = sampler.sample(pose, 50, timeout=ENOUGH, seed=2)
         n_solved += samples.error_code == ErrorCode.SUCCESS
         assert samples and samples.valid.all() and robot.within_limits(samples.positions).all()
-        reached = plain.robot.forward(samples.positions) @ TOOL
+        reached = plain.robot.fk(samples.positions) @ TOOL
         np.testing.assert_allclose(reached, np.broadcast_to(pose, reached.shape), atol=2e-6)  # [m], and of 1e-6 rad
         assert np.isfinite(samples.log_prob).all()
     assert n_solved == 20
@@ -41,12 +40,12 @@ def test_model_of_the_panda_serves_one_with_a_prefix_narrower_limits_and_a_tool(
 def test_proposals_are_those_for_the_tip_that_the_model_knows(kind: str) -> None:
     arm = arm_of("six_joints")
     model = broad_model(arm, kind)
-    room = Robot.from_urdf(mounted(ARMS["six_joints"], "l0", "1 2 3", "0 0 1"), "room")
+    room = Robot(mounted(ARMS["six_joints"], "l0", "1 2 3", "0 0 1"), base="room")
     base = pose_from([1.0, 2.0, 3.0], [0.0, 0.0, np.sin(0.5), np.cos(0.5)])
     pose = reachable_pose(arm)
     raw = {"refine": False, "position_only": False}
-    expected = Sampler(model).sample(pose, 20, 4, **raw)
-    placed = Sampler(IKModel(model.content, room, kind, {}, agreement(room, arm))).with_tool(TOOL)
+    expected = Sampler(model=model).sample(pose, 20, seed=4, **raw)
+    placed = Sampler(model=IKModel(model.content, room, kind, {}, agreement(room, arm))).with_tool(TOOL)
     samples = placed.sample(base @ pose @ TOOL, 20, 4, **raw)
     np.testing.assert_allclose(samples.positions, expected.positions, atol=1e-9)  # the same up to rounding
     np.testing.assert_allclose(samples.log_prob, expected.log_prob, atol=1e-6)
@@ -59,19 +58,19 @@ def test_with_a_tool_and_any_orientation_its_tip_reaches_the_position(tmp_path) 
     broad_model(arm, "position").save(tmp_path / "m.safetensors")
     sampler = Sampler.load(tmp_path / "m.safetensors").with_tool(TOOL)
     position = reachable_pose(sampler.robot, 3)[:3, 3]
-    samples = sampler.sample(pose_from(position), 20, 0, timeout=ENOUGH)
+    samples = sampler.sample(pose_from(position), 20, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
-    reached = (arm.forward(samples.positions) @ TOOL)[:, :3, 3]
+    reached = (arm.fk(samples.positions) @ TOOL)[:, :3, 3]
     assert np.linalg.norm(reached - position, axis=1).max() <= 1e-6
-    turned = np.ptp(arm.forward(samples.positions)[:, :3, 3], axis=0)
+    turned = np.ptp(arm.fk(samples.positions)[:, :3, 3], axis=0)
     assert turned.max() > 0.05  # [m]: of a sphere of .1 m about the position
 
 
 def test_configurations_beyond_the_robots_own_limits_are_never_valid() -> None:
     """Raw samples of the model, too."""
     sampler = Sampler.load("panda_pose", with_limits(arm_of("panda").urdf, 0.4))
-    samples = sampler.sample(
-        reachable_pose(sampler.robot), 200, 0, refine=False, position_tolerance=10.0, orientation_tolerance=4.0
+    samples = sampler.with_constraints(position_tolerance=10.0, orientation_tolerance=4.0).propose(
+        reachable_pose(sampler.robot), 200, seed=0
     )
     inside = sampler.robot.within_limits(samples.positions)
     assert 0 < inside.sum() < len(samples)
@@ -80,16 +79,14 @@ def test_configurations_beyond_the_robots_own_limits_are_never_valid() -> None:
 
 def test_wider_limits_are_the_robots_and_hold() -> None:
     """Of a pose all of whose solutions have a joint beyond the limits that the model knows."""
-    robot = Robot.from_urdf(with_limits(ARMS["six_joints"], 1.2))
-    narrow = Robot.from_urdf(ARMS["six_joints"])
-    sampler = Sampler(IKModel(broad_model(narrow, "pose").content, robot, "pose", {}, agreement(robot, narrow)))
+    robot = Robot(with_limits(ARMS["six_joints"], 1.2))
+    narrow = Robot(ARMS["six_joints"])
+    sampler = Sampler(model=IKModel(broad_model(narrow, "pose").content, robot, "pose", {}, agreement(robot, narrow)))
     rng = np.random.default_rng(0)
     q = next(
-        q
-        for q in robot.sample_configurations(200, rng)
-        if not Sampler.of(narrow).sample(robot.forward(q), 1, 0, timeout=0.0).valid.any()
+        q for q in robot.random(200, rng) if not Sampler(narrow).sample(robot.fk(q), 1, timeout=0.0, seed=0).valid.any()
     )
-    samples = sampler.sample(robot.forward(q), 5, 0, timeout=ENOUGH)
+    samples = sampler.sample(robot.fk(q), 5, timeout=ENOUGH, seed=0)
     assert samples.valid.any() and robot.within_limits(samples.positions).all()
 
 
@@ -116,11 +113,11 @@ def test_model_is_not_saved_for_a_robot_with_another_tip(tmp_path) -> None:
     IKModel.load(path, prefixed(arm_of("gantry").urdf, "left_")).save(tmp_path / "left.safetensors")
     assert IKModel.load(tmp_path / "left.safetensors").robot.base_link == "left_l0"
     with pytest.raises(ModelFileError, match="another base or tip"):
-        IKModel.load(path, with_tool(arm_of("gantry"), TOOL)).save(path)
+        IKModel.load(path, arm_of("gantry").with_tool(TOOL)).save(path)
 
 
 def test_tools_that_were_used_are_kept_as_long_as_there_is_room() -> None:
-    sampler = Sampler.of("planar3")
+    sampler = Sampler("planar3")
     first = sampler.with_tool(TOOL)
     assert sampler.with_tool(TOOL) is first
     for length in np.linspace(0.2, 0.3, 16):

@@ -19,7 +19,7 @@ ABOUT_TOOL = Constraints(tolerances=(0.0, 0.0, 0.0, 0.0, 0.0, FREE))
 def test_free_turn_about_the_tool_points_it_exactly(name: str) -> None:
     robot, oracle = arm_and_oracle(name)
     pose = reachable_pose(robot)
-    samples = sampler_of(name, "pose").sample(pose, 100, 0, constraints=ABOUT_TOOL, timeout=ENOUGH)
+    samples = sampler_of(name, "pose").with_constraints(ABOUT_TOOL).sample(pose, 100, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
     turns = []
@@ -35,15 +35,15 @@ def test_free_turn_about_the_tool_points_it_exactly(name: str) -> None:
 def test_free_turn_reaches_what_the_full_pose_cannot() -> None:
     """The last joint of the wrist may not turn that far: the whole pose is out of its limits."""
     robot = arm_of("six_joints")
-    pose = robot.forward(np.array([0.3, 0.5, 0.8, 0.2, 0.6, 2.5]))
+    pose = robot.fk(np.array([0.3, 0.5, 0.8, 0.2, 0.6, 2.5]))
     spin = np.eye(4)
     spin[:2, :2] = [[np.cos(0.6), -np.sin(0.6)], [np.sin(0.6), np.cos(0.6)]]
     beyond = pose @ spin  # needs 3.1 of at most 2.5
     limits = {name: (value - 0.4, value + 0.4) for name, value in (("j0", 0.3), ("j1", 0.5), ("j2", 0.8), ("j3", 0.2))}
     sampler = sampler_of("six_joints", "pose")
-    full = sampler.sample(beyond, 5, 0, constraints=Constraints(limits=limits), timeout=ENOUGH)
-    free = sampler.sample(
-        beyond, 5, 0, constraints=Constraints(limits=limits, tolerances=ABOUT_TOOL.tolerances), timeout=ENOUGH
+    full = sampler.with_constraints(limits=limits).sample(beyond, 5, timeout=ENOUGH, seed=0)
+    free = sampler.with_constraints(limits=limits, tolerances=ABOUT_TOOL.tolerances).sample(
+        beyond, 5, timeout=ENOUGH, seed=0
     )
     assert full.error_code == ErrorCode.NO_IK_SOLUTION
     assert free and free.valid.all()
@@ -54,7 +54,7 @@ def test_tolerances_of_position_are_along_the_axes_of_the_wanted_frame() -> None
     robot, oracle = arm_and_oracle("iiwa14")
     pose = reachable_pose(robot, 2)
     constraints = Constraints(tolerances=(0.05, 0.0, 0.2, 0.1, 0.1, 0.1))
-    samples = sampler_of("iiwa14", "pose").sample(pose, 200, 0, constraints=constraints, timeout=ENOUGH)
+    samples = sampler_of("iiwa14", "pose").with_constraints(constraints).sample(pose, 200, timeout=ENOUGH, seed=0)
     offsets = np.array([(np.linalg.inv(pose) @ oracle.forward(q))[:3, 3] for q in samples.positions])
     assert samples and samples.valid.all()
     assert (np.abs(offsets) <= np.array([0.05, 0.0, 0.2]) + 1.001e-6).all()
@@ -63,14 +63,14 @@ def test_tolerances_of_position_are_along_the_axes_of_the_wanted_frame() -> None
 
 def test_out_of_reach_but_within_tolerance_is_reached() -> None:
     robot = arm_of("planar3")
-    pose = robot.forward(np.zeros(3))
+    pose = robot.fk(np.zeros(3))
     pose[0, 3] = 3.5
     sampler = sampler_of("planar3", "position")
-    assert sampler.sample(pose, 5, 0, timeout=ENOUGH).error_code == ErrorCode.NO_IK_SOLUTION
-    near = sampler.sample(pose, 5, 0, constraints=Constraints(tolerances=(0.6, 0, 0, 0, 0, 0)), timeout=ENOUGH)
+    assert sampler.sample(pose, 5, timeout=ENOUGH, seed=0).error_code == ErrorCode.NO_IK_SOLUTION
+    near = sampler.with_constraints(tolerances=(0.6, 0, 0, 0, 0, 0)).sample(pose, 5, timeout=ENOUGH, seed=0)
     assert near and near.valid.all()
     assert not near.position_error[near.valid].max() > 1e-6
-    far = sampler.sample(pose, 5, 0, constraints=Constraints(tolerances=(0.4, 0, 0, 0, 0, 0)), timeout=ENOUGH)
+    far = sampler.with_constraints(tolerances=(0.4, 0, 0, 0, 0, 0)).sample(pose, 5, timeout=ENOUGH, seed=0)
     assert far.error_code == ErrorCode.NO_IK_SOLUTION
     assert far.best_attempt_error[0] == pytest.approx(0.1, abs=1e-3)
 
@@ -78,8 +78,8 @@ def test_out_of_reach_but_within_tolerance_is_reached() -> None:
 def test_raw_samples_are_measured_by_the_same_tolerances() -> None:
     robot, pose = arm_of("planar3"), reachable_pose(arm_of("planar3"))
     constraints = Constraints(tolerances=(1.0, 1.0, 0.0, FREE, FREE, FREE))
-    raw = sampler_of("planar3", "pose").sample(pose, 500, 0, refine=False, constraints=constraints)
-    offsets = np.abs((robot.forward(raw.positions) - pose)[:, :3, 3] @ pose[:3, :3])
+    raw = sampler_of("planar3", "pose").with_constraints(constraints).propose(pose, 500, seed=0)
+    offsets = np.abs((robot.fk(raw.positions) - pose)[:, :3, 3] @ pose[:3, :3])
     expected = (offsets <= [1.0, 1.0, 1e-6]).all(axis=1) & robot.within_limits(raw.positions)
     assert 0 < expected.sum() < 500
     assert np.array_equal(raw.valid, expected)
@@ -87,7 +87,7 @@ def test_raw_samples_are_measured_by_the_same_tolerances() -> None:
 
 def test_malformed_tolerances_are_refused() -> None:
     with pytest.raises(ConstraintError, match="six numbers of at least 0"):
-        sampler_of("panda", "pose").sample(np.eye(4), 5, 0, constraints=Constraints(tolerances=(0.1, 0.1)))
+        sampler_of("panda", "pose").with_constraints(tolerances=(0.1, 0.1)).sample(np.eye(4), 5, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_poses_for_the_model_are_within_the_tolerances(tolerances: tuple[float, 
     robot = arm_of("panda")
     q = np.array([0.3, 0.2, -0.4, -1.5, 0.6, 1.2, 0.1])
     constraints = Constraints(tolerances=tolerances)
-    poses = constraints.wanted(robot.forward(q), robot, 200, np.random.default_rng(0))
-    assert np.allclose(poses[0], robot.forward(q), rtol=0, atol=1e-15)
+    poses = constraints.wanted(robot.fk(q), robot, 200, np.random.default_rng(0))
+    assert np.allclose(poses[0], robot.fk(q), rtol=0, atol=1e-15)
     for pose in poses:
         beyond = difference(pose, poses[0], tolerances)
         assert max(beyond) < 1e-12

@@ -11,10 +11,11 @@ from kinematics.six_joint_arms import URDFS
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, SampleRequest, Samples, sample_path
+from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Samples
 from eim_ros.ik.candidates import Pool
 from eim_ros.ik.paths import PathSearch
 from eim_ros.ik.problem import Goal
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
 from eim_ros.solver import path_reach
 
@@ -24,7 +25,7 @@ ENOUGH = 60.0  # [s]
 def motion(robot: Robot, seed: int, n: int = 40) -> np.ndarray:
     """A straight line in joint space, well within the limits."""
     rng = np.random.default_rng(seed)
-    first, last = 0.7 * robot.sample_configurations(2, rng) + 0.15 * (robot.lower + robot.upper)
+    first, last = 0.7 * robot.random(2, rng) + 0.15 * (robot.lower + robot.upper)
     return np.linspace(first, first + np.clip(last - first, -0.8, 0.8), n)
 
 
@@ -47,8 +48,8 @@ def assert_no_success(path: JointPath) -> None:
 @pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("iiwa14", "position"), ("planar5", "position")])
 def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) -> None:
     robot = arm_of(name)
-    poses = robot.forward(motion(robot, seed))
-    path = sample_path(sampler_of(name, kind), poses, random_seed=seed, timeout=ENOUGH)
+    poses = robot.fk(motion(robot, seed))
+    path = sampler_of(name, kind).follow(poses, timeout=ENOUGH, seed=seed)
     assert (path.error_code, path.valid.all()) == (ErrorCode.SUCCESS, True), path.message
     assert path.largest_step <= 0.3
     assert path.largest_step == pytest.approx(np.abs(np.diff(path.positions, axis=0)).max())
@@ -61,16 +62,16 @@ def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) 
 def test_path_begins_where_the_robot_is() -> None:
     robot = arm_of("panda")
     q = motion(robot, 5)
-    path = sample_path(sampler_of("panda", "pose"), robot.forward(q[1:]), random_seed=0, near=q[0], timeout=ENOUGH)
+    path = sampler_of("panda", "pose").follow(robot.fk(q[1:]), near=q[0], timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.SUCCESS
     assert np.abs(path.positions[0] - q[0]).max() <= path.largest_step < 0.1
 
 
 def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
     robot = arm_of("panda")
-    poses = robot.forward(motion(robot, 6, 12))
+    poses = robot.fk(motion(robot, 6, 12))
     poses[7, 0, 3] += 10.0
-    path = sample_path(sampler_of("panda", "pose"), poses, n=16, random_seed=0, timeout=ENOUGH)
+    path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0, n_candidates=16)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("1 of 12 poses have no solution, the first of them is pose 7, missed by ")
     assert (path.n_reached, path.nearest_miss) == (7, np.inf)
@@ -84,10 +85,8 @@ def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
 
 def test_jump_that_cannot_be_avoided_is_told() -> None:
     robot = arm_of("planar5")
-    poses = robot.forward(
-        np.array([[0.0, 0.1, 0.1, 0.1, 0.1], [2.5, 0.1, 0.1, 0.1, 0.1]])
-    )  # nearly stretched: far apart
-    path = sample_path(sampler_of("planar5", "position"), poses, random_seed=0, timeout=ENOUGH)
+    poses = robot.fk(np.array([[0.0, 0.1, 0.1, 0.1, 0.1], [2.5, 0.1, 0.1, 0.1, 0.1]]))  # nearly stretched: far apart
+    path = sampler_of("planar5", "position").follow(poses, timeout=ENOUGH, seed=0)
     assert path.valid.all()
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("the path jumps 1 times, by up to ")
@@ -103,7 +102,7 @@ def test_continuous_joints_step_across_pi() -> None:
     turning = int(np.flatnonzero(robot.continuous)[0])
     q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.1)[None], 20, axis=0)
     q[:, turning] = np.linspace(2.9, 3.4, 20)
-    path = sample_path(sampler_of("all_types", "pose"), robot.forward(q), random_seed=0, near=q[0], timeout=ENOUGH)
+    path = sampler_of("all_types", "pose").follow(robot.fk(q), near=q[0], timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.SUCCESS, path.message
     np.testing.assert_allclose(path.positions[:, turning], q[:, turning], atol=1e-5)  # as far as the tolerances let it
 
@@ -112,20 +111,20 @@ def test_continuous_joints_step_across_pi() -> None:
 def test_continuous_joints_never_jump_by_a_turn(seed: int) -> None:
     robot = arm_of("gen3")
     rng = np.random.default_rng(seed)
-    q = np.repeat(robot.sample_configurations(1, rng), 40, axis=0)
+    q = np.repeat(robot.random(1, rng), 40, axis=0)
     q[:, robot.continuous] += np.linspace(0.0, 1.0, 40)[:, None] * rng.uniform(-3.5, 3.5, int(robot.continuous.sum()))
     for near in (None, q[0] + 2.0 * np.pi * robot.continuous):
-        path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=seed, near=near, timeout=ENOUGH)
+        path = Sampler(robot).follow(robot.fk(q), near=near, timeout=ENOUGH, seed=seed)
         assert path, path.message
         rows = path.positions if near is None else np.concatenate([near[None], path.positions])
         assert np.abs(np.diff(rows, axis=0)).max() == pytest.approx(path.largest_step)
         assert path.largest_step <= 0.3
-        assert_verified(robot, path, robot.forward(q))
+        assert_verified(robot, path, robot.fk(q))
 
 
 def ur5_of_two_turns(first: float, last: float) -> tuple[Robot, np.ndarray]:
     """A UR5 with limits of -2π and 2π, and its motion while the hand turns."""
-    robot = Robot.from_urdf(URDFS["UR5, two turns"])
+    robot = Robot(URDFS["UR5, two turns"])
     q = np.tile([0.3, -1.2, 1.4, -0.8, 1.1, 0.0], (60, 1))
     q[:, 5] = np.linspace(first, last, 60)
     return robot, q
@@ -134,40 +133,40 @@ def ur5_of_two_turns(first: float, last: float) -> tuple[Robot, np.ndarray]:
 def test_joint_of_two_turns_begins_where_it_can_turn_to_the_end() -> None:
     robot, q = ur5_of_two_turns(-4.5, 4.9)
     for near in (None, q[0]):
-        path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=0, near=near, timeout=ENOUGH)
+        path = Sampler(robot).follow(robot.fk(q), near=near, timeout=ENOUGH, seed=0)
         assert path, path.message
         assert np.abs(np.diff(path.positions, axis=0)).max() == pytest.approx(path.largest_step)
         np.testing.assert_allclose(path.positions[:, 5], q[:, 5], atol=1e-5)
-        assert_verified(robot, path, robot.forward(q))
+        assert_verified(robot, path, robot.fk(q))
 
 
 def test_joint_that_runs_into_its_limit_is_no_success() -> None:
     robot, q = ur5_of_two_turns(-4.5, 4.9)
     near = q[0] + [0.0, 0.0, 0.0, 0.0, 0.0, 2.0 * np.pi]  # 4.5 rad are left of the 9.4 that the hand turns
-    path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=0, near=near, timeout=ENOUGH)
+    path = Sampler(robot).follow(robot.fk(q), near=near, timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("the path jumps 1 times, by up to ")
     assert path.valid.all()
     assert path.n_reached == 1 + np.flatnonzero(q[:, 5] + 2.0 * np.pi <= 2.0 * np.pi)[-1]
     assert np.abs(np.diff(path.positions, axis=0)).max() == pytest.approx(path.largest_step)
     assert_no_success(path)
-    assert_verified(robot, path, robot.forward(q))
+    assert_verified(robot, path, robot.fk(q))
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solutions(seed: int) -> None:
     """In closed form, with all equivalents: up to 512 solutions of each pose, and all steps that are small enough."""
-    robot, rng = Robot.from_urdf(URDFS["UR5, two turns"]), np.random.default_rng(seed)
-    first, last = robot.sample_configurations(2, rng)
+    robot, rng = Robot(URDFS["UR5, two turns"]), np.random.default_rng(seed)
+    first, last = robot.random(2, rng)
     q = np.linspace(first, first + np.clip(last - first, -8.0, 8.0), 40)
-    poses, sampler = robot.forward(q), Sampler.of(robot)
+    poses, sampler = robot.fk(q), Sampler(robot)
     near = q[0] - 2.0 * np.pi * np.sign(q[0]) * (rng.random(6) < 0.4) if seed % 2 else None  # some joints turned on
-    everything = [sampler.sample(pose, 1000, 0, order="none", timeout=ENOUGH) for pose in poses]
+    everything = [sampler.sample(pose, 1000, order="none", timeout=ENOUGH, seed=0) for pose in poses]
     assert all(answer.certified for answer in everything)
     layers = [answer.positions for answer in everything] if near is None else [near[None], *map(np.array, everything)]
     counts = np.array([len(layer) for layer in layers])
     _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), 0.3)
-    path = sample_path(sampler, poses, random_seed=0, near=near, timeout=ENOUGH)
+    path = sampler.follow(poses, near=near, timeout=ENOUGH, seed=0)
     assert bool(path) == (n_reached == len(layers)), path.message
     assert path.n_reached == n_reached - (near is not None)
     assert path or path.nearest_miss == pytest.approx(nearest, abs=1e-5)  # solutions are within the tolerances
@@ -179,7 +178,7 @@ def test_narrowed_continuous_joint_does_not_pass_its_limits() -> None:
     q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.4)[None], 30, axis=0)
     q[:, 6] = np.linspace(2.8, 3.5, 30)  # across the part that is taken away
     constraints = Constraints(limits={robot.joint_names[6]: (-3.0, 3.0)})
-    path = sample_path(Sampler.of(robot), robot.forward(q), random_seed=0, timeout=ENOUGH, constraints=constraints)
+    path = Sampler(robot).with_constraints(constraints).follow(robot.fk(q), timeout=ENOUGH, seed=0)
     assert (np.abs(path.positions[path.valid, 6]) <= 3.0).all()
     steps = np.abs(np.diff(path.positions[path.valid], axis=0))
     assert steps.max() == pytest.approx(path.largest_step)
@@ -199,9 +198,9 @@ def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.Mo
         return refined(goal, positions, *others)
 
     monkeypatch.setattr(Goal, "refined", noted)
-    sampler = Sampler.of(robot)
-    goal = Goal.of(robot, sampler.fitted(SampleRequest(np.eye(4))))
-    poses = robot.forward(motion(robot, 3, n_poses))
+    sampler = Sampler(robot)
+    goal = Goal.of(robot, sampler.resolved(SampleRequest(np.eye(4))))
+    poses = robot.fk(motion(robot, 3, n_poses))
     search = PathSearch(sampler, goal, poses, 0.3, np.random.default_rng(0), 48, 1.0, clock=clock)
     search.follow(range(0, n_poses, 8))
     chosen = search.best()
@@ -220,12 +219,12 @@ def test_poses_that_time_did_not_suffice_for_are_not_said_to_have_no_solution(mo
         n_looks[0] += 1
         return n_looks[0] > 12
 
-    poses = robot.forward(motion(robot, 6, 40))
+    poses = robot.fk(motion(robot, 6, 40))
     poses[5:8, 0, 3] += 10.0
     poses[20:, 2, 3] += 0.1  # too far to be moved there by one solution alone
     poses[20:, 0, 3] += 10.0
     monkeypatch.setattr(PathSearch, "out_of_time", property(out_of_time))
-    path = sample_path(sampler_of("panda", "pose"), poses, n=16, random_seed=0, timeout=ENOUGH)
+    path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0, n_candidates=16)
     assert path.error_code == ErrorCode.TIMED_OUT
     without, unknown = path.examined & ~path.valid, ~path.examined
     np.testing.assert_array_equal(np.flatnonzero(without), [5, 6, 7])
@@ -236,8 +235,8 @@ def test_poses_that_time_did_not_suffice_for_are_not_said_to_have_no_solution(mo
 
 def test_seed_decides_the_path() -> None:
     robot = arm_of("panda")
-    poses = robot.forward(motion(robot, 7, 15))
-    first, again = (sample_path(sampler_of("panda", "pose"), poses, random_seed=3, timeout=ENOUGH) for _ in range(2))
+    poses = robot.fk(motion(robot, 7, 15))
+    first, again = (sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=3) for _ in range(2))
     np.testing.assert_array_equal(first.positions, again.positions)
 
 
@@ -252,12 +251,12 @@ def test_seed_decides_the_path() -> None:
 )
 def test_bad_numbers_are_refused_without_time_too(arguments: dict[str, float], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        sample_path(sampler_of("gantry", "position"), np.eye(4)[None], **{"timeout": 0.0, **arguments})
+        sampler_of("gantry", "position").follow(np.eye(4)[None], **{"timeout": 0.0, **arguments})
 
 
 def test_no_time_is_an_answer_too() -> None:
     robot = arm_of("panda")
-    path = sample_path(sampler_of("panda", "pose"), robot.forward(motion(robot, 8, 15)), random_seed=0, timeout=0.0)
+    path = sampler_of("panda", "pose").follow(robot.fk(motion(robot, 8, 15)), timeout=0.0, seed=0)
     assert path.error_code == ErrorCode.TIMED_OUT
     assert path.message == "timed out: 15 of 15 poses were not examined, the first of them is pose 0"
     assert not path.valid.any()
@@ -280,8 +279,8 @@ def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.Mo
         return samples
 
     monkeypatch.setattr(Sampler, "sample", sample_and_stop)
-    poses = robot.forward(motion(robot, 8, 15))
-    path = sample_path(sampler_of("panda", "pose"), poses, random_seed=0, timeout=ENOUGH)
+    poses = robot.fk(motion(robot, 8, 15))
+    path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0)
     assert n_followed == [1] * 14
     assert path.examined.all()
     assert_verified(robot, path, poses)
@@ -291,13 +290,13 @@ def test_bad_arguments_are_refused() -> None:
     sampler, pose = sampler_of("panda", "pose"), np.eye(4)
     for poses in (pose, np.empty((0, 4, 4)), np.zeros((2, 3, 4))):
         with pytest.raises(PoseError, match="expected poses of shape"):
-            sample_path(sampler, poses)
+            sampler.follow(poses)
     with pytest.raises(PoseError):
-        sample_path(sampler, np.full((1, 4, 4), np.nan))
+        sampler.follow(np.full((1, 4, 4), np.nan))
     with pytest.raises(ConfigurationError, match="largest step"):
-        sample_path(sampler, pose[None], largest_step=0.0)
+        sampler.follow(pose[None], max_step=0.0)
     with pytest.raises(JointStateError):
-        sample_path(sampler, pose[None], near=np.zeros(3))
+        sampler.follow(pose[None], near=np.zeros(3))
 
 
 def test_constraints_hold_along_the_path() -> None:
@@ -305,16 +304,13 @@ def test_constraints_hold_along_the_path() -> None:
     name = robot.joint_names[2]
     q = motion(robot, 3, 15)
     q[:, 2] = 0.2
-    poses = robot.forward(q)
-    clear = Sphere(robot.forward(q[7])[:3, 3] + [0.0, 0.0, 0.5], 0.05)
+    poses = robot.fk(q)
+    clear = Sphere(robot.fk(q[7])[:3, 3] + [0.0, 0.0, 0.5], 0.05)
     constraints = Constraints(fixed={name: 0.2}, self_collision=True, obstacles=(clear,))
-    path = sample_path(
-        sampler_of("iiwa14", "position"),
-        poses,
-        random_seed=0,
-        timeout=ENOUGH,
-        position_only=True,
-        constraints=constraints,
+    path = (
+        sampler_of("iiwa14", "position")
+        .with_constraints(constraints, position_only=True)
+        .follow(poses, timeout=ENOUGH, seed=0)
     )
     assert path.valid.all(), path.message
     assert (path.positions[:, 2] == 0.2).all()
@@ -324,21 +320,23 @@ def test_constraints_hold_along_the_path() -> None:
 
 def test_obstacle_around_a_pose_makes_a_gap() -> None:
     robot = arm_of("panda")
-    poses = robot.forward(motion(robot, 6, 6))
+    poses = robot.fk(motion(robot, 6, 6))
     constraints = Constraints(obstacles=(Sphere(poses[3, :3, 3], 0.02),))
-    path = sample_path(sampler_of("panda", "pose"), poses, n=16, random_seed=0, timeout=ENOUGH, constraints=constraints)
+    path = (
+        sampler_of("panda", "pose").with_constraints(constraints).follow(poses, timeout=ENOUGH, seed=0, n_candidates=16)
+    )
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert not path.valid[3]
 
 
 def test_free_turn_about_the_tool_is_used_along_the_path() -> None:
     robot = arm_of("ur5")
-    poses = robot.forward(motion(robot, 2, 10))
+    poses = robot.fk(motion(robot, 2, 10))
     turned = poses.copy()
     turned[5:, :3, :2] = np.array([-poses[5:, :3, 1], poses[5:, :3, 0]]).transpose(1, 2, 0)  # by a quarter, at once
     tolerances = np.array([0.0] * 5 + [np.inf])
     sampler = sampler_of("ur5", "pose")
-    path = sample_path(sampler, turned, random_seed=0, timeout=ENOUGH, constraints=Constraints(tolerances=tolerances))
+    path = sampler.with_constraints(tolerances=tolerances).follow(turned, timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.SUCCESS, path.message
     for q, pose in zip(path.positions, turned, strict=True):
         assert np.max(robot.pose_errors(q, pose, tolerances)) <= 1e-6
@@ -348,7 +346,7 @@ def brute_force_reach(robot: Robot, poses: np.ndarray, largest_step: float, n: i
     """Poses that steps within the largest lead to, among solutions from n uniform seeds of each and those between."""
     rng, reached = np.random.default_rng(99), None
     for index, pose in enumerate(poses):
-        refined = robot.refine(robot.sample_configurations(n, rng), pose, patience=3)
+        refined = robot.refine(robot.random(n, rng), pose, patience=3)
         roots = refined.positions[refined.converged]
         if not len(roots):
             return index
@@ -371,11 +369,11 @@ def test_there_is_a_path_where_brute_force_has_one_and_only_there(
 ) -> None:
     robot, rng, outcomes = arm_of(name), np.random.default_rng(3), []
     for seed in range(5):
-        poses = np.repeat(robot.forward(robot.sample_configurations(1, rng)), 10, axis=0)
+        poses = np.repeat(robot.fk(robot.random(1, rng)), 10, axis=0)
         poses[:, :3, 3] += np.linspace(0.0, 0.15, 10)[:, None] * np.array([[0.6, -0.64, -0.48]])
         if seed not in seeds:
             continue
-        path = sample_path(Sampler.of(robot), poses, random_seed=seed, largest_step=largest_step, timeout=ENOUGH)
+        path = Sampler(robot).follow(poses, timeout=ENOUGH, seed=seed, max_step=largest_step)
         expected = brute_force_reach(robot, poses, largest_step, 600)
         outcomes.append(expected == len(poses))
         assert (path.error_code == ErrorCode.SUCCESS) == (expected == len(poses)), path.message

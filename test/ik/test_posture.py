@@ -27,11 +27,11 @@ def elbow_side(positions: np.ndarray) -> np.ndarray:
 def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     """Joint 1 turns the upper arm: where it is positive the elbow is on the left of an arm that reaches forward."""
     robot, oracle = arm_and_oracle("panda")
-    pose, sampler = robot.forward(POSE), sampler_of("panda", "pose")
+    pose, sampler = robot.fk(POSE), sampler_of("panda", "pose")
     preferred = {"panda_joint1": 0.9 * side, "panda_joint3": -0.9 * side}
     assert set(preferred) <= set(robot.joint_names), robot.joint_names
-    plain = sampler.sample(pose, 60, 0, distinct=False, timeout=ENOUGH)
-    samples = sampler.sample(pose, 60, 0, posture=preferred, distinct=False, timeout=ENOUGH)
+    plain = sampler.sample(pose, 60, timeout=ENOUGH, seed=0)
+    samples = sampler.sample(pose, 60, posture=preferred, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples and samples.valid.all()
     for q in samples.positions:
@@ -48,7 +48,7 @@ def test_cost_of_no_solution_rises(name: str, kind: str) -> None:
     robot = arm_of(name)
     posture = Posture({robot.joint_names[0]: 0.3, robot.joint_names[2]: -0.4}, {robot.joint_names[2]: 2.5})
     goal = Goal(robot, reachable_pose(robot), kind == "position", 1e-6, 1e-6)
-    seeds = robot.sample_configurations(100, np.random.default_rng(0))
+    seeds = robot.random(100, np.random.default_rng(0))
     pool = goal.refined(seeds, np.arange(100, dtype=np.uint32))
     moved, is_cut_short = goal.descended(pool, posture, time.perf_counter() + ENOUGH)
     assert not is_cut_short
@@ -63,11 +63,13 @@ def test_cost_of_no_solution_rises(name: str, kind: str) -> None:
 def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
     robot = arm_of("iiwa14")
     goal = Goal(robot, reachable_pose(robot), True, 1e-6, 1e-6)
-    pool = goal.refined(robot.sample_configurations(10, np.random.default_rng(0)), np.zeros(10, dtype=np.uint32))
+    pool = goal.refined(robot.random(10, np.random.default_rng(0)), np.zeros(10, dtype=np.uint32))
     moved, is_cut_short = goal.descended(pool, Posture({robot.joint_names[0]: 0.3}), 0.0)
     assert is_cut_short
     np.testing.assert_array_equal(moved.positions, pool.positions)
-    late = sampler_of("iiwa14", "position").sample(goal.pose, 5, 0, posture={robot.joint_names[0]: 0.3}, timeout=0.0)
+    late = sampler_of("iiwa14", "position").sample(
+        goal.pose, 5, posture={robot.joint_names[0]: 0.3}, timeout=0.0, seed=0
+    )
     assert late.error_code == ErrorCode.TIMED_OUT
     assert late and late.valid.all()
     assert late.message.endswith("not all were moved towards the posture")
@@ -75,8 +77,8 @@ def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
 
 def test_the_clock_is_looked_at_after_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     robot, posture = arm_of("panda"), Posture({"panda_joint1": 0.3})
-    goal = Goal(robot, robot.forward(POSE), False, 1e-6, 1e-6)
-    seeds = robot.sample_configurations(200, np.random.default_rng(0))
+    goal = Goal(robot, robot.fk(POSE), False, 1e-6, 1e-6)
+    seeds = robot.random(200, np.random.default_rng(0))
     pool = goal.refined(seeds, np.arange(200, dtype=np.uint32)).chosen()
     assert len(pool) > 20
     clock = iter([0.0, 2.0])
@@ -88,14 +90,14 @@ def test_the_clock_is_looked_at_after_a_few(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_constraints_stay_kept() -> None:
     robot = arm_of("iiwa14")
-    pose = robot.forward(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
+    pose = robot.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     first, third = robot.joint_names[0], robot.joint_names[2]
-    in_the_way = robot.skeleton(sampler_of("iiwa14", "pose").sample(
-        pose, 20, 0, posture={first: 1.0}, timeout=ENOUGH
-    ).positions[:1])[0, 4]  # fmt: skip
+    in_the_way = robot.skeleton(sampler_of("iiwa14", "pose").sample(pose, 20, posture={first: 1.0}, timeout=ENOUGH, seed=0).positions[:1])[0, 4]  # fmt: skip
     constraints = Constraints(limits={first: (-0.5, 0.7)}, self_collision=True, obstacles=(Sphere(in_the_way, 0.1),))
-    samples = sampler_of("iiwa14", "pose").sample(
-        pose, 50, 0, posture={first: 1.0, third: -2.0}, constraints=constraints, timeout=ENOUGH
+    samples = (
+        sampler_of("iiwa14", "pose")
+        .with_constraints(constraints)
+        .sample(pose, 50, posture={first: 1.0, third: -2.0}, timeout=ENOUGH, seed=0)
     )
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
@@ -106,7 +108,7 @@ def test_constraints_stay_kept() -> None:
 
 def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
     robot, posture = arm_of("panda"), Posture({"panda_joint1": 0.9, "panda_joint3": -0.9})
-    pose = robot.forward(POSE)
+    pose = robot.fk(POSE)
     expert, far = np.zeros(1, dtype=np.uint32), time.perf_counter() + ENOUGH
     unhindered = Goal(robot, pose, False, 1e-6, 1e-6)
     start, _ = unhindered.descended(
@@ -129,7 +131,7 @@ def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
 def test_near_duplicates_that_arise_are_dropped() -> None:
     robot, sampler = arm_of("panda"), sampler_of("panda", "pose")
     preferred = dict.fromkeys(robot.joint_names, 0.0)
-    samples = sampler.sample(robot.forward(POSE), 100, 0, posture=preferred, distinct=True, timeout=ENOUGH)
+    samples = sampler.sample(robot.fk(POSE), 100, posture=preferred, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert 1 <= len(samples) < 80
     distances = np.abs(samples.positions[:, None] - samples.positions[None]).max(axis=-1) + np.eye(len(samples))
@@ -139,8 +141,8 @@ def test_near_duplicates_that_arise_are_dropped() -> None:
 def test_raw_samples_are_ordered_but_not_moved() -> None:
     robot, sampler = arm_of("panda"), sampler_of("panda", "pose")
     name, pose = robot.joint_names[0], reachable_pose(robot)
-    raw = sampler.sample(pose, 30, 0, refine=False, order="none")
-    samples = sampler.sample(pose, 30, 0, refine=False, posture={name: 0.5})
+    raw = sampler.propose(pose, 30, order="none", seed=0)
+    samples = sampler.propose(pose, 30, posture={name: 0.5}, seed=0)
     assert sorted(samples.positions.tolist()) == sorted(raw.positions.tolist())
     assert (np.diff(np.abs(samples.positions[:, 0] - 0.5)) >= 0.0).all()
 
@@ -159,4 +161,4 @@ def test_raw_samples_are_ordered_but_not_moved() -> None:
 def test_bad_postures_are_refused(posture: Posture | dict[str, float], reason: str) -> None:
     assert arm_of("planar3").joint_names[:2] == ("joint_1", "joint_2")
     with pytest.raises(ConfigurationError, match=reason):
-        sampler_of("planar3", "position").sample(np.eye(4), 3, 0, posture=posture)
+        sampler_of("planar3", "position").sample(np.eye(4), 3, posture=posture, seed=0)

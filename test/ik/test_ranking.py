@@ -12,7 +12,7 @@ from eim_ros.ik.order import ORDERS, Ranking, limit_margin
 
 
 def configurations(name: str = "panda", n: int = 50) -> np.ndarray:
-    return arm_of(name).sample_configurations(n, np.random.default_rng(0))
+    return arm_of(name).random(n, np.random.default_rng(0))
 
 
 def test_manipulability_is_the_root_of_the_determinant() -> None:

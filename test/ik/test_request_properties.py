@@ -13,7 +13,7 @@ from kinematics.descriptions import chain_urdf, joint
 from kinematics.oracle import Oracle
 
 from eim_ros.core.errors import EimError
-from eim_ros.ik import Constraints, ErrorCode, Posture, Sampler, sample_batch, sample_path
+from eim_ros.ik import Constraints, ErrorCode, Posture, Sampler
 from eim_ros.kinematics import Robot
 
 TOLERANCE = 1e-6  # default of a request [m], [rad]
@@ -47,7 +47,7 @@ def arms(draw: st.DrawFn) -> tuple[Robot, Oracle]:
         joints.append(joint(f"j{i}", kind, f"l{i}", f"l{i + 1}", f'<origin xyz="{xyz}"/><axis xyz="{axis}"/>{limit}'))
     joints.append(joint("tool", "fixed", f"l{n}", f"l{n + 1}", '<origin xyz="0.1 0.2 0.3" rpy="0.1 0.2 0.3"/>'))
     urdf = chain_urdf(*joints)
-    robot = Robot.from_urdf(urdf)
+    robot = Robot(urdf)
     return robot, Oracle(urdf, robot)
 
 
@@ -62,8 +62,8 @@ def check(robot: Robot, oracle: Oracle, rows: np.ndarray, pose: np.ndarray) -> N
 @given(arms(), SEEDS, st.integers(1, 20))
 def test_solutions_are_within_limits_and_reach_the_pose(arm: tuple[Robot, Oracle], seed: int, n: int) -> None:
     robot, oracle = arm
-    pose = robot.forward(robot.random_configuration(np.random.default_rng(seed)))
-    samples = Sampler.of(robot).sample(pose, n, seed, timeout=0.1)
+    pose = robot.fk(robot.random(seed=np.random.default_rng(seed)))
+    samples = Sampler(robot).sample(pose, n, timeout=0.1, seed=seed)
     check(robot, oracle, samples.positions[samples.valid], pose)
     assert len(samples) <= n
 
@@ -72,8 +72,8 @@ def test_solutions_are_within_limits_and_reach_the_pose(arm: tuple[Robot, Oracle
 @given(arms(), SEEDS)
 def test_batch_answers_are_within_limits_and_reach_their_poses(arm: tuple[Robot, Oracle], seed: int) -> None:
     robot, oracle = arm
-    poses = robot.forward(robot.sample_configurations(4, np.random.default_rng(seed)))
-    for pose, samples in zip(poses, sample_batch(Sampler.of(robot), poses, 3, seed, timeout=0.2), strict=True):
+    poses = robot.fk(robot.random(4, np.random.default_rng(seed)))
+    for pose, samples in zip(poses, Sampler(robot).sample_batch(poses, 3, timeout=0.2, seed=seed), strict=True):
         check(robot, oracle, samples.positions[samples.valid], pose)
 
 
@@ -82,9 +82,9 @@ def test_batch_answers_are_within_limits_and_reach_their_poses(arm: tuple[Robot,
 def test_path_reaches_its_poses_and_does_not_jump_where_it_says_so(name: str, seed: int, reach: float) -> None:
     robot, oracle = arm_and_oracle(name)
     rng = np.random.default_rng(seed)
-    start, end = robot.sample_configurations(2, rng)
-    poses = robot.forward(start + np.linspace(0.0, reach, 12)[:, None] * (end - start))
-    path = sample_path(Sampler.of(robot), poses, 16, seed, near=start, timeout=0.5)
+    start, end = robot.random(2, rng)
+    poses = robot.fk(start + np.linspace(0.0, reach, 12)[:, None] * (end - start))
+    path = Sampler(robot).follow(poses, near=start, timeout=0.5, seed=seed, n_candidates=16)
     for row, valid, pose in zip(path.positions, path.valid, poses, strict=True):
         check(robot, oracle, row[None][: int(valid)], pose)
     if path.error_code == ErrorCode.SUCCESS:

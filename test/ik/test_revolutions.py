@@ -97,7 +97,7 @@ def test_unlimited_joints_are_unrolled_from_where_the_path_begins() -> None:
 
 
 def test_joints_with_equivalent_values_are_those_that_turn_by_more_than_a_turn() -> None:
-    ur5 = Robot.from_urdf(URDFS["UR5, two turns"])
+    ur5 = Robot(URDFS["UR5, two turns"])
     assert Revolutions.of(ur5, ur5.bounds).repeating.all()
     for name in ("panda", "ur5", "gantry", "followers"):  # less than a turn, just one, sliding, with followers
         robot = arm_of(name)

@@ -30,8 +30,10 @@ def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind
     robot = arm_of(name)
     for seed in range(3):
         pose = reachable_pose(robot, seed)
-        samples = sampler_of(name, context_kind).sample(
-            pose, 20, seed, position_only=position_only, timeout=ENOUGH, position_tolerance=1e-6
+        samples = (
+            sampler_of(name, context_kind)
+            .with_constraints(position_only=position_only, position_tolerance=1e-6)
+            .sample(pose, 20, timeout=ENOUGH, seed=seed)
         )
         assert samples.error_code == ErrorCode.SUCCESS, samples.message
         assert 1 <= len(samples) <= 20
@@ -51,7 +53,7 @@ def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind
 @pytest.mark.parametrize("name", ["planar3", "iiwa14", "continuous", "gantry"])
 def test_shapes_names_and_types_of_an_answer(name: str) -> None:
     robot = arm_of(name)
-    samples = sampler_of(name, "position").sample(reachable_pose(robot), 7, 0, distinct=False, timeout=ENOUGH)
+    samples = sampler_of(name, "position").sample(reachable_pose(robot), 7, timeout=ENOUGH, seed=0)
     assert samples.joint_names == robot.joint_names
     assert samples.positions.shape == (7, robot.dof)
     for column in ("log_prob", "position_error", "orientation_error", "valid", "expert"):
@@ -65,8 +67,8 @@ def test_shapes_names_and_types_of_an_answer(name: str) -> None:
 
 def test_context_of_the_model_decides_what_is_asked_by_default() -> None:
     pose = reachable_pose(arm_of("iiwa14"))
-    of_position = sampler_of("iiwa14", "position").sample(pose, 10, 0, timeout=ENOUGH)
-    of_pose = sampler_of("iiwa14", "pose").sample(pose, 10, 0, timeout=ENOUGH)
+    of_position = sampler_of("iiwa14", "position").sample(pose, 10, timeout=ENOUGH, seed=0)
+    of_pose = sampler_of("iiwa14", "pose").sample(pose, 10, timeout=ENOUGH, seed=0)
     assert oracle_errors("iiwa14", of_position, pose)[1].max() > 0.1
     assert oracle_errors("iiwa14", of_pose, pose)[1].max() < 2e-6
 
@@ -74,7 +76,7 @@ def test_context_of_the_model_decides_what_is_asked_by_default() -> None:
 @pytest.mark.parametrize("options", [{}, {"refine": False}, {"distinct": True}, {"near": np.zeros(7)}])
 def test_seed_decides_the_answer(options: dict) -> None:
     sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
-    first, again, other = (sampler.sample(pose, 20, seed, timeout=ENOUGH, **options) for seed in (5, 5, 6))
+    first, again, other = (sampler.sample(pose, 20, timeout=ENOUGH, seed=seed, **options) for seed in (5, 5, 6))
     for name in {"log_prob", *(field.name for field in dataclasses.fields(Samples))} - {"elapsed", "density"}:
         assert np.array_equal(getattr(first, name), getattr(again, name)), name
     assert not np.array_equal(first.positions, other.positions)
@@ -90,14 +92,14 @@ def test_without_a_seed_each_answer_is_fresh() -> None:
 def test_log_prob_is_that_of_the_mixture(context_kind: str, refine: bool) -> None:
     robot = arm_of("iiwa14")
     model, pose = broad_model(robot, context_kind), reachable_pose(robot)
-    samples = Sampler(model).sample(pose, 50, 0, refine=refine, timeout=ENOUGH)
+    samples = Sampler(model=model).sample(pose, 50, timeout=ENOUGH, seed=0)
     context = torch.from_numpy(context_from_pose(pose, context_kind)).expand(len(samples), -1)
     expected = model.mixture.log_prob(context, torch.from_numpy(samples.positions))
     assert np.allclose(samples.log_prob, expected.numpy(), rtol=1e-9, atol=1e-9)
 
 
 def test_most_probable_come_first() -> None:
-    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 50, 0, timeout=ENOUGH)
+    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 50, timeout=ENOUGH, seed=0)
     assert (np.diff(samples.log_prob) <= 0.0).all()
 
 
@@ -106,7 +108,9 @@ def test_model_of_a_pose_is_averaged_over_orientations_for_a_position() -> None:
     mixture = constant_mixture(np.zeros((1, 3)), np.ones(3), 9).tensors()
     mixture["experts.weights"][0, 0, 3] = 1.0  # the first joint follows a column of the rotation
     model = IKModel(type(broad_model(robot, "pose").mixture).from_tensors(mixture), robot, "pose")
-    drawn = Sampler(model).sample(reachable_pose(robot), 4000, 0, position_only=True, refine=False).positions
+    drawn = (
+        Sampler(model=model).with_constraints(position_only=True).propose(reachable_pose(robot), 4000, seed=0).positions
+    )
     # an entry of a random rotation is uniform on [-1, 1]: variance 1/3 more than the noise; sixteen of them are drawn
     assert 1.1 < drawn[:, 0].var() < 1.6
     assert 0.9 < drawn[:, 1].var() < 1.1
@@ -116,11 +120,11 @@ def test_experts_are_those_that_proposed() -> None:
     robot = arm_of("gantry")
     means = np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]])
     model = IKModel(constant_mixture(means, np.full(3, 0.01), 3), robot, "position")
-    raw = Sampler(model).sample(np.eye(4), 100, 0, refine=False)
+    raw = Sampler(model=model).propose(np.eye(4), 100, seed=0)
     assert set(raw.expert) == {0, 1}
     assert np.allclose(raw.positions, means[raw.expert], rtol=0, atol=0.06)  # six standard deviations
-    assert Sampler(model).n_experts == 2
-    refined = Sampler(model).sample(reachable_pose(robot), 100, 0, timeout=ENOUGH)
+    assert Sampler(model=model).n_experts == 2
+    refined = Sampler(model=model).sample(reachable_pose(robot), 100, timeout=ENOUGH, seed=0)
     assert set(refined.expert) <= {0, 1, NO_EXPERT}
 
 
@@ -128,7 +132,7 @@ def test_useless_model_is_rescued_by_uniform_seeds() -> None:
     robot = arm_of("iiwa14")
     far_away = IKModel(constant_mixture(np.full((3, 7), 50.0), np.full(7, 1e-3), 9), robot, "pose")
     pose = reachable_pose(robot)
-    samples = Sampler(far_away).sample(pose, 20, 0, distinct=True, timeout=ENOUGH)
+    samples = Sampler(model=far_away).sample(pose, 20, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert len(samples) == 20
     assert oracle_errors("iiwa14", samples, pose).max() <= 1e-6 + 1e-9
@@ -144,7 +148,7 @@ def test_load_gives_the_sampler_of_the_file(tmp_path) -> None:
     loaded = Sampler.load(tmp_path / "m.safetensors", robot)
     loaded.prepare()
     pose = reachable_pose(robot)
-    assert np.array_equal(loaded.sample(pose, 9, 3).positions, Sampler(model).sample(pose, 9, 3).positions)
+    assert np.array_equal(loaded.sample(pose, 9, 3).positions, Sampler(model=model).sample(pose, 9, seed=3).positions)
     assert (loaded.context_kind, loaded.n_experts, loaded.robot) == ("position", 8, robot)
 
 
@@ -159,8 +163,8 @@ def test_narrow_limits_are_kept() -> None:
     """Ranges of a few degrees, where most of what a mixture proposes lies outside."""
     limit = '<limit lower="0.1" upper="0.2" effort="1" velocity="1"/>'
     urdf = ARMS["six_joints"].replace('<limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>', limit)
-    robot = Robot.from_urdf(urdf)
-    samples = Sampler(broad_model(robot, "position")).sample(reachable_pose(robot), 30, 0, timeout=ENOUGH)
+    robot = Robot(urdf)
+    samples = Sampler(model=broad_model(robot, "position")).sample(reachable_pose(robot), 30, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert (samples.positions >= 0.1).all()
     assert (samples.positions <= 0.2).all()

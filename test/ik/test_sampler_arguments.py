@@ -36,7 +36,7 @@ def spoiled(row: int, column: int, value: float) -> np.ndarray:
 )
 def test_what_is_no_pose_is_refused(pose: np.ndarray) -> None:
     with pytest.raises(PoseError, match="pose"):
-        sampler_of("planar3", "position").sample(pose, 5, 0)
+        sampler_of("planar3", "position").sample(pose, 5, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_number_out_of_its_bounds_is_refused(arguments: dict[str, Any], reason: 
 )
 def test_seed_configuration_of_another_shape_or_not_finite_is_refused(near: Any) -> None:
     with pytest.raises(JointStateError, match="needs 3 finite values, of joint_1, joint_2, joint_3") as caught:
-        sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 5, 0, near=near)
+        sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 5, near=near, seed=0)
     assert caught.value.value is near
 
 
 def test_sampler_serves_on_after_refusals() -> None:
     sampler, pose = sampler_of("planar3", "position"), reachable_pose(arm_of("planar3"))
-    before = sampler.sample(pose, 5, 0)
+    before = sampler.sample(pose, 5, seed=0)
     with pytest.raises(EimError):
-        sampler.sample(np.full((4, 4), np.nan), 5, 0)
-    assert np.array_equal(sampler.sample(pose, 5, 0).positions, before.positions)
+        sampler.sample(np.full((4, 4), np.nan), 5, seed=0)
+    assert np.array_equal(sampler.sample(pose, 5, seed=0).positions, before.positions)

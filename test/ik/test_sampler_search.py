@@ -27,7 +27,7 @@ def largest_differences(positions: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["iiwa14", "continuous", "planar10"])
 def test_distinct_configurations_differ(name: str) -> None:
-    samples = sampler_of(name, "position").sample(reachable_pose(arm_of(name)), 80, 0, distinct=True, timeout=ENOUGH)
+    samples = sampler_of(name, "position").sample(reachable_pose(arm_of(name)), 80, timeout=ENOUGH, seed=0)
     assert len(samples) == 80
     assert largest_differences(samples.positions).min() > 0.01
 
@@ -37,7 +37,7 @@ def test_distinct_gives_the_two_solutions_of_a_planar_arm() -> None:
     x, y, heading = 1.4, 0.6, 0.5
     half = 0.5 * heading
     pose = pose_from([x, y, 0.0], [0.0, 0.0, math.sin(half), math.cos(half)])
-    samples = sampler_of("planar3", "pose").sample(pose, 100, 0, distinct=True, timeout=ENOUGH)
+    samples = sampler_of("planar3", "pose").sample(pose, 100, timeout=ENOUGH, seed=0)
     wrist = np.array([x - math.cos(heading), y - math.sin(heading)])
     elbow = math.acos(0.5 * wrist @ wrist - 1.0)
     expected = []
@@ -56,8 +56,8 @@ def test_distinct_finds_every_solution_of_a_six_joint_arm(seed: int) -> None:
     """As many as uniform restarts find in ten times the effort; no near-duplicate among them."""
     robot = arm_of("six_joints")
     pose = reachable_pose(robot, seed)
-    samples = sampler_of("six_joints", "pose").sample(pose, 100, 0, distinct=True, timeout=ENOUGH)
-    refined = robot.refine(robot.sample_configurations(20000, np.random.default_rng(1)), pose)
+    samples = sampler_of("six_joints", "pose").sample(pose, 100, timeout=ENOUGH, seed=0)
+    refined = robot.refine(robot.random(20000, np.random.default_rng(1)), pose)
     found: list[np.ndarray] = []
     for q in refined.positions[refined.converged]:
         if all(np.abs(q - other).max() > 0.01 for other in found):
@@ -70,8 +70,8 @@ def test_distinct_finds_every_solution_of_a_six_joint_arm(seed: int) -> None:
 @pytest.mark.parametrize("name", ["one_joint", "gantry"])
 def test_only_solution_is_given_once_if_distinct_and_n_times_if_not(name: str) -> None:
     sampler, pose = sampler_of(name, "position"), reachable_pose(arm_of(name))
-    assert len(sampler.sample(pose, 6, 0, timeout=ENOUGH)) == 1
-    assert len(sampler.sample(pose, 6, 0, distinct=False, timeout=ENOUGH)) == 6
+    assert len(sampler.sample(pose, 6, timeout=ENOUGH, seed=0)) == 1
+    assert len(sampler.sample(pose, 6, timeout=ENOUGH, seed=0)) == 6
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "continuous", "gantry"])
@@ -79,8 +79,10 @@ def test_only_solution_is_given_once_if_distinct_and_n_times_if_not(name: str) -
 def test_near_orders_by_distance(name: str, refine: bool) -> None:
     robot = arm_of(name)
     near = robot.upper - 0.1
-    samples = sampler_of(name, "position").sample(
-        reachable_pose(robot), 40, 0, near=near, refine=refine, distinct=False, position_tolerance=1e-6, timeout=ENOUGH
+    samples = (
+        sampler_of(name, "position")
+        .with_constraints(position_tolerance=1e-6)
+        .sample(reachable_pose(robot), 40, near=near, timeout=ENOUGH, seed=0)
     )
     assert len(samples) == 40
     difference = samples.positions - near
@@ -92,8 +94,8 @@ def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
     """With a configuration close to the seam, plain differences would give another order."""
     robot = arm_of("continuous")
     near = np.array([3.1, 3.1, 3.1])
-    pose = robot.forward(np.array([-3.1, 3.1, -3.1]))
-    samples = sampler_of("continuous", "position").sample(pose, 40, 0, near=near, timeout=ENOUGH)
+    pose = robot.fk(np.array([-3.1, 3.1, -3.1]))
+    samples = sampler_of("continuous", "position").sample(pose, 40, near=near, timeout=ENOUGH, seed=0)
     plain = np.linalg.norm(samples.positions - near, axis=1)
     assert np.linalg.norm(circular(samples.positions[0] - near)) < 0.3
     assert (np.diff(plain) < -1.0).any()
@@ -102,39 +104,45 @@ def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
 def test_near_prefers_the_nearest_of_all_that_were_found() -> None:
     robot, near = arm_of("iiwa14"), np.full(7, 0.3)
     sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
-    one = sampler.sample(pose, 1, 0, near=near, timeout=ENOUGH)
+    one = sampler.sample(pose, 1, near=near, timeout=ENOUGH, seed=0)
     assert one.error_code == ErrorCode.SUCCESS
-    at_it = sampler.sample(robot.forward(near), 200, 0, near=near, timeout=ENOUGH)
+    at_it = sampler.sample(robot.fk(near), 200, near=near, timeout=ENOUGH, seed=0)
     assert np.linalg.norm(at_it.positions[0] - near) < np.median(np.linalg.norm(at_it.positions - near, axis=1))
 
 
 @pytest.mark.parametrize("position_only", [True, False])
 def test_pose_out_of_reach_gives_the_best_attempt(position_only: bool) -> None:
     """The planar arm is 3 m long: 10 m away it stays 7 m short, stretched, whatever it tries."""
-    samples = sampler_of("planar3", "pose").sample(
-        pose_from([10.0, 0.0, 0.0]), 20, 0, position_only=position_only, timeout=ENOUGH
+    samples = (
+        sampler_of("planar3", "pose")
+        .with_constraints(position_only=position_only)
+        .sample(pose_from([10.0, 0.0, 0.0]), 20, timeout=ENOUGH, seed=0)
     )
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert_no_solution(samples)
     assert samples.best_attempt_error[0] == pytest.approx(7.0, abs=1e-3)
     assert samples.message.startswith("no valid configuration found; the best is off by 7 m")
     assert arm_of("planar3").within_limits(samples.best_attempt).all()
-    tip = arm_of("planar3").forward(samples.best_attempt)[:3, 3]
+    tip = arm_of("planar3").fk(samples.best_attempt)[:3, 3]
     assert np.linalg.norm(tip - [10.0, 0.0, 0.0]) == pytest.approx(samples.best_attempt_error[0])
 
 
 def test_position_within_reach_but_not_its_orientation_has_no_solution() -> None:
     upside_down = pose_from([1.0, 0.5, 0.0], [1.0, 0.0, 0.0, 0.0])
-    samples = sampler_of("planar3", "position").sample(upside_down, 5, 0, position_only=False, timeout=ENOUGH)
+    samples = (
+        sampler_of("planar3", "position")
+        .with_constraints(position_only=False)
+        .sample(upside_down, 5, timeout=ENOUGH, seed=0)
+    )
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert_no_solution(samples)
     assert samples.best_attempt_error[1] > 1.0
-    assert sampler_of("planar3", "position").sample(upside_down, 5, 0).error_code == ErrorCode.SUCCESS
+    assert sampler_of("planar3", "position").sample(upside_down, 5, seed=0).error_code == ErrorCode.SUCCESS
 
 
 def test_time_running_out_gives_what_was_found() -> None:
     sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
-    samples = sampler.sample(pose, 5000, 0, order="none", timeout=0.0)
+    samples = sampler.sample(pose, 5000, order="none", timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert 0 < len(samples) < 5000
     assert samples and samples.valid.all()
@@ -143,14 +151,14 @@ def test_time_running_out_gives_what_was_found() -> None:
 
 def test_no_time_at_all_suffices_for_what_the_first_round_finds() -> None:
     sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
-    samples = sampler.sample(pose, 5, 0, timeout=0.0)
+    samples = sampler.sample(pose, 5, timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert len(samples) == 5
     assert samples and samples.valid.all()
 
 
 def test_time_running_out_with_nothing_found_gives_the_best_attempt() -> None:
-    samples = sampler_of("planar3", "position").sample(pose_from([10.0, 0.0, 0.0]), 20, 0, timeout=0.0)
+    samples = sampler_of("planar3", "position").sample(pose_from([10.0, 0.0, 0.0]), 20, timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert_no_solution(samples)
     assert samples.message.startswith("timed out: no valid configuration found; the best is off by 7")
@@ -159,8 +167,8 @@ def test_time_running_out_with_nothing_found_gives_the_best_attempt() -> None:
 def test_raw_samples_are_marked_valid_or_not() -> None:
     """A wide tolerance, so that both happen."""
     robot, pose = arm_of("planar3"), pose_from([1.5, 0.5, 0.0])
-    samples = sampler_of("planar3", "position").sample(pose, 300, 0, refine=False, position_tolerance=0.7)
-    error = np.linalg.norm(robot.forward(samples.positions)[:, :3, 3] - pose[:3, 3], axis=1)
+    samples = sampler_of("planar3", "position").with_constraints(position_tolerance=0.7).propose(pose, 300, seed=0)
+    error = np.linalg.norm(robot.fk(samples.positions)[:, :3, 3] - pose[:3, 3], axis=1)
     valid = (error <= 0.7) & robot.within_limits(samples.positions)
     assert len(samples) == 300
     assert np.allclose(samples.position_error, error, rtol=0, atol=1e-12)
@@ -175,8 +183,10 @@ def test_raw_samples_are_marked_valid_or_not() -> None:
 
 def test_raw_samples_outside_the_limits_are_not_valid() -> None:
     robot = arm_of("one_joint")
-    samples = sampler_of("one_joint", "position").sample(
-        np.eye(4), 2000, 0, refine=False, position_tolerance=10.0, orientation_tolerance=10.0
+    samples = (
+        sampler_of("one_joint", "position")
+        .with_constraints(position_tolerance=10.0, orientation_tolerance=10.0)
+        .propose(np.eye(4), 2000, seed=0)
     )
     inside = robot.within_limits(samples.positions)
     assert np.array_equal(samples.valid, inside)
@@ -184,7 +194,7 @@ def test_raw_samples_outside_the_limits_are_not_valid() -> None:
 
 
 def test_raw_samples_are_returned_even_if_none_is_valid() -> None:
-    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 30, 0, refine=False)
+    samples = sampler_of("iiwa14", "position").propose(reachable_pose(arm_of("iiwa14")), 30, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert len(samples) == 30
     assert not samples.valid.any()
@@ -195,8 +205,10 @@ def test_raw_samples_are_returned_even_if_none_is_valid() -> None:
 
 def test_loose_tolerances_are_tolerances_of_the_answer() -> None:
     pose = reachable_pose(arm_of("panda"))
-    samples = sampler_of("panda", "pose").sample(
-        pose, 50, 0, position_tolerance=0.01, orientation_tolerance=0.1, timeout=ENOUGH
+    samples = (
+        sampler_of("panda", "pose")
+        .with_constraints(position_tolerance=0.01, orientation_tolerance=0.1)
+        .sample(pose, 50, timeout=ENOUGH, seed=0)
     )
     assert samples.position_error.max() <= 0.01
     assert samples.orientation_error.max() <= 0.1
@@ -205,6 +217,7 @@ def test_loose_tolerances_are_tolerances_of_the_answer() -> None:
 
 def test_one_configuration_of_one_expert() -> None:
     robot = arm_of("planar3")
-    samples = Sampler(broad_model(robot, "position", n_experts=1)).sample(reachable_pose(robot), 1, 0, timeout=ENOUGH)
+    sampler = Sampler(model=broad_model(robot, "position", n_experts=1))
+    samples = sampler.sample(reachable_pose(robot), 1, timeout=ENOUGH, seed=0)
     assert len(samples) == 1
     assert samples.valid[0]

@@ -21,13 +21,13 @@ def response_lines() -> list[str]:
 
 
 def test_names_are_those_of_the_response() -> None:
-    samples = sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 4, 0)
+    samples = sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 4, seed=0)
     fields = [line.split()[1] for line in response_lines() if "=" not in line]
     assert list(samples.to_dict()) == fields
 
 
 def test_mapping_survives_json() -> None:
-    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 4, 0)
+    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 4, seed=0)
     answer = json.loads(json.dumps(samples.to_dict(), allow_nan=False))
     assert answer["n"] == len(samples) == 4
     assert np.array_equal(answer["positions"], samples.positions)
@@ -41,7 +41,7 @@ def test_mapping_survives_json() -> None:
 def test_answer_holds_results_and_shares_the_model() -> None:
     """Not what the model says given the pose: that is a thousand experts, and answers are kept."""
     sampler = Sampler.load("panda_pose")
-    first, second = (sampler.sample(reachable_pose(sampler.robot, seed), 10, seed) for seed in (0, 1))
+    first, second = (sampler.sample(reachable_pose(sampler.robot, seed), 10, seed=seed) for seed in (0, 1))
     arrays = [value for value in vars(first).values() if isinstance(value, np.ndarray)] + [first.density.contexts]
     held = {id(array if array.base is None else array.base): array for array in arrays}
     kept = sum(array.nbytes if array.base is None else array.base.nbytes for array in held.values())
@@ -52,7 +52,7 @@ def test_answer_holds_results_and_shares_the_model() -> None:
 
 def test_density_is_computed_on_access_and_kept() -> None:
     sampler = Sampler.load("panda_pose")  # which prefers nothing
-    samples = sampler.sample(reachable_pose(sampler.robot), 30, 0)
+    samples = sampler.sample(reachable_pose(sampler.robot), 30, seed=0)
     assert samples.known_log_prob is None
     assert samples.seconds_of_density > 0.0
     assert np.isfinite(samples.log_prob).all()
@@ -63,17 +63,17 @@ def test_density_is_computed_on_access_and_kept() -> None:
 @pytest.mark.parametrize("n", [2, 50])
 def test_order_by_density_without_time_for_it_says_so(n: int) -> None:
     sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
-    hurried = sampler.sample(pose, n, 0, order="density", timeout=0.0)
+    hurried = sampler.sample(pose, n, order="density", timeout=0.0, seed=0)
     assert hurried and hurried.valid.all()
     assert hurried.known_log_prob is None
     assert hurried.message.endswith("; no time was left to order them by density")
-    unhurried = sampler.sample(pose, n, 0, order="density", timeout=60.0)
+    unhurried = sampler.sample(pose, n, order="density", timeout=60.0, seed=0)
     assert unhurried.message == f"{n} of {n} different configurations are valid"
     assert (np.diff(unhurried.known_log_prob) <= 0.0).all()
 
 
 def test_one_configuration_is_not_ordered() -> None:
-    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 1, 0, order="density")
+    samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 1, order="density", seed=0)
     assert samples.known_log_prob is None
     assert np.isfinite(samples.log_prob).all()
 
@@ -100,7 +100,7 @@ def test_error_codes_are_those_of_moveit_and_of_the_service() -> None:
 
 
 def test_answer_is_a_sequence_of_configurations() -> None:
-    samples = sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 6, 0)
+    samples = sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 6, seed=0)
     assert samples.q is samples.positions
     assert np.array_equal(list(samples), samples.positions)
     assert np.array_equal(samples[2], samples.positions[2])
@@ -111,7 +111,7 @@ def test_answer_is_a_sequence_of_configurations() -> None:
 
 
 def test_notebook_shows_a_row_for_each_of_the_first_configurations() -> None:
-    samples = Sampler.of("panda").sample(reachable_pose(arm_of("panda")), 25, 0)
+    samples = Sampler("panda").sample(reachable_pose(arm_of("panda")), 25, seed=0)
     table = samples._repr_html_()
     assert table.count("<tr>") == 11  # a head and ten rows
     assert "panda_joint7" in table

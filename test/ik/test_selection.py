@@ -104,8 +104,8 @@ def test_none_or_one_is_distinct(n: int) -> None:
 @pytest.mark.parametrize("name", ["gantry", "continuous", "all_types"])
 def test_distance_takes_the_short_way_round(name: str) -> None:
     robot, rng = arm_of(name), np.random.default_rng(1)
-    positions = robot.sample_configurations(200, rng)
-    reference = robot.sample_configurations(1, rng)[0]
+    positions = robot.random(200, rng)
+    reference = robot.random(1, rng)[0]
     expected = np.linalg.norm(joint_distance(robot, positions, reference), axis=1)
     assert np.allclose(distance_to(robot, positions, reference), expected, rtol=0, atol=1e-12)
 

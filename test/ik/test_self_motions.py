@@ -23,13 +23,13 @@ LONGEST = 1.02 * SPACING  # from one place on a curve to the next: the length of
 @functools.cache
 def without_limits() -> Robot:
     """The iiwa 14 with joints that turn on and on."""
-    return Robot.from_urdf(share_path("urdf/iiwa14.urdf").read_text().replace('"revolute"', '"continuous"'))
+    return Robot(share_path("urdf/iiwa14.urdf").read_text().replace('"revolute"', '"continuous"'))
 
 
 def found_at(robot: Robot, seed: int, n: int = 50) -> tuple[list[Family], np.ndarray]:
     """Families of a pose that the arm reaches, and the pose."""
-    pose = robot.forward(robot.random_configuration(np.random.default_rng(seed)))
-    return families(robot, Sampler.of(robot).sample(pose, n, seed).q, pose), pose
+    pose = robot.fk(robot.random(seed=np.random.default_rng(seed)))
+    return families(robot, Sampler(robot).sample(pose, n, seed=seed).q, pose), pose
 
 
 def steps(robot: Robot, family: Family) -> np.ndarray:
@@ -56,7 +56,7 @@ def test_an_arm_with_spherical_shoulder_and_wrist_has_eight_closed_families(seed
 
 @pytest.mark.parametrize("name", ["panda", "gen3", "xarm7"])
 def test_every_place_of_a_family_is_a_solution_and_near_to_the_next(name: str) -> None:
-    robot = Robot.load(name)
+    robot = Robot(name)
     for seed in range(3):
         found, pose = found_at(robot, seed)
         assert found
@@ -70,9 +70,9 @@ def test_every_place_of_a_family_is_a_solution_and_near_to_the_next(name: str) -
 
 def test_every_solution_is_near_a_place_of_its_family_and_families_are_those_that_the_sampler_counts() -> None:
     for name in ("panda", "iiwa14"):
-        robot = Robot.load(name)
-        pose = robot.forward(robot.random_configuration(np.random.default_rng(5)))
-        samples = Sampler.of(robot).sample(pose, 60, 5)
+        robot = Robot(name)
+        pose = robot.fk(robot.random(seed=np.random.default_rng(5)))
+        samples = Sampler(robot).sample(pose, 60, seed=5)
         found = families(robot, samples.q, pose)
         away, _ = nearest(robot, samples.q, np.concatenate([family.positions for family in found]))
         assert away.max() <= SPACING
@@ -83,7 +83,7 @@ def test_every_solution_is_near_a_place_of_its_family_and_families_are_those_tha
 
 
 def test_open_families_end_where_a_joint_is_at_its_limit() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     found, _ = found_at(robot, 1)
     ends = np.array([family.positions[end] for family in found if not family.is_closed for end in (0, -1)])
     room = np.minimum(ends - robot.lower, robot.upper - ends).min(axis=1)
@@ -92,9 +92,9 @@ def test_open_families_end_where_a_joint_is_at_its_limit() -> None:
 
 
 def test_an_arm_of_six_joints_has_a_family_for_each_root_with_its_turns() -> None:
-    robot = Robot.load("ur5e")  # joints of two turns
-    pose = robot.forward(robot.random_configuration(np.random.default_rng(1)))
-    samples = Sampler.of(robot).sample(pose, 1000, 1)
+    robot = Robot("ur5e")  # joints of two turns
+    pose = robot.fk(robot.random(seed=np.random.default_rng(1)))
+    samples = Sampler(robot).sample(pose, 1000, seed=1)
     found = families(robot, samples.q, pose)
     assert samples.certified
     assert sum(map(len, found)) == len(samples)
@@ -106,16 +106,18 @@ def test_an_arm_of_six_joints_has_a_family_for_each_root_with_its_turns() -> Non
 
 
 def test_where_more_than_one_direction_is_free_all_are_one_family() -> None:
-    sampler = Sampler.of("planar5")
-    pose = sampler.robot.forward(np.full(5, 0.3))
-    found = families(sampler.robot, sampler.sample(pose, 20, 0, position_only=True).q, pose, position_only=True)
+    sampler = Sampler("planar5")
+    pose = sampler.robot.fk(np.full(5, 0.3))
+    found = families(
+        sampler.robot, sampler.with_constraints(position_only=True).sample(pose, 20, seed=0).q, pose, position_only=True
+    )
     assert len(found) == 1
     assert not found[0].is_curve
 
 
 def test_what_is_no_solution_is_left_out() -> None:
     robot = arm_of("one_joint")
-    pose = robot.forward([0.4])
+    pose = robot.fk([0.4])
     assert families(robot, np.empty((0, 1)), pose) == []
     assert families(robot, [[0.5]], pose) == []
     assert [family.positions.tolist() for family in families(robot, [[0.5], [0.4]], pose)] == [[[0.4]]]
@@ -125,4 +127,4 @@ def test_a_spacing_that_is_none_is_refused() -> None:
     robot = arm_of("one_joint")
     for spacing in (0.0, math.nan, math.inf):
         with pytest.raises(RobotError, match="spacing"):
-            families(robot, [[0.4]], robot.forward([0.4]), spacing=spacing)
+            families(robot, [[0.4]], robot.fk([0.4]), spacing=spacing)

@@ -37,7 +37,7 @@ def arm_on_slides(n_turning: int) -> Robot:
         for i in range(n_turning)
     ]
     end = joint("tool", "fixed", f"l{3 + n_turning}", f"l{4 + n_turning}", '<origin xyz="0.5 0 0.1"/>')
-    return Robot.from_urdf(chain_urdf(*slides, *turns, end))
+    return Robot(chain_urdf(*slides, *turns, end))
 
 
 def limits(lower: float, upper: float) -> str:
@@ -67,7 +67,7 @@ def p_value(values: np.ndarray, reference: np.ndarray, weights: np.ndarray) -> f
 @pytest.mark.parametrize("n_turning", [2, 3, 4])
 def test_uniform_draws_are_so_by_area_and_volume(n_turning: int) -> None:
     robot = arm_on_slides(n_turning)
-    answer = Sampler.of(robot).sample([0.1, -0.1, 0.2], 300, n_turning, distribution="uniform", timeout=60.0)
+    answer = Sampler(robot).draw([0.1, -0.1, 0.2], 300, "uniform", timeout=60.0, seed=n_turning)
     assert answer.error_code == ErrorCode.SUCCESS
     assert answer and answer.valid.all() and len(answer) == 300
     assert answer.effective_size >= 240.0
@@ -85,13 +85,13 @@ def test_uniform_draws_are_so_by_area_and_volume(n_turning: int) -> None:
 @pytest.mark.parametrize("temperature", [1.0, 0.05])
 def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> None:
     robot = arm_on_slides(3)
-    answer = Sampler.of(robot).sample(
+    answer = Sampler(robot).draw(
         [0.1, -0.1, 0.2],
         200,
-        1,
-        distribution=lambda q: (q[:, 3] - 1.0) ** 2 + np.where(q[:, 4] > 0.0, np.inf, 0.0),
+        lambda q: (q[:, 3] - 1.0) ** 2 + np.where(q[:, 4] > 0.0, np.inf, 0.0),
         temperature=temperature,
         timeout=60.0,
+        seed=1,
     )
     assert answer and answer.valid.all()
     reference = angles_at_random(robot, 100_000, 2)
@@ -107,9 +107,9 @@ def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> No
 def test_a_posture_is_a_cost() -> None:
     robot = arm_on_slides(2)
     by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1, "timeout": 60.0}
-    named = Sampler.of(robot).sample([0.1, 0.0, 0.2], 50, 3, **by_name)
-    called = Sampler.of(robot).sample(
-        [0.1, 0.0, 0.2], 50, 3, distribution=lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1, timeout=60.0
+    named = Sampler(robot).sample([0.1, 0.0, 0.2], 50, seed=3, **by_name)
+    called = Sampler(robot).draw(
+        [0.1, 0.0, 0.2], 50, lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1, timeout=60.0, seed=3
     )
     np.testing.assert_allclose(named.positions, called.positions)
 
@@ -128,11 +128,11 @@ def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, 
     """Uniform configurations, of which those are kept that are within the tolerances."""
     robot = iiwa_on_a_turning_joint() if name == "eight" else arm_of(name)
     rng = np.random.default_rng(6)
-    pose = robot.forward(robot.sample_configurations(1, rng))[0]
+    pose = robot.fk(robot.random(1, rng))[0]
     constraints = Constraints(tolerances=tolerances)
-    answer = Sampler.of(robot).sample(pose, 60, 5, distribution="uniform", constraints=constraints, timeout=60.0)
+    answer = Sampler(robot).with_constraints(constraints).draw(pose, 60, "uniform", timeout=60.0, seed=5)
     assert answer and answer.valid.all() and len(answer) == 60
-    candidates = robot.sample_configurations(1_000_000, rng)
+    candidates = robot.random(1_000_000, rng)
     kept = candidates[robot.chain.verify(robot.task(pose, tolerances=tolerances), candidates)[1]]
     assert len(kept) > 100
     for j in range(robot.dof):
@@ -144,9 +144,9 @@ def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, 
 def test_draws_of_a_model_have_its_density_on_the_set() -> None:
     robot = arm_on_slides(3)
     means = np.array([[0.0, 0.0, 0.0, 1.0, -1.0, 0.5], [0.5, 0.0, 0.0, -1.0, 1.5, 0.0]])
-    sampler = Sampler(IKModel(constant_mixture(means, np.full(6, 0.5), 3), robot, "position"))
+    sampler = Sampler(model=IKModel(constant_mixture(means, np.full(6, 0.5), 3), robot, "position"))
     position = [0.1, -0.1, 0.2]
-    answer = sampler.sample(position, 200, 1, distribution="model", timeout=60.0)
+    answer = sampler.draw(position, 200, "model", timeout=60.0, seed=1)
     assert answer and answer.valid.all() and answer.effective_size >= 160.0
     reference = angles_at_random(robot, 50_000, 2)
     reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # slides from where they stand at zero
@@ -159,14 +159,14 @@ def test_draws_of_a_model_have_its_density_on_the_set() -> None:
 
 
 def test_what_collides_has_no_share_of_slices() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     q = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])
-    position = robot.forward(q)[:3, 3]
+    position = robot.fk(q)[:3, 3]
     elbow = robot.skeleton(q[None])[0, 4]
     constraints = Constraints(obstacles=(Sphere(tuple(elbow), 0.1),))
     options = {"distribution": "uniform", "timeout": 60.0}
-    free = Sampler.of(robot).sample(position, 50, 0, **options)
-    answer = Sampler.of(robot).sample(position, 50, 0, constraints=constraints, **options)
+    free = Sampler(robot).sample(position, 50, seed=0, **options)
+    answer = Sampler(robot).with_constraints(constraints).sample(position, 50, seed=0, **options)
     assert answer and answer.valid.all()
     assert not constraints.scene(robot).colliding(answer.positions).any()
     assert answer.log_prob[0] > free.log_prob[0]
@@ -174,8 +174,8 @@ def test_what_collides_has_no_share_of_slices() -> None:
 
 def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
     robot = iiwa_on_a_turning_joint()
-    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(1)))[0]
-    answer = Sampler.of(robot).sample(pose, 5000, 0, distribution="uniform", timeout=0.02)
+    pose = robot.fk(robot.random(1, np.random.default_rng(1)))[0]
+    answer = Sampler(robot).draw(pose, 5000, "uniform", timeout=0.02, seed=0)
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert answer.effective_size is None or answer.effective_size < 2500.0
     if len(answer) == 5000:
@@ -184,16 +184,16 @@ def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
 
 
 def test_what_could_not_be_drawn_is_no_success() -> None:
-    sampler = Sampler.of("fetch")
-    stretched = sampler.robot.forward(np.clip(np.zeros(sampler.robot.dof), sampler.robot.lower, sampler.robot.upper))
-    samples = sampler.sample(stretched, 5, distribution="uniform", position_only=True, timeout=0.2, random_seed=0)
+    sampler = Sampler("fetch")
+    stretched = sampler.robot.fk(np.clip(np.zeros(sampler.robot.dof), sampler.robot.lower, sampler.robot.upper))
+    samples = sampler.with_constraints(position_only=True).draw(stretched, 5, "uniform", timeout=0.2, seed=0)
     assert samples.error_code in (ErrorCode.FAILURE, ErrorCode.TIMED_OUT)
     assert samples.effective_size == 0.0
     assert "not drawn from the distribution" in samples.message
 
 
 def test_out_of_reach_there_is_nothing_to_draw() -> None:
-    answer = Sampler.of("panda").sample([9.0, 0.0, 0.0], 10, 0, distribution="uniform")
+    answer = Sampler("panda").draw([9.0, 0.0, 0.0], 10, "uniform", seed=0)
     assert answer.error_code == ErrorCode.NO_IK_SOLUTION
     assert answer.effective_size is None
 
@@ -202,15 +202,9 @@ def test_dimensions_that_cannot_be_sliced_are_refused() -> None:
     tolerances = Constraints(tolerances=[0.1] * 6)
     many = Constraints(tolerances=[np.inf] * 3 + [0.1] * 3)
     with pytest.raises(ConfigurationError, match="leave it out"):
-        Sampler.of(arm_of("all_types")).sample(np.eye(4), 10, 0, distribution="uniform", constraints=tolerances)
+        Sampler(arm_of("all_types")).with_constraints(tolerances).draw(np.eye(4), 10, "uniform", seed=0)
     with pytest.raises(ConfigurationError, match="leave it out"):
-        Sampler.of("ur5").sample(
-            [0.4, 0.1, 0.5],
-            10,
-            0,
-            distribution="uniform",
-            constraints=Constraints(
-                fixed={"shoulder_pan_joint": 0.0, "elbow_joint": 1.0, "wrist_1_joint": 0.0, "wrist_2_joint": 0.0}
-            ),
-        )
-    assert Sampler.of("ur5").sample([0.4, 0.1, 0.5, 1, 0, 0, 0], 5, 0, distribution="uniform", constraints=many)
+        Sampler("ur5").with_constraints(
+            fixed={"shoulder_pan_joint": 0.0, "elbow_joint": 1.0, "wrist_1_joint": 0.0, "wrist_2_joint": 0.0}
+        ).draw([0.4, 0.1, 0.5], 10, "uniform", seed=0)
+    assert Sampler("ur5").with_constraints(many).draw([0.4, 0.1, 0.5, 1, 0, 0, 0], 5, "uniform", seed=0)

@@ -23,17 +23,17 @@ MISSED = 0.05  # [rad]: farther from a dense answer is no part of its curves
 
 @functools.lru_cache
 def sampler_of(name: str) -> Sampler:
-    return Sampler.of(name)
+    return Sampler(name)
 
 
 def truth_of(robot: Robot, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Solutions that n uniform seeds within the limits lead to."""
-    refined = robot.refine(robot.sample_configurations(n, np.random.default_rng(seed)), pose)
+    refined = robot.refine(robot.random(n, np.random.default_rng(seed)), pose)
     return refined.positions[refined.converged]
 
 
 def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
-    return robot.forward(robot.sample_configurations(n, np.random.default_rng(seed)))
+    return robot.fk(robot.random(n, np.random.default_rng(seed)))
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -41,7 +41,7 @@ def test_what_is_said_to_be_whole_leaves_no_solution_out(name: str) -> None:
     sampler = sampler_of(name)
     n_whole = 0
     for index, pose in enumerate(poses_of(sampler.robot, 12, 21)):
-        answer = sampler.sample(pose, separation=0.04, until=Completeness(), random_seed=index, timeout=60.0)
+        answer = sampler.solve_all(pose, 0.04, guarantee=Completeness(), timeout=60.0, seed=index)
         assert answer.error_code == ErrorCode.SUCCESS
         if not answer.completeness.is_whole:
             continue
@@ -56,7 +56,7 @@ def test_every_solution_reaches_the_pose_within_the_limits(name: str) -> None:
     sampler = sampler_of(name)
     robot, oracle = robot_and_oracle(name)
     for index, pose in enumerate(poses_of(robot, 4, 22)):
-        answer = sampler.sample(pose, 150, random_seed=index)
+        answer = sampler.sample(pose, 150, seed=index)
         assert answer and answer.valid.all()
         assert robot.within_limits(answer.positions).all()
         for configuration in answer.positions:
@@ -68,7 +68,7 @@ def test_families_are_those_that_links_of_solutions_tell() -> None:
     sampler = sampler_of("panda")
     agreed = 0
     for index, pose in enumerate(poses_of(sampler.robot, 12, 23)):
-        answer = sampler.sample(pose, separation=0.02, random_seed=index)
+        answer = sampler.solve_all(pose, 0.02, seed=index)
         pairs = cKDTree(answer.positions).query_pairs(0.04, output_type="ndarray")
         label = np.arange(len(answer))
         for _ in range(len(answer)):
@@ -85,7 +85,7 @@ def test_families_are_those_that_links_of_solutions_tell() -> None:
 def test_solutions_are_no_farther_apart_than_the_separation() -> None:
     sampler = sampler_of("iiwa14")
     pose = poses_of(sampler.robot, 1, 24)[0]
-    coarse, fine = (sampler.sample(pose, separation=step, random_seed=0) for step in (0.3, 0.02))
+    coarse, fine = (sampler.solve_all(pose, step, seed=0) for step in (0.3, 0.02))
     nearest, _ = cKDTree(coarse.positions).query(fine.positions)
     assert nearest.max() < 0.5 * 0.3 + 0.02
     least = coarse.completeness.lengths.sum() / 0.3
@@ -95,10 +95,10 @@ def test_solutions_are_no_farther_apart_than_the_separation() -> None:
 def test_few_are_one_of_each_family_and_all_differ() -> None:
     sampler = sampler_of("iiwa14")
     pose = poses_of(sampler.robot, 1, 25)[0]
-    n = sampler.sample(pose, random_seed=0).completeness.n_families
-    few = sampler.sample(pose, max(n, 16), random_seed=0)
+    n = sampler.sample(pose, seed=0).completeness.n_families
+    few = sampler.sample(pose, max(n, 16), seed=0)
     assert len(few) == max(n, 16)
-    many = sampler.sample(pose, 1000, random_seed=0)
+    many = sampler.sample(pose, 1000, seed=0)
     apart = np.abs(many.positions[:, None] - many.positions).max(axis=-1) + np.eye(len(many))
     assert apart.min() > DISTINCT_TOLERANCE
     assert len(many) > 900
@@ -107,7 +107,7 @@ def test_few_are_one_of_each_family_and_all_differ() -> None:
 def test_a_bound_that_time_did_not_allow_is_not_claimed() -> None:
     sampler = sampler_of("panda")
     pose = poses_of(sampler.robot, 1, 26)[0]
-    answer = sampler.sample(pose, 50, random_seed=0, until=Completeness(0.999, 1e-6), timeout=0.0)
+    answer = sampler.solve_all(pose, guarantee=Completeness(0.999, 1e-6), timeout=0.0, seed=0)
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert not answer.completeness.is_whole
     assert answer.completeness.missed_share > 1e-6
@@ -117,20 +117,20 @@ def test_a_bound_that_time_did_not_allow_is_not_claimed() -> None:
 
 def test_without_being_asked_nothing_is_claimed() -> None:
     sampler = sampler_of("panda")
-    answer = sampler.sample(poses_of(sampler.robot, 1, 26)[0], random_seed=0)
+    answer = sampler.sample(poses_of(sampler.robot, 1, 26)[0], seed=0)
     assert not answer.completeness.is_whole
     assert answer.completeness.missed_share > 0.01
 
 
 def test_the_bound_is_told_in_words() -> None:
     sampler = sampler_of("panda")
-    answer = sampler.sample(poses_of(sampler.robot, 1, 26)[0], random_seed=0, until=Completeness(0.95, 0.01))
+    answer = sampler.solve_all(poses_of(sampler.robot, 1, 26)[0], guarantee=Completeness(0.95, 0.01), seed=0)
     assert answer.message.endswith(f"; {answer.completeness.n_families} families, whole with 95 %")
 
 
 def test_points_in_closed_form_are_whole() -> None:
     sampler = sampler_of("ur5")
-    answer = sampler.sample(poses_of(sampler.robot, 1, 27)[0], until=Completeness(), random_seed=0)
+    answer = sampler.solve_all(poses_of(sampler.robot, 1, 27)[0], guarantee=Completeness(), seed=0)
     assert answer.completeness.is_whole
     assert answer.completeness.n_families == len(answer) == answer.n_all
     assert answer.completeness.missed_share == 0.0
@@ -140,9 +140,9 @@ def test_narrower_limits_leave_pieces_of_the_same_curves() -> None:
     sampler = sampler_of("panda")
     robot = sampler.robot
     pose = poses_of(robot, 1, 28)[0]
-    everything = sampler.sample(pose, separation=0.02, random_seed=0).positions
+    everything = sampler.solve_all(pose, 0.02, seed=0).positions
     within = Constraints(limits={"panda_joint1": (-1.0, 1.0), "panda_joint7": (-2.0, 0.5)})
-    some = sampler.sample(pose, separation=0.02, random_seed=0, constraints=within).positions
+    some = sampler.with_constraints(within).solve_all(pose, 0.02, seed=0).positions
     expected = everything[(np.abs(everything[:, 0]) <= 1.0) & (everything[:, 6] >= -2.0) & (everything[:, 6] <= 0.5)]
     assert len(expected) > 10
     assert cKDTree(some).query(expected)[0].max() < 0.03
@@ -150,9 +150,9 @@ def test_narrower_limits_leave_pieces_of_the_same_curves() -> None:
 
 
 def test_whole_turns_are_found_where_limits_are_wide() -> None:
-    robot = Robot.load("xarm7")  # four of its joints turn twice
+    robot = Robot("xarm7")  # four of its joints turn twice
     pose = poses_of(robot, 1, 29)[0]
-    answer = Sampler.of(robot).sample(pose, separation=0.1, random_seed=0)
+    answer = Sampler(robot).solve_all(pose, 0.1, seed=0)
     away, _ = cKDTree(answer.positions).query(truth_of(robot, pose, 1500, 0))
     assert away.max() < 0.1
 
@@ -161,14 +161,14 @@ def test_no_solution_collides_where_none_may() -> None:
     sampler = sampler_of("panda")
     constraints = Constraints(obstacles=(Box(pose_from([0.2, 0.35, 0.6]), (0.2, 0.2, 0.4)),))
     pose = pose_from([0.5, 0.0, 0.5], [1.0, 0.0, 0.0, 0.0])
-    free, answer = (sampler.sample(pose, 40, random_seed=0, constraints=asked) for asked in (None, constraints))
+    free, answer = (sampler.with_constraints(asked).sample(pose, 40, seed=0) for asked in (None, constraints))
     colliding = constraints.scene(sampler.robot).colliding(free.positions)
     assert 0 < colliding.sum() < 40
     assert answer and answer.valid.all()
     assert len(answer) == 40
     assert not constraints.scene(sampler.robot).colliding(answer.positions).any()
     near = free.positions[np.argmax(colliding)]
-    nearest = sampler.sample(pose, 1, near=near, constraints=constraints, random_seed=0).positions[0]
+    nearest = sampler.with_constraints(constraints).sample(pose, 1, near=near, seed=0).positions[0]
     assert not constraints.scene(sampler.robot).colliding(nearest[None])[0]
     distances = np.linalg.norm(answer.positions - near, axis=1)
     assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # from 1000 solutions as near as obstacles let it
@@ -179,9 +179,9 @@ def test_the_nearest_of_all_solutions_is_returned(name: str) -> None:
     sampler = sampler_of(name)
     robot, rng = sampler.robot, np.random.default_rng(31)
     for index, pose in enumerate(poses_of(robot, 6, 31)):
-        near = robot.sample_configurations(1, rng)[0]
-        found = sampler.sample(pose, 1, near=near, random_seed=index)
-        dense = sampler.sample(pose, separation=0.01, random_seed=index, until=Completeness()).positions
+        near = robot.random(1, rng)[0]
+        found = sampler.sample(pose, 1, near=near, seed=index)
+        dense = sampler.solve_all(pose, 0.01, guarantee=Completeness(), seed=index).positions
         least = np.linalg.norm(dense - near, axis=1).min()
         assert found.valid[0]
         assert np.linalg.norm(found.positions[0] - near) <= least + 1e-9
@@ -192,23 +192,23 @@ def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
     sampler = sampler_of("gen3")
     robot, rng = sampler.robot, np.random.default_rng(34)
     for index, pose in enumerate(poses_of(robot, 8, 34)):
-        near = robot.sample_configurations(1, rng)[0]
+        near = robot.random(1, rng)[0]
         around = (near[0] + 2.0 * math.pi) % (2.0 * math.pi) - math.pi  # opposite
         ends = max(around - 0.8, -math.pi), min(around + 0.8, math.pi)
         asked = {"near": near, "random_seed": index, "constraints": Constraints(limits={robot.joint_names[0]: ends})}
         found = sampler.sample(pose, 1, **asked)
-        dense = sampler.sample(pose, separation=0.01, until=Completeness(), **asked).positions
+        dense = sampler.solve_all(pose, 0.01, guarantee=Completeness(), **asked).positions
         least = distance_to(robot, dense, near).min()
         assert distance_to(robot, found.positions, near)[0] <= least + 1e-4  # where a limit stops it, next to that
 
 
 @pytest.mark.parametrize("asked", [{"n": 100}, {"separation": 0.1}, {"separation": 0.01}])
 def test_what_comes_beside_the_nearest_and_what_is_evenly_apart_differs(asked: dict[str, float]) -> None:
-    sampler = Sampler.of("sawyer")
+    sampler = Sampler("sawyer")
     robot, rng = sampler.robot, np.random.default_rng(33)
-    for pose in (*poses_of(robot, 4, 33), robot.forward(np.zeros(robot.dof))):
-        near = robot.sample_configurations(1, rng)[0]
-        rows = sampler.sample(pose, near=near, random_seed=0, **asked).positions
+    for pose in (*poses_of(robot, 4, 33), robot.fk(np.zeros(robot.dof))):
+        near = robot.random(1, rng)[0]
+        rows = sampler.sample(pose, near=near, seed=0, **asked).positions
         alike = 0.01 if "n" in asked else min(0.01, asked["separation"] / (4.0 * math.sqrt(robot.dof)))
         assert not cKDTree(rows).query_pairs(alike, p=np.inf)
 
@@ -216,9 +216,9 @@ def test_what_comes_beside_the_nearest_and_what_is_evenly_apart_differs(asked: d
 def test_a_solution_next_to_where_the_robot_is_needs_no_search() -> None:
     sampler = sampler_of("iiwa14")
     robot, rng = sampler.robot, np.random.default_rng(32)
-    q = robot.sample_configurations(1, rng)[0]
+    q = robot.random(1, rng)[0]
     near = np.clip(q + rng.normal(0.0, 0.02, robot.dof), robot.lower, robot.upper)
-    answer = sampler.sample(robot.forward(q[None])[0], 1, near=near)
+    answer = sampler.sample(robot.fk(q[None])[0], 1, near=near)
     assert np.linalg.norm(answer.positions[0] - near) <= np.linalg.norm(q - near)
     assert answer.completeness is None
 
@@ -234,33 +234,33 @@ def test_shares_and_confidences_between_0_and_1_only(share: float) -> None:
 @pytest.mark.parametrize("separation", [0.0, -1.0, np.inf, "far"])
 def test_separations_that_can_be_kept_only(separation: float) -> None:
     with pytest.raises(ConfigurationError, match="separation"):
-        sampler_of("panda").sample(np.eye(4), separation=separation)
+        sampler_of("panda").solve_all(np.eye(4), separation)
 
 
 def test_until_is_refused_where_nothing_could_be_said() -> None:
     with pytest.raises(ConfigurationError, match="curves"):
-        sampler_of("panda").sample([0.4, 0.1, 0.5], until=Completeness())
+        sampler_of("panda").solve_all([0.4, 0.1, 0.5], guarantee=Completeness())
 
 
 def test_near_duplicates_are_made_up_for() -> None:
     """Where whole turns of a joint meet at its limits, a solution of one family is a near-duplicate of another's."""
-    robot = Robot.load("sawyer")
-    pose = robot.forward(np.clip(np.zeros(7), robot.lower, robot.upper))
+    robot = Robot("sawyer")
+    pose = robot.fk(np.clip(np.zeros(7), robot.lower, robot.upper))
     for n in (50, 100, 200):
-        samples = Sampler.of(robot).sample(pose, n, 0)
+        samples = Sampler(robot).sample(pose, n, seed=0)
         assert len(samples) == n
         assert samples and samples.valid.all()
 
 
 def test_an_arm_with_one_joint_held_has_the_families_of_the_arm_on_it() -> None:
     """The held joint stands at no value of single precision."""
-    arm, below = Robot.load("iiwa14"), iiwa_on_a_turning_joint()
+    arm, below = Robot("iiwa14"), iiwa_on_a_turning_joint()
     held = 0.1234567890123
-    base = below.forward(np.r_[held, np.zeros(7)]) @ np.linalg.inv(arm.forward(np.zeros(7)))
+    base = below.fk(np.r_[held, np.zeros(7)]) @ np.linalg.inv(arm.fk(np.zeros(7)))
     for index, pose in enumerate(poses_of(arm, 3, 33)):
-        alone = sampler_of("iiwa14").sample(pose, 200, index).completeness
+        alone = sampler_of("iiwa14").sample(pose, 200, seed=index).completeness
         held_there = Constraints(fixed={"turn": held})
-        joined = Sampler.of(below).sample(base @ pose, 200, index, constraints=held_there)
+        joined = Sampler(below).with_constraints(held_there).sample(base @ pose, 200, seed=index)
         assert (joined.positions[:, 0] == held).all()
         np.testing.assert_allclose(np.sort(joined.completeness.lengths), np.sort(alone.lengths), rtol=1e-3, atol=1e-3)
 
@@ -278,7 +278,7 @@ SINGULAR = {  # solutions are surfaces, double curves, or as good as a point
 def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until: Completeness | None) -> None:
     name, q = SINGULAR[case]
     sampler = sampler_of(name)
-    answer = sampler.sample(sampler.robot.forward(q), 100, 0, until=until, timeout=60.0)
+    answer = sampler.solve_all(sampler.robot.fk(q), guarantee=until, timeout=60.0, seed=0)
     assert answer.error_code == ErrorCode.SUCCESS
     found = answer.completeness
     assert not found.is_whole
@@ -298,10 +298,10 @@ def test_answer_to_an_aligned_shoulder_and_wrist_says_that_it_is_a_part(n: int) 
     """However many are returned: joints 1 and 3, 5 and 7 turn against each other, a surface that no answer covers."""
     name, q = SINGULAR["shoulder and wrist aligned"]
     sampler = sampler_of(name)
-    answer = sampler.sample(sampler.robot.forward(q), n, 0, timeout=60.0)
+    answer = sampler.sample(sampler.robot.fk(q), n, timeout=60.0, seed=0)
     assert "the set of solutions is larger than what was returned" in answer.message
     more = sampler.sample(
-        sampler.robot.forward(q), n, 1, timeout=60.0
+        sampler.robot.fk(q), n, timeout=60.0, seed=1
     )  # another seed finds other places of the surface
     away, _ = nearest(sampler.robot, more.positions, answer.positions)
     assert (away > 0.3).any()
@@ -310,7 +310,7 @@ def test_answer_to_an_aligned_shoulder_and_wrist_says_that_it_is_a_part(n: int) 
 def test_regular_pose_is_not_called_singular() -> None:
     sampler, (_, q) = sampler_of("iiwa14"), SINGULAR["shoulder and wrist aligned"]
     regular = q + [0.0, 0.6, 0.0, 0.0, 0.0, 0.7, 0.0]
-    answer = sampler.sample(sampler.robot.forward(regular), 200, 0, timeout=60.0)
+    answer = sampler.sample(sampler.robot.fk(regular), 200, timeout=60.0, seed=0)
     assert not answer.completeness.is_singular
     assert "singular" not in answer.message
 
@@ -318,10 +318,10 @@ def test_regular_pose_is_not_called_singular() -> None:
 @pytest.mark.parametrize("factor", [1e-3, 50.0])
 def test_families_of_arms_of_any_size_are_those_of_the_arm(factor: float) -> None:
     """Of an arm without closed form, so that all are traced."""
-    arm, other = (Sampler.of(resized("xarm7", size)) for size in (1.0, factor))
-    for index, q in enumerate(arm.robot.sample_configurations(3, np.random.default_rng(23))):
+    arm, other = (Sampler(resized("xarm7", size)) for size in (1.0, factor))
+    for index, q in enumerate(arm.robot.random(3, np.random.default_rng(23))):
         found, same = (
-            sampler.sample(sampler.robot.forward(q), 100, index, until=Completeness(), timeout=60.0).completeness
+            sampler.solve_all(sampler.robot.fk(q), guarantee=Completeness(), timeout=60.0, seed=index).completeness
             for sampler in (arm, other)
         )
         assert found.is_whole
@@ -335,7 +335,7 @@ def test_a_family_along_a_limit_is_found_and_nothing_is_called_whole(seed: int) 
     sampler = sampler_of("panda")
     robot = sampler.robot
     q = np.clip([0.4, 0.0, 0.3, 0.0, 0.2, 0.0, 0.1], robot.lower, robot.upper)
-    answer = sampler.sample(robot.forward(q), separation=0.05, until=Completeness(), random_seed=seed, timeout=60.0)
+    answer = sampler.solve_all(robot.fk(q), 0.05, guarantee=Completeness(), timeout=60.0, seed=seed)
     assert answer.error_code == ErrorCode.SUCCESS
     assert not answer.completeness.is_whole
     assert "touches a limit" in answer.message
@@ -353,14 +353,14 @@ def test_where_the_arm_is_singular_solutions_are_as_far_apart_as_asked(
     name: str, constraints: Constraints | None
 ) -> None:
     robot = sampler_of(name).robot
-    pose = robot.forward(np.zeros(robot.dof))
-    answer = sampler_of(name).sample(pose, separation=0.3, constraints=constraints, random_seed=0, timeout=60.0)
+    pose = robot.fk(np.zeros(robot.dof))
+    answer = sampler_of(name).with_constraints(constraints).solve_all(pose, 0.3, timeout=60.0, seed=0)
     assert answer.error_code == ErrorCode.SUCCESS
     assert answer and answer.valid.all()
     assert 1 < len(answer) < 1000
     apart = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1) + np.eye(len(answer))
     assert apart.min() > 0.3
-    restarts = sampler_of(name).sample(pose, 600, constraints=constraints, random_seed=1, explore=0.0, timeout=60.0)
+    restarts = sampler_of(name).with_constraints(constraints).sample(pose, 600, timeout=60.0, seed=1, diversity=0.0)
     truth = restarts.positions[restarts.valid]
     assert np.abs(truth[:, None] - answer.positions).max(axis=-1).min(axis=1).max() < 0.4
 
@@ -370,7 +370,7 @@ def test_curves_that_lead_along_aligned_axes_are_traced_as_any() -> None:
     but for single places.
     """
     sampler = sampler_of("iiwa14")
-    answer = sampler.sample(sampler.robot.forward(np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.8, 0.1])), 100, 0)
+    answer = sampler.sample(sampler.robot.fk(np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.8, 0.1])), 100, seed=0)
     assert answer.completeness.traced.all()
     assert answer and answer.valid.all()
 
@@ -384,4 +384,4 @@ def test_a_root_that_newtons_method_comes_close_to_but_not_onto_is_given_up() ->
             [0.0, 0.0, 0.0, 1.0],
         ]
     )  # singular; its search never ended
-    assert sampler_of("gen3").sample(pose, 30, random_seed=32224551).valid.all()
+    assert sampler_of("gen3").sample(pose, 30, seed=32224551).valid.all()

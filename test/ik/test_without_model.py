@@ -11,7 +11,7 @@ import pytest
 from ik.arms import ARMS, arm_and_oracle, arm_of, reachable_pose
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik import ErrorCode, Sampler, sample_batch, sample_path
+from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
 
@@ -31,7 +31,9 @@ def test_every_solution_is_one_by_pinocchio_and_all_differ(name: str, position_o
     robot, oracle = arm_and_oracle(name)
     for seed in range(3):
         pose = reachable_pose(robot, seed)
-        samples = Sampler.of(robot).sample(pose, 100, seed, position_only=position_only, timeout=ENOUGH)
+        samples = (
+            Sampler(robot).with_constraints(position_only=position_only).sample(pose, 100, timeout=ENOUGH, seed=seed)
+        )
         assert samples.error_code == ErrorCode.SUCCESS, samples.message
         assert samples and samples.valid.all()
         assert robot.within_limits(samples.positions).all()
@@ -46,8 +48,8 @@ def test_every_solution_is_one_by_pinocchio_and_all_differ(name: str, position_o
 def test_an_arm_of_six_joints_gives_each_solution_that_uniform_restarts_find(name: str, seed: int) -> None:
     robot = arm_of(name)
     pose = reachable_pose(robot, seed)
-    samples = Sampler.of(robot).sample(pose, 400, 0, timeout=ENOUGH)
-    refined = robot.refine(robot.sample_configurations(10000, np.random.default_rng(1)), pose)
+    samples = Sampler(robot).sample(pose, 400, timeout=ENOUGH, seed=0)
+    refined = robot.refine(robot.random(10000, np.random.default_rng(1)), pose)
     found = refined.positions[refined.converged]
     nearest = np.abs(found[:, None] - samples.positions).max(axis=-1).min(axis=1)
     assert nearest.max() < 1e-3
@@ -56,7 +58,7 @@ def test_an_arm_of_six_joints_gives_each_solution_that_uniform_restarts_find(nam
 @pytest.mark.parametrize("name", ["ur5", "six_joints"])
 def test_message_counts_the_different_solutions_where_there_are_fewer_than_asked_for(name: str) -> None:
     robot = arm_of(name)
-    samples = Sampler.of(robot).sample(reachable_pose(robot), 100, 0, timeout=ENOUGH)
+    samples = Sampler(robot).sample(reachable_pose(robot), 100, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert 2 <= len(samples) <= 8
     expected = f"{len(samples)} of 100 different configurations are valid, all that there are"
@@ -65,17 +67,17 @@ def test_message_counts_the_different_solutions_where_there_are_fewer_than_asked
 
 def test_nothing_is_preferred_and_no_density_known() -> None:
     robot = arm_of("panda")
-    sampler = Sampler.of(robot)
-    samples = sampler.sample(reachable_pose(robot), 20, 0, timeout=ENOUGH)
-    assert (sampler.n_experts, sampler.prefers, sampler.context_kind) == (0, False, "pose")
+    sampler = Sampler(robot)
+    samples = sampler.sample(reachable_pose(robot), 20, timeout=ENOUGH, seed=0)
+    assert (sampler.n_experts, sampler.has_preference, sampler.context_kind) == (0, False, "pose")
     assert np.isnan(samples.log_prob).all()
     assert (samples.expert == NO_EXPERT).all()
     assert samples.to_dict()["log_prob"] == [None] * 20
 
 
 def test_seed_decides_the_answer() -> None:
-    sampler, pose = Sampler.of("panda"), reachable_pose(arm_of("panda"))
-    first, again, other = (sampler.sample(pose, 30, seed, timeout=ENOUGH).positions for seed in (3, 3, 4))
+    sampler, pose = Sampler("panda"), reachable_pose(arm_of("panda"))
+    first, again, other = (sampler.sample(pose, 30, timeout=ENOUGH, seed=seed).positions for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -83,9 +85,9 @@ def test_seed_decides_the_answer() -> None:
 def test_robot_may_be_a_name_or_a_file_with_links(tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     path.write_text(ARMS["six_joints"])
-    robot = Sampler.of(path, "l1", "l6").robot
+    robot = Sampler(path, "l6", base="l1").robot
     assert (robot.base_link, robot.tip_link, robot.dof) == ("l1", "l6", 5)
-    assert Sampler.of("ur5").robot.fingerprint == arm_of("ur5").fingerprint
+    assert Sampler("ur5").robot.fingerprint == arm_of("ur5").fingerprint
 
 
 @pytest.mark.parametrize(
@@ -98,20 +100,20 @@ def test_robot_may_be_a_name_or_a_file_with_links(tmp_path: Path) -> None:
 )
 def test_what_needs_a_model_is_refused(options: dict, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler.of(arm_of("panda")).sample(reachable_pose(arm_of("panda")), 5, 0, **options)
+        Sampler(arm_of("panda")).sample(reachable_pose(arm_of("panda")), 5, seed=0, **options)
 
 
 def test_orders_constraints_batches_and_paths_need_none() -> None:
     robot = arm_of("panda")
-    sampler, poses = Sampler.of(robot), np.array([reachable_pose(robot, seed) for seed in range(2)])
+    sampler, poses = Sampler(robot), np.array([reachable_pose(robot, seed) for seed in range(2)])
     by_limits, nearest = (
-        sampler.sample(poses[0], 30, 0, timeout=ENOUGH, **options)
+        sampler.sample(poses[0], 30, timeout=ENOUGH, seed=0, **options)
         for options in ({"order": "limits"}, {"near": np.zeros(7)})
     )
     assert by_limits and by_limits.valid.all()
     assert (np.diff(np.linalg.norm(nearest.positions, axis=1)) >= -1e-9).all()
-    assert [len(answer) for answer in sample_batch(sampler, poses, 10, 0, timeout=ENOUGH)] == [10, 10]
-    assert sample_path(sampler, poses[:1], 10, 0, timeout=ENOUGH).valid.all()
+    assert [len(answer) for answer in sampler.sample_batch(poses, 10, timeout=ENOUGH, seed=0)] == [10, 10]
+    assert sampler.follow(poses[:1], timeout=ENOUGH, seed=0, n_candidates=10).valid.all()
 
 
 def test_first_example_of_the_readme_gives_what_it_says() -> None:

@@ -14,7 +14,7 @@ __all__ = ["difference"]
 
 WIDE = '<limit lower="-9" upper="9" effort="1" velocity="1"/>'
 AXES = ["1 0 0", "0 1 0", "0 0 1", "0 0 1", "0 1 0", "1 0 0"]
-FREE_FLYER = Robot.from_urdf(
+FREE_FLYER = Robot(
     chain_urdf(
         *(
             joint(f"j{i}", "prismatic" if i < 3 else "revolute", f"l{i}", f"l{i + 1}", f'<axis xyz="{axis}"/>{WIDE}')
@@ -27,6 +27,6 @@ FREE_FLYER = Robot.from_urdf(
 def difference(tip: np.ndarray, target: np.ndarray, tolerances: Sequence[float]) -> tuple[float, float]:
     """Errors of a tip (4, 4) against a target [m], [rad], of what is beyond the tolerances."""
     q = np.concatenate([tip[:3, 3], pin.rpy.matrixToRpy(tip[:3, :3])[::-1]])
-    np.testing.assert_allclose(FREE_FLYER.forward(q), tip, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(FREE_FLYER.fk(q), tip, rtol=0, atol=1e-13)
     position, orientation = FREE_FLYER.pose_errors(q, target, tolerances)
     return position[0], orientation[0]

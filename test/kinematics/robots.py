@@ -21,9 +21,9 @@ def robot_and_oracle(name: str) -> tuple[Robot, Oracle]:
     """The robot and pinocchio's view of it."""
     if name in CASES:
         urdf, base, tip = CASES[name]
-        robot = Robot.from_urdf(urdf, base, tip)
+        robot = Robot(urdf, tip, base=base)
     else:
-        robot, urdf = Robot.load(name), share_path(f"urdf/{name}.urdf").read_text()
+        robot, urdf = Robot(name), share_path(f"urdf/{name}.urdf").read_text()
     return robot, Oracle(urdf, robot)
 
 
@@ -33,4 +33,4 @@ def resized(name: str, factor: float) -> Robot:
     def origin(match: re.Match[str]) -> str:
         return '<origin xyz="' + " ".join(str(factor * float(x)) for x in match.group(1).split()) + '"'
 
-    return Robot.from_urdf(re.sub(r'<origin xyz="([^"]*)"', origin, share_path(f"urdf/{name}.urdf").read_text()))
+    return Robot(re.sub(r'<origin xyz="([^"]*)"', origin, share_path(f"urdf/{name}.urdf").read_text()))

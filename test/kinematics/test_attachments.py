@@ -28,7 +28,7 @@ BRANCHED = '<robot name="branched">' + "".join([*(f'<link name="{link}"/>' for l
 
 @pytest.fixture(scope="module")
 def robot() -> Robot:
-    return Robot.from_urdf(BRANCHED, "base", "flange")
+    return Robot(BRANCHED, "flange", base="base")
 
 
 def test_links_on_either_side_of_fixed_joints_are_fixed(robot: Robot) -> None:
@@ -46,7 +46,7 @@ def test_poses_of_fixed_links_are_each_others_inverse(robot: Robot) -> None:
 
 @pytest.mark.parametrize("link", ["world", "base", "camera", "upper", "fore", "flange", "tool"])
 def test_pose_of_each_link_is_that_of_pinocchio(robot: Robot, link: str) -> None:
-    q = robot.sample_configurations(5, np.random.default_rng(0))
+    q = robot.random(5, np.random.default_rng(0))
     for row, pose in zip(q, link_poses(robot, link)(q), strict=True):
         np.testing.assert_allclose(pose, Oracle(BRANCHED, robot).link_pose(row, link), atol=1e-12)
 

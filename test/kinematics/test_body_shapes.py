@@ -14,7 +14,7 @@ ROUNDING = 1e-12  # of sums and products of a few dozen numbers of size 1
 @every_robot
 def test_the_last_body_carries_the_tip(name):
     robot, oracle = robot_and_oracle(name)
-    q = robot.sample_configurations(5, np.random.default_rng(0))
+    q = robot.random(5, np.random.default_rng(0))
     poses = body_poses(robot, q)
     assert poses.shape == (5, len(robot.links), 4, 4)
     np.testing.assert_array_equal(poses[:, 0], np.tile(np.eye(4), (5, 1, 1)))
@@ -27,12 +27,12 @@ def test_the_last_body_carries_the_tip(name):
 
 def test_shapes_of_a_link_move_with_its_body():
     """A ball on the last link stays where it is seen from the tip."""
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     shapes = body_shapes(robot, link_shapes(robot.urdf))
     assert any(isinstance(placed.shape, Capsule) for placed in shapes)
     last = [placed for placed in shapes if placed.body == len(robot.links) - 1]
-    q = robot.sample_configurations(4, np.random.default_rng(1))
-    seen = [np.linalg.inv(robot.forward(q)) @ body_poses(robot, q)[:, placed.body] @ placed.pose for placed in last]
+    q = robot.random(4, np.random.default_rng(1))
+    seen = [np.linalg.inv(robot.fk(q)) @ body_poses(robot, q)[:, placed.body] @ placed.pose for placed in last]
     assert last
     for poses in seen:
         np.testing.assert_allclose(poses, np.broadcast_to(poses[0], poses.shape), rtol=0, atol=1e-9)

@@ -24,7 +24,7 @@ def shape(geometry: str, xyz: str = "0 0 0", rpy: str = "0 0 0") -> str:
 def robot_of(links: dict[str, str], *joints: str, base: str | None = None, tip: str | None = None) -> Robot:
     """A robot whose links have these collision elements."""
     parts = [f'<link name="{name}">{content}</link>' for name, content in links.items()]
-    return Robot.from_urdf(f'<robot name="made">{"".join(parts)}{"".join(joints)}</robot>', base, tip)
+    return Robot(f'<robot name="made">{"".join(parts)}{"".join(joints)}</robot>', tip, base=base)
 
 
 BALL = shape('<sphere radius="0.1"/>')
@@ -38,7 +38,7 @@ def slider(**links: str) -> Robot:
 
 @pytest.mark.parametrize(("name", "n_shapes"), [("panda", 9), ("iiwa14", 8), ("planar3", 3), ("planar10", 10)])
 def test_shipped_robots_are_made_of_capsules(name: str, n_shapes: int) -> None:
-    robot = Robot.load(name)
+    robot = Robot(name)
     shapes = [each for of_link in link_shapes(robot.urdf).values() for each in of_link]
     assert len(shapes) == n_shapes
     assert all(isinstance(each, Capsule) for each in shapes)
@@ -47,7 +47,7 @@ def test_shipped_robots_are_made_of_capsules(name: str, n_shapes: int) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
     """There a capsule stays a cylinder and two spheres, and the chain is pinocchio's."""
-    robot, path = Robot.load(name), str(share_path(f"urdf/{name}.urdf"))
+    robot, path = Robot(name), str(share_path(f"urdf/{name}.urdf"))
     model = pinocchio.buildModelFromUrdf(path)
     shapes = pinocchio.buildGeomFromUrdf(model, path, pinocchio.GeometryType.COLLISION)
     ours = collision_model(robot)
@@ -58,7 +58,7 @@ def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
             if tuple(bodies) in pairs:
                 shapes.addCollisionPair(pinocchio.CollisionPair(a, b))
     data, results = model.createData(), shapes.createData()
-    rows = robot.sample_configurations(1000, np.random.default_rng(0))
+    rows = robot.random(1000, np.random.default_rng(0))
     theirs = [pinocchio.computeCollisions(model, data, shapes, results, row, True) for row in rows]
     # coal's search for a cylinder errs now and then where shapes just touch; capsules are exact, see below
     assert (ours.scene(True).colliding(rows) != theirs).sum() <= 3
@@ -80,9 +80,9 @@ def segment_distance(a: np.ndarray, b: np.ndarray) -> float:
 
 @pytest.mark.parametrize("name", ["planar3", "planar10"])
 def test_capsules_collide_where_their_segments_are_closer_than_both_radii(name: str) -> None:
-    robot = Robot.load(name)
+    robot = Robot(name)
     model = collision_model(robot)
-    rows = robot.sample_configurations(500, np.random.default_rng(0))
+    rows = robot.random(500, np.random.default_rng(0))
     joints = robot.skeleton(rows)[:, 1:]  # link i of 0.05 m radius lies between joints i and i + 1
     expected = [
         min(segment_distance(points[a - 1 : a + 1], points[b - 1 : b + 1]) for a, b in model.pairs) <= 0.1
@@ -93,7 +93,7 @@ def test_capsules_collide_where_their_segments_are_closer_than_both_radii(name: 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_neighbours_are_not_checked_and_an_arm_amid_its_ranges_is_free(name: str) -> None:
-    robot = Robot.load(name)
+    robot = Robot(name)
     model = collision_model(robot)
     assert all(second - first >= 2 for first, second in model.pairs)
     middle = 0.5 * (robot.lower + robot.upper)
@@ -101,7 +101,7 @@ def test_neighbours_are_not_checked_and_an_arm_amid_its_ranges_is_free(name: str
 
 
 def test_folded_arm_collides_with_itself() -> None:
-    robot = Robot.load("planar3")
+    robot = Robot("planar3")
     free, folded = np.array([0.0, 1.0, 1.0]), np.array([0.0, np.pi, -np.pi + 0.05])
     assert collision_model(robot).scene(True).colliding(np.array([free, folded])).tolist() == [False, True]
 
@@ -181,8 +181,8 @@ def test_body_without_shape_does_not_part_neighbours() -> None:
 
 
 def test_scenes_do_not_disturb_each_other() -> None:
-    model = collision_model(Robot.load("panda"))
-    rows = model.robot.sample_configurations(100, np.random.default_rng(3))
+    model = collision_model(Robot("panda"))
+    rows = model.robot.random(100, np.random.default_rng(3))
     before = model.scene(True).colliding(rows)
     everywhere = model.scene(True, [Sphere((0.0, 0.0, 0.0), 5.0)])
     assert everywhere.colliding(rows).all()
@@ -190,7 +190,7 @@ def test_scenes_do_not_disturb_each_other() -> None:
 
 
 def test_robot_without_shapes_is_refused() -> None:
-    robot = Robot.from_urdf(chain_urdf(joint("j", "revolute", "l0", "l1", TURN)))
+    robot = Robot(chain_urdf(joint("j", "revolute", "l0", "l1", TURN)))
     with pytest.raises(ConstraintError, match="no collision shape"):
         CollisionModel(robot).scene(True)
 

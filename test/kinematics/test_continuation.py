@@ -26,17 +26,17 @@ def rail_arm() -> Robot:
         f'<limit lower="-2.6" upper="2.6" effort="1" velocity="1"/></joint>'
         for i, axis in enumerate(AXES)
     )
-    return Robot.from_urdf(RAIL.format(links="".join(f'<link name="link_{i}"/>' for i in range(7)), joints=joints))
+    return Robot(RAIL.format(links="".join(f'<link name="link_{i}"/>' for i in range(7)), joints=joints))
 
 
 def robot_of(name: str) -> Robot:
-    return rail_arm() if name == "rail" else Robot.load(name)
+    return rail_arm() if name == "rail" else Robot(name)
 
 
 def pose_and_solutions(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose)
+    pose = robot.fk(robot.random(1, rng)[0])
+    refined = robot.refine(robot.random(n_seeds, rng), pose)
     return pose, refined.positions[refined.converged]
 
 
@@ -64,7 +64,7 @@ def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
         found = robot.spread(known, pose, 5000, np.random.default_rng(seed), finest=0.05)
         assert len(found) < 2500
         assert least_difference(known, found) > 0.05
-        truth = robot.refine(robot.sample_configurations(500, np.random.default_rng(9)), pose)
+        truth = robot.refine(robot.random(500, np.random.default_rng(9)), pose)
         others = truth.positions[truth.converged]
         shares.append((cdist(others, np.concatenate([known, found]), "chebyshev").min(axis=1) < 0.1).mean())
     assert np.mean(shares) > 0.9
@@ -72,7 +72,7 @@ def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
 
 @pytest.mark.parametrize("finest", [0.0, -1.0, np.nan, np.inf])
 def test_differences_that_are_none_are_refused(finest: float) -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     pose, known = pose_and_solutions(robot, 20, 0)
     with pytest.raises(RobotError, match="finest difference"):
         robot.spread(known, pose, 10, np.random.default_rng(0), finest=finest)
@@ -89,8 +89,8 @@ def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
     """From one solution, pieces of its curve that limits have cut off from it."""
     n_reached = 0
     for name, seed in (("iiwa14", 1), ("iiwa14", 4), ("panda", 0), ("panda", 4)):
-        robot, rng = Robot.load(name), np.random.default_rng(seed)
-        pose = robot.forward(robot.sample_configurations(1, rng)[0])
+        robot, rng = Robot(name), np.random.default_rng(seed)
+        pose = robot.fk(robot.random(1, rng)[0])
         truth = exact_solutions(robot, pose, 4000, rng)
         root = truth.positions[truth.family == truth.n_families - 1][:1]
         found = robot.spread(root, pose, 500, rng)
@@ -100,12 +100,12 @@ def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
-    robot, coverage = Robot.load(name), []
+    robot, coverage = Robot(name), []
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        pose = robot.forward(robot.sample_configurations(1, rng)[0])
+        pose = robot.fk(robot.random(1, rng)[0])
         truth = exact_solutions(robot, pose, 4000, rng)
-        refined = robot.refine(robot.sample_configurations(80, rng), pose)
+        refined = robot.refine(robot.random(80, rng), pose)
         known = refined.positions[refined.converged]
         found = robot.spread(known, pose, 300, rng, finest=0.03)
         coverage.append((truth.coverage(known), truth.coverage(np.concatenate([known, found]))))
@@ -117,7 +117,7 @@ def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
 def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
     """Joints that may turn by nearly a full turn: continuation crosses the gap, and what it finds is within."""
     urdf = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8")
-    continuous = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
+    continuous = Robot(urdf.replace('type="revolute"', 'type="continuous"'))
     limits = np.full(7, 3.1)
     pose, known = pose_and_solutions(continuous, 40, 3)
     inside = known[(np.abs(known) <= limits).all(axis=1)][:1]
@@ -129,7 +129,7 @@ def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
 
 
 def test_fixed_joint_leaves_nothing_to_walk_along() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     pose, known = pose_and_solutions(robot, 60, 0)
     lower, upper = robot.lower.copy(), robot.upper.copy()
     lower[2] = upper[2] = known[0, 2]
@@ -142,20 +142,20 @@ def test_fixed_joint_among_eight_stays_where_it_is() -> None:
         '<link name="rail"/><joint name="slide" type="prismatic"><parent link="rail"/><child link="{base}"/>'
         '<axis xyz="1 0 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>'
     )
-    robot = Robot.from_urdf(urdf.replace("</robot>", rail.format(base=Robot.load("panda").base_link)))
+    robot = Robot(urdf.replace("</robot>", rail.format(base=Robot("panda").base_link)))
     assert robot.dof == 8
     lower, upper = robot.lower.copy(), robot.upper.copy()
     lower[0] = upper[0] = 0.25
     rng = np.random.default_rng(1)
-    pose = robot.forward(np.append(0.25, Robot.load("panda").sample_configurations(1, rng)[0]))
-    refined = robot.refine(robot.sample_configurations(60, rng), pose, lower=lower, upper=upper)
+    pose = robot.fk(np.append(0.25, Robot("panda").random(1, rng)[0]))
+    refined = robot.refine(robot.random(60, rng), pose, lower=lower, upper=upper)
     found = robot.spread(refined.positions[refined.converged], pose, 50, rng, lower=lower, upper=upper)
     assert len(found) > 5
     np.testing.assert_array_equal(found[:, 0], 0.25)
 
 
 def test_loose_and_tight_tolerances_are_kept() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     pose, known = pose_and_solutions(robot, 60, 2)
     for tolerance in (1e-9, 1e-3):
         options = {"position_tolerance": tolerance, "orientation_tolerance": tolerance}
@@ -167,7 +167,7 @@ def test_loose_and_tight_tolerances_are_kept() -> None:
 
 
 def test_the_same_answer_for_a_seed() -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     pose, known = pose_and_solutions(robot, 30, 5)
     first, again = (robot.spread(known, pose, 300, np.random.default_rng(2), finest=0.03) for _ in range(2))
     np.testing.assert_array_equal(first, again)

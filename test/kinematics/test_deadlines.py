@@ -46,8 +46,8 @@ def stepped(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def panda_with(**limits: int) -> Robot:
-    robot = Robot.load("panda")
-    return Robot.from_urdf(robot.urdf, robot.base_link, robot.tip_link, collision=CollisionOptions(**limits))
+    robot = Robot("panda")
+    return Robot(robot.urdf, robot.tip_link, base=robot.base_link, collision=CollisionOptions(**limits))
 
 
 def some_obstacles(rng: np.random.Generator, n: int) -> list[Obstacle]:
@@ -106,7 +106,7 @@ def test_balls_left_by_a_resolution_are_limited() -> None:
 def test_many_surfaces_are_refused() -> None:
     mesh = Mesh(pose_from((2.0, 0.0, 0.0)), TETRAHEDRON, FACES)
     with pytest.raises(ConstraintError, match="501 meshes, at most 500 are checked as they are"):
-        collision_model(Robot.load("panda")).scene(False, [mesh] * 501)
+        collision_model(Robot("panda")).scene(False, [mesh] * 501)
 
 
 @pytest.mark.parametrize("self_collision", [False, True])
@@ -116,8 +116,8 @@ def test_crowd_finds_what_pinocchio_finds(
 ) -> None:
     rng = np.random.default_rng(0)
     obstacles = some_obstacles(rng, 60)
-    model = CollisionModel(Robot.load("panda"))
-    q = model.robot.sample_configurations(200, rng)
+    model = CollisionModel(Robot("panda"))
+    q = model.robot.random(200, rng)
     scenes = []
     for few in (0, 1000):
         monkeypatch.setattr(collision, "FEW", few)
@@ -143,7 +143,7 @@ def test_crowd_inside_of_a_hollow_link_collides(monkeypatch: pytest.MonkeyPatch,
         '<joint name="j" type="prismatic"><parent link="base"/><child link="moving"/><axis xyz="1 0 0"/>'
         '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>'
     )
-    model = CollisionModel(Robot.from_urdf(urdf))
+    model = CollisionModel(Robot(urdf))
     inside, between = Sphere((0.15, 0.15, 0.15), 0.02, name="inside"), Sphere((2.0, 0.1, 0.1), 0.02, name="between")
     at_zero = np.zeros((1, 1))
     assert model.scene(False, [inside]).colliding(at_zero)[0]
@@ -153,8 +153,8 @@ def test_crowd_inside_of_a_hollow_link_collides(monkeypatch: pytest.MonkeyPatch,
 
 def test_pieces_of_a_cloud_collide_as_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
-    model = CollisionModel(Robot.load("panda"))
-    q, points = model.robot.sample_configurations(100, rng), rng.uniform((0.3, -0.8, -0.8), 0.8, (2000, 3))
+    model = CollisionModel(Robot("panda"))
+    q, points = model.robot.random(100, rng), rng.uniform((0.3, -0.8, -0.8), 0.8, (2000, 3))
     found = []
     for at_once in (100, 4000):
         monkeypatch.setattr(solids, "POINTS_AT_ONCE", at_once)
@@ -216,7 +216,7 @@ def test_pieces_that_were_made_in_time_are_kept(stepped: Callable[[], None], mon
 
 
 def test_obstacles_are_not_prepared_when_time_is_up(stepped: Callable[[], None]) -> None:
-    model = CollisionModel(Robot.load("panda"))
+    model = CollisionModel(Robot("panda"))
     obstacles = [Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(300)]
     stepped()
     with pytest.raises(OutOfTime, match="no time was left to prepare the obstacles: give a longer timeout once"):
@@ -243,7 +243,7 @@ def test_estimates_follow_what_work_took() -> None:
 
 
 def test_trials_of_self_collision_go_on_where_they_were(stepped: Callable[[], None]) -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     expected = CollisionModel(robot).pairs
     model, n_calls = CollisionModel(robot), 0
     while True:
@@ -258,7 +258,7 @@ def test_trials_of_self_collision_go_on_where_they_were(stepped: Callable[[], No
 
 
 def test_what_there_is_no_time_to_check_counts_as_colliding() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     scene = collision_model(robot).scene(True, [Sphere((5.0, 0.0, 0.0), 0.1)])
     q = np.tile(0.5 * (robot.lower + robot.upper), (1000, 1))
     assert not scene.colliding(q).any() and scene.n_unchecked == 0
@@ -268,7 +268,7 @@ def test_what_there_is_no_time_to_check_counts_as_colliding() -> None:
 
 
 def test_check_ends_at_the_first_look_at_the_clock_that_is_late(stepped: Callable[[], None]) -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     scene = collision_model(robot).scene(True)
     q = np.tile(0.5 * (robot.lower + robot.upper), (1000, 1))
     stepped()
@@ -277,7 +277,7 @@ def test_check_ends_at_the_first_look_at_the_clock_that_is_late(stepped: Callabl
 
 
 def test_scene_of_the_same_obstacles_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = CollisionModel(Robot.load("panda"))
+    model = CollisionModel(Robot("panda"))
     obstacles = [Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(300)]
     first = model.scene(False, obstacles)
     monkeypatch.setattr(collision, "Crowd", lambda *_: pytest.fail("prepared again"))
@@ -288,7 +288,7 @@ def test_scene_of_the_same_obstacles_is_prepared_once(monkeypatch: pytest.Monkey
 
 
 def test_scene_goes_with_its_obstacles_and_is_not_taken_for_that_of_others() -> None:
-    model = CollisionModel(Robot.load("panda"))
+    model = CollisionModel(Robot("panda"))
     rows = np.zeros((1, 7))
     for place, expected in (((0.0, 0.0, 0.5), True), ((5.0, 0.0, 0.0), False)) * 3:
         obstacles = [Sphere(place, 0.3)]  # mostly at the address of the one before, which is gone
@@ -322,7 +322,7 @@ def test_meshes_of_the_robot_that_were_read_in_time_are_kept(tmp_path: Path, mon
         '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
         for i in range(2)
     )
-    robot = Robot.from_urdf(f'<robot name="r">{links}{joints}</robot>')
+    robot = Robot(f'<robot name="r">{links}{joints}</robot>')
     read: list[str] = []
     monkeypatch.setattr(collision, "seconds_to_read", lambda path: 0.0 if path.name == "0.obj" else 1e9)
     monkeypatch.setattr(collision, "read_mesh", lambda path, *rest: (read.append(path.name), read_mesh(path, *rest))[1])
@@ -359,10 +359,10 @@ def test_meshes_of_a_robot_share_the_limit_of_triangles(tmp_path: Path) -> None:
     )
     options = CollisionOptions(package_paths=(tmp_path,), most_triangles=7)
     with pytest.raises(MeshError, match=r"link 'b'.*has 4 triangles, 3 more are allowed"):
-        CollisionModel(Robot.from_urdf(urdf, collision=options))
+        CollisionModel(Robot(urdf, collision=options))
 
 
 def test_deadlines_that_are_never_over_cost_no_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "clock", lambda: pytest.fail("looked at the clock"))
-    scene = CollisionModel(Robot.load("planar10")).scene(True, [Sphere((5.0, 0.0, 0.0), 0.1)] * 200, deadline=NEVER)
+    scene = CollisionModel(Robot("planar10")).scene(True, [Sphere((5.0, 0.0, 0.0), 0.1)] * 200, deadline=NEVER)
     assert len(scene.colliding(np.zeros((3, 10)))) == 3

@@ -26,7 +26,7 @@ ROUNDING = 1e-6  # [m]: files hold single precision, and clouds are exact to 1e-
 def body(geometry: str, **options: object) -> Robot:
     """A link with this geometry, at the origin where its joint stands at 0."""
     robot = robot_of({"a": "", "b": shape(geometry)}, joint("slide", "prismatic", "a", "b", STILL))
-    return Robot.from_urdf(robot.urdf, collision=CollisionOptions(**options))
+    return Robot(robot.urdf, collision=CollisionOptions(**options))
 
 
 def meshed(tmp_path: Path, vertices: np.ndarray, faces: np.ndarray, scale: str = "1 1 1", **options: object) -> Robot:
@@ -187,16 +187,16 @@ def test_links_of_meshes_collide_with_each_other_as_those_of_boxes(tmp_path: Pat
     plain = shape('<box size="1 0.1 0.1"/>', "0.5 0 0")
     joints = [joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", '<origin xyz="1 0 0"/>' + TURN) for i in range(3)]
     arms = [robot_of({"l0": "", **{f"l{i}": each for i in (1, 2, 3)}}, *joints) for each in (mesh, plain)]
-    q = arms[0].sample_configurations(300, np.random.default_rng(6))
+    q = arms[0].random(300, np.random.default_rng(6))
     found = [CollisionModel(arm).scene(True).colliding(q) for arm in arms]
     assert found[0].tolist() == found[1].tolist()
     assert 20 < found[0].sum() < 280
 
 
 def test_pairs_that_collide_are_told_by_name() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     q = np.array([0.0, 0.0, 0.0, -1.5, 0.0, 1.5, 0.0])
-    hand = robot.forward(q)[:3, 3]
+    hand = robot.fk(q)[:3, 3]
     obstacles = [Sphere((5.0, 0.0, 0.0), 0.1), Sphere(hand, 0.02), Box(pose_from(hand), (0.1,) * 3, name="crate")]
     found = collisions(robot, q, obstacles)
     assert {"obstacle 1", "crate"} == {second for _, second in found}
@@ -232,7 +232,7 @@ def test_srdf_tells_which_links_are_not_checked() -> None:
     q = np.array([0.0, 0.05])
 
     def found(srdf: str) -> set[tuple[str, str]]:
-        return set(collisions(Robot.from_urdf(robot.urdf, collision=CollisionOptions(srdf=srdf)), q))
+        return set(collisions(Robot(robot.urdf, collision=CollisionOptions(srdf=srdf)), q))
 
     assert found("") == {("a", "c")}
     assert found(f'<robot name="r">{disabled}</robot>') == {("a", "c"), ("b", "c")}

@@ -125,7 +125,7 @@ def test_stranger_names_meshes_of_packages_alone(package: Path, monkeypatch: pyt
     assert len(told) == 1
     options = CollisionOptions(packages_only=True)
     with pytest.raises(MeshError, match="packages alone"):
-        CollisionModel(Robot.from_urdf(urdf(str(outside)), collision=options))
+        CollisionModel(Robot(urdf(str(outside)), collision=options))
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_stranger_names_meshes_of_packages_alone(package: Path, monkeypatch: pyt
     ],
 )
 def test_missing_mesh_is_named_with_the_cure_when_it_is_needed(package: Path, name: str, reason: str) -> None:
-    robot = Robot.from_urdf(urdf(name))
+    robot = Robot(urdf(name))
     with pytest.raises(RobotError, match=f"(?s)collision shape of link 'b': .*{reason}"):
         CollisionModel(robot)
-    assert CollisionModel(Robot.from_urdf(urdf(name), collision=CollisionOptions(meshes="none"))).n_shapes == 0
+    assert CollisionModel(Robot(urdf(name), collision=CollisionOptions(meshes="none"))).n_shapes == 0
 
 
 @pytest.mark.parametrize("content", ["", "hello", "solid a\nendsolid a\n"])
@@ -161,7 +161,7 @@ def test_file_that_is_no_mesh_is_named(tmp_path: Path, content: str) -> None:
 
 def test_relative_mesh_with_a_scale_is_that_of_the_urdf(package: Path) -> None:
     (package / "urdf/arm.urdf").write_text(urdf("../meshes/link.stl", "0.1 0.1 0.1"))
-    for robot in (Robot.from_urdf(package / "urdf/arm.urdf"), Robot.load(str(package / "urdf/arm.urdf"))):
+    for robot in (Robot(package / "urdf/arm.urdf"), Robot(str(package / "urdf/arm.urdf"))):
         scene = collision_model(robot).scene(False, [Sphere((1.0, 0.0, 0.0), 0.2)])
         assert scene.colliding(np.array([[0.69], [0.71]])).tolist() == [False, True]
 
@@ -170,7 +170,7 @@ def test_mesh_obstacle_is_loaded_and_placed(package: Path) -> None:
     pose = np.eye(4)
     pose[0, 3] = 3.0
     mesh = Mesh.load(package / "meshes/link.stl", pose, 0.5, name="block")
-    robot = Robot.from_urdf(urdf(str(package / "meshes/link.stl")))
+    robot = Robot(urdf(str(package / "meshes/link.stl")))
     scene = collision_model(robot).scene(False, [mesh])
     assert scene.colliding(np.array([[1.49], [1.51]])).tolist() == [False, True]
     assert scene.names_of_pairs(np.array([1.51])) == [("b", "block")]

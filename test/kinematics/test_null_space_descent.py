@@ -17,8 +17,8 @@ TASKS = [("panda", False), ("iiwa14", False), ("panda", True), ("ur5", True), ("
 
 def solutions_of(robot: Robot, rng: np.random.Generator, n: int = 40, **task: object) -> tuple[np.ndarray, np.ndarray]:
     """A pose and solutions of it."""
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    refined = robot.refine(robot.sample_configurations(n, rng), pose, **task)
+    pose = robot.fk(robot.random(1, rng)[0])
+    refined = robot.refine(robot.random(n, rng), pose, **task)
     return pose, refined.positions[refined.converged]
 
 
@@ -26,7 +26,7 @@ def posture(robot: Robot, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
     """Preferred values, and weights, some of them 0 and the largest 1."""
     weights = rng.uniform(size=robot.dof) * (rng.uniform(size=robot.dof) < 0.7)
     weights[rng.integers(robot.dof)] = 1.0
-    return robot.sample_configurations(1, rng)[0], weights
+    return robot.random(1, rng)[0], weights
 
 
 def difference(robot: Robot, q: np.ndarray, preferred: np.ndarray) -> np.ndarray:
@@ -61,9 +61,9 @@ def test_solutions_end_in_a_minimum_and_no_cost_rises(name: str, position_only: 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 def test_neighbours_along_the_self_motion_cost_no_less(name: str) -> None:
-    robot, rng = Robot.load(name), np.random.default_rng(3)
+    robot, rng = Robot(name), np.random.default_rng(3)
     pose, known = solutions_of(robot, rng)
-    preferred = robot.sample_configurations(1, rng)[0]
+    preferred = robot.random(1, rng)[0]
     moved = robot.descend(known, pose, preferred, np.ones(robot.dof))
     inside = moved[((moved > robot.lower + 0.02) & (moved < robot.upper - 0.02)).all(axis=1)]
     assert len(inside) > 5
@@ -76,7 +76,7 @@ def test_neighbours_along_the_self_motion_cost_no_less(name: str) -> None:
 
 
 def test_what_is_at_its_minimum_stays() -> None:
-    robot, rng = Robot.load("iiwa14"), np.random.default_rng(4)
+    robot, rng = Robot("iiwa14"), np.random.default_rng(4)
     pose, known = solutions_of(robot, rng)
     preferred = np.full(7, 0.1)
     once = robot.descend(known, pose, preferred, np.ones(7))
@@ -86,9 +86,9 @@ def test_what_is_at_its_minimum_stays() -> None:
 
 
 def test_arm_without_redundancy_stays() -> None:
-    robot = Robot.load("ur5")
-    pose = robot.forward(np.array([0.3, -1.0, 1.4, -0.7, 1.3, 0.4]))  # elbow and wrist bent
-    refined = robot.refine(robot.sample_configurations(40, np.random.default_rng(0)), pose)
+    robot = Robot("ur5")
+    pose = robot.fk(np.array([0.3, -1.0, 1.4, -0.7, 1.3, 0.4]))  # elbow and wrist bent
+    refined = robot.refine(robot.random(40, np.random.default_rng(0)), pose)
     known = refined.positions[refined.converged]
     regular = known[np.linalg.svd(robot.jacobian(known), compute_uv=False)[:, -1] > 0.02]
     assert len(regular)
@@ -97,12 +97,12 @@ def test_arm_without_redundancy_stays() -> None:
 
 
 def test_narrow_limits_and_fixed_joints_are_kept() -> None:
-    robot, rng = Robot.load("iiwa14"), np.random.default_rng(6)
+    robot, rng = Robot("iiwa14"), np.random.default_rng(6)
     lower, upper = robot.lower.copy(), robot.upper.copy()
     lower[0], lower[2], upper[2] = 0.2, 0.3, 0.3
-    q = robot.sample_configurations(1, rng)[0]
+    q = robot.random(1, rng)[0]
     q[0], q[2] = 0.5, 0.3
-    pose = robot.forward(q)
+    pose = robot.fk(q)
     refined = robot.refine(rng.uniform(lower, upper, (200, 7)), pose, position_only=True, lower=lower, upper=upper)
     known = refined.positions[refined.converged]
     weights = np.array([1.0, *[0.01] * 6])
@@ -115,7 +115,7 @@ def test_narrow_limits_and_fixed_joints_are_kept() -> None:
 
 def test_differences_are_on_the_circle_where_a_joint_is_continuous() -> None:
     urdf = share_path("urdf/panda.urdf").read_text(encoding="utf-8")
-    robot = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
+    robot = Robot(urdf.replace('type="revolute"', 'type="continuous"'))
     pose, known = solutions_of(robot, np.random.default_rng(9))
     preferred = np.full(7, 3.1)
     moved = robot.descend(known, pose, preferred, np.ones(7))
@@ -127,7 +127,7 @@ def test_differences_are_on_the_circle_where_a_joint_is_continuous() -> None:
 
 def test_tolerances_are_used_up_and_kept() -> None:
     """A UR5 whose tool may turn, and be 5 cm higher or lower."""
-    robot, rng = Robot.load("ur5"), np.random.default_rng(2)
+    robot, rng = Robot("ur5"), np.random.default_rng(2)
     tolerances = np.array([0.0, 0.0, 0.05, 0.0, 0.0, np.inf])
     pose, known = solutions_of(robot, rng, tolerances=tolerances)
     moved = robot.descend(known, pose, np.zeros(6), np.ones(6), tolerances=tolerances)
@@ -136,7 +136,7 @@ def test_tolerances_are_used_up_and_kept() -> None:
     assert orientation.max() <= 1e-6
     assert ((moved**2).sum(axis=1) <= (known**2).sum(axis=1)).all()
     assert (moved**2).sum(axis=1).mean() < 0.9 * (known**2).sum(axis=1).mean()
-    heights = (robot.forward(moved)[:, :3, 3] - pose[:3, 3]) @ pose[:3, 2]
+    heights = (robot.fk(moved)[:, :3, 3] - pose[:3, 3]) @ pose[:3, 2]
     assert np.isclose(np.abs(heights), 0.05, atol=1e-5).any()
 
 
@@ -146,4 +146,4 @@ def test_tolerances_are_used_up_and_kept() -> None:
 )
 def test_bad_costs_are_refused(preferred: np.ndarray, weights: np.ndarray) -> None:
     with pytest.raises(RobotError):
-        Robot.load("panda").descend(np.zeros((1, 7)), np.eye(4), preferred, weights)
+        Robot("panda").descend(np.zeros((1, 7)), np.eye(4), preferred, weights)

@@ -26,7 +26,7 @@ SRDF = """<?xml version="1.0"?>
 
 @pytest.fixture(scope="module")
 def robot() -> Robot:
-    return Robot.from_urdf(BRANCHED, "base", "flange")
+    return Robot(BRANCHED, "flange", base="base")
 
 
 def test_groups_of_an_srdf_that_are_the_chain_are_served_by_their_tips(robot: Robot) -> None:

@@ -70,8 +70,8 @@ def test_bad_poses_are_refused_and_named(position: list[float], quaternion: list
 
 
 def test_contexts_and_poses_are_one_to_one() -> None:
-    robot = Robot.load("iiwa14")
-    poses = robot.forward(robot.sample_configurations(100, np.random.default_rng(1)))
+    robot = Robot("iiwa14")
+    poses = robot.fk(robot.random(100, np.random.default_rng(1)))
     context = context_from_pose(poses, "pose")
     assert context.shape == (100, CONTEXT_KINDS["pose"])
     np.testing.assert_array_equal(context[:, :3], poses[:, :3, 3])

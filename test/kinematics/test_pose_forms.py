@@ -11,13 +11,14 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from eim_ros.core.errors import PoseError
-from eim_ros.ik import Sampler, SampleRequest, sample_batch
+from eim_ros.ik import Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.poses import check_pose, check_poses
 
 POSITION, QUATERNION = [0.4, 0.1, 0.5], [0.6, 0.0, 0.8, 0.0]
 POSE = pose_from(POSITION, QUATERNION)
-ROBOT = Robot.load("panda")
+ROBOT = Robot("panda")
 
 
 class Named(SimpleNamespace):
@@ -54,7 +55,7 @@ def test_each_form_is_the_same_pose(form: str) -> None:
 def test_rows_of_seven_are_poses() -> None:
     rows = np.array([[*POSITION, *QUATERNION]] * 3)
     np.testing.assert_allclose(check_poses(rows), np.stack([POSE] * 3), rtol=0, atol=1e-15)
-    assert [len(samples) for samples in sample_batch(Sampler.of(ROBOT), rows, 2, random_seed=0)] == [2, 2, 2]
+    assert [len(samples) for samples in Sampler(ROBOT).sample_batch(rows, 2, seed=0)] == [2, 2, 2]
 
 
 def test_rpy_turns_about_the_fixed_axes_in_this_order() -> None:
@@ -67,14 +68,14 @@ def test_rpy_turns_about_the_fixed_axes_in_this_order() -> None:
 
 @pytest.mark.parametrize("position", [POSITION, tuple(POSITION), np.array(POSITION)])
 def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
-    samples = Sampler.of(ROBOT).sample(position, 20, 0)
+    samples = Sampler(ROBOT).sample(position, 20, seed=0)
     assert len(samples) == 20
-    tips = ROBOT.forward(samples.positions)
+    tips = ROBOT.fk(samples.positions)
     assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance is 1e-6 along the distance
     assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # turned every way
     solved = ROBOT.solve(position, np.random.default_rng(0))
     assert solved.converged.all()
-    assert np.abs(ROBOT.forward(solved.positions)[0, :3, 3] - POSITION).max() < 2e-6
+    assert np.abs(ROBOT.fk(solved.positions)[0, :3, 3] - POSITION).max() < 2e-6
     assert ROBOT.verify(samples.positions, position)[1].all()
 
 

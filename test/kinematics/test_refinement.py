@@ -39,9 +39,9 @@ def test_refined_seeds_are_what_they_claim(name: str, position_only: bool) -> No
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(0)
     n_converged = 0
-    for target in robot.sample_configurations(15, rng):
-        pose = robot.forward(target)
-        result = robot.refine(robot.sample_configurations(20, rng), pose, position_only=position_only)
+    for target in robot.random(15, rng):
+        pose = robot.fk(target)
+        result = robot.refine(robot.random(20, rng), pose, position_only=position_only)
         check(name, result, pose, position_only)
         n_converged += int(result.converged.sum())
     assert n_converged > 15
@@ -53,7 +53,7 @@ def test_a_close_seed_converges_in_a_few_steps(name: str) -> None:
     rng = np.random.default_rng(1)
     middle, half = 0.5 * (robot.lower + robot.upper), 0.5 * (robot.upper - robot.lower)
     for target in middle + 0.8 * half * rng.uniform(-1, 1, (20, robot.dof)):
-        pose = robot.forward(target)
+        pose = robot.fk(target)
         result = robot.refine(target + 1e-3 * half * rng.uniform(-1, 1, (20, robot.dof)), pose)
         check(name, result, pose, False)
         assert result.converged.mean() > 0.8  # near a singularity 1e-3 is not close
@@ -63,8 +63,8 @@ def test_a_close_seed_converges_in_a_few_steps(name: str) -> None:
 @every_robot
 def test_an_exact_seed_is_kept(name: str) -> None:
     robot, _ = robot_and_oracle(name)
-    q = robot.sample_configurations(1, np.random.default_rng(2))
-    result = robot.refine(q, robot.forward(q[0]))
+    q = robot.random(1, np.random.default_rng(2))
+    result = robot.refine(q, robot.fk(q[0]))
     assert result.converged.all()
     assert result.iterations.tolist() == [0]
     np.testing.assert_array_equal(result.positions, q)
@@ -75,19 +75,19 @@ def test_an_exact_seed_is_kept(name: str) -> None:
 def test_restarts_solve_every_reachable_pose(name: str, position_only: bool) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(3)
-    for pose in robot.forward(robot.sample_configurations(50, rng)):
+    for pose in robot.fk(robot.random(50, rng)):
         result = robot.solve(pose, rng, position_only=position_only)
         check(name, result, pose, position_only)
         assert result.converged.all()
 
 
 def test_many_poses_in_one_call_are_solved_alike() -> None:
-    robot = Robot.load("iiwa14")
-    poses = robot.forward(robot.sample_configurations(200, np.random.default_rng(4)))
+    robot = Robot("iiwa14")
+    poses = robot.fk(robot.random(200, np.random.default_rng(4)))
     first, second = (robot.solve_many(poses, np.random.default_rng(5)) for _ in range(2))
     np.testing.assert_array_equal(first.positions, second.positions)
     assert first.converged.all()
-    np.testing.assert_allclose(robot.forward(first.positions), poses, rtol=0, atol=3e-6)
+    np.testing.assert_allclose(robot.fk(first.positions), poses, rtol=0, atol=3e-6)
     assert robot.solve_many(np.empty((0, 4, 4)), np.random.default_rng(0)).positions.shape == (0, 7)
 
 
@@ -97,7 +97,7 @@ def test_an_unreachable_pose_is_not_converged_and_has_finite_errors(name: str) -
     rng = np.random.default_rng(6)
     for position_only in (False, True):
         for result in (
-            robot.refine(robot.sample_configurations(20, rng), UNREACHABLE, position_only=position_only),
+            robot.refine(robot.random(20, rng), UNREACHABLE, position_only=position_only),
             robot.solve(UNREACHABLE, rng, position_only=position_only, max_restarts=20),
         ):
             check(name, result, UNREACHABLE, position_only)
@@ -106,7 +106,7 @@ def test_an_unreachable_pose_is_not_converged_and_has_finite_errors(name: str) -
 
 
 def test_the_best_attempt_at_an_unreachable_position_is_stretched_towards_it() -> None:
-    robot = Robot.load("planar3")
+    robot = Robot("planar3")
     pose = np.eye(4)
     pose[0, 3] = 5.0  # two metres beyond reach
     result = robot.solve(pose, np.random.default_rng(7), position_only=True, max_restarts=50)
@@ -124,8 +124,8 @@ def test_narrower_limits_of_a_call_are_kept(name: str) -> None:
     lower, upper = robot.lower + 0.3 * span, robot.upper - 0.3 * span
     n_converged = 0
     for _ in range(10):
-        pose = robot.forward(rng.uniform(lower, upper))
-        seeds = robot.sample_configurations(30, rng)  # most of them outside
+        pose = robot.fk(rng.uniform(lower, upper))
+        seeds = robot.random(30, rng)  # most of them outside
         for result in (
             robot.refine(seeds, pose, lower=lower, upper=upper),
             robot.solve(pose, rng, lower=lower, upper=upper),
@@ -137,7 +137,7 @@ def test_narrower_limits_of_a_call_are_kept(name: str) -> None:
 
 
 def test_continuous_joints_are_wrapped_and_pass_through_pi() -> None:
-    robot = Robot.from_urdf(
+    robot = Robot(
         chain_urdf(
             joint("a", "continuous", "l0", "l1", '<axis xyz="0 0 1"/>'),
             joint("b", "continuous", "l1", "l2", '<origin xyz="1 0 0"/><axis xyz="0 0 1"/>'),
@@ -146,30 +146,30 @@ def test_continuous_joints_are_wrapped_and_pass_through_pi() -> None:
     )
     target = np.array([-np.pi + 0.05, 0.4])
     near = np.array([np.pi - 0.05, 0.4])
-    result = robot.refine([near, near + 6 * np.pi, [-np.pi, np.pi]], robot.forward(target))
+    result = robot.refine([near, near + 6 * np.pi, [-np.pi, np.pi]], robot.fk(target))
     assert result.converged[:2].all()
     assert result.iterations[:2].max() <= 6  # through pi, not all the way round
     np.testing.assert_allclose(result.positions[:2], [target, target], atol=1e-5)
     assert ((result.positions >= -np.pi) & (result.positions < np.pi)).all()
 
-    kept = robot.refine([near], robot.forward(target), lower=[-3.13, -3.13], upper=[3.13, 3.13])
+    kept = robot.refine([near], robot.fk(target), lower=[-3.13, -3.13], upper=[3.13, 3.13])
     assert (np.abs(kept.positions) <= 3.13).all()  # narrowed to less than a turn it is a bounded joint
 
 
 def test_a_joint_locked_by_its_limits_stays() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     rng = np.random.default_rng(9)
     lower, upper = robot.lower.copy(), robot.upper.copy()
     lower[2] = upper[2] = 0.25
-    q = robot.sample_configurations(1, rng)
+    q = robot.random(1, rng)
     q[0, 2] = 0.25
-    result = robot.solve(robot.forward(q[0]), rng, lower=lower, upper=upper)
+    result = robot.solve(robot.fk(q[0]), rng, lower=lower, upper=upper)
     assert result.converged.all()
     assert result.positions[0, 2] == 0.25
 
 
 def test_no_seeds_give_no_configurations() -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     for seeds in (np.empty((0, 7)), []):
         result = robot.refine(seeds, np.eye(4))
         assert result.positions.shape == (0, 7)
@@ -177,21 +177,21 @@ def test_no_seeds_give_no_configurations() -> None:
 
 
 def test_seeds_are_not_changed() -> None:
-    robot = Robot.load("iiwa14")
-    seeds = robot.sample_configurations(5, np.random.default_rng(10))
+    robot = Robot("iiwa14")
+    seeds = robot.random(5, np.random.default_rng(10))
     kept = seeds.copy()
-    robot.refine(seeds, robot.forward(np.full(7, 0.3)))
+    robot.refine(seeds, robot.fk(np.full(7, 0.3)))
     np.testing.assert_array_equal(seeds, kept)
     seeds.flags.writeable = False
-    robot.refine(seeds, robot.forward(np.full(7, 0.3)))
-    robot.refine(seeds[:, ::-1], np.asfortranarray(robot.forward(np.full(7, 0.3))))
+    robot.refine(seeds, robot.fk(np.full(7, 0.3)))
+    robot.refine(seeds[:, ::-1], np.asfortranarray(robot.fk(np.full(7, 0.3))))
 
 
 def test_tolerances_are_obeyed() -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     rng = np.random.default_rng(11)
-    pose = robot.forward(np.full(7, 0.5))
-    seeds = robot.sample_configurations(100, rng)
+    pose = robot.fk(np.full(7, 0.5))
+    seeds = robot.random(100, rng)
     loose = robot.refine(seeds, pose, position_tolerance=1e-2, orientation_tolerance=1e-1)
     tight = robot.refine(seeds, pose, position_tolerance=1e-12, orientation_tolerance=1e-12)
     impossible = robot.refine(seeds, pose, position_tolerance=0.0, orientation_tolerance=0.0, max_iterations=100)
@@ -204,8 +204,8 @@ def test_tolerances_are_obeyed() -> None:
 
 
 def test_the_error_of_a_straight_angle_is_no_trap() -> None:
-    robot = Robot.load("iiwa14")
-    pose = robot.forward(np.zeros(7))
+    robot = Robot("iiwa14")
+    pose = robot.fk(np.zeros(7))
     turned = pose @ np.diag([1.0, -1.0, -1.0, 1.0])  # half a turn about x: the rotation vector has no unique sign
     result = robot.refine(np.zeros((1, 7)), turned)
     check("iiwa14", result, turned, False)
@@ -214,7 +214,7 @@ def test_the_error_of_a_straight_angle_is_no_trap() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_seeds_that_are_not_finite_are_refused(value: float) -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     seeds = np.zeros((3, 7))
     seeds[2, 6] = value
     with pytest.raises(RobotError, match="seeds must be finite"):
@@ -237,7 +237,7 @@ def bad_poses() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("case", bad_poses())
 def test_a_pose_that_is_no_rigid_transform_is_refused(case: str) -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     pose, rng = bad_poses()[case], np.random.default_rng(0)
     with pytest.raises(PoseError):
         robot.refine(np.zeros((1, 7)), pose)
@@ -251,7 +251,7 @@ def test_a_pose_that_is_no_rigid_transform_is_refused(case: str) -> None:
 
 
 def test_a_pose_in_another_galaxy_has_a_finite_error() -> None:
-    robot, pose = Robot.load("iiwa14"), np.eye(4)
+    robot, pose = Robot("iiwa14"), np.eye(4)
     pose[0, 3] = 1e99
     result = robot.solve(pose, np.random.default_rng(0), max_restarts=5)
     assert not result.converged.any()
@@ -260,7 +260,7 @@ def test_a_pose_in_another_galaxy_has_a_finite_error() -> None:
 
 
 def test_limits_and_counts_out_of_range_are_refused() -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     seeds, pose, rng = np.zeros((1, 7)), np.eye(4), np.random.default_rng(0)
     for lower, upper, message in (
         (robot.lower - 0.1, None, "only narrow"),
@@ -280,8 +280,8 @@ def test_limits_and_counts_out_of_range_are_refused() -> None:
 
 @pytest.mark.parametrize("n", [1, 5, 100])
 def test_no_seed_takes_more_steps_than_allowed(n: int) -> None:
-    robot, rng = Robot.load("panda"), np.random.default_rng(8)
-    pose, seeds = robot.forward(robot.sample_configurations(1, rng)[0]), robot.sample_configurations(n, rng)
+    robot, rng = Robot("panda"), np.random.default_rng(8)
+    pose, seeds = robot.fk(robot.random(1, rng)[0]), robot.random(n, rng)
     for most in (0, 1, 7, 12):
         result = robot.refine(
             seeds, pose, position_tolerance=1e-300, orientation_tolerance=1e-300, max_iterations=most, patience=100
@@ -295,10 +295,9 @@ def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
     converged = []
     for robot, size in ((resized("panda", 1.0), 1.0), (resized("panda", factor), factor)):
         rng = np.random.default_rng(17)
-        poses = robot.forward(robot.sample_configurations(10, rng))
+        poses = robot.fk(robot.random(10, rng))
         refined = [
-            robot.refine(robot.sample_configurations(200, rng), pose, position_tolerance=1e-6 * size, patience=6)
-            for pose in poses
+            robot.refine(robot.random(200, rng), pose, position_tolerance=1e-6 * size, patience=6) for pose in poses
         ]
         converged.append(np.mean([r.converged.mean() for r in refined]))
         for pose, r in zip(poses, refined, strict=True):
@@ -311,11 +310,11 @@ def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
 def test_tolerances_per_axis_are_lengths_for_small_arms_too() -> None:
     robot = resized("panda", 1e-3)
     rng = np.random.default_rng(18)
-    pose = robot.forward(robot.sample_configurations(1, rng))[0]
+    pose = robot.fk(robot.random(1, rng))[0]
     tolerances = np.array([1e-5, 0.0, 2e-5, 0.0, 0.0, 0.5])
-    refined = robot.refine(robot.sample_configurations(200, rng), pose, tolerances=tolerances, position_tolerance=1e-9)
+    refined = robot.refine(robot.random(200, rng), pose, tolerances=tolerances, position_tolerance=1e-9)
     assert refined.converged.mean() > 0.3
-    tips = robot.forward(refined.positions[refined.converged])
+    tips = robot.fk(refined.positions[refined.converged])
     off = np.abs((tips[:, :3, 3] - pose[:3, 3]) @ pose[:3, :3])
     assert (off <= tolerances[:3] + 1e-9).all()
     assert off[:, 0].max() > 1e-6  # made use of

@@ -17,8 +17,8 @@ REDUNDANT = ("panda", "iiwa14")
 def solutions_of(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A pose and some of its solutions."""
     rng = np.random.default_rng(seed)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    refined = robot.refine(robot.sample_configurations(n_seeds, rng), pose)
+    pose = robot.fk(robot.random(1, rng)[0])
+    refined = robot.refine(robot.random(n_seeds, rng), pose)
     return pose, refined.positions[refined.converged]
 
 
@@ -39,9 +39,9 @@ def test_new_solutions_reach_the_pose_within_limits_and_keep_apart(name: str, se
 
 @pytest.mark.parametrize("name", REDUNDANT)
 def test_walks_from_one_solution_of_each_family_cover_about_all(name: str) -> None:
-    robot = Robot.load(name)
+    robot = Robot(name)
     rng = np.random.default_rng(4)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
+    pose = robot.fk(robot.random(1, rng)[0])
     truth = exact_solutions(robot, pose, 5000, rng)
     roots = truth.positions[[int(np.flatnonzero(truth.family == family)[0]) for family in range(truth.n_families)]]
     found = robot.spread(roots, pose, 1000, rng, step=0.3)
@@ -51,7 +51,7 @@ def test_walks_from_one_solution_of_each_family_cover_about_all(name: str) -> No
 
 
 def test_no_more_than_asked_for_and_the_same_for_a_seed() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     pose, known = solutions_of(robot, 20, 5)
     first, again = (robot.spread(known, pose, 5, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
@@ -59,7 +59,7 @@ def test_no_more_than_asked_for_and_the_same_for_a_seed() -> None:
 
 
 def test_narrow_limits_are_kept() -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     pose, known = solutions_of(robot, 200, 6)
     lower, upper = robot.lower.copy(), robot.upper.copy()
     lower[0] = 0.0
@@ -80,10 +80,10 @@ def test_position_alone_leaves_more_freedom() -> None:
 
 
 def test_arm_without_redundancy_and_without_solutions_has_nowhere_to_walk() -> None:
-    ur5 = Robot.load("ur5")
+    ur5 = Robot("ur5")
     pose, known = solutions_of(ur5, 50, 8)
     assert robot_walks(ur5, known, pose) == 0
-    panda = Robot.load("panda")
+    panda = Robot("panda")
     pose, known = solutions_of(panda, 50, 8)
     assert robot_walks(panda, known[:0], pose) == 0
 
@@ -94,7 +94,7 @@ def robot_walks(robot: Robot, known: np.ndarray, pose: np.ndarray) -> int:
 
 def test_continuous_joints_are_compared_on_the_circle() -> None:
     urdf = share_path("urdf/panda.urdf").read_text(encoding="utf-8")
-    robot = Robot.from_urdf(urdf.replace('type="revolute"', 'type="continuous"'))
+    robot = Robot(urdf.replace('type="revolute"', 'type="continuous"'))
     assert robot.continuous.all()
     pose, known = solutions_of(robot, 30, 9)
     found = robot.spread(known, pose, 200, np.random.default_rng(0))
@@ -108,12 +108,12 @@ def test_continuous_joints_are_compared_on_the_circle() -> None:
 
 @pytest.mark.parametrize(("known", "error"), [(np.full((1, 7), np.nan), RobotError), (np.zeros((1, 6)), RobotError)])
 def test_bad_solutions_are_refused(known: np.ndarray, error: type[Exception]) -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     with pytest.raises(error):
         robot.spread(known, np.eye(4), 3, np.random.default_rng(0))
 
 
 def test_bad_pose_is_refused() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     with pytest.raises(PoseError):
         robot.spread(np.zeros((1, 7)), 2.0 * np.eye(4), 3, np.random.default_rng(0))

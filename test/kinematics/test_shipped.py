@@ -16,24 +16,24 @@ DEGREE = np.pi / 180
 
 
 def test_iiwa_is_upright_at_zero_with_the_maker_s_limits() -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     expected = np.eye(4)
     expected[2, 3] = 0.36 + 0.42 + 0.40 + 0.126
-    np.testing.assert_allclose(robot.forward(np.zeros(7)), expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(robot.fk(np.zeros(7)), expected, rtol=0, atol=1e-15)
     limits = np.array([170, 120, 170, 120, 170, 120, 175]) * DEGREE
     np.testing.assert_allclose(robot.upper, limits, rtol=1e-15)
     np.testing.assert_array_equal(robot.lower, -robot.upper)
     assert robot.tip_link == "tool0"
     # elbow at a right angle, about -y: forearm and hand point along -x when the axis is positive
-    bent = robot.forward([0, 0, 0, np.pi / 2, 0, 0, 0])
+    bent = robot.fk([0, 0, 0, np.pi / 2, 0, 0, 0])
     np.testing.assert_allclose(bent[:3, 3], [-0.526, 0, 0.78], rtol=0, atol=1e-15)
 
 
 def test_panda_follows_its_denavit_hartenberg_table() -> None:
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     a, d = [0, 0, 0, 0.0825, -0.0825, 0, 0.088], [0.333, 0, 0.316, 0, 0.384, 0, 0]
     alpha = np.array([0, -1, 1, 1, -1, 1, 1]) * np.pi / 2
-    for q in robot.sample_configurations(20, np.random.default_rng(0)):
+    for q in robot.random(20, np.random.default_rng(0)):
         pose = np.eye(4)
         for i in range(7):
             (ct, st), (ca, sa) = ((np.cos(x), np.sin(x)) for x in (q[i], alpha[i]))
@@ -44,7 +44,7 @@ def test_panda_follows_its_denavit_hartenberg_table() -> None:
                 [0, 0, 0, 1],
             ]
         pose[:3, 3] += 0.107 * pose[:3, 2]
-        np.testing.assert_allclose(robot.forward(q), pose, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(robot.fk(q), pose, rtol=0, atol=1e-14)
     assert robot.tip_link == "panda_link8"
     assert (robot.lower[3], robot.upper[3], robot.upper[5]) == (-3.0718, -0.0698, 3.7525)
 
@@ -59,10 +59,10 @@ UNIVERSAL = {
 
 @pytest.mark.parametrize("name", UNIVERSAL)
 def test_universal_robots_follow_their_denavit_hartenberg_tables(name: str) -> None:
-    robot, (a2, a3, d1, d4, d5, d6) = Robot.load(name), UNIVERSAL[name]
+    robot, (a2, a3, d1, d4, d5, d6) = Robot(name), UNIVERSAL[name]
     a, d = [0, -a2, -a3, 0, 0, 0], [d1, 0, 0, d4, d5, d6]
     alpha = np.array([1, 0, 0, 1, -1, 0]) * np.pi / 2
-    for q in robot.sample_configurations(20, np.random.default_rng(0)):
+    for q in robot.random(20, np.random.default_rng(0)):
         pose = np.diag([-1.0, -1.0, 1.0, 1.0])  # the controller's base in base_link
         for i in range(6):
             (ct, st), (ca, sa) = ((np.cos(x), np.sin(x)) for x in (q[i], alpha[i]))
@@ -72,41 +72,41 @@ def test_universal_robots_follow_their_denavit_hartenberg_tables(name: str) -> N
                 [0, sa, ca, d[i]],
                 [0, 0, 0, 1],
             ]
-        np.testing.assert_allclose(robot.forward(q), pose, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(robot.fk(q), pose, rtol=0, atol=1e-14)
     assert robot.tip_link == "tool0"
     np.testing.assert_array_equal(robot.upper, np.pi)
     np.testing.assert_array_equal(robot.lower, -np.pi)
 
 
 def test_xarm7_is_at_its_zero_position_as_in_the_maker_s_manual() -> None:
-    robot = Robot.load("xarm7")
-    pose = robot.forward(np.zeros(7))
+    robot = Robot("xarm7")
+    pose = robot.fk(np.zeros(7))
     np.testing.assert_allclose(pose[:3, 3], [0.206, 0.0, 0.1205], rtol=0, atol=1e-15)
     np.testing.assert_allclose(pose[:3, :3], np.diag([1.0, -1.0, -1.0]), rtol=0, atol=1e-15)  # roll of half a turn
 
 
 def test_sawyer_is_at_its_zero_position() -> None:
-    robot = Robot.load("sawyer")
-    pose = robot.forward(np.zeros(7))
+    robot = Robot("sawyer")
+    pose = robot.fk(np.zeros(7))
     np.testing.assert_allclose(pose[:3, 3], [1.0155, 0.1603, 0.317], rtol=0, atol=1e-12)
     np.testing.assert_allclose(pose[:3, 2], [1.0, 0.0, 0.0], rtol=0, atol=1e-12)  # the hand points forward
 
 
 def test_gen3_stands_upright_at_zero() -> None:
-    robot = Robot.load("gen3")
-    pose = robot.forward(np.zeros(7))
+    robot = Robot("gen3")
+    pose = robot.fk(np.zeros(7))
     height = 0.15643 + 0.12838 + 2 * 0.21038 + 0.20843 + 2 * 0.10593 + 0.061525
     np.testing.assert_allclose(pose[:3, 3], [0.0, -0.0248501, height], rtol=0, atol=1e-12)
     assert robot.continuous.tolist() == [True, False] * 3 + [True]
 
 
 def test_fetch_lifts_its_arm_by_its_torso() -> None:
-    robot = Robot.load("fetch")
+    robot = Robot("fetch")
     assert robot.dof == 8
-    low = robot.forward(np.zeros(8))[:3, 3]
+    low = robot.fk(np.zeros(8))[:3, 3]
     np.testing.assert_allclose(low, [1.1281, 0.0, 0.78601], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(robot.forward([0.3, *[0.0] * 7])[:3, 3] - low, [0.0, 0.0, 0.3], rtol=0, atol=1e-12)
-    assert Robot.load("fetch", base="torso_lift_link").dof == 7
+    np.testing.assert_allclose(robot.fk([0.3, *[0.0] * 7])[:3, 3] - low, [0.0, 0.0, 0.3], rtol=0, atol=1e-12)
+    assert Robot("fetch", base="torso_lift_link").dof == 7
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])
@@ -116,11 +116,11 @@ def test_planar_files_are_what_the_generator_writes(n: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 10])
 def test_planar_arm_has_unit_links_in_the_plane(n: int) -> None:
-    robot = Robot.from_urdf(planar_urdf(n))
-    q = robot.sample_configurations(20, np.random.default_rng(1))
+    robot = Robot(planar_urdf(n))
+    q = robot.random(20, np.random.default_rng(1))
     heading = np.cumsum(q, axis=1)
     expected = np.stack([np.cos(heading).sum(axis=1), np.sin(heading).sum(axis=1), np.zeros(20)], axis=1)
-    np.testing.assert_allclose(robot.forward(q)[:, :3, 3], expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(robot.fk(q)[:, :3, 3], expected, rtol=0, atol=1e-14)
     assert robot.reach == pytest.approx(n)
     assert robot.dof == n
 
@@ -134,7 +134,7 @@ def test_a_planar_arm_without_links_is_refused() -> None:
 @pytest.mark.parametrize("name", SHIPPED_ROBOTS)
 def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
     urdf = share_path(f"urdf/{name}.urdf").read_text()
-    robot = Robot.load(name)
+    robot = Robot(name)
     model = pin.buildModelFromXML(urdf)
     capsules = pin.buildGeomFromUrdfString(model, urdf, pin.GeometryType.COLLISION)
     assert capsules.ngeoms % 3 == 0  # a cylinder and two spheres each
@@ -161,7 +161,7 @@ def test_shipped_files_are_found_where_the_package_is_installed(
     with pytest.raises(FileNotFoundError, match="overlay"):
         share_path("urdf/iiwa14.urdf")
     with pytest.raises(RobotError, match="not installed"):
-        Robot.load("iiwa14")
+        Robot("iiwa14")
     for prefix in ("overlay", "prefix"):  # the package's own files come first
         installed = tmp_path / prefix / "share" / "eim_ros" / "urdf" / "iiwa14.urdf"
         installed.parent.mkdir(parents=True)

@@ -84,10 +84,10 @@ def test_without_tolerance_small_errors_are_those_of_the_pose(seed: int) -> None
 def test_side_by_side_is_one_by_one(name: str, tolerances: list[float]) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(0)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
+    pose = robot.fk(robot.random(1, rng)[0])
     # 15 steps: where limits and tolerances take turns, later ones would magnify the rounding
     asked = {"tolerances": np.array(tolerances, dtype=float), "max_iterations": 15}
-    assert_alike(*one_by_one_and_side_by_side(robot, robot.sample_configurations(35, rng), pose, **asked))
+    assert_alike(*one_by_one_and_side_by_side(robot, robot.random(35, rng), pose, **asked))
 
 
 @every_robot
@@ -95,8 +95,8 @@ def test_side_by_side_is_one_by_one(name: str, tolerances: list[float]) -> None:
 def test_what_converged_is_within_the_tolerances_by_pinocchio(name: str, tolerances: list[float]) -> None:
     robot, oracle = robot_and_oracle(name)
     rng = np.random.default_rng(1)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    result = robot.refine(robot.sample_configurations(60, rng), pose, tolerances=tolerances)
+    pose = robot.fk(robot.random(1, rng)[0])
+    result = robot.refine(robot.random(60, rng), pose, tolerances=tolerances)
     assert result.converged.any()
     np.testing.assert_allclose(
         robot.pose_errors(result.positions, pose, tolerances),
@@ -116,13 +116,13 @@ def test_what_converged_is_within_the_tolerances_by_pinocchio(name: str, toleran
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 def test_freedom_makes_more_seeds_converge(name: str) -> None:
-    robot, rng = Robot.load(name), np.random.default_rng(2)
-    seeds = robot.sample_configurations(300, rng)
+    robot, rng = Robot(name), np.random.default_rng(2)
+    seeds = robot.random(300, rng)
     shares = []
     for tolerances in (None, [0, 0, 0, 0, 0, FREE], [0.1, 0.1, 0.1, 0.3, 0.3, FREE]):
         solved = [
             robot.refine(seeds, pose, tolerances=tolerances).converged.mean()
-            for pose in robot.forward(robot.sample_configurations(10, rng))
+            for pose in robot.fk(robot.random(10, rng))
         ]
         shares.append(np.mean(solved))
     assert shares[0] < shares[1] < shares[2]
@@ -130,8 +130,8 @@ def test_freedom_makes_more_seeds_converge(name: str) -> None:
 
 
 def test_all_free_converges_at_once() -> None:
-    robot = Robot.load("panda")
-    seeds = robot.sample_configurations(20, np.random.default_rng(0))
+    robot = Robot("panda")
+    seeds = robot.random(20, np.random.default_rng(0))
     result = robot.refine(seeds, np.eye(4), tolerances=np.full(6, FREE))
     assert result.converged.all()
     assert not result.iterations.any()
@@ -139,8 +139,8 @@ def test_all_free_converges_at_once() -> None:
 
 
 def test_position_only_frees_every_rotation() -> None:
-    robot, rng = Robot.load("panda"), np.random.default_rng(0)
-    pose, seeds = robot.forward(robot.sample_configurations(1, rng)[0]), robot.sample_configurations(40, rng)
+    robot, rng = Robot("panda"), np.random.default_rng(0)
+    pose, seeds = robot.fk(robot.random(1, rng)[0]), robot.random(40, rng)
     kept = robot.refine(seeds, pose, tolerances=[0.1, 0, 0, 0, 0, 0], position_only=True)
     freed = robot.refine(seeds, pose, tolerances=[0.1, 0, 0, FREE, FREE, FREE])
     assert np.array_equal(kept.positions, freed.positions)
@@ -149,7 +149,7 @@ def test_position_only_frees_every_rotation() -> None:
 
 @pytest.mark.parametrize("tolerances", [[0.0] * 5, np.zeros((1, 6)), [0, 0, 0, 0, 0, -1e-9], [np.nan] * 6, "wide", 1.0])
 def test_malformed_tolerances_are_refused(tolerances: object) -> None:
-    robot = Robot.load("planar3")
+    robot = Robot("planar3")
     with pytest.raises(ConstraintError, match="six numbers of at least 0"):
         robot.refine(np.zeros((1, 3)), np.eye(4), tolerances=tolerances)
     with pytest.raises(ConstraintError, match="six numbers of at least 0"):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
-
 import numpy as np
 import pytest
 from ik.arms import ARMS, arm_of
@@ -12,13 +9,13 @@ from ik.arms import ARMS, arm_of
 from eim_ros.core.errors import PoseError
 from eim_ros.kinematics import CollisionOptions, Robot, pose_from
 from eim_ros.kinematics.poses import rotations_from
-from eim_ros.kinematics.robot import tool_from, with_tool
+from eim_ros.kinematics.robot import tool_from
 
 
 @pytest.mark.parametrize("name", [*ARMS, "panda"])
 def test_forward_kinematics_go_on_to_the_tip_of_the_tool(name: str) -> None:
     robot, rng = arm_of(name), np.random.default_rng(0)
-    q = robot.sample_configurations(5, rng)
+    q = robot.random(5, rng)
     turns = [
         *rotations_from(rng.normal(size=(20, 3))),
         *rotations_from(0.5 * np.pi * np.array([[0, 1, 0], [0, -1, 0]])),
@@ -27,24 +24,25 @@ def test_forward_kinematics_go_on_to_the_tip_of_the_tool(name: str) -> None:
         tool = np.eye(4)
         tool[:3, :3], tool[:3, 3] = turn, rng.normal(size=3)
         # through a text of 17 digits, and roll, pitch and yaw, of which the pitch loses half of them at a right angle
-        np.testing.assert_allclose(with_tool(robot, tool).forward(q), robot.forward(q) @ tool, atol=1e-7)
+        np.testing.assert_allclose(robot.with_tool(tool).fk(q), robot.fk(q) @ tool, atol=1e-7)
 
 
 def test_robot_with_a_tool_can_be_rebuilt_and_given_another() -> None:
     tool = pose_from([0.0, 0.0, 0.1])
-    robot = with_tool(arm_of("panda"), tool)
-    again = Robot.from_urdf(robot.urdf, robot.base_link, robot.tip_link)
+    robot = arm_of("panda").with_tool(tool)
+    again = Robot(robot.urdf, robot.tip_link, base=robot.base_link)
     assert (robot.tip_link, again.fingerprint) == ("panda_link8_tool", robot.fingerprint)
-    longer = with_tool(robot, tool)
+    longer = robot.with_tool(tool)
     q = np.zeros(7)
-    np.testing.assert_allclose(longer.forward(q), arm_of("panda").forward(q) @ tool @ tool, atol=1e-12)
+    np.testing.assert_allclose(longer.fk(q), arm_of("panda").fk(q) @ tool @ tool, atol=1e-12)
 
 
 def test_robot_with_a_tool_finds_its_meshes_as_before() -> None:
     options = CollisionOptions(package_paths=("packages",))
-    robot = dataclasses.replace(arm_of("panda"), collision=options, folder=Path("urdf"))
-    carrying = with_tool(robot, pose_from([0.0, 0.0, 0.1]))
-    assert (carrying.collision, carrying.folder) == (options, Path("urdf"))
+    robot = Robot("panda", collision=options)
+    carrying = robot.with_tool(pose_from([0.0, 0.0, 0.1]))
+    assert robot.folder is not None
+    assert (carrying.collision, carrying.folder) == (options, robot.folder)
 
 
 def test_numbers_of_a_tool_are_a_position_with_or_without_a_quaternion() -> None:

@@ -17,7 +17,7 @@ every_kind = pytest.mark.parametrize("kind", CONTEXT_KINDS)
 @every_kind
 def test_gradient_agrees_with_finite_differences(name: str, kind: str) -> None:
     robot, _ = robot_and_oracle(name)
-    q = torch.tensor(robot.sample_configurations(5, np.random.default_rng(0)), requires_grad=True)
+    q = torch.tensor(robot.random(5, np.random.default_rng(0)), requires_grad=True)
     # central differences with step 1e-6 of coordinates up to 10 m leave about 1e-8
     assert torch.autograd.gradcheck(lambda q: forward_context(robot, q, kind), (q,), eps=1e-6, atol=5e-8, rtol=0)
 
@@ -26,15 +26,15 @@ def test_gradient_agrees_with_finite_differences(name: str, kind: str) -> None:
 @every_kind
 def test_value_is_the_context_of_the_pose(name: str, kind: str) -> None:
     robot, _ = robot_and_oracle(name)
-    q = robot.sample_configurations(20, np.random.default_rng(1))
+    q = robot.random(20, np.random.default_rng(1))
     context = forward_context(robot, torch.tensor(q), kind)
-    np.testing.assert_array_equal(context.numpy(), context_from_pose(robot.forward(q), kind))
+    np.testing.assert_array_equal(context.numpy(), context_from_pose(robot.fk(q), kind))
 
 
 @every_kind
 def test_single_precision_stays_single_and_is_computed_in_double(kind: str) -> None:
-    robot = Robot.load("iiwa14")
-    q = torch.tensor(robot.sample_configurations(50, np.random.default_rng(2)), dtype=torch.float32, requires_grad=True)
+    robot = Robot("iiwa14")
+    q = torch.tensor(robot.random(50, np.random.default_rng(2)), dtype=torch.float32, requires_grad=True)
     context = forward_context(robot, q, kind)
     assert context.dtype == torch.float32
     exact = forward_context(robot, q.detach().double(), kind)
@@ -45,7 +45,7 @@ def test_single_precision_stays_single_and_is_computed_in_double(kind: str) -> N
 
 
 def test_it_composes_with_torch_and_needs_no_gradient() -> None:
-    robot = Robot.load("planar3")
+    robot = Robot("planar3")
     q = torch.zeros(4, 3, dtype=torch.float64)
     assert not forward_context(robot, q, "position").requires_grad
     q.requires_grad_()
@@ -57,7 +57,7 @@ def test_it_composes_with_torch_and_needs_no_gradient() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_it_accepts_tensors_on_a_gpu() -> None:
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     q = torch.zeros(3, 7, device="cuda", requires_grad=True)
     context = forward_context(robot, q, "pose")
     assert context.device == q.device

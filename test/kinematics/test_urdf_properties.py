@@ -59,16 +59,16 @@ def chains(draw: st.DrawFn) -> Chain:
 @given(chains(), st.integers(0, 2**32 - 1))
 def test_chain_moves_as_pinocchio_has_it(chain: Chain, seed: int) -> None:
     try:
-        robot = Robot.from_urdf(chain.urdf)
+        robot = Robot(chain.urdf)
     except RobotError as error:
         assert "exclude each other" in str(error)  # limits of a joint and of one that follows it
         return
     assert robot.dof == chain.n_moving
     oracle = Oracle(chain.urdf, robot)
-    for q in robot.sample_configurations(3, np.random.default_rng(seed)):
-        np.testing.assert_allclose(robot.forward(q), oracle.forward(q), rtol=0, atol=ROUNDING)
+    for q in robot.random(3, np.random.default_rng(seed)):
+        np.testing.assert_allclose(robot.fk(q), oracle.forward(q), rtol=0, atol=ROUNDING)
         np.testing.assert_allclose(robot.jacobian(q), oracle.jacobian(q), rtol=0, atol=10 * ROUNDING)
-    assert Robot.from_urdf(robot.urdf, robot.base_link, robot.tip_link).fingerprint == robot.fingerprint
+    assert Robot(robot.urdf, robot.tip_link, base=robot.base_link).fingerprint == robot.fingerprint
 
 
 @settings(max_examples=800)
@@ -83,8 +83,8 @@ def test_damaged_description_is_a_robot_or_refused(text: str, edits: list[tuple[
         start = int(place * len(text))
         text = text[:start] + inserted + text[start + n_removed :]
     try:
-        robot = Robot.from_urdf("<" + text.lstrip("\ufeff \t\r\n<"))  # else it would be the name of a file
+        robot = Robot("<" + text.lstrip("\ufeff \t\r\n<"))  # else it would be the name of a file
     except RobotError as error:
         assert str(error)
         return
-    assert np.isfinite(robot.forward(0.5 * (robot.lower + robot.upper))).all()
+    assert np.isfinite(robot.fk(0.5 * (robot.lower + robot.upper))).all()

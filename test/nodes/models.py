@@ -17,9 +17,9 @@ SPREAD = 0.3  # standard deviation of each joint as a share of half its range
 
 def save_small_model(path: Path, robot_name: str, context_kind: str) -> Path:
     """Write a mixture that knows nothing of the context; the sampler's refinement does the rest."""
-    robot = Robot.load(robot_name)
+    robot = Robot(robot_name)
     n_context, half_range = CONTEXT_KINDS[context_kind], 0.5 * (robot.upper - robot.lower)
-    means = robot.sample_configurations(N_EXPERTS, np.random.default_rng(0))
+    means = robot.random(N_EXPERTS, np.random.default_rng(0))
     tensors = {
         "gating.weights": torch.zeros(N_EXPERTS, n_context),
         "gating.biases": torch.zeros(N_EXPERTS),

@@ -12,9 +12,9 @@ from eim_ros.planar import PlanarArm, elbow_side, passing_side
 
 
 def test_tip_is_that_of_the_shipped_description():
-    arm, robot = PlanarArm(), Robot.load("planar10")
+    arm, robot = PlanarArm(), Robot("planar10")
     q = np.random.default_rng(0).uniform(-math.pi, math.pi, (20, 10))
-    poses = robot.forward(q)
+    poses = robot.fk(q)
     tips = arm.tip(torch.from_numpy(q)).numpy()
     np.testing.assert_allclose(tips, poses[:, :2, 3], atol=1e-12)
     angles = arm.tip_angle(torch.from_numpy(q)).numpy()

@@ -27,8 +27,8 @@ answers = {}
 for name in sys.argv[2:]:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(3)
-    q = robot.sample_configurations(60, rng)
-    poses = robot.forward(q)
+    q = robot.random(60, rng)
+    poses = robot.fk(q)
     answers[name + "_q"], answers[name + "_forward"], answers[name + "_jacobian"] = q, poses, robot.jacobian(q)
     solved = robot.solve_many(poses[:20], rng, max_restarts=300)
     answers[name + "_solved"], answers[name + "_converged"] = solved.positions, solved.converged

@@ -24,8 +24,8 @@ LANES = sys.modules[Chain.__module__].LANES  # as many seeds are refined in doub
 def test_side_by_side_is_one_by_one(name: str, position_only: bool) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(0)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    seeds = robot.sample_configurations(3 * LANES + 5, rng)
+    pose = robot.fk(robot.random(1, rng)[0])
+    seeds = robot.random(3 * LANES + 5, rng)
     assert_alike(*one_by_one_and_side_by_side(robot, seeds, pose, LANES, position_only=position_only))
 
 
@@ -34,8 +34,8 @@ def test_many_seeds_converge_as_often_as_one_by_one(name: str) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(5)
     counts = np.zeros(2)
-    for pose in robot.forward(robot.sample_configurations(10, rng)):
-        plain, side = one_by_one_and_side_by_side(robot, robot.sample_configurations(40, rng), pose)
+    for pose in robot.fk(robot.random(10, rng)):
+        plain, side = one_by_one_and_side_by_side(robot, robot.random(40, rng), pose)
         counts += plain.converged.sum(), side.converged.sum()
     # of 400 seeds those near a watershed go another way in single precision: at most a tenth, and chance evens them out
     assert abs(counts[1] - counts[0]) <= 5 + 0.05 * counts[0]
@@ -46,8 +46,8 @@ def test_many_seeds_converge_as_often_as_one_by_one(name: str) -> None:
 def test_errors_and_limits_of_what_is_returned_are_true(name: str, n: int) -> None:
     robot, oracle = robot_and_oracle(name)
     rng = np.random.default_rng(1)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    result = robot.refine(robot.sample_configurations(n, rng), pose)
+    pose = robot.fk(robot.random(1, rng)[0])
+    result = robot.refine(robot.random(n, rng), pose)
     errors = np.array([oracle.errors(q, pose) for q in result.positions])
     np.testing.assert_allclose(result.position_error, errors[:, 0], rtol=1e-9, atol=1e-12)
     # the oracle's logarithm knows an angle near 0 or pi to about 1e-8
@@ -59,9 +59,9 @@ def test_errors_and_limits_of_what_is_returned_are_true(name: str, n: int) -> No
 
 @pytest.mark.parametrize("n", [0, 1, 2, LANES - 1, LANES, LANES + 1, 2 * LANES, 2 * LANES + 1, 100])
 def test_any_number_of_seeds(n: int) -> None:
-    robot, rng = Robot.load("panda"), np.random.default_rng(2)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    seeds = robot.sample_configurations(n, rng)
+    robot, rng = Robot("panda"), np.random.default_rng(2)
+    pose = robot.fk(robot.random(1, rng)[0])
+    seeds = robot.random(n, rng)
     result = robot.refine(seeds, pose)
     assert [len(values) for values in vars(result).values()] == [n] * 5
     errors, valid = robot.verify(result.positions, pose)
@@ -80,9 +80,9 @@ def test_any_number_of_seeds(n: int) -> None:
     ids=str,
 )
 def test_settings_are_obeyed_alike(settings: dict[str, Any]) -> None:
-    robot, rng = Robot.load("iiwa14"), np.random.default_rng(3)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
-    seeds = robot.sample_configurations(50, rng)
+    robot, rng = Robot("iiwa14"), np.random.default_rng(3)
+    pose = robot.fk(robot.random(1, rng)[0])
+    seeds = robot.random(50, rng)
     plain, side = one_by_one_and_side_by_side(robot, seeds, pose, LANES, **settings)
     assert_alike(plain, side)
     together = robot.refine(seeds, pose, **settings)
@@ -93,11 +93,11 @@ def test_settings_are_obeyed_alike(settings: dict[str, Any]) -> None:
 
 
 def test_narrow_limits_and_seeds_outside_of_them() -> None:
-    robot, rng = Robot.load("panda"), np.random.default_rng(4)
-    pose = robot.forward(robot.sample_configurations(1, rng)[0])
+    robot, rng = Robot("panda"), np.random.default_rng(4)
+    pose = robot.fk(robot.random(1, rng)[0])
     ends = np.sort([0.3 * robot.lower + 0.1, 0.5 * robot.upper + 0.1], axis=0)
     lower, upper = np.clip(ends, robot.lower, robot.upper)
-    seeds = robot.sample_configurations(50, rng)
+    seeds = robot.random(50, rng)
     plain, side = one_by_one_and_side_by_side(robot, seeds, pose, LANES, lower=lower, upper=upper)
     assert_alike(plain, side)
     for result in (plain, side, robot.refine(seeds, pose, lower=lower, upper=upper)):
@@ -107,8 +107,8 @@ def test_narrow_limits_and_seeds_outside_of_them() -> None:
 
 @pytest.mark.parametrize("angle", [0.0, 1e-13, 1e-7, 1e-3, 0.5, 1.0, np.pi / 2, 2.0, 3.0, np.pi - 1e-7, np.pi])
 def test_angle_between_two_orientations_is_right(angle: float) -> None:
-    robot = Robot.load("planar3")  # turning about z: the orientation error is the angle itself
-    target = robot.forward(np.array([angle, 0.0, 0.0]))
+    robot = Robot("planar3")  # turning about z: the orientation error is the angle itself
+    target = robot.fk(np.array([angle, 0.0, 0.0]))
     for n in (1, 8, 40):
         _, orientation = robot.pose_errors(np.zeros((n, 3)), target)
         np.testing.assert_allclose(orientation, angle, rtol=0.0, atol=1e-15)
@@ -119,7 +119,7 @@ def test_angle_between_two_orientations_is_right(angle: float) -> None:
 def test_errors_side_by_side_are_those_one_by_one(name: str, tolerances: list[float] | None) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(3)
-    pose, q = robot.forward(robot.sample_configurations(1, rng)[0]), robot.sample_configurations(37, rng)
+    pose, q = robot.fk(robot.random(1, rng)[0]), robot.random(37, rng)
     together = robot.pose_errors(q, pose, tolerances)
     alone = np.concatenate([robot.pose_errors(row, pose, tolerances) for row in q], axis=1)
     np.testing.assert_allclose(together, alone, rtol=1e-12, atol=1e-14)

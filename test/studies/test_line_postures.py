@@ -25,7 +25,7 @@ def test_methods_begin_with_the_expert_and_each_tells_its_numbers_of_components(
 
 def test_distances_are_those_of_the_tips_by_forward_kinematics(study):
     postures = study.postures("EM", 20)
-    tips = study.robot.forward(postures.q)[:, :3, 3]
+    tips = study.robot.fk(postures.q)[:, :3, 3]
     heights = np.clip(tips[:, 1], -7.0, 7.0)
     np.testing.assert_allclose(postures.heights, heights, atol=1e-9)
     np.testing.assert_allclose(postures.distances, np.hypot(tips[:, 0] - 5.0, tips[:, 1] - heights), atol=1e-9)

@@ -19,9 +19,9 @@ SCENE, PANEL = np.s_[120:740, 20:920], np.s_[200:590, 1040:1560]  # pixels: rows
 
 def solutions(name: str, n: int) -> tuple[Robot, np.ndarray, np.ndarray]:
     """A robot, n of its configurations for one position, and the pose."""
-    robot, rng = Robot.load(name), np.random.default_rng(3)
+    robot, rng = Robot(name), np.random.default_rng(3)
     pose = pose_from(TARGETS.get(name, (1.2, 1.1, 0.0)))
-    found = robot.refine(robot.sample_configurations(4 * n + 20, rng), pose, position_only=True)
+    found = robot.refine(robot.random(4 * n + 20, rng), pose, position_only=True)
     return robot, found.positions[found.converged][:n], pose
 
 
@@ -89,7 +89,7 @@ def test_title_replaces_the_first_line_and_a_long_one_stays_inside(tmp_path):
 @pytest.mark.parametrize("case", ["out of limits", "all equal", "below the ground", "more than are drawn"])
 def test_unusual_configurations_are_drawn(case, tmp_path):
     robot, positions, pose = solutions("iiwa14", 20)
-    uniform = robot.sample_configurations(2000, np.random.default_rng(0))
+    uniform = robot.random(2000, np.random.default_rng(0))
     positions = {
         "out of limits": 1.5 * positions,
         "all equal": np.repeat(positions[:1], 20, axis=0),

@@ -5,7 +5,7 @@ import numpy as np
 from eim_ros.kinematics import Robot
 from eim_ros.view.live import family_colour, kept_numbers
 
-ROBOT = Robot.load("planar3")
+ROBOT = Robot("planar3")
 A, B, C = (np.array([[angle, 0.0, 0.0], [angle, 0.1, 0.0]]) for angle in (-2.0, 0.0, 2.0))
 
 

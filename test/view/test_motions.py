@@ -16,7 +16,7 @@ ORDER = (2, 0, 1)  # of the robot's joints among those of the motions
 
 def robot_of(names: tuple[str, ...]) -> Robot:
     joints = [joint(name, "revolute", f"l{i}", f"l{i + 1}", PLACE) for i, name in enumerate(names)]
-    return Robot.from_urdf(chain_urdf(*joints))
+    return Robot(chain_urdf(*joints))
 
 
 ROBOT = robot_of(tuple(JOINTS[i] for i in ORDER))
@@ -40,7 +40,7 @@ def study(prior):
 def test_demonstrations_are_in_the_order_of_the_robots_joints(study):
     shown = study.demonstrations
     np.testing.assert_allclose(shown.positions, positions_of(DATA)[:, :, ORDER], atol=1e-12)
-    np.testing.assert_allclose(shown.tips[3, 7], ROBOT.forward(shown.positions[3, 7])[:3, 3], atol=1e-12)
+    np.testing.assert_allclose(shown.tips[3, 7], ROBOT.fk(shown.positions[3, 7])[:3, 3], atol=1e-12)
     assert (shown.components == -1).all()
     assert 0.3 < shown.quantiles.mean() < 0.8  # of what the prior was learnt from, about as likely as what was held out
 

@@ -18,7 +18,7 @@ TOLERANCE = 1e-6  # of a valid solution, as asked for by default
 
 @pytest.fixture(scope="module")
 def sampler():
-    return Sampler.of(Robot.load("panda"))
+    return Sampler(Robot("panda"))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.view.panels import WARNING, density_panel, joint_panel, legend_panel, manipulability_panel
 
 LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
-ROBOT = Robot.from_urdf(
+ROBOT = Robot(
     chain_urdf(
         joint("turn&amp;", "continuous", "l0", "l1"),
         joint("hinge", "revolute", "l1", "l2", LIMIT),

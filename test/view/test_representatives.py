@@ -29,9 +29,9 @@ def test_separate_bunches_are_the_groups_and_the_largest_comes_first():
 
 
 def test_families_are_the_groups_and_the_smallest_may_have_none():
-    robot = Robot.load("panda")
-    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(3)))[0]
-    rows = Sampler.of(robot).sample(pose, 80, 0).positions
+    robot = Robot("panda")
+    pose = robot.fk(robot.random(1, np.random.default_rng(3)))[0]
+    rows = Sampler(robot).sample(pose, 80, seed=0).positions
     arms = robot.skeleton(rows)
     groups = group_families(robot, rows, arms, pose, 12)
     found = families(robot, rows, pose)
@@ -48,8 +48,8 @@ def test_families_are_the_groups_and_the_smallest_may_have_none():
 
 
 def test_what_are_no_solutions_are_grouped_by_their_looks():
-    robot = Robot.load("panda")
-    rows = robot.sample_configurations(9, np.random.default_rng(3))
+    robot = Robot("panda")
+    rows = robot.random(9, np.random.default_rng(3))
     groups = group_families(robot, rows, robot.skeleton(rows), np.eye(4), 3)
     assert len(groups.representatives) == 3
 
@@ -62,7 +62,7 @@ def test_equal_arms_are_one_group():
 
 def test_no_arms_have_no_groups():
     assert group_arms(np.empty((0, 4, 3)), 5).representatives.shape == (0,)
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     nothing = group_families(robot, np.empty((0, 7)), np.empty((0, 4, 3)), np.eye(4), 5)
     assert nothing.representatives.shape == (0,)
 

@@ -18,7 +18,7 @@ def target(x: float) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def sampler() -> Sampler:
-    return Sampler.of("panda")
+    return Sampler("panda")
 
 
 def test_the_choice_stays_in_its_family_while_the_target_moves(sampler):
@@ -42,7 +42,7 @@ def test_the_first_choice_is_the_most_dexterous_of_those_shown(sampler):
 
 def test_a_planar_arm_is_measured_by_the_directions_that_it_moves_in():
     """Of three joints by the determinant of these rows; the whole Jacobian's measure is 0."""
-    robot = Robot.load("planar3")
+    robot = Robot("planar3")
     assert moving_axes(robot).tolist() == [True, True, False, False, False, True]
     q = np.array([[0.3, 0.7, -0.2], [0.3, 0.0, 0.0]])
     x, y, turned = (robot.jacobian(q)[:, row] for row in (0, 1, 5))
@@ -92,8 +92,8 @@ def test_between_two_places_of_a_curve_the_shorter_way_is_taken():
 
 
 def test_solutions_without_curves_are_grouped_by_their_looks():
-    live = LiveSolutions(Sampler.of(Robot.load("planar5")), n=30, position_only=True)
-    solutions = live.solve(live.robot.forward(np.full(5, 0.4)))
+    live = LiveSolutions(Sampler(Robot("planar5")), n=30, position_only=True)
+    solutions = live.solve(live.robot.fk(np.full(5, 0.4)))
     assert 1 < len(solutions.families) <= 5
     assert solutions.message == f"30 solutions in {len(solutions.families)} groups that look alike"
     assert len(solutions.positions) == 30
@@ -103,7 +103,7 @@ def test_solutions_without_curves_are_grouped_by_their_looks():
 def test_samples_of_a_model_are_the_ghosts():
     sampler = Sampler.load("panda_pose")
     solutions = LiveSolutions(sampler, n=10).solve(target(0.45))
-    expected = sampler.sample(target(0.45), 10, 0, order="none")
+    expected = sampler.sample(target(0.45), 10, order="none", seed=0)
     np.testing.assert_array_equal(solutions.positions, expected.q)
     np.testing.assert_allclose(solutions.log_prob, expected.log_prob)
     np.testing.assert_allclose(solutions.log_prob_of(solutions.positions[3:4]), expected.log_prob[3:4])
@@ -115,8 +115,8 @@ def test_without_a_model_there_is_no_density(sampler):
 
 def test_the_first_target_is_away_from_singularities_and_limits(sampler):
     robot = sampler.robot
-    samples = sampler.sample(first_pose(robot), 20, 0)
+    samples = sampler.sample(first_pose(robot), 20, seed=0)
     assert len(samples) == 20
     assert robot.manipulability(samples.q).max() > np.median(
-        robot.manipulability(robot.sample_configurations(200, np.random.default_rng(1)))
+        robot.manipulability(robot.random(200, np.random.default_rng(1)))
     )

@@ -25,7 +25,7 @@ def extents(surface):
 
 @pytest.mark.parametrize("name", ["panda", "fetch", "planar3"])
 def test_shipped_arms_have_closed_surfaces_about_their_joints(name):
-    robot = Robot.load(name)
+    robot = Robot(name)
     surfaces, told = arm_surfaces(robot)
     assert told == ""
     assert surfaces
@@ -39,10 +39,10 @@ def test_shipped_arms_have_closed_surfaces_about_their_joints(name):
 def test_a_visual_mesh_is_taken_at_its_place(tmp_path):
     trimesh.creation.box(extents=[0.1, 0.2, 0.3]).export(tmp_path / "link.stl")
     (tmp_path / "arm.urdf").write_text(with_visual("link.stl"))
-    surfaces, told = arm_surfaces(Robot.load(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
+    surfaces, told = arm_surfaces(Robot(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
     assert told == ""
     assert [surface.body for surface in surfaces] == [1]
-    placed = body_poses(Robot.load(tmp_path / "arm.urdf"), [0.0, 0.0])[0, 1]
+    placed = body_poses(Robot(tmp_path / "arm.urdf"), [0.0, 0.0])[0, 1]
     seen = surfaces[0].vertices @ placed[:3, :3].T + placed[:3, 3]  # at rest the frame of l1 is turned as the base
     np.testing.assert_allclose(seen.min(axis=0), [-0.05, -0.1, 0.55], atol=1e-6)  # STL holds single precision
     np.testing.assert_allclose(seen.max(axis=0), [0.05, 0.1, 0.85], atol=1e-6)
@@ -50,13 +50,13 @@ def test_a_visual_mesh_is_taken_at_its_place(tmp_path):
 
 def test_a_visual_mesh_that_is_missing_is_told_and_collision_shapes_are_shown(tmp_path):
     (tmp_path / "arm.urdf").write_text(with_visual("package://nowhere/link.dae"))
-    surfaces, told = arm_surfaces(Robot.load(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
+    surfaces, told = arm_surfaces(Robot(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
     assert "nowhere" in told
     np.testing.assert_allclose(extents(surfaces[0]), 0.5, rtol=0.05)  # of a ball with few corners
 
 
 def test_an_arm_without_shapes_is_shown_from_joint_to_joint():
-    robot = Robot.from_urdf(BARE)
+    robot = Robot(BARE)
     surfaces, told = arm_surfaces(robot, BARE)
     assert told == ""
     assert len(surfaces) == len(robot.links)

@@ -20,7 +20,7 @@ def opened(browser, page, words):
 @pytest.fixture(scope="module")
 def motions(browser):
     study = MotionStudy(ROBOT, fitted_prior(), Demonstrations.from_data_set(DATA))
-    page = Page(Sampler.of(ROBOT), n=5, port=0, pose=ROBOT.forward([0.0, 1.0, -0.5]), extra_tab="Motions")
+    page = Page(Sampler(ROBOT), n=5, port=0, pose=ROBOT.fk([0.0, 1.0, -0.5]), extra_tab="Motions")
     tab = MotionTab(page, study)
     opened(browser, page, "are no more likely")
     yield page, tab
@@ -50,7 +50,7 @@ def test_motions_end_at_the_chosen_solution_wherever_the_target_is_moved(motions
     page, tab = motions
     tab.ends.value = True
     for goal in (0.8, 1.2):
-        pose = ROBOT.forward([0.0, goal, -0.5 * goal])
+        pose = ROBOT.fk([0.0, goal, -0.5 * goal])
         page.move_target(pose)
         browser.wait_until(lambda pose=pose: np.abs(page.solutions.pose - pose).max() < 1e-6)
         tab.choose_likeliest()
@@ -61,14 +61,14 @@ def test_motions_end_at_the_chosen_solution_wherever_the_target_is_moved(motions
 
 def test_the_simulator_goes_to_the_line_at_a_click(motions, browser):
     study = LineStudy.load(RESULTS / "line-reaching")
-    page = Page(Sampler.of(study.robot), n=5, port=0, extra_tab="Line")
+    page = Page(Sampler(study.robot), n=5, port=0, extra_tab="Line")
     try:
         tab = LineTab(page, study)
         opened(browser, page, "m from the line on average")
         assert "the simulator:" not in browser.text()
         browser.click("Let the simulator go there")
         browser.wait_until(lambda: "the simulator: line reached" in browser.text())
-        assert study.robot.forward(tab.chosen)[0, 3] == pytest.approx(5.0, abs=study.task.tolerance)
+        assert study.robot.fk(tab.chosen)[0, 3] == pytest.approx(5.0, abs=study.task.tolerance)
         assert browser.errors == []
     finally:
         browser.open("about:blank")

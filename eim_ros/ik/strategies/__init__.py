@@ -95,11 +95,11 @@ class Finder:
             self._check_certifiable(known is not None)
         if known is None and is_curve(goal) and (goal.is_within_reach or wanted.certified) and self._traces:
             return self._traced()
-        if known is None and (wanted.until is not None or wanted.separation is not None) and not is_curve(goal):
+        if known is None and wanted.until is not None and not is_curve(goal):
             raise ConfigurationError(
-                "until and separation are for solutions that are curves, or points in closed form: of an arm with one "
-                "joint more than the pose takes, without tolerances, or of six joints; leave them out",
-                wanted.until or wanted.separation,
+                "a guarantee is for solutions that are curves, or points in closed form: of an arm with one joint more "
+                "than the pose takes, without tolerances, or of six joints; leave it out",
+                wanted.until,
             )
         pool, out_of_time = self._searched(is_certain)
         n_all = 0.0 if is_certain and not pool.valid.any() else None

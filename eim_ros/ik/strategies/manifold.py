@@ -116,13 +116,13 @@ class TracedSolutions:
         distinct = bool(wanted.distinct)
         if wanted.separation is not None:
             n_parts = float(np.ceil(self.families.lengths / wanted.separation).sum())
-            if n_parts > MOST_SAMPLES:
+            if n_parts > wanted.n:
                 raise ConfigurationError(
-                    f"separation {wanted.separation} takes about {n_parts:.0f} configurations, at most {MOST_SAMPLES} "
+                    f"max_spacing {wanted.separation} takes about {n_parts:.0f} configurations, at most {wanted.n} "
                     "are returned: ask for a wider one",
                     wanted.separation,
                 )
-            pool, in_time = self._divided(MOST_SAMPLES, distinct, deadline, wanted.separation)
+            pool, in_time = self._divided(wanted.n, distinct, deadline, wanted.separation)
             return self._allowed(pool), in_time and not self.goal.n_unchecked
         n, most = wanted.n, min(max(wanted.n, MOST_CHECKED), self._most_distinct(distinct))
         pool, in_time = self._divided(n, distinct, deadline)

@@ -33,13 +33,13 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
     """
     base, tip = settings.base_link or None, settings.tip_link or None
     if settings.robot:
-        return Robot.load(settings.robot, base, tip)
+        return Robot(settings.robot, tip, base=base)
     if not description:
         raise ConfigurationError(
             "no robot: give one of the parameters robot, robot_description, use_robot_description_topic", ""
         )
     check_description(description)
-    return Robot.from_urdf(description.lstrip(), base, tip)
+    return Robot(description.lstrip(), tip, base=base)
 
 
 def check_description(description: str) -> None:

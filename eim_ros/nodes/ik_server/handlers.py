@@ -28,9 +28,12 @@ from rclpy.node import Node
 
 from eim_ros.core.errors import ConfigurationError, ConstraintError
 from eim_ros.core.parallel import usable_cores
-from eim_ros.ik import ErrorCode, Sampler, SampleRequest, sample_path
+from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.ik.batch import answer_batch
+from eim_ros.ik.paths import follow_path
+from eim_ros.ik.request import SampleOptions, SampleRequest
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.poses import check_poses
 from eim_ros.nodes.common.interfaces import GetPositionIK, MoveItGetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.messages import float64_bytes
 from eim_ros.nodes.common.node import AnswerCounters
@@ -123,9 +126,9 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
     poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
     random_seed = random_seed_of(request.random_seed)
     n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
-    options: dict[str, Any] = {
+    max_step = positive("largest_step", request.largest_step, PATH_STEP)
+    options: SampleOptions = {
         "near": around.near(request.near),
-        "largest_step": positive("largest_step", request.largest_step, PATH_STEP),
         "position_only": bool(request.position_only),
         "position_tolerance": positive(
             "position_tolerance", request.position_tolerance, settings.default_position_tolerance
@@ -137,7 +140,9 @@ def prepare_path(request: Any, response: Any, around: Surroundings, settings: Ik
     }
 
     def solve(sampler: Sampler, left: float) -> None:
-        path = sample_path(sampler, poses, n, random_seed, timeout=left, **options)
+        began, wanted = time.perf_counter(), check_poses(poses)
+        asked = SampleRequest(wanted[0], n, random_seed, timeout=left, **options)
+        path = follow_path(sampler, wanted, asked, max_step, began)
         response.error_code, response.message = int(path.error_code), path.message
         response.joint_names, response.n = list(path.joint_names), len(path.positions)
         response.positions.frombytes(float64_bytes(path.positions))

@@ -58,11 +58,11 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
             raise ConfigurationError(
                 "without a model a robot is needed: robot, robot_description, or its topic", settings.model
             )
-        sampler = Sampler.of(load_robot(settings, description))
+        sampler = Sampler(load_robot(settings, description))
     else:
         check_description(description)
-        sampler = Sampler.load(settings.model or DEFAULT_MODEL, source or None, base, tip)
-    sampler = sampler.with_collision(settings.collision)
+        sampler = Sampler.load(settings.model or DEFAULT_MODEL, source or None, tip, base=base)
+    sampler = sampler.with_collision_options(settings.collision)
     if settings.tool:
         sampler = sampler.with_tool(settings.tool_pose)
     sampler.prepare()
@@ -170,7 +170,7 @@ class IkServer(ManagedNode[IkServerSettings]):
 
     def _among(self, sampler: Sampler) -> Sampler:
         """Among the obstacles of the planning scene."""
-        return sampler if self._scene is None else sampler.among(self._scene.objects.obstacles)
+        return sampler if self._scene is None else sampler.with_obstacles(self._scene.objects.obstacles)
 
     def _active_sampler(self) -> Sampler:
         sampler = self._serving

@@ -49,10 +49,14 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         settings, description = self.settings, urdf_text(self.settings, self._description)
         if settings.model:
             check_description(description)
-            links = settings.base_link or None, settings.tip_link or None
-            sampler = Sampler.load(settings.model, settings.robot or description or None, *links)
+            sampler = Sampler.load(
+                settings.model,
+                settings.robot or description or None,
+                settings.tip_link or None,
+                base=settings.base_link or None,
+            )
         else:
-            sampler = Sampler.of(load_robot(settings, description))
+            sampler = Sampler(load_robot(settings, description))
         robot = sampler.robot
         self._shapes = shapes_to_show(robot, settings.use_robot_description_topic)
         self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.random_seed)

@@ -94,11 +94,11 @@ def test_data_whose_contexts_are_not_what_they_are_called_are_refused(kind: obje
 
 @pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("iiwa14", "position"), ("ur5", "pose")])
 def test_solutions_of_a_pose_reach_it_and_are_several(name: str, kind: str) -> None:
-    robot = Robot.load(name)
+    robot = Robot(name)
     data = collect(robot, 120, kind, 3, solutions_per_pose=6)
     assert len(data) == 120
     assert robot.within_limits(data.sample).all()
-    np.testing.assert_allclose(context_from_pose(robot.forward(data.sample), kind), data.context, atol=3e-6)
+    np.testing.assert_allclose(context_from_pose(robot.fk(data.sample), kind), data.context, atol=3e-6)
     poses = np.unique(data.context.round(9), axis=0)
     assert len(poses) == 20
     for pose in poses:
@@ -108,10 +108,10 @@ def test_solutions_of_a_pose_reach_it_and_are_several(name: str, kind: str) -> N
 
 
 def test_solutions_are_drawn_the_same_way_for_a_seed() -> None:
-    first, again = (collect(Robot.load("panda"), 24, "pose", 5, solutions_per_pose=4) for _ in range(2))
+    first, again = (collect(Robot("panda"), 24, "pose", 5, solutions_per_pose=4) for _ in range(2))
     np.testing.assert_array_equal(first.sample, again.sample)
 
 
 def test_number_of_solutions_must_not_be_negative() -> None:
     with pytest.raises(DataError, match="solutions"):
-        collect(Robot.load("panda"), 24, "pose", 5, solutions_per_pose=-1)
+        collect(Robot("panda"), 24, "pose", 5, solutions_per_pose=-1)

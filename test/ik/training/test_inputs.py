@@ -53,10 +53,10 @@ def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> Non
     """Within limits: the log of N(y; FK(q), smoothing^2) but for its constant."""
     inputs, context, _ = inputs_and_pairs("panda", kind)
     robot = arm_of("panda")
-    sample = robot.sample_configurations(6, np.random.default_rng(3))
+    sample = robot.random(6, np.random.default_rng(3))
     for iteration in (0, 7, 1000):
         deviation = inputs.smoothing(iteration)
-        reached = torch.from_numpy(context_from_pose(robot.forward(sample), kind))
+        reached = torch.from_numpy(context_from_pose(robot.fk(sample), kind))
         expected = torch.distributions.Normal(reached, deviation).log_prob(context).sum(-1)
         constant = torch.distributions.Normal(torch.zeros_like(deviation), deviation).log_prob(0.0 * deviation).sum()
         known = inputs.known_log_density(context, torch.from_numpy(sample), iteration)
@@ -74,7 +74,7 @@ def test_known_density_falls_softly_beyond_the_limits() -> None:
             -upper - torch.tensor([0.1, 0.0, 0.3], dtype=torch.float64),
         ]
     )
-    context = torch.from_numpy(context_from_pose(robot.forward(sample.numpy()), "position"))
+    context = torch.from_numpy(context_from_pose(robot.fk(sample.numpy()), "position"))
     known = inputs.known_log_density(context, sample, 0)
     expected = torch.tensor([0.0, -0.5 * 4.0, -0.5 * (1.0 + 9.0)], dtype=torch.float64)
     assert torch.allclose(known, expected, rtol=0, atol=1e-9)
@@ -84,7 +84,7 @@ def test_known_density_falls_softly_beyond_the_limits() -> None:
 def test_size_of_the_robot_does_not_matter(kind: str) -> None:
     seen = []
     for length in (1.0, 0.01):
-        robot = Robot.from_urdf(planar_urdf(3, length))
+        robot = Robot(planar_urdf(3, length))
         data_set = collect(robot, 200, kind, 0)
         context, sample = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
         inputs = KinematicInputs.from_data(robot, kind, context, KinematicEIMConfig())

@@ -53,7 +53,7 @@ def test_coverage_weighs_families_equally() -> None:
 
 def test_solutions_of_a_planar_arm_with_two_joints_to_spare_have_the_families_of_its_elbow() -> None:
     robot, rng = arm_of("planar3"), np.random.default_rng(2)
-    pose = robot.forward(np.array([0.3, 0.8, -0.4]))
+    pose = robot.fk(np.array([0.3, 0.8, -0.4]))
     truth = exact_solutions(robot, pose, 300, rng)  # three joints, a full planar pose: elbow up and elbow down
     assert truth.n_families == 2
     curve = coverage_curve(truth, lambda n: (truth.positions[:n], float(n)), [0, 1, len(truth.positions)])

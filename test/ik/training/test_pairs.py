@@ -9,7 +9,7 @@ from eim_ros.core.errors import DataError
 from eim_ros.ik.data import PairCollector, context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 
-ROBOT = Robot.load("planar3")
+ROBOT = Robot("planar3")
 TURNER = (
     '<robot name="turner"><link name="base"/><link name="tip"/><joint name="turn" type="continuous">'
     '<parent link="base"/><child link="tip"/><axis xyz="0 0 1"/></joint></robot>'
@@ -41,7 +41,7 @@ def test_unusable_joint_state_is_left_out_with_its_reason(names, positions, reas
 
 
 def test_continuous_joint_is_brought_into_one_turn() -> None:
-    pairs = collector(Robot.from_urdf(TURNER))
+    pairs = collector(Robot(TURNER))
     assert pairs.add_state(["turn"], [7.0])
     assert np.allclose(pairs.data_set({}).sample, 7.0 - 2.0 * np.pi)
 

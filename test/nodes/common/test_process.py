@@ -173,7 +173,7 @@ def test_managed_node_survives_a_bad_model_and_says_why(
 def test_robot_comes_from_the_transient_local_topic(start_server: Start, client: ClientNode) -> None:
     node: Node = client.node
     publisher = node.create_publisher(String, "/robot_description", LATCHED_QOS)
-    publisher.publish(String(data=Robot.load("iiwa14").urdf))
+    publisher.publish(String(data=Robot("iiwa14").urdf))
     server = start_server(use_robot_description_topic=True)
     assert client.sample(server, request()).error_code == Response.SUCCESS, server.log
     assert server.stop() == 0, server.log
@@ -189,7 +189,7 @@ def test_missing_robot_description_topic_is_named(start_server: Start) -> None:
 def test_other_robot_and_pose_context_are_served(start_server: Start, client: ClientNode, tmp_path: Path) -> None:
     path = save_small_model(tmp_path / "panda.safetensors", "panda", "pose")
     server = start_server("-r", "__ns:=/left", model=path, robot="panda")
-    robot = Robot.load("panda")
+    robot = Robot("panda")
     message = request((0.4, 0.1, 0.5))
     message.pose.header.frame_id = robot.base_link
     answer = client.sample(server, message, namespace="/left")

@@ -11,7 +11,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.robot_source import load_robot
 from eim_ros.nodes.common.settings import RobotSettings
 
-PANDA = Robot.load("panda")
+PANDA = Robot("panda")
 
 
 @pytest.mark.parametrize("source", ["name", "path", "text"])

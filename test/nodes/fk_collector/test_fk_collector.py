@@ -23,7 +23,7 @@ from eim_ros.msg import CollectorStatus
 from eim_ros.srv import SaveData
 
 NODE = "/fk_collector"
-ROBOT = Robot.load("planar3")
+ROBOT = Robot("planar3")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     names = ["gripper", *reversed(ROBOT.joint_names)]
     topic = RobotTopic(client, "/joint_states", names)
     rng = np.random.default_rng(0)
-    shown = ROBOT.sample_configurations(50, rng)
+    shown = ROBOT.random(50, rng)
     assert trigger(client, collector, f"{NODE}/start").success
     again = trigger(client, collector, f"{NODE}/start")
     assert not again.success
@@ -85,7 +85,7 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     assert np.array_equal(data_set.sample, shown[:40])
     assert robot_of(data_set).fingerprint == ROBOT.fingerprint
     assert context_kind_of(data_set) == "pose"
-    assert np.allclose(data_set.context[:, :3], ROBOT.forward(shown[:40])[:, :3, 3], rtol=0, atol=1e-12)
+    assert np.allclose(data_set.context[:, :3], ROBOT.fk(shown[:40])[:, :3, 3], rtol=0, atol=1e-12)
     topic.destroy()
 
 
@@ -139,7 +139,7 @@ def test_unwritable_path_is_refused_and_the_pairs_are_kept(
     assert "cannot write" in refused.message
     answer = save(client, server, tmp_path / "d.npz", "/sampler")
     assert answer.n_samples == 500
-    expected = ROBOT.sample_configurations(500, np.random.default_rng(0))
+    expected = ROBOT.random(500, np.random.default_rng(0))
     assert np.array_equal(load_data_set(tmp_path / "d.npz").sample, expected)
     model = tmp_path / "m.safetensors"
     words = ["train", "--robot", "planar3", "--data", str(tmp_path / "d.npz"), "--algorithm", "em", "--experts", "2"]

@@ -28,7 +28,7 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
 
 @pytest.fixture(scope="module")
 def robot() -> Robot:
-    return Robot.load("iiwa14")
+    return Robot("iiwa14")
 
 
 def message_of(pose: np.ndarray) -> Pose:
@@ -68,7 +68,7 @@ def batch_request(poses: np.ndarray, **fields: object) -> SampleIKBatch.Request:
 
 def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     q = line(robot, 20)
-    poses = robot.forward(q)
+    poses = robot.fk(q)
     wanted = path_request(poses, near=state_of(robot, q[0]))
     answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted, 60.0)
     assert answer.error_code == SUCCESS, answer.message
@@ -86,7 +86,7 @@ def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: Se
 
 
 def test_pose_of_a_path_that_is_out_of_reach_is_named(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    poses = robot.forward(line(robot, 4))
+    poses = robot.fk(line(robot, 4))
     poses[2, 0, 3] = 9.0
     answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", path_request(poses), 60.0)
     assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
@@ -103,7 +103,7 @@ def test_poses_of_a_path_that_took_too_long_are_not_said_to_have_no_solution(
         server,
         SampleIKPath,
         f"{NODE}/sample_ik_path",
-        path_request(robot.forward(line(robot, 200)), timeout=1e-9),
+        path_request(robot.fk(line(robot, 200)), timeout=1e-9),
         60.0,
     )
     assert answer.error_code == SampleIK.Response.TIMED_OUT
@@ -113,7 +113,7 @@ def test_poses_of_a_path_that_took_too_long_are_not_said_to_have_no_solution(
 
 
 def test_constraints_of_a_path_hold(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    poses = robot.forward(line(robot, 5))
+    poses = robot.fk(line(robot, 5))
     wanted = path_request(poses, position_only=True, avoid_self_collision=True)
     wanted.fixed_joints = JointState(name=[robot.joint_names[6]], position=[0.3])
     answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted, 60.0)
@@ -129,7 +129,7 @@ def test_constraints_of_a_path_hold(client: ClientNode, server: ServerProcess, r
 def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
     client: ClientNode, server: ServerProcess, robot: Robot
 ) -> None:
-    poses = robot.forward(line(robot, 4))
+    poses = robot.fk(line(robot, 4))
     poses[2, 0, 3] = 9.0
     answer = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", batch_request(poses), 60.0)
     assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
@@ -151,7 +151,7 @@ def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
 
 
 def test_pose_of_a_batch_is_answered_as_it_is_alone(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    poses = robot.forward(line(robot, 2))
+    poses = robot.fk(line(robot, 2))
     fields = {"posture": JointState(name=[robot.joint_names[2]], position=[0.5]), "explore": 0.25, "distinct": True}
     batch = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", batch_request(poses, **fields), 60.0)
     assert batch.error_code == SUCCESS, batch.message
@@ -176,7 +176,7 @@ def test_pose_of_a_batch_is_answered_as_it_is_alone(client: ClientNode, server: 
 def test_bad_batches_are_refused(
     client: ClientNode, server: ServerProcess, robot: Robot, fields: dict, reason: str
 ) -> None:
-    wanted = batch_request(robot.forward(line(robot, 3)))
+    wanted = batch_request(robot.fk(line(robot, 3)))
     for name, value in fields.items():
         setattr(wanted, name, value)
     answer = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", wanted)
@@ -202,7 +202,7 @@ def test_bad_batches_are_refused(
 def test_bad_paths_are_refused(
     client: ClientNode, server: ServerProcess, robot: Robot, change: Callable, code: int, reason: str
 ) -> None:
-    wanted = path_request(robot.forward(line(robot, 3)))
+    wanted = path_request(robot.fk(line(robot, 3)))
     change(wanted)
     answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted)
     assert answer.error_code == code
@@ -213,7 +213,7 @@ def test_preferred_posture_is_obeyed(client: ClientNode, server: ServerProcess, 
     q = line(robot, 2)[0]
     names = [robot.joint_names[2], robot.joint_names[0]]
     wanted = request(position_only=False, n_samples=40, posture_weights=[1.0, 0.5])
-    wanted.pose.pose, wanted.posture = message_of(robot.forward(q)), JointState(name=names, position=[1.0, -0.5])
+    wanted.pose.pose, wanted.posture = message_of(robot.fk(q)), JointState(name=names, position=[1.0, -0.5])
     answer = client.sample(server, wanted)
     assert answer.error_code == SUCCESS, answer.message
     assert all(answer.valid)

@@ -42,7 +42,7 @@ def caller(client: ClientNode) -> ClientNode:
 def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
     """Publishes the description, which ends the configuration; gone with the test, or later servers would hear it."""
     publisher = client.node.create_publisher(String, "/robot_description", LATCHED_QOS)
-    yield lambda: publisher.publish(String(data=Robot.load("iiwa14").urdf))
+    yield lambda: publisher.publish(String(data=Robot("iiwa14").urdf))
     client.node.destroy_publisher(publisher)
 
 

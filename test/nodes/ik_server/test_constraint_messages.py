@@ -27,10 +27,10 @@ def request_of(**fields: object) -> SampleIK.Request:
 
 
 def test_fields_left_empty_ask_for_nothing() -> None:
-    constraints = constraints_of(SampleIK.Request(), Robot.load("iiwa14"), DataDirectory())
+    constraints = constraints_of(SampleIK.Request(), Robot("iiwa14"), DataDirectory())
     assert constraints.limits == constraints.fixed == {}
     assert constraints.tolerances is None
-    assert constraints.scene(Robot.load("iiwa14")) is None
+    assert constraints.scene(Robot("iiwa14")) is None
 
 
 def test_constraints_go_through_a_message_unchanged() -> None:
@@ -43,7 +43,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
     )
     request = SampleIK.Request()
     fill_constraints(request, wanted)
-    read = constraints_of(request, Robot.load("iiwa14"), DataDirectory())
+    read = constraints_of(request, Robot("iiwa14"), DataDirectory())
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
     np.testing.assert_array_equal(read.tolerances, wanted.tolerances)
     box, sphere, cylinder = read.obstacles
@@ -87,12 +87,12 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
 )  # fmt: skip
 def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str) -> None:
     with pytest.raises(RequestError, match=reason) as caught:
-        parse(request_of(**fields), Surroundings(Robot.load("iiwa14")), IkServerSettings())
+        parse(request_of(**fields), Surroundings(Robot("iiwa14")), IkServerSettings())
     assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
 def test_constraints_reach_the_query() -> None:
     fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
-    query = parse(request_of(**fields), Surroundings(Robot.load("iiwa14")), IkServerSettings())
+    query = parse(request_of(**fields), Surroundings(Robot("iiwa14")), IkServerSettings())
     assert query.constraints.fixed == {"joint_a3": 0.5}
     assert query.constraints.self_collision

@@ -44,11 +44,11 @@ def test_json_has_the_fields_of_the_response(server: ServerProcess) -> None:
         "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
         "error_code", "message",
     }  # fmt: skip
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     assert answer["joint_names"] == list(robot.joint_names)
     positions = np.array(answer["positions"])
     assert positions.shape == (5, 7)
-    errors = np.linalg.norm(robot.forward(positions)[:, :3, 3] - np.array(POSITION, dtype=float), axis=1)
+    errors = np.linalg.norm(robot.fk(positions)[:, :3, 3] - np.array(POSITION, dtype=float), axis=1)
     assert errors.max() <= 1e-6
     assert answer["valid"] == [True] * 5
     assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--random-seed", "1")["positions"]
@@ -56,22 +56,22 @@ def test_json_has_the_fields_of_the_response(server: ServerProcess) -> None:
 
 def test_configurations_differ_unless_they_need_not(server: ServerProcess) -> None:
     """In a box of a hundredth there is one that differs from all others, and as many as are wanted if they need not."""
-    names = Robot.load("iiwa14").joint_names
-    position = Robot.load("iiwa14").forward(np.full(7, 0.5))[:3, 3]
+    names = Robot("iiwa14").joint_names
+    position = Robot("iiwa14").fk(np.full(7, 0.5))[:3, 3]
     words = ("--pose", *map(str, position), "-n", "10", *(w for n in names for w in ("--limit", f"{n}=0.496:0.504")))
     assert (asked(server, *words)["n"], asked(server, *words, "--no-distinct")["n"]) == (1, 10)
 
 
 def test_quaternion_asks_for_the_whole_pose(server: ServerProcess) -> None:
     answer = asked(server, "--pose", *POSITION, "0", "1", "0", "0", "-n", "5")
-    poses = Robot.load("iiwa14").forward(np.array(answer["positions"]))
+    poses = Robot("iiwa14").fk(np.array(answer["positions"]))
     assert np.allclose(poses[:, :3, :3], np.diag([-1.0, 1.0, -1.0]), atol=1e-5)
     assert max(answer["orientation_error"]) <= 1e-6
 
 
 @pytest.mark.parametrize("named", [False, True])
 def test_near_ranks_by_distance(server: ServerProcess, named: bool) -> None:
-    names = Robot.load("iiwa14").joint_names
+    names = Robot("iiwa14").joint_names
     near = [f"{name}=0.5" for name in reversed(names)] if named else ["0.5"] * len(names)
     answer = asked(server, "--pose", *POSITION, "-n", "20", "--near", *near)
     distances = np.linalg.norm(np.array(answer["positions"]) - 0.5, axis=1)
@@ -79,7 +79,7 @@ def test_near_ranks_by_distance(server: ServerProcess, named: bool) -> None:
 
 
 def test_posture_and_explore_reach_the_server(server: ServerProcess) -> None:
-    names = Robot.load("iiwa14").joint_names
+    names = Robot("iiwa14").joint_names
     words = ("--posture", f"{names[0]}=0.5", f"{names[3]}=-1:0.3", "--explore", "0.5")
     answer = asked(server, "--pose", *POSITION, "-n", "20", *words)
     plain = asked(server, "--pose", *POSITION, "-n", "20")

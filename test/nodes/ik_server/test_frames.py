@@ -32,7 +32,7 @@ from eim_ros.srv import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
 
 Response = SampleIK.Response
 URDF = with_limits(prefixed(arm_of("panda").urdf, "left_"), 0.8)
-ROBOT = Robot.from_urdf(URDF)
+ROBOT = Robot(URDF)
 TOOL = pose_from([0.0, 0.0, 0.1])
 BASE = pose_from([0.4, -0.3, 0.8], [0.0, 0.0, 0.6, 0.8])  # of the arm in the world
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -100,8 +100,8 @@ def tip(q: np.ndarray) -> np.ndarray:
 
 def goal(seed: int, seconds: float) -> np.ndarray:
     """A pose in the frame of the table that the arm can reach at that time."""
-    q = ROBOT.sample_configurations(1, np.random.default_rng(seed))[0]
-    return np.linalg.inv(table(seconds)) @ BASE @ ROBOT.forward(q) @ TOOL
+    q = ROBOT.random(1, np.random.default_rng(seed))[0]
+    return np.linalg.inv(table(seconds)) @ BASE @ ROBOT.fk(q) @ TOOL
 
 
 def request(pose: np.ndarray, frame: str, stamp: int = 0) -> SampleIK.Request:
@@ -156,9 +156,9 @@ def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tup
 
 def test_constraints_are_taken_in_their_frames(client: ClientNode, room: tuple) -> None:
     """The elbow is to be in a ball on the table, which is there at that time alone."""
-    seconds, q = 0.5, ROBOT.sample_configurations(1, np.random.default_rng(7))[0]
-    elbow = BASE @ Robot.from_urdf(URDF, "left_panda_link0", "left_panda_link4").forward(q[:4])
-    single = request_for(ROBOT.forward(q) @ TOOL)
+    seconds, q = 0.5, ROBOT.random(1, np.random.default_rng(7))[0]
+    elbow = BASE @ Robot(URDF, "left_panda_link4", base="left_panda_link0").fk(q[:4])
+    single = request_for(ROBOT.fk(q) @ TOOL)
     from shape_msgs.msg import SolidPrimitive
 
     from eim_ros.msg import BoundingVolume, PositionConstraint
@@ -210,7 +210,7 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
     while True:  # until the second publisher is known to the server
         joints.publish(JointState(name=list(ROBOT.joint_names[:4]), position=q[:4].tolist()))
         other.publish(JointState(name=[*ROBOT.joint_names[4:], "gripper"], position=[*q[4:].tolist(), 0.02]))
-        answer = client.call(server, GetPositionIK, f"{NODE}/get_position_ik", request_for(ROBOT.forward(q) @ TOOL))
+        answer = client.call(server, GetPositionIK, f"{NODE}/get_position_ik", request_for(ROBOT.fk(q) @ TOOL))
         assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
         if np.abs(np.array(answer.solution.joint_state.position) - q).max() <= 1e-5:
             break
@@ -218,13 +218,13 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
 
 
 def test_tool_of_a_request_is_on_that_of_the_server(client: ClientNode, room: tuple) -> None:
-    q = ROBOT.sample_configurations(1, np.random.default_rng(8))[0]
-    longer = request(ROBOT.forward(q) @ TOOL @ TOOL, "")
+    q = ROBOT.random(1, np.random.default_rng(8))[0]
+    longer = request(ROBOT.fk(q) @ TOOL @ TOOL, "")
     longer.tool = pose_message_of(TOOL)
-    without = request(ROBOT.forward(q), "left_panda_link0")
+    without = request(ROBOT.fk(q), "left_panda_link0")
     without.tip_link = ROBOT.tip_link
     for wanted in (longer, without):
         answer = client.sample(room[0], wanted)
         assert answer.error_code == Response.SUCCESS, answer.message
-        reached = ROBOT.forward(joint_positions(answer))[:, :3, 3]
-        assert np.abs(reached - ROBOT.forward(q)[:3, 3]).max() <= 1e-6
+        reached = ROBOT.fk(joint_positions(answer))[:, :3, 3]
+        assert np.abs(reached - ROBOT.fk(q)[:3, 3]).max() <= 1e-6

@@ -35,12 +35,12 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
 
 @pytest.fixture(scope="module")
 def robot() -> Robot:
-    return Robot.load("iiwa14")
+    return Robot("iiwa14")
 
 
 def near(robot: Robot, q: np.ndarray, **more: float) -> GetPositionIK.Request:
     """For the pose of a configuration, near to it."""
-    return request_for(robot.forward(q), **dict(zip(robot.joint_names, q.tolist(), strict=True)), **more)
+    return request_for(robot.fk(q), **dict(zip(robot.joint_names, q.tolist(), strict=True)), **more)
 
 
 def ask(client: ClientNode, server: ServerProcess, request: GetPositionIK.Request) -> GetPositionIK.Response:
@@ -51,7 +51,7 @@ def test_solution_is_the_one_near_the_given_state_with_all_its_joints(
     client: ClientNode, server: ServerProcess, robot: Robot
 ) -> None:
     request = near(robot, Q + 0.05, gripper=0.5)
-    request.ik_request.pose_stamped.pose = pose_message_of(robot.forward(Q))
+    request.ik_request.pose_stamped.pose = pose_message_of(robot.fk(Q))
     request.ik_request.pose_stamped.header.frame_id = robot.base_link
     request.ik_request.group_name = "arm"
     answer = ask(client, server, request)
@@ -59,14 +59,14 @@ def test_solution_is_the_one_near_the_given_state_with_all_its_joints(
     assert list(answer.solution.joint_state.name) == [*robot.joint_names, "gripper"]
     assert answer.solution.joint_state.position[7] == 0.5
     solution = np.array(answer.solution.joint_state.position[:7])
-    assert max(error[0] for error in robot.pose_errors(solution, robot.forward(Q))) <= 1e-6
+    assert max(error[0] for error in robot.pose_errors(solution, robot.fk(Q))) <= 1e-6
     assert np.linalg.norm(solution - (Q + 0.05)) <= np.linalg.norm(np.full(7, 0.05)) + 1e-6
 
 
 def test_group_of_the_srdf_reaches_poses_with_its_own_tip(
     client: ClientNode, server: ServerProcess, robot: Robot
 ) -> None:
-    wrist = Robot.load("iiwa14", "base_link", "link_7")
+    wrist = Robot("iiwa14", "link_7", base="base_link")
     request = near(wrist, Q)
     request.ik_request.group_name = "wrist"
     answer = ask(client, server, request)
@@ -95,7 +95,7 @@ def test_what_is_out_of_reach_of_another_frame_or_group_is_refused_and_leaves_no
 def test_collisions_are_avoided_where_asked(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     """A state in which the wrist is in the base, and so it is in all others that reach its pose."""
     scene = collision_model(robot).scene(True)
-    q = robot.sample_configurations(5000, np.random.default_rng(0))
+    q = robot.random(5000, np.random.default_rng(0))
     request = near(robot, q[np.flatnonzero(scene.colliding(q))[0]])
     answer = ask(client, server, request)
     assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
@@ -149,11 +149,11 @@ def nearest_to(name: str, q: np.ndarray) -> np.ndarray:
 
 def test_nearest_state_that_collides_is_passed_over_for_one_that_does_not() -> None:
     scene = collision_model(arm_of("planar10")).scene(True)
-    states = arm_of("planar10").sample_configurations(20, np.random.default_rng(0))
+    states = arm_of("planar10").random(20, np.random.default_rng(0))
     crossed = states[np.flatnonzero(scene.colliding(states))[0]]
     found = nearest_to("planar10", crossed)
     assert not scene.colliding(found[None])[0]
-    np.testing.assert_allclose(arm_of("planar10").forward(found), arm_of("planar10").forward(crossed), atol=2e-6)
+    np.testing.assert_allclose(arm_of("planar10").fk(found), arm_of("planar10").fk(crossed), atol=2e-6)
 
 
 def test_robot_without_shapes_is_not_refused_when_collisions_are_to_be_avoided() -> None:

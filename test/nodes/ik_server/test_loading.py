@@ -68,19 +68,19 @@ def test_device_is_no_setting_since_requests_are_served_on_the_cpu() -> None:
 
 @pytest.mark.parametrize("source", ["model", "name", "path", "description"])
 def test_robot_may_come_from_each_source(model: Path, tmp_path: Path, source: str) -> None:
-    urdf = Robot.load("iiwa14").urdf
+    urdf = Robot("iiwa14").urdf
     path = tmp_path / "arm.urdf"
     path.write_text(urdf, encoding="utf-8")
     robot = {"name": "iiwa14", "path": str(path)}.get(source, "")
     settings = IkServerSettings(model=str(model), robot=robot, base_link="base_link", tip_link="tool0")
     sampler = load_sampler(settings, urdf if source == "description" else "")
-    assert sampler.robot.fingerprint == Robot.load("iiwa14").fingerprint
+    assert sampler.robot.fingerprint == Robot("iiwa14").fingerprint
 
 
 @pytest.mark.parametrize("model", ["", "none"])
 @pytest.mark.parametrize("source", ["name", "path", "description"])
 def test_robot_without_a_model_gives_all_its_solutions(tmp_path: Path, source: str, model: str) -> None:
-    panda = Robot.load("panda")
+    panda = Robot("panda")
     path = tmp_path / "arm.urdf"
     path.write_text(panda.urdf, encoding="utf-8")
     robot = {"name": "panda", "path": str(path)}.get(source, "")
@@ -108,7 +108,7 @@ from eim_ros.nodes.ik_server.node import IkServer
 from eim_ros.nodes.ik_server.node import load_sampler, name_of_model
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 sampler = load_sampler(IkServerSettings())
-assert sampler.sample(sampler.robot.forward(sampler.robot.upper), 2, random_seed=0)
+assert sampler.sample(sampler.robot.fk(sampler.robot.upper), 2, random_seed=0)
 print(sorted({"torch", "matplotlib", "scipy.optimize"} & set(sys.modules)))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)

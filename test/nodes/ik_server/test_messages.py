@@ -12,7 +12,8 @@ from nodes.client_node import request
 from sensor_msgs.msg import JointState
 
 from eim_ros.core.errors import ServiceError
-from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, SampleRequest, Samples
+from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, Samples
+from eim_ros.ik.request import SampleRequest
 from eim_ros.nodes import samples_of
 from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.ik_server.handlers import prepare_samples
@@ -70,9 +71,9 @@ def test_a_confidence_that_cannot_be_had_is_refused(fields: dict) -> None:
 
 
 def test_response_tells_the_families_and_how_whole_they_are() -> None:
-    pose = ROBOT.forward(ROBOT.sample_configurations(1, np.random.default_rng(3)))[0]
+    pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
     wanted = SampleRequest(pose, 50, random_seed=0, until=Completeness(0.9, 0.05))
-    samples = Sampler.of(ROBOT).answer(wanted)
+    samples = Sampler(ROBOT).answer(wanted)
     told = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
     assert str(told.completeness) == str(samples.completeness)
     assert told.completeness.is_whole
@@ -101,21 +102,21 @@ def test_draws_are_asked_for_by_the_name_of_their_distribution() -> None:
 
 
 def test_response_tells_what_draws_are_worth() -> None:
-    pose = ROBOT.forward(ROBOT.sample_configurations(1, np.random.default_rng(3)))[0]
+    pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
     wanted = SampleRequest(pose[:3, 3], 20, random_seed=0, distribution="uniform", timeout=ENOUGH)
-    samples = Sampler.of(ROBOT).answer(wanted)
+    samples = Sampler(ROBOT).answer(wanted)
     told = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
     assert told.effective_size == samples.effective_size >= 16.0
     np.testing.assert_array_equal(told.log_prob, samples.log_prob)
 
 
 def test_a_separation_that_takes_too_many_is_refused() -> None:
-    pose = ROBOT.forward(ROBOT.sample_configurations(1, np.random.default_rng(3)))[0]
+    pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
     message = request(separation=0.05, n_samples=1, random_seed=0, position_only=False)
     message.pose.pose = pose_message(pose)
     prepared = prepare_samples(message, SampleIK.Response(), Surroundings(ROBOT), IkServerSettings(max_samples=50))
     with pytest.raises(RequestError, match="takes .* configurations, expected at most 50"):
-        prepared.solve(Sampler.of(ROBOT), 5.0)
+        prepared.solve(Sampler(ROBOT), 5.0)
 
 
 def test_more_than_allowed_is_refused_with_its_code() -> None:

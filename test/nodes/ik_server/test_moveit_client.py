@@ -23,6 +23,6 @@ def test_example_of_a_moveit_client_gets_a_solution_of_its_pose(start_server: Ca
     found = re.fullmatch(r"(?:compute_ik|get_position_ik) found \[(.*)\]", result.stdout.strip())
     assert found
     q = np.array([float(value) for value in found[1].split(",")])
-    errors = Robot.load("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
+    errors = Robot("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
     assert max(error[0] for error in errors) < 2e-3  # printed to a thousandth of a radian
     assert server.stop() == 0, server.log

@@ -14,8 +14,9 @@ from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampl
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.ik import Constraints, ErrorCode, Sampler, SampleRequest, Samples
+from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
 from eim_ros.ik.order import distance_to
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
@@ -28,7 +29,7 @@ from eim_ros.srv import GetPositionIK
 SETTINGS = IkServerSettings(groups=GROUPS)
 ROBOT = sampler().robot
 Q = np.array([0.4, 0.6, -0.3, 1.2, 0.5, -0.9, 0.2])
-POSE = ROBOT.forward(Q)
+POSE = ROBOT.fk(Q)
 WHOLE = {**dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True)), "finger": 0.02, "mirror": 0.02, "lid": 9.0}
 TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding of the tests' arithmetic
 
@@ -105,7 +106,7 @@ def test_link_that_reaches_the_pose_is_the_one_named_or_the_groups_tip(group: st
 
 
 def test_one_pose_in_the_vector_is_used_instead_of_the_single_one() -> None:
-    other = ROBOT.forward(Q + 0.3)
+    other = ROBOT.fk(Q + 0.3)
     request = request_for(other)
     request.ik_request.ik_link_name = "nose"  # ignored as well
     request.ik_request.pose_stamped_vector = [
@@ -181,37 +182,37 @@ def test_no_known_solution_is_nearer_to_the_state() -> None:
     """Of the arm's self-motion: not those that states came from, nor any of a dense sample."""
     rng = np.random.default_rng(3)
     for _ in range(10):
-        q = ROBOT.sample_configurations(1, rng)[0]
+        q = ROBOT.random(1, rng)[0]
         state = np.clip(q + rng.normal(0.0, 0.2, ROBOT.dof), ROBOT.lower, ROBOT.upper)
-        pose = ROBOT.forward(q)
+        pose = ROBOT.fk(q)
         request = request_for(pose, **dict(zip(ROBOT.joint_names, state.tolist(), strict=True)))
-        known = np.concatenate([q[None], sampler().sample(pose, 300, 0, timeout=20.0).positions])
+        known = np.concatenate([q[None], sampler().sample(pose, 300, timeout=20.0, seed=0).positions])
         nearest = distance_to(ROBOT, known, state).min()
         assert distance_to(ROBOT, solution(request)[None], state)[0] <= nearest + 1e-6
 
 
 @pytest.mark.parametrize("seed", [690, 1110])  # two of 1200, in which what does not collide is short
 def test_nearest_solution_without_collisions_is_found_in_a_narrow_gap(seed: int) -> None:
-    panda, rng = Robot.load("panda"), np.random.default_rng(seed)
-    q = panda.sample_configurations(1, rng)[0]
+    panda, rng = Robot("panda"), np.random.default_rng(seed)
+    q = panda.random(1, rng)[0]
     state = np.clip(q + rng.normal(0.0, 0.3, panda.dof), panda.lower, panda.upper)
-    pose = panda.forward(q)
+    pose = panda.fk(q)
     free = Constraints(self_collision=True)
-    known = Sampler.of(panda).sample(pose, 2000, 0, constraints=free, timeout=20.0).positions
+    known = Sampler(panda).with_constraints(free).sample(pose, 2000, timeout=20.0, seed=0).positions
     request = request_for(pose, **dict(zip(panda.joint_names, state.tolist(), strict=True)))
     request.ik_request.avoid_collisions = True
-    found = np.array(solve(request, Sampler.of(panda)).solution.joint_state.position)
+    found = np.array(solve(request, Sampler(panda)).solution.joint_state.position)
     assert not free.scene(panda).colliding(found[None])[0]
     assert np.linalg.norm(found - state) <= np.linalg.norm(known - state, axis=1).min() + 1e-6
 
 
 @pytest.mark.parametrize("seed", [529, 1464])
 def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_are_named(seed: int) -> None:
-    arm = Robot.load("ur5e")
-    q, state = arm.sample_configurations(2, np.random.default_rng(seed))
-    pose, named = arm.forward(q), dict(zip(arm.joint_names[3:5], state[3:5].tolist(), strict=True))
-    every = Sampler.of(arm).sample(pose, 100, 0, timeout=20.0).positions
-    found = np.array(solve(request_for(pose, **named), Sampler.of(arm)).solution.joint_state.position)
+    arm = Robot("ur5e")
+    q, state = arm.random(2, np.random.default_rng(seed))
+    pose, named = arm.fk(q), dict(zip(arm.joint_names[3:5], state[3:5].tolist(), strict=True))
+    every = Sampler(arm).sample(pose, 100, timeout=20.0, seed=0).positions
+    found = np.array(solve(request_for(pose, **named), Sampler(arm)).solution.joint_state.position)
     order = [[*named, *(name for name in arm.joint_names if name not in named)].index(name) for name in arm.joint_names]
     away = np.linalg.norm(every[:, 3:5] - state[3:5], axis=1)
     assert np.linalg.norm(found[order][3:5] - state[3:5]) <= away.min() + 1e-6
@@ -334,7 +335,7 @@ def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None
     """On either side of half a turn, whichever the state is near to."""
     for side in (3.0, -3.08):
         q = np.array([side, *Q[1:]])
-        request = request_for(ROBOT.forward(q), **dict(zip(ROBOT.joint_names, q.tolist(), strict=True)))
+        request = request_for(ROBOT.fk(q), **dict(zip(ROBOT.joint_names, q.tolist(), strict=True)))
         request.ik_request.constraints.joint_constraints = [limited("j1", value, 0.2, 0.2)]
         found = solution(request)
         np.testing.assert_allclose(found, q, atol=1e-4)
@@ -378,7 +379,7 @@ def test_joint_constraints_that_cannot_be_obeyed_are_refused(constraints: list, 
 
 @pytest.mark.parametrize("frame", ["", "world"])
 def test_point_of_a_link_is_kept_in_its_region(frame: str) -> None:
-    others = [q for q in sampler().sample(POSE, 50, 0, timeout=20.0).positions if abs(q[2] - Q[2]) > 1.0]
+    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).positions if abs(q[2] - Q[2]) > 1.0]
     elbow = (link_poses(ROBOT, "l5")(others[0][None])[0] @ [0.0, 0.1, -0.2, 1.0])[:3]
     to_frame = np.linalg.inv(fixed_links(ROBOT, "base")[frame or "base"])
     request = request_for(POSE, **WHOLE)
@@ -392,7 +393,7 @@ def test_point_of_a_link_is_kept_in_its_region(frame: str) -> None:
 
 @pytest.mark.parametrize("kind", ["XYZ_EULER_ANGLES", "ROTATION_VECTOR"])
 def test_link_is_turned_no_farther_than_allowed(kind: str) -> None:
-    others = [q for q in sampler().sample(POSE, 50, 0, timeout=20.0).positions if abs(q[2] - Q[2]) > 1.0]
+    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).positions if abs(q[2] - Q[2]) > 1.0]
     wanted = link_poses(ROBOT, "l4")(others[0][None])[0][:3, :3]
     in_base = fixed_links(ROBOT, "base")["world"][:3, :3]
     request = request_for(POSE, **WHOLE)

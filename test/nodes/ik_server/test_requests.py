@@ -35,7 +35,7 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
 
 @pytest.fixture(scope="module")
 def robot() -> Robot:
-    return Robot.load("iiwa14")
+    return Robot("iiwa14")
 
 
 def tip_pose(robot: Robot, configuration: np.ndarray) -> np.ndarray:
@@ -67,7 +67,7 @@ def seed_state(robot: Robot, values: np.ndarray) -> JointState:
 def test_every_valid_configuration_reaches_the_position_within_limits(
     client: ClientNode, server: ServerProcess, robot: Robot, n: int
 ) -> None:
-    target = robot.forward(robot.sample_configurations(1, np.random.default_rng(n))[0])[:3, 3]
+    target = robot.fk(robot.random(1, np.random.default_rng(n))[0])[:3, 3]
     answer = client.sample(server, request(tuple(target), n_samples=n))
     assert answer.error_code == Response.SUCCESS, answer.message
     assert answer.joint_names == list(robot.joint_names)
@@ -89,7 +89,7 @@ def test_every_valid_configuration_reaches_the_position_within_limits(
 def test_every_valid_configuration_reaches_the_whole_pose(
     client: ClientNode, server: ServerProcess, robot: Robot
 ) -> None:
-    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(7))[0])
+    pose = robot.fk(robot.random(1, np.random.default_rng(7))[0])
     answer = client.sample(server, set_pose(request(position_only=False, n_samples=20), pose))
     assert answer.error_code == Response.SUCCESS, answer.message
     assert answer.n > 0
@@ -112,7 +112,7 @@ def test_same_random_seed_gives_same_answer_and_a_negative_one_another(
 
 
 def test_seed_ranks_by_distance_to_it(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    near = robot.sample_configurations(1, np.random.default_rng(5))[0]
+    near = robot.random(1, np.random.default_rng(5))[0]
     shuffled = JointState(name=list(robot.joint_names)[::-1], position=[float(value) for value in near[::-1]])
     answer = client.sample(server, request(n_samples=50, near=shuffled))
     distances = np.linalg.norm(joint_positions(answer) - near, axis=1)
@@ -145,7 +145,7 @@ def test_looser_tolerance_of_a_request_is_used(client: ClientNode, server: Serve
 def test_quaternion_within_a_thousandth_of_unit_length_is_normalised(
     client: ClientNode, server: ServerProcess, robot: Robot
 ) -> None:
-    pose = robot.forward(robot.sample_configurations(1, np.random.default_rng(8))[0])
+    pose = robot.fk(robot.random(1, np.random.default_rng(8))[0])
     message = set_pose(request(position_only=False, n_samples=5), pose)
     for axis in "xyzw":
         rotation = message.pose.pose.orientation
@@ -179,7 +179,7 @@ def _seed(names: list[str], positions: list[float]) -> SampleIK.Request:
     return request(near=JointState(name=names, position=positions))
 
 
-JOINTS = list(Robot.load("iiwa14").joint_names)
+JOINTS = list(Robot("iiwa14").joint_names)
 GOAL, STATE = Response.INVALID_GOAL_CONSTRAINTS, Response.INVALID_ROBOT_STATE
 BAD_REQUESTS: dict[str, tuple[Callable[[], SampleIK.Request], int, str]] = {
     "nan position": (lambda: _position("x", math.nan), GOAL, "finite"),
@@ -241,7 +241,7 @@ def test_unreachable_pose_returns_nothing_but_its_best_attempt(
 
 
 def test_seed_is_matched_by_name_not_by_order(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    values = robot.sample_configurations(1, np.random.default_rng(9))[0]
+    values = robot.random(1, np.random.default_rng(9))[0]
     ordered = seed_state(robot, values)
     order = np.random.default_rng(1).permutation(robot.dof)
     shuffled: Any = JointState(name=[robot.joint_names[i] for i in order], position=[float(values[i]) for i in order])
@@ -251,7 +251,7 @@ def test_seed_is_matched_by_name_not_by_order(client: ClientNode, server: Server
 
 def test_constraints_of_a_request_hold_in_its_answer(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     q = np.array([0.2, 0.6, 0.1, 1.2, 0.3, 0.8, 0.0])
-    message = set_pose(request((0.0, 0.0, 0.0), n_samples=50, position_only=False), robot.forward(q))
+    message = set_pose(request((0.0, 0.0, 0.0), n_samples=50, position_only=False), robot.fk(q))
     message.fixed_joints = JointState(name=["joint_a3"], position=[0.1])
     message.limited_joints, message.lower_limits, message.upper_limits = ["joint_a1"], [-1.0], [math.inf]
     message.tolerances = [0.0] * 5 + [math.inf]
@@ -264,13 +264,13 @@ def test_constraints_of_a_request_hold_in_its_answer(client: ClientNode, server:
     assert (positions[:, 2] == 0.1).all()
     assert (positions[:, 0] >= -1.0).all()
     for row in positions:
-        offset = np.linalg.inv(robot.forward(q)) @ tip_pose(robot, row)
+        offset = np.linalg.inv(robot.fk(q)) @ tip_pose(robot, row)
         assert np.linalg.norm(offset[:3, 3]) <= 1e-6 + ROUNDING
         assert np.linalg.norm(offset[:2, 2]) <= 1e-6 + ROUNDING
 
 
 def test_obstacle_around_the_goal_is_told(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    pose = robot.forward(np.full(7, 0.4))
+    pose = robot.fk(np.full(7, 0.4))
     message = set_pose(request((0.0, 0.0, 0.0), n_samples=5, position_only=False), pose)
     message.obstacles = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.3])]
     message.obstacle_poses = [message.pose.pose]
@@ -282,7 +282,7 @@ def test_obstacle_around_the_goal_is_told(client: ClientNode, server: ServerProc
 
 def test_meshes_and_points_of_a_request_are_avoided(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     """A block and a wall of points where elbows would be: what is valid is free of both, and without them is not."""
-    pose = robot.forward(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
+    pose = robot.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     message = set_pose(request((0.0, 0.0, 0.0), n_samples=100, position_only=False, random_seed=0, timeout=5.0), pose)
     elbows = robot.skeleton(joint_positions(client.sample(server, message)))[:, 4]
     sides = elbows[np.argmax(elbows[:, 1])], elbows[np.argmin(elbows[:, 1])]

@@ -29,7 +29,7 @@ from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, constra
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
-ROBOT = Robot.load("iiwa14")
+ROBOT = Robot("iiwa14")
 TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))
 POINTS = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
 
@@ -210,8 +210,8 @@ def test_what_cannot_be_checked_is_told_until_it_is_gone(
     assert scene.obstacles == ()
 
 
-LIMITED = Robot.from_urdf(
-    ROBOT.urdf, ROBOT.base_link, ROBOT.tip_link, collision=IkServerSettings(
+LIMITED = Robot(
+    ROBOT.urdf, ROBOT.tip_link, base=ROBOT.base_link, collision=IkServerSettings(
         max_obstacles=10, max_points=10, max_triangles=10, max_mesh_bytes=1000
     ).collision,
 )  # fmt: skip
@@ -288,11 +288,11 @@ def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.Monkey
     """It waited longer than it grants: its scene is not prepared any more."""
     monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
     request, response = with_boxes(10), SampleIK.Response()
-    request.pose.pose, request.n_samples, request.refine = pose_message(ROBOT.forward(np.full(7, 0.5))), 5, True
+    request.pose.pose, request.n_samples, request.refine = pose_message(ROBOT.fk(np.full(7, 0.5))), 5, True
     request.timeout, prepare = 5.0, CALLS["~/sample_ik"][1]
     late = Surroundings(ROBOT, arrival=time.monotonic() - 6.0)
     with pytest.raises(RequestError, match="timed out") as error:
         prepare(request, response, late, IkServerSettings())
     assert error.value.code == ErrorCode.TIMED_OUT
-    prepare(request, response, Surroundings(ROBOT), IkServerSettings()).solve(Sampler.of(ROBOT), 60.0)
+    prepare(request, response, Surroundings(ROBOT), IkServerSettings()).solve(Sampler(ROBOT), 60.0)
     assert (response.error_code, response.n) == (ErrorCode.SUCCESS, 5)

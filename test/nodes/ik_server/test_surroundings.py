@@ -74,14 +74,14 @@ def test_joints_of_which_nothing_was_told_are_named() -> None:
     with pytest.raises(RequestError, match="near is empty, and .* has told nothing of j2, j5") as caught:
         around.near(JointState())
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
-    wanted = parse_nearest(request_for(ROBOT.forward(np.zeros(7))).ik_request, around, IkServerSettings())
+    wanted = parse_nearest(request_for(ROBOT.fk(np.zeros(7))).ik_request, around, IkServerSettings())
     assert wanted.remark.endswith("has told nothing of j2, j5")  # the nearest in the others is good enough
     assert set(wanted.alternatives[0].preference.positions) == {"j1", "j3", "j4", "j6", "j7"}
 
 
 @pytest.mark.parametrize(("is_diff", "named"), [(True, {*JOINTS}), (False, {"j1"})])
 def test_partial_state_is_completed_where_it_is_told_as_a_difference(is_diff: bool, named: set[str]) -> None:
-    request = request_for(ROBOT.forward(np.zeros(7)), j1=0.7).ik_request
+    request = request_for(ROBOT.fk(np.zeros(7)), j1=0.7).ik_request
     request.robot_state.is_diff = is_diff
     wanted = parse_nearest(request, Surroundings(ROBOT, joints=JOINTS), IkServerSettings())
     assert wanted.state is not None
@@ -90,15 +90,15 @@ def test_partial_state_is_completed_where_it_is_told_as_a_difference(is_diff: bo
 
 def test_nearest_solution_is_near_to_where_the_robot_is() -> None:
     q = np.array([*JOINTS.values()])
-    request, response = request_for(ROBOT.forward(q)), GetPositionIK.Response()
+    request, response = request_for(ROBOT.fk(q)), GetPositionIK.Response()
     prepare_nearest(request, response, Surroundings(ROBOT, joints=JOINTS), IkServerSettings()).solve(sampler(), 20.0)
     np.testing.assert_allclose(response.solution.joint_state.position, q, atol=1e-5)
 
 
 def test_links_fixed_to_the_tip_and_tools_on_them_reach_poses() -> None:
-    offset, pose = pose_from([0.1, 0.2, 0.3], [1.0, 0.0, 0.0, 0.0]), ROBOT.forward(np.full(7, 0.4))
+    offset, pose = pose_from([0.1, 0.2, 0.3], [1.0, 0.0, 0.0, 0.0]), ROBOT.fk(np.full(7, 0.4))
     request = SampleIK.Request(tip_link="tool", tool=pose_message_of(offset))
-    reached = reaching(sampler(), request).robot.forward(np.full(7, 0.4))
+    reached = reaching(sampler(), request).robot.fk(np.full(7, 0.4))
     np.testing.assert_allclose(reached, pose @ fixed_links(ROBOT, "flange")["tool"] @ offset, atol=1e-9)
     assert reaching(sampler(), SampleIK.Request(tip_link="flange")) is sampler()
     assert reaching(sampler(), GetPositionIK.Request()) is sampler()

@@ -20,7 +20,7 @@ from eim_ros.srv import LoadModel, SampleIK
 
 Response = SampleIK.Response
 ROBOT, ORACLE = robot_and_oracle("panda")
-POSE = ROBOT.forward(np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8]))
+POSE = ROBOT.fk(np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8]))
 
 
 @pytest.fixture(scope="module")

@@ -51,12 +51,12 @@ def _text(shape: str) -> str:
 
 @functools.cache
 def sampler() -> Sampler:
-    return Sampler.of(Robot.from_urdf(_text(SHAPE), "base", "flange"))
+    return Sampler(Robot(_text(SHAPE), "flange", base="base"))
 
 
 @functools.cache
 def sampler_without_shapes() -> Sampler:
-    return Sampler.of(Robot.from_urdf(_text(""), "base", "flange"))
+    return Sampler(Robot(_text(""), "flange", base="base"))
 
 
 def pose_message_of(pose: np.ndarray) -> Pose:

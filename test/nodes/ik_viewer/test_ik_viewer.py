@@ -23,7 +23,7 @@ from eim_ros.nodes.common.messages import pose_message, transform_of
 from eim_ros.nodes.common.qos import LATCHED_QOS
 
 NODE = "/ik_viewer"
-ROBOT = Robot.load("panda")
+ROBOT = Robot("panda")
 DOWN = (1.0, 0.0, 0.0, 0.0)
 TOLERANCE = 1e-6  # [m] of a solution
 

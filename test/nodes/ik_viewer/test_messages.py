@@ -27,11 +27,11 @@ SHAPES = {
 def arm_with(shape: str) -> Robot:
     collision = f'<collision><origin xyz="0 0 0.2"/><geometry>{shape}</geometry></collision>' if shape else ""
     urdf = chain_urdf(joint("turn", "revolute", "l0", "l1", TURN))
-    return Robot.from_urdf(urdf.replace('<link name="l1"/>', f'<link name="l1">{collision}</link>'))
+    return Robot(urdf.replace('<link name="l1"/>', f'<link name="l1">{collision}</link>'))
 
 
 def markers_of(robot: Robot, q: float) -> list[Marker]:
-    solutions = LiveSolutions(Sampler.of(robot), 5).solve(robot.forward([q]))
+    solutions = LiveSolutions(Sampler(robot), 5).solve(robot.fk([q]))
     message = solutions_message(robot, shapes_to_show(robot), solutions, Time())
     assert chosen_message(robot, solutions, Time()).position[0] == pytest.approx(q, abs=1e-6)
     return [marker for marker in message.markers if marker.ns == "chosen"]
@@ -63,7 +63,7 @@ def test_a_mesh_beside_its_description_becomes_the_name_of_a_file(tmp_path) -> N
     path = tmp_path / "arm.urdf"
     path.write_text(arm_with('<mesh filename="link.stl"/>').urdf)
     with pytest.raises(MeshError, match="link.stl"):
-        shapes_to_show(Robot.load(path))
+        shapes_to_show(Robot(path))
     (tmp_path / "link.stl").touch()
-    (placed,) = shapes_to_show(Robot.load(path))
+    (placed,) = shapes_to_show(Robot(path))
     assert placed.shape.filename == (tmp_path / "link.stl").as_uri()

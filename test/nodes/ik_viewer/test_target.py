@@ -11,7 +11,7 @@ from eim_ros.kinematics.frames import FrameError
 from eim_ros.nodes.common.frames import BaseFrames
 from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target
 
-ROBOT = Robot.load("panda")
+ROBOT = Robot("panda")
 FIRST, POSE = pose_from([0.4, 0.0, 0.4]), pose_from([0.1, 0.2, 0.3])
 
 

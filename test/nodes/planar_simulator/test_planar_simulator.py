@@ -193,8 +193,8 @@ def test_description_of_the_robot_is_latched(client: ClientNode, robot: PlanarRo
     subscription = client.node.create_subscription(String, f"{SPACE}/robot_description", heard.append, qos)
     robot.hear(lambda: heard, "robot_description")
     client.node.destroy_subscription(subscription)
-    described = Robot.from_urdf(heard[0].data)
-    np.testing.assert_allclose(described.forward(START)[:2, 3], [3.0, 0.0], atol=1e-12)
+    described = Robot(heard[0].data)
+    np.testing.assert_allclose(described.fk(START)[:2, 3], [3.0, 0.0], atol=1e-12)
 
 
 def test_simulated_time_runs_from_zero_as_fast_as_asked(

@@ -132,7 +132,7 @@ def test_goal_gives_a_model_its_status_and_figures(trainer: TrainClient, motions
 
 
 def test_inverse_kinematics_without_output_goes_to_the_folder(trainer: TrainClient, folder: Path) -> None:
-    save_data_set(folder / "planar.npz", collect(Robot.load("planar3"), 60, "position", 0))
+    save_data_set(folder / "planar.npz", collect(Robot("planar3"), 60, "position", 0))
     status, result = trainer.train(task="ik", data=str(folder / "planar.npz"), settings=["experts=2"])
     assert (status, result.message) == (GoalStatus.STATUS_SUCCEEDED, "")
     assert Path(result.model).parent == folder / "models"
@@ -224,7 +224,7 @@ def test_training_goes_on_when_its_client_leaves(
 def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, motions: str, folder: Path) -> None:
     """Its fields arrive; each cause has its test in test/cli, for the message is that of `eim train`."""
     planar = str(folder / "planar.npz")
-    save_data_set(Path(planar), collect(Robot.load("planar3"), 60, "position", 0))
+    save_data_set(Path(planar), collect(Robot("planar3"), 60, "position", 0))
     goals: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "cannot read"),
         ({"task": "ik", "data": planar, "robot": "planar5"}, "is of robot 'planar3'"),

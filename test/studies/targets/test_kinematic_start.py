@@ -73,9 +73,9 @@ def test_planar_task_has_the_derivatives_of_its_error():
 @pytest.mark.parametrize("orientation_scale", [0.05, math.inf])
 def test_task_of_any_arm_has_the_derivatives_of_its_error(orientation_scale):
     """At the pose, where the symmetric part of the turn's second derivatives is all there is."""
-    robot = Robot.load("iiwa14")
+    robot = Robot("iiwa14")
     x = torch.tensor([[0.3, 0.5, -0.2, -1.2, 0.4, 0.9, 0.1]]).double()
-    target = pose_posterior(robot, robot.forward(x[0].numpy()), orientation_scale=orientation_scale)
+    target = pose_posterior(robot, robot.fk(x[0].numpy()), orientation_scale=orientation_scale)
     goal = torch.zeros(1, dtype=torch.int64)
     error, jacobian, hessian = target.task(x, goal)
     torch.testing.assert_close(error, torch.zeros_like(error), rtol=0.0, atol=1e-6)
@@ -100,8 +100,8 @@ def test_planar_start_is_near_the_optimum_after_two_thousand_evaluations_and_kno
 
 
 def test_components_of_any_arm_are_at_its_pose():
-    robot = Robot.load("iiwa14")
-    pose = robot.forward([0.3, 0.5, -0.2, -1.2, 0.4, 0.9, 0.1])
+    robot = Robot("iiwa14")
+    pose = robot.fk([0.3, 0.5, -0.2, -1.2, 0.4, 0.9, 0.1])
     target = pose_posterior(robot, pose)
     mixture = kinematic_start(target, 40, seeded(0)).mixture
     sample = mixture.sample(2000, seeded(1))

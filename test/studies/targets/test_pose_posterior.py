@@ -16,19 +16,19 @@ from experiments.targets import pose_posterior
 
 @pytest.fixture(scope="module")
 def robot() -> Robot:
-    return Robot.load("iiwa14")
+    return Robot("iiwa14")
 
 
 @pytest.fixture(scope="module")
 def pose(robot) -> np.ndarray:
-    return robot.forward([0.3, 0.5, -0.2, -1.2, 0.4, 0.9, 0.1])
+    return robot.fk([0.3, 0.5, -0.2, -1.2, 0.4, 0.9, 0.1])
 
 
 def test_log_density_is_likelihood_plus_prior(robot, pose):
     scales = {"prior_scale": 0.7, "position_scale": 0.2, "orientation_scale": 0.3, "limit_scale": 0.0}
     target = pose_posterior(robot, pose, prior_mean=0.1, **scales)
     x = 0.4 * normals(5, 7)
-    reached = robot.forward(x.numpy())
+    reached = robot.fk(x.numpy())
     likelihood = scipy.stats.norm(pose[:3, 3], 0.2).logpdf(reached[:, :3, 3]).sum(-1)
     angle = (Rotation.from_matrix(pose[:3, :3]).inv() * Rotation.from_matrix(reached[:, :3, :3])).magnitude()
     turn = -(1.0 - np.cos(angle)) / 0.3**2
@@ -63,8 +63,8 @@ def test_density_is_zero_outside_of_hard_limits_and_small_outside_of_soft_ones(r
 def test_continuous_joints_have_no_limits():
     urdf = """<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="continuous"><parent link="a"/>
     <child link="b"/><origin xyz="0 0 1"/><axis xyz="0 1 0"/></joint></robot>"""
-    robot = Robot.from_urdf(urdf)
-    target = pose_posterior(robot, robot.forward([0.0]), limit_scale=0.0)
+    robot = Robot(urdf)
+    target = pose_posterior(robot, robot.fk([0.0]), limit_scale=0.0)
     assert bool(torch.isfinite(target.log_prob(torch.tensor([[5.0]]).double())).all())
 
 
