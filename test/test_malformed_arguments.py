@@ -15,9 +15,11 @@ from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.parallel import use_torch_threads
 from eim_ros.ik import Constraints, IKModel, Posture, Sampler, Training, collect, evaluate
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import (
     Box,
     Capsule,
+    CollisionOptions,
     Cylinder,
     Robot,
     Sphere,
@@ -71,12 +73,14 @@ MIXTURE = GaussianMixture.from_covariances(
 )
 GAUSSIAN = Gaussian(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
 SHORT = {"n": 2, "random_seed": 0, "timeout": 0.05}
+QUICK = {"seed": 0, "timeout": 0.05}
+PLAIN = Sampler(ROBOT)
 FEW = EMConfig(n_components=2, n_iterations=2)
 JOINT = ROBOT.joint_names[0]
 
 
 def sampled(**options: Any) -> Any:
-    return SAMPLER.sample(POSE, **{**SHORT, **options})
+    return SAMPLER.answer(SampleRequest(POSE, **{**SHORT, **options}))
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -99,33 +103,40 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Sampler of a model": (Sampler, {"model": MODEL}),
     "Sampler": (Sampler, {"robot": "planar3"}),
     "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None}),
+    "Sampler.solve": (SAMPLER.solve, {"pose": POSE, "near": None, **QUICK}),
     "Sampler.sample": (
-        lambda pose=POSE, **options: SAMPLER.sample(pose, **{**SHORT, **options}),
-        {
-            "pose": POSE,
-            "n": 2,
-            "random_seed": 0,
-            "near": None,
-            "order": None,
-            "position_only": None,
-            "refine": True,
-            "distinct": None,
-            "position_tolerance": 1e-6,
-            "timeout": 0.05,
-            "explore": None,
-            "constraints": None,
-            "posture": None,
-        },
+        SAMPLER.sample,
+        {"pose": POSE, "n": 2, "near": None, "posture": None, "order": None, "diversity": None, **QUICK},
     ),
-    "sample_batch": (sample_batch, {"sampler": SAMPLER, "poses": POSE[None], "n_threads": 1, **SHORT}),
-    "stream_batch": (
-        stream_batch,
-        {"sampler": SAMPLER, "poses": POSE[None], "block": 2, "n_threads": 1, **SHORT},
+    "Sampler.solve_all": (
+        PLAIN.solve_all,
+        {"pose": POSE, "max_spacing": 0.3, "guarantee": None, "near": None, "order": None, "max_solutions": 5, **QUICK},
     ),
-    "sample_path": (sample_path, {"sampler": SAMPLER, "poses": POSE[None], "near": None, "largest_step": 0.3, **SHORT}),
+    "Sampler.draw": (
+        PLAIN.draw,
+        {"pose": POSE, "n": 2, "density": "uniform", "temperature": 1.0, "guarantee": None, **QUICK},
+    ),
+    "Sampler.propose": (SAMPLER.propose, {"pose": POSE, "n": 2, "seed": 0}),
+    "Sampler.follow": (
+        SAMPLER.follow,
+        {"poses": POSE[None], "near": None, "max_step": 0.3, "n_candidates": 2, **QUICK},
+    ),
+    "Sampler.solve_batch": (SAMPLER.solve_batch, {"poses": POSE[None], "near": None, "n_threads": 1, **QUICK}),
+    "Sampler.sample_batch": (
+        SAMPLER.sample_batch,
+        {"poses": POSE[None], "n": 2, "near": None, "order": None, "diversity": None, "n_threads": 1, **QUICK},
+    ),
+    "Sampler.stream": (SAMPLER.stream, {"poses": POSE[None], "block": 2, "n_threads": 1, **QUICK}),
+    "Sampler.with_tool": (SAMPLER.with_tool, {"tool": POSE}),
+    "Sampler.with_tip": (PLAIN.with_tip, {"link": PLAIN.robot.tip_link}),
+    "Sampler.with_obstacles": (SAMPLER.with_obstacles, {"obstacles": []}),
+    "Sampler.with_collision_options": (SAMPLER.with_collision_options, {"options": CollisionOptions()}),
     "Constraints": (
         lambda **asked: sampled(constraints=Constraints(**asked)),
-        {"limits": {}, "fixed": {}, "self_collision": False, "obstacles": (), "tolerances": None, "links": ()},
+        {
+            **{"limits": {}, "fixed": {}, "self_collision": False, "obstacles": (), "tolerances": None, "links": ()},
+            **{"clearance": 0.0, "position_only": None, "position_tolerance": 1e-6, "orientation_tolerance": 1e-6},
+        },
     ),
     "Constraints.limits": (lambda ends: sampled(constraints=Constraints({JOINT: ends})), {"ends": (-3.0, 3.0)}),
     "Constraints.fixed": (lambda value: sampled(constraints=Constraints({}, {JOINT: value})), {"value": 0.1}),

@@ -2,9 +2,9 @@
 
 A recording is cut at labels, at gaps, where time runs backwards, and where a joint jumps.
 
-The times of messages differ from the times of the motion. A delayed publisher may send several messages at once,
-0.1 ms apart. A jump is therefore a change of a joint that is both large and too fast for the mean time between messages. If several
-messages arrive at once after a pause, the first one was due earlier, by the mean time for each of the others.
+The times of messages differ from the times of the motion. A delayed publisher may send several messages at once, 0.1 ms
+apart. A jump is therefore a change of a joint that is both large and too fast for the mean time between messages. If
+several messages arrive at once after a pause, the first one was due earlier, by the mean time for each of the others.
 """
 
 from __future__ import annotations

@@ -133,7 +133,11 @@ class IKModel:
         if not isinstance(training, dict):
             raise ModelFileError(f"{path} has no valid record of its training: {training!r}", training)
         model = cls(content, stored, kind, training)
-        return model if robot is None and not (tip or base) else model.for_robot(robot, tip, base=base, source=path)
+        return (
+            model
+            if robot is None and tip is None and base is None
+            else model.for_robot(robot, tip, base=base, source=path)
+        )
 
     def for_robot(
         self,
@@ -166,7 +170,7 @@ class IKModel:
             if link is not None:
                 expect(link, str, "the name of a link", RobotError)
         stored = self.robot
-        if robot is None and (base or tip):
+        if robot is None and (base is not None or tip is not None):
             robot = stored.urdf
         served = _served(stored, robot, base, tip, source)
         return replace(self, robot=served, placement=_placement(served, stored, source))

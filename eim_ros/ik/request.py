@@ -10,7 +10,15 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import LARGEST, as_number, as_numbers, checked_flag, is_number, names_wrong_keywords
+from eim_ros.core.checks import (
+    LARGEST,
+    as_number,
+    as_numbers,
+    checked_flag,
+    is_number,
+    names_wrong_keywords,
+    whole_number,
+)
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
@@ -45,6 +53,7 @@ class SampleOptions(TypedDict, total=False):
     distribution: Distribution | None
     temperature: float
     certified: bool
+    max_solutions: int | None
 
 
 @names_wrong_keywords
@@ -112,6 +121,8 @@ class SampleRequest:
         Whether nothing is to be sampled: all solutions, or all families of them, by closed form with at most one joint
         held. `Samples.certified` tells whether they are known to be all; not where the arm is too close to singular,
         where the search adds to them.
+    max_solutions : int, optional
+        Largest number of solutions with `separation`, default 1000000.
 
     Raises
     ------
@@ -138,6 +149,7 @@ class SampleRequest:
     distribution: Distribution | None = None
     temperature: float = 1.0
     certified: bool = False
+    max_solutions: int | None = None
 
     def __post_init__(self) -> None:
         check_numbers(
@@ -170,6 +182,8 @@ class SampleRequest:
             raise ConfigurationError(f"until must be a Completeness, got {self.until!r}", self.until)
         if self.separation is not None:
             put(self, "separation", _checked_separation(self.separation))
+        if self.max_solutions is not None:
+            put(self, "max_solutions", whole_number(self.max_solutions, 1, "max_solutions", MOST_SAMPLES))
         if not self.refine and (self.until is not None or self.separation is not None):
             raise ConfigurationError(
                 "raw samples cannot be complete or evenly apart: leave refine as it is", self.refine
@@ -240,6 +254,8 @@ class SampleRequest:
             changes["near"] = checked_configuration(robot, self.near)
         if self.preference is not None:
             self.preference.of(robot)
+        if self.separation is not None:
+            changes["n"] = MOST_SAMPLES if self.max_solutions is None else self.max_solutions
         if self.position_only is None:
             tolerances = self.constraints.tolerances if self.constraints else None
             changes["position_only"] = context_kind == "position" and tolerances is None

@@ -537,8 +537,11 @@ class Sampler:
             raise ConfigurationError(
                 f"operation must be Sampler.{', Sampler.'.join(builders)}, got {operation!r}", operation
             )
-        known = inspect.signature(getattr(Sampler, name)).parameters
+        taken = {"self", "pose", "seed", "timeout"}
+        known = [one for one in inspect.signature(getattr(Sampler, name)).parameters if one not in taken]
         check_keywords(arguments, dict.fromkeys(known), f"Sampler.stream of {name}")
+        if name == "solve":
+            arguments["near"] = self._whole(arguments.get("near"))
         request = builders[name](wanted[0], **arguments, seed=seed, timeout=timeout)
         return answer_blocks(self, wanted, request, block, n_threads, began)
 
@@ -593,10 +596,11 @@ class Sampler:
     ) -> SampleRequest:
         return self._asked(
             pose,
-            max_solutions,
+            1,
             seed,
             timeout,
             separation=max_spacing,
+            max_solutions=max_solutions,
             near=self._whole(near),
             order=order,
             **_guaranteed(guarantee),
@@ -614,6 +618,11 @@ class Sampler:
         timeout: float = 1.0,
     ) -> SampleRequest:
         posture = density if isinstance(density, Posture) else None
+        if isinstance(density, str) and density not in ("uniform", "model"):
+            raise ConfigurationError(
+                f"density must be 'uniform', 'model', a Posture or a function of configurations, got {density!r}",
+                density,
+            )
         return self._asked(
             pose,
             n,
@@ -729,6 +738,6 @@ def _guaranteed(guarantee: Guarantee) -> dict[str, Any]:
         return {}
     if isinstance(guarantee, Completeness):
         return {"until": guarantee}
-    if guarantee == "certified":
+    if isinstance(guarantee, str) and guarantee == "certified":
         return {"certified": True}
     raise ConfigurationError(f"guarantee must be a Completeness, 'certified' or None, got {guarantee!r}", guarantee)

@@ -1,9 +1,9 @@
 """Serial robots: forward kinematics, Jacobians and inverse kinematics.
 
 `Robot` holds a chain of joints with its limits. It computes forward kinematics, and inverse kinematics by damped least
-squares with restarts, continuation along self-motions, and null-space optimisation. Each method validates its arguments and then runs compiled code from `eim_ros/solver`. Poses and Jacobians describe the
-tip link in the base frame, with angles in [rad] and lengths in [m]. `with_tool` adds a tool: a new tip link that is
-fixed to the old one.
+squares with restarts, continuation along self-motions, and null-space optimisation. Each method validates its arguments
+and then runs compiled code from `eim_ros/solver`. Poses and Jacobians describe the tip link in the base frame, with
+angles in [rad] and lengths in [m]. `with_tool` adds a tool: a new tip link that is fixed to the old one.
 
 The module also finds the files of the package (urdf/, config/, launch/), in a checkout and in an installed package.
 """

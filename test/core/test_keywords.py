@@ -11,7 +11,6 @@ import pytest
 
 from eim_ros.core.errors import EimError, KeywordError
 from eim_ros.ik import Constraints, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
 
 ROBOT = Robot("planar3")
@@ -20,9 +19,8 @@ POSE = np.eye(4)
 
 CALLS: dict[str, Callable[..., Any]] = {
     "Sampler.sample": lambda **given: SAMPLER.sample(POSE, **given),
-    "SampleRequest": lambda **given: SampleRequest(POSE, **given),
-    "sample_batch": lambda **given: SAMPLER.sample_batch(POSE[None], **given),
-    "stream_batch": lambda **given: SAMPLER.stream(POSE[None], **given),
+    "Sampler.sample_batch": lambda **given: SAMPLER.sample_batch(POSE[None], **given),
+    "Sampler.stream of sample": lambda **given: SAMPLER.stream(POSE[None], **given),
 }
 
 
@@ -32,13 +30,13 @@ CALLS: dict[str, Callable[..., Any]] = {
     [
         ("q0", "did you mean near?"),
         ("start", "did you mean near?"),
-        ("seed", "did you mean random_seed?"),
-        ("limits", r"give constraints=Constraints\(limits={joint: \(lower, upper\)}\)"),
-        ("joint_limits", r"give constraints=Constraints\(limits="),
+        ("random_seed", "did you mean seed?"),
+        ("limits", r"give sampler.with_constraints\(limits={joint: \(lower, upper\)}\)"),
+        ("joint_limits", r"give sampler.with_constraints\(limits="),
         ("rpy", r"give an orientation within the pose, pose_from\(position, rpy=...\)"),
         ("num_samples", "did you mean n?"),
         ("time_limit", "did you mean timeout?"),
-        ("explor", "did you mean explore?"),
+        ("explore", "did you mean diversity?"),
         ("colour", "it has "),
     ],
 )
@@ -52,7 +50,7 @@ def test_wrong_keyword_of_a_request_names_the_one_that_was_meant(name: str, keyw
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: SAMPLER.follow(POSE[None], max_step=1), "sample_path has no keyword 'max_step'.*largest_step"),
+        (lambda: SAMPLER.follow(POSE[None], largest_step=1), "Sampler.follow has no keyword 'largest_step'.*max_step"),
         (lambda: SAMPLER.follow(POSE[None], q0=[0, 0, 0]), "'q0'; did you mean near?"),
         (lambda: SAMPLER.sample_batch(POSE[None], n_jobs=2), "'n_jobs'; did you mean n_threads?"),
         (lambda: SAMPLER.sample_batch(POSE[None], pose=POSE), "'pose'; did you mean poses?"),

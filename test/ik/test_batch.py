@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ik.arms import arm_and_oracle, arm_of, assert_no_solution, sampler_of
+from ik.arms import arm_and_oracle, arm_of, assert_no_solution, broad_model, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
-from eim_ros.ik.batch import SideBySide
+from eim_ros.ik.batch import SideBySide, answer_batch
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.collision import collision_model
@@ -58,13 +58,15 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
     calls: list[float] = []
     sampler, poses = sampler_of("panda", "pose"), poses_of("panda", 3)
 
-    class Recorded:
+    class Recorded(Sampler):
         def answer(self, request: SampleRequest) -> Samples:
             calls.append(request.timeout)
             is_hurried = np.array_equal(request.pose, poses[0]) and len(calls) == 1
             return sampler.answer(replace(request, timeout=0.0 if is_hurried else ENOUGH))
 
-    answers = Recorded().sample_batch(poses, 300, n_threads=1, timeout=ENOUGH, seed=0)
+    answers = Recorded(model=broad_model(arm_of("panda"), "pose")).sample_batch(
+        poses, 300, n_threads=1, timeout=ENOUGH, seed=0
+    )
     assert [answer.error_code for answer in answers] == [ErrorCode.SUCCESS] * 3
     assert [len(answer) for answer in answers] == [300] * 3
     assert len(calls) == 4
@@ -83,17 +85,17 @@ def test_without_time_nothing_is_begun(n: int) -> None:
 
 @pytest.mark.parametrize("poses", [np.eye(4), np.empty((0, 4, 4))])
 def test_bad_poses_are_refused(poses: np.ndarray) -> None:
-    for call in (sample_batch, stream_batch):
+    for call in (Sampler.sample_batch, Sampler.solve_batch, Sampler.stream):
         with pytest.raises(PoseError, match="n >= 1"):
-            call(sampler_of("panda", "pose"), poses, 3, 0)
+            call(sampler_of("panda", "pose"), poses)
 
 
 def test_pose_that_is_none_is_told_by_its_index() -> None:
     poses = poses_of("panda", 5)
     poses[3, 1, 2] = np.nan
-    for call in (sample_batch, stream_batch):
+    for call in (Sampler.sample_batch, Sampler.solve_batch, Sampler.stream):
         with pytest.raises(PoseError, match="pose 3 of 5: a pose must be finite"):
-            call(sampler_of("panda", "pose"), poses, 3, 0)
+            call(sampler_of("panda", "pose"), poses)
 
 
 @pytest.mark.parametrize(("name", "n", "asked"), [
@@ -111,7 +113,7 @@ def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: di
         asked = {"constraints": Constraints(limits={robot.joint_names[2]: (0.2, 0.4)})}
     sampler = Sampler(robot)
     assert SideBySide(sampler, SampleRequest(poses[0], n, **asked)).fits
-    answers = sampler.sample_batch(poses, n, timeout=ENOUGH, seed=0, **asked)
+    answers = answer_batch(sampler, poses, SampleRequest(poses[0], n, 0, timeout=ENOUGH, **asked))
     for answer, pose in zip(answers, poses, strict=True):
         assert answer.valid.any(), answer.message
         assert len(answer) <= n
@@ -263,7 +265,7 @@ def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:
     sampler = Sampler("panda")
     robot = sampler.robot
     poses = robot.fk(robot.random(2, np.random.default_rng(8)))
-    together = sampler.sample_batch(poses, 5, distribution="uniform", seed=3)
+    (together,) = sampler.stream(poses, Sampler.draw, n=5, seed=3)
     for index, pose in enumerate(poses):
         alone = sampler.draw(pose, 5, "uniform", seed=3 + index)
         np.testing.assert_array_equal(together[index].positions, alone.positions)

@@ -9,6 +9,7 @@ from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 
 ENOUGH = 60.0  # [s]
@@ -61,7 +62,9 @@ def test_limits_that_leave_no_solution_end_with_the_best_error(refine: bool) -> 
     robot = arm_of("planar3")
     pose = robot.fk(np.zeros(3))  # stretched out: any bend misses it
     constraints = Constraints(limits={"joint_2": (0.5, 1.0)})
-    samples = sampler_of("planar3", "position").with_constraints(constraints).sample(pose, 5, timeout=ENOUGH, seed=0)
+    samples = sampler_of("planar3", "position").answer(
+        SampleRequest(pose, 5, 0, refine=refine, constraints=constraints, timeout=ENOUGH)
+    )
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert not samples
     assert not samples.valid.any()

@@ -61,10 +61,10 @@ def refuse_obstacles(deadline: float, what: str, seconds: float = 0.0) -> None:
 
 
 def test_scene_beyond_a_limit_is_refused_by_every_call() -> None:
-    arm, constraints = Sampler("panda"), Constraints(obstacles=[Sphere((2.0, 0.0, 0.0), 0.001)] * 20_001)
-    for call in (arm.sample, lambda *a, **k: arm.sample_batch(POSE[None], **k)):
+    arm = Sampler("panda").with_obstacles([Sphere((2.0, 0.0, 0.0), 0.001)] * 20_001)
+    for call in (lambda: arm.sample(POSE), lambda: arm.sample_batch(POSE[None])):
         with pytest.raises(ConstraintError, match="20001 obstacles, at most 20000 are allowed"):
-            call(POSE, constraints=constraints)
+            call()
 
 
 def test_obstacles_are_prepared_by_the_first_call_or_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,16 +119,15 @@ def test_constraints_of_links_are_limited() -> None:
 
 def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
     robot = with_turns("panda", 1)
-    samples = Sampler(robot).solve_all(POSE, 0.01, timeout=0.001, seed=0)
+    samples = Sampler(robot).solve_all(POSE, 0.01, max_solutions=1_000_000, timeout=0.001, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and samples.message.startswith("timed out: ")
     assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_whole
     assert_verified(robot, samples)
 
 
-def test_separation_that_takes_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eim_ros.ik.strategies.manifold.MOST_SAMPLES", 100)
-    with pytest.raises(ConfigurationError, match=r"separation 0\.01 takes about \d+ configurations, at most 100"):
-        Sampler("panda").solve_all(POSE, 0.01, timeout=60.0, seed=0)
+def test_spacing_that_takes_too_many_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"max_spacing 0\.01 takes about \d+ configurations, at most 100"):
+        Sampler("panda").solve_all(POSE, 0.01, max_solutions=100, timeout=60.0, seed=0)
 
 
 def traced(robot: Robot, request: SampleRequest) -> TracedSolutions:
@@ -207,7 +206,9 @@ def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
 
 def test_raw_samples_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "RAW_AT_ONCE", 64)
-    samples = Sampler.load("iiwa14_pose").propose(POSE, 1000, seed=0)
+    samples = Sampler.load("iiwa14_pose").answer(
+        SampleRequest(POSE, 1000, 0, refine=False, distinct=False, timeout=0.0)
+    )
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 64
 
 
@@ -261,7 +262,7 @@ from eim_ros.kinematics import Box, PointCloud, pose_from
 rng, sampler = np.random.default_rng(0), Sampler("panda")
 pose, obstacles = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0)), {obstacles}
 for timeout in (0.01, 600.0):
-    samples = sampler.sample(pose, 10, 0, timeout=timeout, constraints=Constraints(obstacles=obstacles))
+    samples = sampler.with_obstacles(obstacles).sample(pose, 10, seed=0, timeout=timeout)
     print(samples.error_code.name, len(samples))
 """
 

@@ -12,6 +12,7 @@ from scipy.stats import kstest
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
 from eim_ros.ik.components import families, family_labels
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
 
 
@@ -139,10 +140,13 @@ def test_a_pose_out_of_reach_has_no_distribution() -> None:
         ({"distribution": np.sum, "temperature": 0.0}, "the temperature must be positive"),
         ({"distribution": lambda q: q}, r"a number for each of configurations \(\d+, 7\), got shape \(\d+, 7\)"),
         ({"distribution": lambda q: q[:, 0] * np.nan}, "with NaN"),
-        ({"distribution": "uniform", "position_only": True, "until": Completeness()}, "until is for solutions"),
+        (
+            {"distribution": "uniform", "position_only": True, "until": Completeness()},
+            "a guarantee is for solutions|until is for solutions",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_refused(options: dict, reason: str) -> None:
     robot = Robot("panda")
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler(robot).sample(poses_of(robot, 1, 0)[0], 10, seed=0, **options)
+        Sampler(robot).answer(SampleRequest(poses_of(robot, 1, 0)[0], 10, 0, **options))

@@ -11,6 +11,7 @@ from kinematics.robots import robot_and_oracle
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.ik.evaluation import exact_solutions
+from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
 from eim_ros.solver import NO_EXPERT
 
@@ -69,9 +70,9 @@ def test_samples_explore_by_default_where_the_model_prefers_nothing(distinct: bo
     pose = poses_of(preferring, 1, 7)[0]
     alike = {"random_seed": 0, "distinct": distinct, "order": "none"}
     answers = {
-        "plain": preferring.sample(pose, 40, **alike),
-        "explored": Sampler(model=model).sample(pose, 40, **alike),
-        "asked for": preferring.sample(pose, 40, diversity=1.0, **alike),
+        "plain": preferring.answer(SampleRequest(pose, 40, **alike)),
+        "explored": Sampler(model=model).answer(SampleRequest(pose, 40, **alike)),
+        "asked for": preferring.answer(SampleRequest(pose, 40, explore=1.0, **alike)),
     }
     np.testing.assert_array_equal(answers["explored"].positions, answers["asked for"].positions)
     assert not np.array_equal(answers["plain"].positions, answers["explored"].positions)
@@ -153,10 +154,10 @@ def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
     about_z = Constraints(tolerances=[0.0, 0.0, 0.0, 0.0, 0.0, np.inf])
     for constraints, smaller in ((None, 0.95), (about_z, 0.8)):
         options = {"position_only": constraints is None, "constraints": constraints}
-        all_ = sampler.sample(pose, 4000, diversity=0.0, seed=1, **options).positions
+        all_ = sampler.answer(SampleRequest(pose, 4000, 1, explore=0.0, **options)).positions
         holes = []
         for explore in (None, 0.0):
-            answer = sampler.sample(pose, 60, diversity=explore, seed=2, **options)
+            answer = sampler.answer(SampleRequest(pose, 60, 2, explore=explore, **options))
             assert answer and answer.valid.all() and len(answer) == 60
             assert all(np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) < 2e-6 for q in answer.positions)
             holes.append(np.min([np.linalg.norm(all_ - q, axis=1) for q in answer.positions], axis=0).max())

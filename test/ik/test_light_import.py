@@ -17,7 +17,7 @@ from eim_ros.kinematics import pose_from
 sampler = Sampler.load({model!r})
 sampler.prepare()
 pose = sampler.robot.fk(0.4 * sampler.robot.lower + 0.6 * sampler.robot.upper)
-samples = sampler.sample(pose, 20, random_seed=0, order="density")
+samples = sampler.sample(pose, 20, seed=0, order="density")
 assert samples and samples.valid.all() and len(samples) == 20 and np.isfinite(samples.log_prob).all()
 """
 

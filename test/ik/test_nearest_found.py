@@ -9,6 +9,7 @@ import pytest
 
 from eim_ros.ik import Constraints, Sampler
 from eim_ros.ik.order import distance_to
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.links import link_poses
 
@@ -24,7 +25,7 @@ def least_distance(sampler: Sampler, pose: np.ndarray, near: np.ndarray, asked: 
     """Of dense solutions, each moved to where the distance is least."""
     posture = dict(zip(sampler.robot.joint_names, near.tolist(), strict=True))
     n = 1000 if asked.get("position_only") or not asked else 100  # descents within tolerances take 2 ms
-    dense = sampler.sample(pose, n, posture=posture, timeout=60.0, seed=5, diversity=0.0, **asked)
+    dense = sampler.answer(SampleRequest(pose, n, posture=posture, explore=0.0, random_seed=5, timeout=60.0, **asked))
     return float(distance_to(sampler.robot, dense.positions, near).min())
 
 
@@ -36,7 +37,7 @@ def test_nothing_nearer_is_found_among_many(name: str, asked: dict[str, Any]) ->
         q, near = np.clip(robot.random(2, rng), -np.pi, np.pi)
         if "constraints" in asked and asked["constraints"].limits:
             q[robot.joint_names.index("elbow_joint")] = 1.5
-        found = sampler.sample(robot.fk(q), 1, near=near, timeout=60.0, seed=index, **asked)
+        found = sampler.answer(SampleRequest(robot.fk(q), 1, near=near, random_seed=index, timeout=60.0, **asked))
         assert found and found.valid.all()
         distance = distance_to(robot, found.positions, near)[0]
         assert distance <= least_distance(sampler, robot.fk(q), near, asked) + 1e-3
@@ -70,10 +71,10 @@ def test_where_an_obstacle_is_in_the_way_the_nearest_that_is_free_is_returned() 
     robot = sampler.robot
     q, near = robot.random(2, rng)
     asked: dict[str, Any] = {"near": near, "position_only": True, "random_seed": 0}
-    free = sampler.sample(robot.fk(q), 1, **asked)
+    free = sampler.answer(SampleRequest(robot.fk(q), 1, **asked))
     elbow = link_poses(robot, "panda_link4")(free.positions)[0, :3, 3]
     constraints = Constraints(obstacles=[Sphere(elbow, 0.05)])
-    found = sampler.with_constraints(constraints).sample(robot.fk(q), 1, timeout=60.0, **asked)
+    found = sampler.answer(SampleRequest(robot.fk(q), 1, constraints=constraints, timeout=60.0, **asked))
     others = sampler.with_constraints(constraints, position_only=True).sample(robot.fk(q), 300, seed=1)
     assert found and found.valid.all()
     assert not constraints.scene(robot).colliding(found.positions).any()

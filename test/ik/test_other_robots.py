@@ -11,6 +11,7 @@ from kinematics.described import mounted, prefixed, with_limits
 
 from eim_ros.core.errors import ModelFileError
 from eim_ros.ik import ErrorCode, IKModel, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.matching import agreement
 
@@ -44,9 +45,9 @@ def test_proposals_are_those_for_the_tip_that_the_model_knows(kind: str) -> None
     base = pose_from([1.0, 2.0, 3.0], [0.0, 0.0, np.sin(0.5), np.cos(0.5)])
     pose = reachable_pose(arm)
     raw = {"refine": False, "position_only": False}
-    expected = Sampler(model=model).sample(pose, 20, seed=4, **raw)
+    expected = Sampler(model=model).answer(SampleRequest(pose, 20, 4, **raw))
     placed = Sampler(model=IKModel(model.content, room, kind, {}, agreement(room, arm))).with_tool(TOOL)
-    samples = placed.sample(base @ pose @ TOOL, 20, 4, **raw)
+    samples = placed.answer(SampleRequest(base @ pose @ TOOL, 20, 4, **raw))
     np.testing.assert_allclose(samples.positions, expected.positions, atol=1e-9)  # the same up to rounding
     np.testing.assert_allclose(samples.log_prob, expected.log_prob, atol=1e-6)
     np.testing.assert_allclose(samples.orientation_error, expected.orientation_error, atol=1e-6)

@@ -243,10 +243,9 @@ def test_seed_decides_the_path() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"random_seed": -1}, "random seed must be at least 0"),
-        ({"n": 0}, "n must be at least 1"),
+        ({"seed": -1}, "random seed must be at least 0"),
+        ({"n_candidates": 0}, "n must be at least 1"),
         ({"timeout": np.nan}, "timeout must not be negative"),
-        ({"position_tolerance": np.nan}, "position tolerance must be positive"),
     ],
 )
 def test_bad_numbers_are_refused_without_time_too(arguments: dict[str, float], reason: str) -> None:
@@ -265,20 +264,20 @@ def test_no_time_is_an_answer_too() -> None:
 
 
 def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot, n_followed, sampled = arm_of("panda"), [], Sampler.sample
+    robot, n_followed, answered = arm_of("panda"), [], Sampler.answer
     followed = Goal.refined
 
     def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Pool:
         n_followed.append(len(positions))
         return followed(goal, positions, *others)
 
-    def sample_and_stop(sampler: Sampler, *asked: Any, **options: Any) -> Samples:
-        samples = sampled(sampler, *asked, **options)
+    def answer_and_stop(sampler: Sampler, request: SampleRequest) -> Samples:
+        samples = answered(sampler, request)
         monkeypatch.setattr(PathSearch, "out_of_time", True)
         monkeypatch.setattr(Goal, "refined", noted)
         return samples
 
-    monkeypatch.setattr(Sampler, "sample", sample_and_stop)
+    monkeypatch.setattr(Sampler, "answer", answer_and_stop)
     poses = robot.fk(motion(robot, 8, 15))
     path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0)
     assert n_followed == [1] * 14
@@ -293,7 +292,7 @@ def test_bad_arguments_are_refused() -> None:
             sampler.follow(poses)
     with pytest.raises(PoseError):
         sampler.follow(np.full((1, 4, 4), np.nan))
-    with pytest.raises(ConfigurationError, match="largest step"):
+    with pytest.raises(ConfigurationError, match="max_step must be positive"):
         sampler.follow(pose[None], max_step=0.0)
     with pytest.raises(JointStateError):
         sampler.follow(pose[None], near=np.zeros(3))

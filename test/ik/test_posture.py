@@ -12,6 +12,7 @@ from ik.arms import arm_and_oracle, arm_of, reachable_pose, sampler_of
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, Posture
 from eim_ros.ik.problem import Goal
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Sphere
 
 ENOUGH = 60.0  # [s]
@@ -30,8 +31,8 @@ def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     pose, sampler = robot.fk(POSE), sampler_of("panda", "pose")
     preferred = {"panda_joint1": 0.9 * side, "panda_joint3": -0.9 * side}
     assert set(preferred) <= set(robot.joint_names), robot.joint_names
-    plain = sampler.sample(pose, 60, timeout=ENOUGH, seed=0)
-    samples = sampler.sample(pose, 60, posture=preferred, timeout=ENOUGH, seed=0)
+    plain = sampler.answer(SampleRequest(pose, 60, 0, distinct=False, timeout=ENOUGH))
+    samples = sampler.answer(SampleRequest(pose, 60, 0, posture=preferred, distinct=False, timeout=ENOUGH))
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples and samples.valid.all()
     for q in samples.positions:
@@ -92,7 +93,8 @@ def test_constraints_stay_kept() -> None:
     robot = arm_of("iiwa14")
     pose = robot.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     first, third = robot.joint_names[0], robot.joint_names[2]
-    in_the_way = robot.skeleton(sampler_of("iiwa14", "pose").sample(pose, 20, posture={first: 1.0}, timeout=ENOUGH, seed=0).positions[:1])[0, 4]  # fmt: skip
+    unhindered = sampler_of("iiwa14", "pose").sample(pose, 20, posture={first: 1.0}, timeout=ENOUGH, seed=0)
+    in_the_way = robot.skeleton(unhindered.positions[:1])[0, 4]
     constraints = Constraints(limits={first: (-0.5, 0.7)}, self_collision=True, obstacles=(Sphere(in_the_way, 0.1),))
     samples = (
         sampler_of("iiwa14", "pose")
@@ -141,8 +143,8 @@ def test_near_duplicates_that_arise_are_dropped() -> None:
 def test_raw_samples_are_ordered_but_not_moved() -> None:
     robot, sampler = arm_of("panda"), sampler_of("panda", "pose")
     name, pose = robot.joint_names[0], reachable_pose(robot)
-    raw = sampler.propose(pose, 30, order="none", seed=0)
-    samples = sampler.propose(pose, 30, posture={name: 0.5}, seed=0)
+    raw = sampler.answer(SampleRequest(pose, 30, 0, refine=False, order="none"))
+    samples = sampler.answer(SampleRequest(pose, 30, 0, refine=False, posture={name: 0.5}))
     assert sorted(samples.positions.tolist()) == sorted(raw.positions.tolist())
     assert (np.diff(np.abs(samples.positions[:, 0] - 0.5)) >= 0.0).all()
 

@@ -14,6 +14,7 @@ from kinematics.oracle import Oracle
 
 from eim_ros.core.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode, Posture, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 
 TOLERANCE = 1e-6  # default of a request [m], [rad]
@@ -103,7 +104,7 @@ def test_option_of_any_kind_is_taken_or_refused(option: str, value: Any) -> None
     if isinstance(asked["n"], int) and asked["n"] > 100:  # may be right, and then takes long
         return
     try:
-        sampler.sample(**asked)
+        sampler.answer(SampleRequest(**asked))
     except EimError as error:
         assert str(error)
 

@@ -11,6 +11,7 @@ from ik.arms import ARMS, arm_and_oracle, arm_of, broad_model, constant_mixture,
 
 from eim_ros.core.errors import ModelFileError
 from eim_ros.ik import ErrorCode, IKModel, Sampler, Samples
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.solver import NO_EXPERT
 
@@ -53,7 +54,9 @@ def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind
 @pytest.mark.parametrize("name", ["planar3", "iiwa14", "continuous", "gantry"])
 def test_shapes_names_and_types_of_an_answer(name: str) -> None:
     robot = arm_of(name)
-    samples = sampler_of(name, "position").sample(reachable_pose(robot), 7, timeout=ENOUGH, seed=0)
+    samples = sampler_of(name, "position").answer(
+        SampleRequest(reachable_pose(robot), 7, 0, distinct=False, timeout=ENOUGH)
+    )
     assert samples.joint_names == robot.joint_names
     assert samples.positions.shape == (7, robot.dof)
     for column in ("log_prob", "position_error", "orientation_error", "valid", "expert"):
@@ -76,7 +79,9 @@ def test_context_of_the_model_decides_what_is_asked_by_default() -> None:
 @pytest.mark.parametrize("options", [{}, {"refine": False}, {"distinct": True}, {"near": np.zeros(7)}])
 def test_seed_decides_the_answer(options: dict) -> None:
     sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
-    first, again, other = (sampler.sample(pose, 20, timeout=ENOUGH, seed=seed, **options) for seed in (5, 5, 6))
+    first, again, other = (
+        sampler.answer(SampleRequest(pose, 20, seed, timeout=ENOUGH, **options)) for seed in (5, 5, 6)
+    )
     for name in {"log_prob", *(field.name for field in dataclasses.fields(Samples))} - {"elapsed", "density"}:
         assert np.array_equal(getattr(first, name), getattr(again, name)), name
     assert not np.array_equal(first.positions, other.positions)
@@ -92,7 +97,7 @@ def test_without_a_seed_each_answer_is_fresh() -> None:
 def test_log_prob_is_that_of_the_mixture(context_kind: str, refine: bool) -> None:
     robot = arm_of("iiwa14")
     model, pose = broad_model(robot, context_kind), reachable_pose(robot)
-    samples = Sampler(model=model).sample(pose, 50, timeout=ENOUGH, seed=0)
+    samples = Sampler(model=model).answer(SampleRequest(pose, 50, 0, refine=refine, timeout=ENOUGH))
     context = torch.from_numpy(context_from_pose(pose, context_kind)).expand(len(samples), -1)
     expected = model.mixture.log_prob(context, torch.from_numpy(samples.positions))
     assert np.allclose(samples.log_prob, expected.numpy(), rtol=1e-9, atol=1e-9)
@@ -148,7 +153,9 @@ def test_load_gives_the_sampler_of_the_file(tmp_path) -> None:
     loaded = Sampler.load(tmp_path / "m.safetensors", robot)
     loaded.prepare()
     pose = reachable_pose(robot)
-    assert np.array_equal(loaded.sample(pose, 9, 3).positions, Sampler(model=model).sample(pose, 9, seed=3).positions)
+    assert np.array_equal(
+        loaded.sample(pose, 9, seed=3).positions, Sampler(model=model).sample(pose, 9, seed=3).positions
+    )
     assert (loaded.context_kind, loaded.n_experts, loaded.robot) == ("position", 8, robot)
 
 

@@ -10,6 +10,7 @@ import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, EimError, JointStateError, PoseError
+from eim_ros.ik.request import SampleRequest
 
 
 def spoiled(row: int, column: int, value: float) -> np.ndarray:
@@ -61,7 +62,7 @@ def test_what_is_no_pose_is_refused(pose: np.ndarray) -> None:
 )
 def test_number_out_of_its_bounds_is_refused(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason) as caught:
-        sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), **arguments)
+        sampler_of("planar3", "position").answer(SampleRequest(reachable_pose(arm_of("planar3")), **arguments))
     (value,) = arguments.values()
     assert caught.value.value is value
 

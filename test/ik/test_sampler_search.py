@@ -9,6 +9,7 @@ import pytest
 from ik.arms import arm_of, assert_no_solution, broad_model, reachable_pose, sampler_of
 
 from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import pose_from
 
 ENOUGH = 60.0  # [s]
@@ -71,7 +72,7 @@ def test_distinct_finds_every_solution_of_a_six_joint_arm(seed: int) -> None:
 def test_only_solution_is_given_once_if_distinct_and_n_times_if_not(name: str) -> None:
     sampler, pose = sampler_of(name, "position"), reachable_pose(arm_of(name))
     assert len(sampler.sample(pose, 6, timeout=ENOUGH, seed=0)) == 1
-    assert len(sampler.sample(pose, 6, timeout=ENOUGH, seed=0)) == 6
+    assert len(sampler.answer(SampleRequest(pose, 6, 0, distinct=False, timeout=ENOUGH))) == 6
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "continuous", "gantry"])
@@ -79,10 +80,17 @@ def test_only_solution_is_given_once_if_distinct_and_n_times_if_not(name: str) -
 def test_near_orders_by_distance(name: str, refine: bool) -> None:
     robot = arm_of(name)
     near = robot.upper - 0.1
-    samples = (
-        sampler_of(name, "position")
-        .with_constraints(position_tolerance=1e-6)
-        .sample(reachable_pose(robot), 40, near=near, timeout=ENOUGH, seed=0)
+    samples = sampler_of(name, "position").answer(
+        SampleRequest(
+            reachable_pose(robot),
+            40,
+            0,
+            near=near,
+            refine=refine,
+            distinct=False,
+            position_tolerance=1e-6,
+            timeout=ENOUGH,
+        )
     )
     assert len(samples) == 40
     difference = samples.positions - near

@@ -12,6 +12,7 @@ from scipy.stats import ks_2samp, kstest
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
 
 TURN = (-2.0, 2.5)  # [rad]
@@ -107,7 +108,7 @@ def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> No
 def test_a_posture_is_a_cost() -> None:
     robot = arm_on_slides(2)
     by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1, "timeout": 60.0}
-    named = Sampler(robot).sample([0.1, 0.0, 0.2], 50, seed=3, **by_name)
+    named = Sampler(robot).answer(SampleRequest([0.1, 0.0, 0.2], 50, 3, **by_name))
     called = Sampler(robot).draw(
         [0.1, 0.0, 0.2], 50, lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1, timeout=60.0, seed=3
     )
@@ -165,8 +166,8 @@ def test_what_collides_has_no_share_of_slices() -> None:
     elbow = robot.skeleton(q[None])[0, 4]
     constraints = Constraints(obstacles=(Sphere(tuple(elbow), 0.1),))
     options = {"distribution": "uniform", "timeout": 60.0}
-    free = Sampler(robot).sample(position, 50, seed=0, **options)
-    answer = Sampler(robot).with_constraints(constraints).sample(position, 50, seed=0, **options)
+    free = Sampler(robot).answer(SampleRequest(position, 50, 0, **options))
+    answer = Sampler(robot).answer(SampleRequest(position, 50, 0, constraints=constraints, **options))
     assert answer and answer.valid.all()
     assert not constraints.scene(robot).colliding(answer.positions).any()
     assert answer.log_prob[0] > free.log_prob[0]

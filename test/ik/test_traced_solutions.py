@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
 from eim_ros.ik.order import distance_to, nearest
+from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import Box, Robot, pose_from
 
@@ -107,7 +108,7 @@ def test_few_are_one_of_each_family_and_all_differ() -> None:
 def test_a_bound_that_time_did_not_allow_is_not_claimed() -> None:
     sampler = sampler_of("panda")
     pose = poses_of(sampler.robot, 1, 26)[0]
-    answer = sampler.solve_all(pose, guarantee=Completeness(0.999, 1e-6), timeout=0.0, seed=0)
+    answer = sampler.answer(SampleRequest(pose, 50, random_seed=0, until=Completeness(0.999, 1e-6), timeout=0.0))
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert not answer.completeness.is_whole
     assert answer.completeness.missed_share > 1e-6
@@ -196,8 +197,8 @@ def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
         around = (near[0] + 2.0 * math.pi) % (2.0 * math.pi) - math.pi  # opposite
         ends = max(around - 0.8, -math.pi), min(around + 0.8, math.pi)
         asked = {"near": near, "random_seed": index, "constraints": Constraints(limits={robot.joint_names[0]: ends})}
-        found = sampler.sample(pose, 1, **asked)
-        dense = sampler.solve_all(pose, 0.01, guarantee=Completeness(), **asked).positions
+        found = sampler.answer(SampleRequest(pose, 1, **asked))
+        dense = sampler.answer(SampleRequest(pose, separation=0.01, until=Completeness(), **asked)).positions
         least = distance_to(robot, dense, near).min()
         assert distance_to(robot, found.positions, near)[0] <= least + 1e-4  # where a limit stops it, next to that
 
@@ -208,7 +209,7 @@ def test_what_comes_beside_the_nearest_and_what_is_evenly_apart_differs(asked: d
     robot, rng = sampler.robot, np.random.default_rng(33)
     for pose in (*poses_of(robot, 4, 33), robot.fk(np.zeros(robot.dof))):
         near = robot.random(1, rng)[0]
-        rows = sampler.sample(pose, near=near, seed=0, **asked).positions
+        rows = sampler.answer(SampleRequest(pose, near=near, random_seed=0, **asked)).positions
         alike = 0.01 if "n" in asked else min(0.01, asked["separation"] / (4.0 * math.sqrt(robot.dof)))
         assert not cKDTree(rows).query_pairs(alike, p=np.inf)
 
@@ -278,7 +279,7 @@ SINGULAR = {  # solutions are surfaces, double curves, or as good as a point
 def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until: Completeness | None) -> None:
     name, q = SINGULAR[case]
     sampler = sampler_of(name)
-    answer = sampler.solve_all(sampler.robot.fk(q), guarantee=until, timeout=60.0, seed=0)
+    answer = sampler.answer(SampleRequest(sampler.robot.fk(q), 100, 0, until=until, timeout=60.0))
     assert answer.error_code == ErrorCode.SUCCESS
     found = answer.completeness
     assert not found.is_whole
@@ -321,7 +322,9 @@ def test_families_of_arms_of_any_size_are_those_of_the_arm(factor: float) -> Non
     arm, other = (Sampler(resized("xarm7", size)) for size in (1.0, factor))
     for index, q in enumerate(arm.robot.random(3, np.random.default_rng(23))):
         found, same = (
-            sampler.solve_all(sampler.robot.fk(q), guarantee=Completeness(), timeout=60.0, seed=index).completeness
+            sampler.answer(
+                SampleRequest(sampler.robot.fk(q), 100, index, until=Completeness(), timeout=60.0)
+            ).completeness
             for sampler in (arm, other)
         )
         assert found.is_whole

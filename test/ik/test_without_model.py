@@ -12,6 +12,7 @@ from ik.arms import ARMS, arm_and_oracle, arm_of, reachable_pose
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
 
@@ -100,14 +101,14 @@ def test_robot_may_be_a_name_or_a_file_with_links(tmp_path: Path) -> None:
 )
 def test_what_needs_a_model_is_refused(options: dict, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler(arm_of("panda")).sample(reachable_pose(arm_of("panda")), 5, seed=0, **options)
+        Sampler(arm_of("panda")).answer(SampleRequest(reachable_pose(arm_of("panda")), 5, 0, **options))
 
 
 def test_orders_constraints_batches_and_paths_need_none() -> None:
     robot = arm_of("panda")
     sampler, poses = Sampler(robot), np.array([reachable_pose(robot, seed) for seed in range(2)])
     by_limits, nearest = (
-        sampler.sample(poses[0], 30, timeout=ENOUGH, seed=0, **options)
+        sampler.answer(SampleRequest(poses[0], 30, 0, timeout=ENOUGH, **options))
         for options in ({"order": "limits"}, {"near": np.zeros(7)})
     )
     assert by_limits and by_limits.valid.all()

@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
-from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition, Posture, SampleRequest
+from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition, Posture
 from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.links import fixed_links, following_joints, link_poses

@@ -25,8 +25,9 @@ from sensor_msgs.msg import JointState
 
 from eim_ros.core.deadlines import NEVER, OutOfTime, is_past, with_grace
 from eim_ros.core.errors import ConfigurationError, EimError, JointStateError, PoseError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, Posture, Sampler, SampleRequest
+from eim_ros.ik import Completeness, Constraints, ErrorCode, Posture, Sampler
 from eim_ros.ik.order import Ranking
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import FrameError
 from eim_ros.kinematics.links import fixed_links

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from eim_ros.ik import ErrorCode, SampleRequest, Samples
+from eim_ros.ik import ErrorCode, Samples
+from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.links import following_joints
 from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch
