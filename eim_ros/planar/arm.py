@@ -169,10 +169,6 @@ def _joint(name: str, parent: str, child: str, x: float) -> list[str]:
     ]
 
 
-if __name__ == "__main__":
-    sys.stdout.write(planar_urdf(int(sys.argv[1])))
-
-
 Array = npt.NDArray[np.float64]
 
 DAMPING = 0.1  # [m]
@@ -215,3 +211,7 @@ def target_after(arm: PlanarArm, q: Array, velocity: Array, duration: float) -> 
     fastest = float(np.abs(velocity).max())
     slowed = velocity * min(1.0, 0.99 * arm.velocity_limit / fastest) if fastest > 0.0 else velocity
     return np.asarray(np.clip(q + duration * slowed, -arm.joint_limit, arm.joint_limit))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(planar_urdf(int(sys.argv[1])))
