@@ -23,7 +23,6 @@ from pathlib import Path
 
 from rosbags.rosbag2.storage_mcap import decompress
 
-from eim_ros.bags import mcap_file as records
 from eim_ros.core.errors import DataError
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -52,22 +51,22 @@ class Opcode(enum.IntEnum):
     DATA_END = 0x0F
 
 
-def header(profile: str, library: str) -> bytes:
+def header_record(profile: str, library: str) -> bytes:
     """Pack the first record of a file."""
     return _record(Opcode.HEADER, _text(profile) + _text(library))
 
 
-def schema(id_: int, name: str, encoding: str, definition: str) -> bytes:
+def schema_record(id_: int, name: str, encoding: str, definition: str) -> bytes:
     """Pack the definition of a message type."""
     return _record(Opcode.SCHEMA, struct.pack("<H", id_) + _text(name) + _text(encoding) + _text(definition))
 
 
-def channel(id_: int, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> bytes:
+def channel_record(id_: int, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> bytes:
     """Pack the description of a topic."""
     return _record(Opcode.CHANNEL, struct.pack("<HH", id_, schema_id) + _text(topic) + _text(encoding) + _map(about))
 
 
-def message(channel_id: int, sequence: int, log_time: int, publish_time: int, data: bytes) -> bytes:
+def message_record(channel_id: int, sequence: int, log_time: int, publish_time: int, data: bytes) -> bytes:
     """Pack a message with its times of arrival and publication [ns]."""
     return _MESSAGE.pack(Opcode.MESSAGE, 22 + len(data), channel_id, sequence, log_time, publish_time) + data
 
@@ -98,7 +97,7 @@ def chunk_index(
     )
 
 
-def statistics(
+def statistics_record(
     n_schemas: int, n_metadata: int, n_chunks: int, first: int, last: int, counts: Mapping[int, int]
 ) -> bytes:
     """Pack the number of messages of each channel and the other statistics of the summary."""
@@ -107,7 +106,7 @@ def statistics(
     return _record(Opcode.STATISTICS, struct.pack("<QHIIIIQQI", *numbers) + by_channel)
 
 
-def metadata(name: str, values: Mapping[str, str]) -> bytes:
+def metadata_record(name: str, values: Mapping[str, str]) -> bytes:
     """Pack a named map of texts."""
     return _record(Opcode.METADATA, _text(name) + _map(values))
 
@@ -117,7 +116,7 @@ def metadata_index(start: int, length: int, name: str) -> bytes:
     return _record(Opcode.METADATA_INDEX, struct.pack("<QQ", start, length) + _text(name))
 
 
-def summary_offset(opcode: Opcode, start: int, length: int) -> bytes:
+def summary_offset_record(opcode: Opcode, start: int, length: int) -> bytes:
     """Pack the position of the records of one type in the summary."""
     return _record(Opcode.SUMMARY_OFFSET, struct.pack("<BQQ", opcode, start, length))
 
@@ -127,7 +126,7 @@ def data_end() -> bytes:
     return _record(Opcode.DATA_END, _UINT32.pack(0))
 
 
-def footer(summary_start: int, offset_start: int, crc: int) -> bytes:
+def footer_record(summary_start: int, offset_start: int, crc: int) -> bytes:
     """Pack the last record of a file."""
     return _record(Opcode.FOOTER, struct.pack("<QQI", summary_start, offset_start, crc))
 
@@ -206,16 +205,16 @@ class _OpenChunk:
         self.size += len(record)
 
     def header(self, size: int, crc: int) -> bytes:
-        return records.chunk_header(self._earliest, self.last, size, crc)
+        return chunk_header(self._earliest, self.last, size, crc)
 
     def indexes(self, start: int) -> tuple[bytes, bytes]:
         """Return the message indexes, which begin at `start`, and the index of the chunk."""
         indexes, offsets = b"", {}
         for channel_id, entries in self.entries.items():
             offsets[channel_id] = start + len(indexes)
-            indexes += records.message_index(channel_id, bytes(entries))
+            indexes += message_index(channel_id, bytes(entries))
         length = CHUNK_HEADER_SIZE + self.size
-        index = records.chunk_index(self._earliest, self.last, self.start, length, offsets, len(indexes), self.size)
+        index = chunk_index(self._earliest, self.last, self.start, length, offsets, len(indexes), self.size)
         return indexes, index
 
     @property
@@ -249,7 +248,7 @@ class McapWriter:
         self._counts: dict[int, int] = {}
         self._first, self._last = _LATEST, 0
         self._size = 0
-        start = MAGIC + records.header(PROFILE, LIBRARY)
+        start = MAGIC + header_record(PROFILE, LIBRARY)
         self._chunk = _OpenChunk(len(start))
         try:
             self._commit(0, start, [])
@@ -269,14 +268,14 @@ class McapWriter:
 
     def add_schema(self, name: str, encoding: str, definition: str) -> int:
         """Add a message type and return its number."""
-        self._schemas.append(records.schema(len(self._schemas) + 1, name, encoding, definition))
+        self._schemas.append(schema_record(len(self._schemas) + 1, name, encoding, definition))
         self._chunk.add(self._schemas[-1])
         return len(self._schemas)
 
     def add_channel(self, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> int:
         """Add a topic and return its number."""
         id_ = len(self._channels) + 1
-        self._channels.append(records.channel(id_, schema_id, topic, encoding, about))
+        self._channels.append(channel_record(id_, schema_id, topic, encoding, about))
         self._chunk.add(self._channels[-1])
         self._counts[id_] = 0
         return id_
@@ -286,7 +285,7 @@ class McapWriter:
         chunk = self._chunk
         count = self._counts[channel_id]
         chunk.entries.setdefault(channel_id, bytearray()).extend(_ENTRY.pack(log_time, chunk.size))
-        chunk.add(records.message(channel_id, count & 0xFFFFFFFF, log_time, publish_time, data))
+        chunk.add(message_record(channel_id, count & 0xFFFFFFFF, log_time, publish_time, data))
         chunk.first, chunk.last = min(chunk.first, log_time), max(chunk.last, log_time)
         self._counts[channel_id] = count + 1
 
@@ -340,8 +339,8 @@ class McapWriter:
     def _add(self, metadata: Mapping[str, Mapping[str, str]]) -> None:
         start, data = self._chunk.start, b""
         for name, values in metadata.items():
-            record = records.metadata(name, values)
-            self._metadata_indexes.append(records.metadata_index(start + len(data), len(record), name))
+            record = metadata_record(name, values)
+            self._metadata_indexes.append(metadata_index(start + len(data), len(record), name))
             data += record
         self._commit(start, data, self._chunk_indexes)
 
@@ -361,9 +360,9 @@ class McapWriter:
 
     def _rear(self, start: int, chunk_indexes: list[bytes]) -> bytes:
         """Return the content after the data: end of data, summary, offsets and footer."""
-        end = records.data_end()
+        end = data_end()
         first = 0 if self._first == _LATEST else self._first
-        counts = records.statistics(
+        counts = statistics_record(
             len(self._schemas), len(self._metadata_indexes), len(chunk_indexes), first, self._last, self._counts
         )
         groups = {
@@ -377,15 +376,15 @@ class McapWriter:
         offsets = b""
         for opcode, group in groups.items():
             if group:
-                offsets += records.summary_offset(opcode, position, len(group))
+                offsets += summary_offset_record(opcode, position, len(group))
                 position += len(group)
         summary = b"".join(groups.values()) + offsets
-        footer = records.footer(summary_start, position, 0)
+        footer = footer_record(summary_start, position, 0)
         crc = zlib.crc32(footer[:-4], zlib.crc32(summary))  # covers all bytes before the checksum
         return end + summary + footer[:-4] + struct.pack("<I", crc) + MAGIC
 
 
-_MESSAGE_OPCODE = struct.Struct("<HIQQ")
+_MESSAGE_HEADER = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQI")
 _FLUSH_EVERY = 1 << 22  # [byte]
 _KNOWN = frozenset(int(opcode) for opcode in Opcode) | {0x09, 0x0A}  # attachments are skipped
@@ -510,10 +509,10 @@ class _Copy:
             self._channels[id_] = self._writer.add_channel(schema, topic, encoding, about)
 
     def _add_message(self, record: memoryview) -> None:
-        id_, _, log_time, publish_time = _MESSAGE_OPCODE.unpack_from(record)
+        id_, _, log_time, publish_time = _MESSAGE_HEADER.unpack_from(record)
         if id_ not in self._channels:
             raise ValueError(f"a message belongs to no topic (channel {id_})")
-        self._writer.write(self._channels[id_], log_time, publish_time, bytes(record[_MESSAGE_OPCODE.size :]))
+        self._writer.write(self._channels[id_], log_time, publish_time, bytes(record[_MESSAGE_HEADER.size :]))
         self.n_messages += 1
         if self._writer.pending > _FLUSH_EVERY:
             self._writer.flush()
