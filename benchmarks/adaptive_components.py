@@ -101,7 +101,7 @@ def _mixture_row(target: GaussianMixture, n_start: int, seed: int, settings: dic
     start = GaussianMixture(torch.full((n_start,), -math.log(n_start), dtype=torch.float64), means, factors)
     config = KnownDensityEIMConfig(n_iterations=400, n_expert_samples=300, **WIDE_STEPS, **settings)
     started = time.process_time()
-    result = KnownDensityEIM(target, config).fit(None, start, generator)
+    result = KnownDensityEIM(target, config).fit(start=start, generator=generator)
     seconds = time.process_time() - started
     evaluations = sum(result.history.column("evaluations"))
     return f"{_mixture_figures(result.model, target, generator)} {evaluations:>12.0f} {seconds:>8.1f}"

@@ -32,10 +32,10 @@ from eim_ros.ik import collect
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.learning import EIMConfig, Pairs, RatioConfig
 from eim_ros.learning.adaptation import ComponentHistory
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.eim.m_step import update_experts, update_gating
 from eim_ros.learning.em import TruncatedEM, TruncatedEMConfig
-from eim_ros.learning.learner import checked_data
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import draw_contexts
 from eim_ros.learning.projections import QuadraticSurrogate, fit_to_gradients, project_experts

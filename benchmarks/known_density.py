@@ -66,7 +66,7 @@ def _measure(n_dims: int, n_components: int, equal: bool, seed: int) -> tuple[st
     )
     start = EM(settings).fit(sample, generator=generator).model
     begun = time.process_time()
-    result = KnownDensityEIM(target, config).fit(sample, start, generator)
+    result = KnownDensityEIM(target, config).fit(sample, start, generator=generator)
     ended = time.process_time()
     kl = _divergence(result.model, target, generator)
     plain = KnownDensityEIMConfig(n_components=n_components, initial_em_iterations=0)

@@ -70,7 +70,7 @@ class IProjection:
                 entropy_loss_bound=1e9,
                 plateau_window=0,
             )
-            model = KnownDensityEIM(target, config).fit(None, start, generator).model
+            model = KnownDensityEIM(target, config).fit(start=start, generator=generator).model
             assert isinstance(model, GaussianMixture)
             start = model
         return Gaussian(start.means[0], start.scale_trils[0])

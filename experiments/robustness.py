@@ -178,7 +178,7 @@ def _fitted(
     """By EIM, or by EM where there is no density ratio; EM starts from k-means where no start is given."""
     if ratio == "none":
         em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
-        model = completed(EM(em_config).fit(train, start, generator))
+        model = completed(EM(em_config).fit(train, start, generator=generator))
     else:
         eim_config = EIMConfig(
             n_components=config.n_components,
@@ -193,7 +193,7 @@ def _fitted(
             dropout=config.dropout,
             reference_factors=(3.0, 5.0),
         )
-        model = completed(EIM(eim_config).fit(train, start, generator))
+        model = completed(EIM(eim_config).fit(train, start, generator=generator))
     assert isinstance(model, MixtureOfExperts)
     return model
 

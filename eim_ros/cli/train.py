@@ -31,10 +31,10 @@ from eim_ros.core.files import check_outputs, to_json
 from eim_ros.core.settings import assigned, field_types, named, read_yaml, split_assignments
 from eim_ros.ik import IKModel, Training, TrainingRun
 from eim_ros.ik.prior import model_path
+from eim_ros.ik.training import FitConfig
 from eim_ros.kinematics import Robot
 from eim_ros.learning.learner import checked_device
-from eim_ros.learning.recorded_fit import FitConfig
-from eim_ros.learning.run import Status
+from eim_ros.learning.run import RunOptions, Status
 from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
 
 ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
@@ -113,12 +113,7 @@ def run(args: argparse.Namespace) -> int:
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
     with _progress(args, config) as progress:
         progress.enter("preparing")
-        options = {
-            "callbacks": [progress],
-            "checkpoint": checkpoint,
-            "checkpoint_every": args.checkpoint_every,
-            "resume": args.resume,
-        }
+        options = RunOptions([progress], checkpoint, args.checkpoint_every, args.resume)
         outcome = _trained(args, config, device, data_set, robot, options)
         progress.enter("writing")
     iterations = outcome.model.training["iterations"]
@@ -162,17 +157,19 @@ def _trained(
     device: str,
     data_set: DataSet,
     robot: Robot | None,
-    options: dict[str, Any],
+    options: RunOptions,
 ) -> TrainingRun | MotionTrainingRun:
     if args.task == "ik":
         initial, prior = (IKModel.load(path) if path else None for path in (args.initial, args.prior))
-        return Training(config, args.random_seed, device).run(data_set, robot, initial=initial, prior=prior, **options)
+        return Training(config, args.random_seed, device).run(
+            data_set, robot, initial=initial, prior=prior, run=options
+        )
     for flag, path in (("--initial", args.initial), ("--prior", args.prior)):
         if path:
             raise ConfigurationError(f"{flag} is for task ik", path)
     if robot is not None:
         _check_joints(Demonstrations.from_data_set(data_set), robot)
-    return MotionTraining(config, args.random_seed, device).run(data_set, **options)  # type: ignore[arg-type]
+    return MotionTraining(config, args.random_seed, device).run(data_set, run=options)  # type: ignore[arg-type]
 
 
 def _config(args: argparse.Namespace) -> FitConfig:

@@ -172,11 +172,11 @@ def fit_by_eim(
     if estimator == "known":
         fields = {field.name for field in dataclasses.fields(KnownDensityEIMConfig)}
         known = KnownDensityEIMConfig(**{name: value for name, value in settings.items() if name in fields})
-        model = completed(KnownDensityEIM(target, known).fit(None, start, generator))
+        model = completed(KnownDensityEIM(target, known).fit(start=start, generator=generator))
     else:
         # the thesis holds nothing out in 6.1; a density that is fitted needs held-out data to choose its size
         more: dict[str, Any] = {"validation_share": 0.0} if estimator == "network" else {}
         config = EIMConfig(**settings, **more, ratio=estimator, **EIM_VARIANTS[variant])
-        model = completed(EIM(config).fit(data, start, generator))
+        model = completed(EIM(config).fit(data, start, generator=generator))
     assert isinstance(model, GaussianMixture)
     return model

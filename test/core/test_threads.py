@@ -11,7 +11,7 @@ import torch
 
 from eim_ros.core import parallel
 from eim_ros.core.parallel import default_threads, torch_threads, use_torch_threads
-from eim_ros.learning import EIMConfig, EMConfig, KnownDensityEIMConfig
+from eim_ros.learning import EIMConfig, EMConfig, KnownDensityEIMConfig, RunOptions
 from eim_ros.learning.eim import EIM, KnownDensityEIM
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
 
@@ -97,7 +97,7 @@ def test_fit_has_one_thread_or_as_many_as_asked_for(fit: Callable[..., object], 
     seen: list[int] = []
     with torch_threads(n) if n else contextlib.nullcontext():
         torch.set_num_threads(BEFORE)
-        fit(callbacks=[lambda state, record: seen.append(torch.get_num_threads())])
+        fit(run=RunOptions(callbacks=[lambda state, record: seen.append(torch.get_num_threads())]))
         assert torch.get_num_threads() == BEFORE
     assert set(seen) == {n or 1}
 
@@ -108,5 +108,5 @@ def test_fit_that_fails_gives_the_threads_back(fit: Callable[..., object]) -> No
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fit(callbacks=[fails])
+        fit(run=RunOptions(callbacks=[fails]))
     assert torch.get_num_threads() == BEFORE

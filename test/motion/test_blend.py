@@ -23,7 +23,7 @@ def test_product_with_a_gaussian_task_is_learnt_and_equals_conditioning_on_a_via
     marginal = prior.condition([1.0]).marginal(0.5)
     config = KnownDensityEIMConfig(n_components=2, n_iterations=200)
     target = ProductTarget([marginal, task])
-    model = KnownDensityEIM(target, config).fit(initial=marginal, generator=torch.Generator().manual_seed(0)).model
+    model = KnownDensityEIM(target, config).fit(start=marginal, generator=torch.Generator().manual_seed(0)).model
     exact = prior.condition([1.0], [ViaPoint(0.5, ("shoulder",), (1.4,), (0.02,))]).marginal(0.5)
     torch.testing.assert_close(model.mean, exact.mean, atol=5e-3, rtol=0.0)  # deviations are .02 to .05
     torch.testing.assert_close(model.covariance, exact.covariance, atol=2e-4, rtol=0.0)

@@ -15,7 +15,7 @@ the new ones under the present parameters, and the C' with the greatest joints a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -25,9 +25,10 @@ from torch import Tensor
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.discrete.causes import MultipleCauseModel, sparsest_states
-from eim_ros.learning.learner import checked_data, checked_seed, configuration, generator_from
-from eim_ros.learning.run import Checkpoint, History, LoopResult, run_loop
+from eim_ros.learning.learner import checked_seed, configuration, generator_from
+from eim_ros.learning.run import History, LoopResult, RunOptions, run_loop
 
 CHUNK_ELEMENTS = 2_000_000  # of states times causes or dimensions at a time
 SWAPS = 0.5  # share of the variations that change two causes
@@ -218,9 +219,7 @@ class MultipleCauseEM:
         initial: ModelT | Sequence[ModelT],
         generator: torch.Generator | None = None,
         *,
-        callbacks: Sequence[Callable[[MultipleCauseState[ModelT], dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
+        run: RunOptions = RunOptions(),
     ) -> LoopResult[MultipleCauseState[ModelT]]:
         """Fit to samples, on the CPU.
 
@@ -232,8 +231,8 @@ class MultipleCauseEM:
             free energy is the highest after `trial_iterations` is gone on with.
         generator : torch.Generator, optional
             Randomness of the suggestions; the learner's seed if missing.
-        callbacks, checkpoint, resume
-            See `run_loop`.
+        run : RunOptions
+            Callbacks and checkpoints.
 
         Returns
         -------
@@ -263,9 +262,7 @@ class MultipleCauseEM:
             fitting,
             fitting.best(starts, seed),
             self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
+            run,
         )
 
 

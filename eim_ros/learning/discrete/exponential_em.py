@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +23,11 @@ from eim_ros.core.checks import expect
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.discrete.families import ExponentialFamily, ExponentialMixture
-from eim_ros.learning.learner import checked_data, checked_seed, configuration, generator_from
+from eim_ros.learning.learner import checked_seed, configuration, generator_from
 from eim_ros.learning.models.standardisation import Standardisation
-from eim_ros.learning.run import Checkpoint, History, LoopResult, run_loop
+from eim_ros.learning.run import History, LoopResult, RunOptions, run_loop
 from eim_ros.learning.starts import k_means
 
 
@@ -97,9 +97,7 @@ class ExponentialEM:
         initial: ExponentialMixture | None = None,
         generator: torch.Generator | None = None,
         *,
-        callbacks: Sequence[Callable[[ExponentialEMState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
+        run: RunOptions = RunOptions(),
     ) -> LoopResult[ExponentialEMState]:
         """Fit to samples.
 
@@ -110,8 +108,8 @@ class ExponentialEM:
             Start, with any number of components; k-means on the standardised statistics otherwise.
         generator : torch.Generator, optional
             Randomness of the start; the learner's seed if missing.
-        callbacks, checkpoint, resume
-            See `run_loop`.
+        run : RunOptions
+            Callbacks and checkpoints.
 
         Returns
         -------
@@ -139,9 +137,7 @@ class ExponentialEM:
             _Fitting(self.family, self.config, statistics, log_base),
             ExponentialEMState(initial, 0),
             self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
+            run,
         )
 
     def _checked(self, initial: Any, n_statistics: int) -> ExponentialMixture:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from eim_ros.learning.adaptation import DELTAS, Adaptation, ComponentHistory
 from eim_ros.learning.configs import EIMConfig, KnownDensityEIMConfig
+from eim_ros.learning.data import Pairs
 from eim_ros.learning.eim.gradient_step import update_by_gradients
 from eim_ros.learning.eim.m_step import update_experts, update_gating
-from eim_ros.learning.learner import Pairs
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.choice import DELTA, RatioDemand, smoothed

@@ -10,7 +10,6 @@ the contexts: the same modules, for components whose means are linear in the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,31 +17,30 @@ from torch import Tensor
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.core.parallel import torch_threads
 from eim_ros.learning.adaptation import ComponentRecords, Mixture
+from eim_ros.learning.data import Pairs, checked_contexts
 from eim_ros.learning.gmmvi.iteration import GMMVIState, Iteration, Modules, components_of
 from eim_ros.learning.gmmvi.samples import SampleDatabase
 from eim_ros.learning.gmmvi.settings import GMMVIConfig
-from eim_ros.learning.learner import checked_contexts, checked_seed, configuration, generator_from
+from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.standardisation import linear_parts
-from eim_ros.learning.run import Checkpoint, FitResult, run
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
 N_CHECKED = 200
 N_COMPONENTS = 10  # where neither settings nor target tell
 
 
-class GMMVI:
+class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     """Variational inference with a Gaussian mixture, or with a mixture of linear experts.
 
     Parameters
     ----------
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
         Log density, which need not be normalised, of samples (n, n_dims), or of contexts (n, n_context) and samples
-        where `fit` is given contexts. Where it has no method `score`, it is
+        if `fit` is given contexts. Where it has no method `score`, it is
         differentiated automatically if gradients are needed. One with a method `minibatch(generator)` is replaced by
         what that returns, in each iteration anew; one with a method `at(iteration)` is annealed, see `target_density`.
     config : GMMVIConfig, optional
@@ -52,7 +50,29 @@ class GMMVI:
         Of the randomness of fits that are given no generator.
     **settings
         Fields of `GMMVIConfig`, which replace those of `config`: `GMMVI(target, n_components=10, seed=3)`.
+
+    Data of `fit` are contexts (n, n_context), each equally likely, for a mixture of experts, and None for a mixture. If
+    no start is given, it is what the target suggests, `target.start.mixture(generator, n_components)`, or
+    `random_start` by the settings for a target that has `n_dims`. A start may have full covariances where diagonal ones
+    are asked for, and experts that do not depend on the contexts.
+
+    A fit ends with MAX_ITERATIONS at the bound on iterations or evaluations, CONVERGED on a plateau of the ELBO, and
+    NON_FINITE if the target is not finite at samples of the model: its ELBO is minus infinity then. The history holds,
+    for each iteration before its update, `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`,
+    or instead `elbo_inside`, that of the model restricted to where the target is finite, and the probability `outside`;
+    `evaluations` of the target, `n_components`, how many were `added` and `deleted`, and the share of them that was
+    `updated`.
+
+    `fit` raises `ConfigurationError` for a bound on evaluations that allows no iteration and for diagonal covariances
+    of experts; `DataError` for contexts that are no matrix of finite numbers or have other columns than the start;
+    `DistributionError` for a start that is no mixture, has other dimensions than the target or experts that are not
+    linear, and for a target that has another shape than (n,), is NaN or plus infinity at samples of the start, is
+    finite at none of them, or cannot be differentiated though gradients are needed.
     """
+
+    Config = GMMVIConfig
+    algorithm = "gmmvi"
+    bounds = ("n_iterations", "max_evaluations")
 
     def __init__(
         self,
@@ -63,85 +83,28 @@ class GMMVI:
         seed: int = 0,
         **settings: Any,
     ) -> None:
+        super().__init__(config, seed=seed, **settings)
         self.target = target
-        self.config = configuration(GMMVIConfig, config, settings)
         self.modules = modules or Modules.of(self.config)
-        self.seed = checked_seed(seed)
 
-    @torch_threads()
-    def fit(
-        self,
-        initial: GaussianMixture | MixtureOfExperts | None = None,
-        generator: torch.Generator | None = None,
-        *,
-        context: Any = None,
-        callbacks: Sequence[Callable[[GMMVIState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
-    ) -> FitResult[GMMVIState]:
-        """Fit to the target.
-
-        Parameters
-        ----------
-        initial : GaussianMixture or MixtureOfExperts, optional
-            Start; otherwise what the target suggests, `target.start.mixture(generator, n_components)`, or
-            `random_start` by the settings for a target that tells its `n_dims`. Of full covariances the variances are
-            taken where diagonal ones are asked for. With contexts a mixture is one whose experts and gating do not
-            depend on them.
-        generator : torch.Generator, optional
-            All randomness; the learner's seed if missing. Its device is where the fit runs.
-        context : array (n, n_context), optional
-            Contexts, each equally likely: what is fitted is a mixture of experts. Of the data, or those that matter.
-        callbacks, checkpoint, resume
-            See `run`.
-
-        Returns
-        -------
-        FitResult
-            MAX_ITERATIONS at the bound on iterations or evaluations, CONVERGED on a plateau of the ELBO. NON_FINITE if
-            the target is not finite at samples of the model: its ELBO is minus infinity then. The history holds, of
-            each iteration before its update, `elbo`, the objective E[log p] + T H(q) [nat] with its
-            `elbo_standard_error`, or instead `elbo_inside`, that of the model restricted to where the target is finite,
-            and the probability `outside`; `evaluations` of the target, `n_components`, how many were `added` and
-            `deleted`, and the share of them that was `updated`.
-
-        Raises
-        ------
-        ConfigurationError
-            A bound on evaluations that allows for no iteration.
-        ConfigurationError
-            Diagonal covariances for experts.
-        DataError
-            Contexts that are no matrix of finite numbers, or of other columns than the start.
-        DistributionError
-            A start that is no mixture or of other dimensions than the target, or whose experts are not linear; a target
-            of another shape than (n,), that is NaN or plus infinity at samples of the start or finite at none of them,
-            or that cannot be differentiated though gradients are needed.
-        """
-        generator = generator_from(generator, self.seed)
-        places = checked_contexts(context).to(generator.device)
-        start = self._start(initial, generator, places.shape[1])
-        target = target_density(self.target, conditional=context is not None, device=generator.device)
-        algorithm = Iteration(self.config, self.modules, target, places, start)
-        state = self._first_state(start, places, generator)
+    def prepare(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[GMMVIState]:
+        places = checked_contexts(data).to(generator.device)
+        first = self._start(start, generator, places.shape[1])
+        target = target_density(self.target, conditional=data is not None, device=generator.device)
+        algorithm = Iteration(self.config, self.modules, target, places, first)
+        state = self._first_state(first, places, generator)
         if algorithm.exhausted(state):
-            needed = self.modules.samples.n_new(start.n_components)
+            needed = self.modules.samples.n_new(first.n_components)
             raise ConfigurationError(
                 f"max_evaluations {self.config.max_evaluations} is less than one iteration's {needed}; raise it, or "
                 "lower n_samples or n_components",
                 self.config.max_evaluations,
             )
-        _check(target, start, places, differentiable=self.modules.natural_gradient.needs_gradient)
-        return run(
-            algorithm,
-            state,
-            self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
-            conditional=context is not None,
-            exhausted=algorithm.exhausted,
-        )
+        _check(target, first, places, differentiable=self.modules.natural_gradient.needs_gradient)
+        contexts = Pairs(places, places.new_zeros(len(places), 0), conditional=data is not None)
+        return Prepared(algorithm, state, self.config.n_iterations, contexts, first, algorithm.exhausted)
 
     def _start(
         self, initial: GaussianMixture | MixtureOfExperts | None, generator: torch.Generator, n_context: int

@@ -1,6 +1,7 @@
 """Inference with a known density: closed-form answers, any kind of target, and outcomes that stay finite."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from learning.models.random_models import generator_of, normal, random_mixture, 
 from learning.toys import kl_between, normal_mixture, pairs_from, without_times
 
 from eim_ros.core.errors import DataError, DistributionError
-from eim_ros.learning import Checkpoint, KnownDensityEIMConfig
+from eim_ros.learning import KnownDensityEIMConfig, RunOptions
 from eim_ros.learning.eim import KnownDensityEIM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, NeuralExperts, SoftmaxGating
 from eim_ros.learning.run import Status
@@ -30,7 +31,7 @@ def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surroga
     target, start = random_mixture_of_experts(0, 1, 3, n_context), random_mixture_of_experts(100, 1, 3, n_context)
     config = KnownDensityEIMConfig(n_iterations=1, surrogate=surrogate, n_expert_samples=300, **UNBOUNDED)
     context = normal(generator_of(1), 500, n_context)
-    model = KnownDensityEIM(target, config).fit((context, None), start, generator_of(0)).model
+    model = KnownDensityEIM(target, config).fit((context, None), start, generator=generator_of(0)).model
     for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression is what is left
         torch.testing.assert_close(getattr(model.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol)
 
@@ -40,7 +41,7 @@ def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
     """E[log p] + T H(q) for p = N(m, I) is greatest at q = N(m, T I)."""
     config = KnownDensityEIMConfig(n_iterations=60, temperature=temperature)
     target = normal_mixture([1.0, -2.0])
-    model = KnownDensityEIM(target, config).fit(None, normal_mixture([0.0, 0.0], 3.0), generator_of(0)).model
+    model = KnownDensityEIM(target, config).fit(start=normal_mixture([0.0, 0.0], 3.0), generator=generator_of(0)).model
     torch.testing.assert_close(model.means[0], target.means[0], rtol=0.0, atol=1e-7)
     torch.testing.assert_close(model.covariance, temperature * torch.eye(2).double(), rtol=0.0, atol=1e-7)
 
@@ -82,7 +83,7 @@ def test_experts_are_found_from_their_density(given):
     config = KnownDensityEIMConfig(
         n_components=2, n_iterations=80, gating_kl_bound=0.1, kl_bound=0.5, entropy_loss_bound=0.5, initial_starts=2
     )
-    result = KnownDensityEIM(known, config).fit(data, start, generator_of(3))
+    result = KnownDensityEIM(known, config).fit(data, start, generator=generator_of(3))
     assert kl_between(result.model, target) < 1e-5  # the gating's regression is what holds it off
 
 
@@ -120,7 +121,7 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
     start = GaussianMixture(
         torch.zeros(2).double(), normal(generator_of(1), 2, 2), torch.eye(2).double().expand(2, 2, 2)
     )
-    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    result = KnownDensityEIM(target, config).fit(start=start, generator=generator_of(0))
     assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values())
     shares = result.history.column("non_finite")
     assert len(shares) == 30
@@ -149,7 +150,7 @@ def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
         torch.eye(2).double().expand(n_components, 2, 2),
     )
     config = KnownDensityEIMConfig(n_iterations=100)
-    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    result = KnownDensityEIM(target, config).fit(start=start, generator=generator_of(0))
     first, last = result.history.records[0], result.history.records[-1]
     assert first["outside"] > 0.1
     assert last.get("outside", 0.0) < 0.03
@@ -166,7 +167,7 @@ def test_bimodal_target_gives_one_mode_or_both_with_as_many_components():
         torch.zeros(2).double(), torch.tensor([[-3.0], [3.0]]).double(), torch.full((2, 1, 1), 0.7).double()
     )
     config = KnownDensityEIMConfig(n_components=2, n_iterations=300)
-    one = KnownDensityEIM(target, config).fit(None, normal_mixture([1.0]), generator_of(0)).model
+    one = KnownDensityEIM(target, config).fit(start=normal_mixture([1.0]), generator=generator_of(0)).model
     assert float(one.means) == pytest.approx(3.0, abs=1e-3)
     two = KnownDensityEIM(target, config).fit(target.sample(500, generator_of(1)), generator=generator_of(0)).model
     assert divergence(two, target) < 1e-9
@@ -177,7 +178,7 @@ def test_objective_rises_from_step_to_step():
     target = random_mixture(7, 3, 2)
     start = normal_mixture([4.0, 4.0], 2.0)
     config = KnownDensityEIMConfig(n_iterations=30, n_expert_samples=1000, n_objective_samples=4000, tolerance=0.0)
-    history = KnownDensityEIM(target, config).fit(None, start, generator_of(0)).history
+    history = KnownDensityEIM(target, config).fit(start=start, generator=generator_of(0)).history
     values, errors = history.column("elbo"), history.column("elbo_standard_error")
     for before, after, *noise in zip(values, values[1:], errors, errors[1:], strict=False):
         assert after > before - 4.0 * math.hypot(*noise)
@@ -187,7 +188,7 @@ def test_objective_rises_from_step_to_step():
 def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
     target, start = normal_mixture([1.0]), normal_mixture([0.0], 2.0)
     config = KnownDensityEIMConfig(n_iterations=1, n_objective_samples=20_000)
-    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    result = KnownDensityEIM(target, config).fit(start=start, generator=generator_of(0))
     record, model = result.history.records[0], result.model.components
     kl, moved = float(model.kl(target.components)), float(model.kl(start.components))
     assert record["elbo"] == pytest.approx(-kl, abs=4.5 * record["elbo_standard_error"])
@@ -201,18 +202,21 @@ def test_run_ends_on_the_plateau_of_a_target_it_cannot_represent():
     target = GaussianMixture(
         torch.zeros(2).double(), torch.tensor([[-1.0], [1.0]]).double(), torch.full((2, 1, 1), 0.7).double()
     )
-    result = KnownDensityEIM(target).fit(None, normal_mixture([0.3]), generator_of(0))
+    result = KnownDensityEIM(target).fit(start=normal_mixture([0.3]), generator=generator_of(0))
     assert result.status is Status.CONVERGED
     assert 40 <= result.state.iteration < 200
     off = KnownDensityEIMConfig(plateau_window=0, n_iterations=60)
     assert (
-        KnownDensityEIM(target, off).fit(None, normal_mixture([0.3]), generator_of(0)).status is Status.MAX_ITERATIONS
+        KnownDensityEIM(target, off).fit(start=normal_mixture([0.3]), generator=generator_of(0)).status
+        is Status.MAX_ITERATIONS
     )
 
 
 def test_start_at_the_target_stays_there():
     target = random_mixture(8, 3, 2)
-    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=10)).fit(None, target, generator_of(0))
+    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=10)).fit(
+        start=target, generator=generator_of(0)
+    )
     assert result.status is Status.CONVERGED
     for name, value in target.tensors().items():
         torch.testing.assert_close(result.model.tensors()[name], value, rtol=0.0, atol=1e-12)
@@ -223,8 +227,8 @@ def test_same_seed_gives_the_same_run_and_resuming_is_bitwise(tmp_path):
 
     def fit(n_iterations, resume=False):
         learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=n_iterations))
-        checkpoint = Checkpoint(tmp_path / "run.safetensors", every=2)
-        return learner.fit(None, start, generator_of(4), checkpoint=checkpoint, resume=resume)
+        saved = RunOptions(checkpoint=tmp_path / "run.safetensors", checkpoint_every=2)
+        return learner.fit(start=start, generator=generator_of(4), run=replace(saved, resume=resume))
 
     whole, again = fit(9), fit(9)
     fit(4)
@@ -278,5 +282,5 @@ def test_objective_tells_how_many_of_ten_modes_are_found(n_found):
     means = 30.0 * torch.stack(torch.meshgrid(torch.arange(5.0), torch.arange(2.0), indexing="ij"), -1).reshape(10, 2)
     target = GaussianMixture(torch.zeros(10).double(), means.double(), torch.eye(2).double().expand(10, 2, 2))
     start = GaussianMixture(torch.zeros(n_found).double(), means[:n_found].double() + 0.5, target.scale_trils[:n_found])
-    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=8)).fit(None, start, generator_of(0))
+    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=8)).fit(start=start, generator=generator_of(0))
     assert result.history.column("elbo")[-1] == pytest.approx(-math.log(10.0 / n_found), abs=1e-9)

@@ -21,7 +21,7 @@ def fits(**settings):
     common = {"n_components": N_COMPONENTS, "n_iterations": 3, **settings}
     from_samples = EIM(small_eim_config(ratio="plug-in", n_expert_samples=40, **common))
     known = KnownDensityEIM(target, KnownDensityEIMConfig(**common))
-    return [learner.fit(data, start, generator_of(2)) for learner in (from_samples, known)]
+    return [learner.fit(data, start, generator=generator_of(2)) for learner in (from_samples, known)]
 
 
 def test_default_is_exact_for_few_components_and_truncated_for_many():
