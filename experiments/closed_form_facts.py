@@ -14,7 +14,7 @@ on the step size and the noise. The border is therefore looked at without noise:
 
 Projections onto a Gaussian of one dimension, by the package's own learners.
 
-The I-projection, argmin_q KL(q || p), is found by `KnownDensityEIM` from a given start; the M-projection, argmin_q
+The I-projection, argmin_q KL(q || p), is found by `EIM` from a given start; the M-projection, argmin_q
 KL(p || q), by `fit_experts`, the M-step of EM, on a grid weighted by p.
 """
 
@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.learning import KnownDensityEIMConfig
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning import EIMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import Gaussian, GaussianMixture, LinearExperts
 from eim_ros.learning.projections import fit_experts, fit_to_gradients, project_experts
 
@@ -63,14 +63,14 @@ class IProjection:
     ) -> Gaussian:
         generator = torch.Generator().manual_seed(self.seed)
         for kl_bound in (first_bound, *further_bounds):
-            config = KnownDensityEIMConfig(
+            config = EIMConfig.known_density(
                 n_iterations=self.n_iterations,
                 n_expert_samples=self.n_samples,
                 kl_bound=kl_bound,
                 entropy_loss_bound=1e9,
                 plateau_window=0,
             )
-            model = KnownDensityEIM(target, config).fit(start=start, generator=generator).model
+            model = EIM(config, target=target).fit(start=start, generator=generator).model
             assert isinstance(model, GaussianMixture)
             start = model
         return Gaussian(start.means[0], start.scale_trils[0])

@@ -40,7 +40,7 @@ from eim_ros.kinematics import (
 from eim_ros.learning import EMConfig, ExponentialEM, RunOptions
 from eim_ros.learning.discrete.causes import NoisyOr
 from eim_ros.learning.discrete.families import PoissonFamily
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import Gaussian, GaussianMixture, load_model
@@ -172,8 +172,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         TruncatedEM(n_components=3, n_iterations=2).fit,
         {"data": POINTS, "start": None, "generator": None},
     ),
-    "KnownDensityEIM.fit": (
-        KnownDensityEIM(MIXTURE, n_components=2, n_iterations=1).fit,
+    "EIM.fit, known density": (
+        EIM(target=MIXTURE, n_components=2, n_iterations=1).fit,
         {"data": POINTS, "start": None, "generator": None},
     ),
     "GMMVI": (lambda target: GMMVI(target).fit(start=MIXTURE), {"target": None}),

@@ -28,7 +28,7 @@ from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.data_set import DataSet, load_data_set
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import assigned, field_types, named, read_yaml, split_assignments
+from eim_ros.core.settings import Settings, assigned, field_types, named, read_yaml, split_assignments
 from eim_ros.ik import IKModel, Training, TrainingRun
 from eim_ros.ik.prior import model_path
 from eim_ros.ik.training import FitConfig
@@ -181,7 +181,7 @@ def _config(args: argparse.Namespace) -> FitConfig:
     )
     by_flag = given_settings(args)
     _check_owners(args, kind, by_flag)
-    known = [*field_types(kind), *(flag.removeprefix("--") for flag in ALIASES.values())]
+    known = [*_used(kind), *(flag.removeprefix("--") for flag in ALIASES.values())]
     for name in given:
         if name not in known:
             raise ConfigurationError(
@@ -192,12 +192,17 @@ def _config(args: argparse.Namespace) -> FitConfig:
     return kind.from_mapping({**assigned(given, kind), **by_flag})
 
 
+def _used(kind: type[Settings]) -> list[str]:
+    """Return the names of the settings that have an effect."""
+    return [name for name in field_types(kind) if name not in kind.unused]
+
+
 def _check_owners(args: argparse.Namespace, kind: type[FitConfig], by_flag: Collection[str]) -> None:
     """Refuse flags of settings that the chosen learner has not."""
     for name in by_flag:
-        if not hasattr(kind, name):
+        if name not in _used(kind):
             flag = "--" + name.replace("_", "-")
-            owners = ", ".join(cls.__name__ for cls in CONFIGS if hasattr(cls, name))
+            owners = ", ".join(cls.__name__ for cls in CONFIGS if name in _used(cls))
             raise ConfigurationError(
                 f"{flag} is no setting of --task {args.task} --algorithm {args.algorithm} ({kind.__name__}), but of "
                 f"{owners}",

@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import yaml
 
@@ -65,7 +65,12 @@ def option(
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base of all settings: validates itself once, on construction."""
+    """Base of all settings: validates itself once, on construction.
+
+    `unused` names the fields that have no effect, because a learner with these settings never looks at them.
+    """
+
+    unused: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))

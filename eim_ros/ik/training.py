@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -45,13 +45,13 @@ from eim_ros.core.settings import Settings, option
 from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.ik.prior import IKModel
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
-from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FitResult, KnownDensityEIM, KnownDensityEIMConfig
+from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FitResult
 from eim_ros.learning.em import TruncatedEM, TruncatedEMConfig
 from eim_ros.learning.learner import Learner, checked_device
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.run import RunOptions, Status
 
-FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig | KnownDensityEIMConfig
+FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
 
 
 def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
@@ -224,10 +224,15 @@ class KinematicInputs:
 
 
 @dataclass(frozen=True)
-class KnownKinematicsConfig(SmoothingConfig, KnownDensityEIMConfig):
+class KnownKinematicsConfig(SmoothingConfig, EIMConfig):
     """Settings of inference with known kinematics; the start is a truncated EM on samples of forward kinematics."""
 
+    unused: ClassVar[frozenset[str]] = EIMConfig.unused_with_target
+
     n_components: int = option(1000, "number of experts of the start", minimum=1)
+    gating_gradient: str = option(
+        "natural", "gradient that a linear gating of contexts follows: plain or natural", choices=("plain", "natural")
+    )
     n_iterations: int = option(100, "iterations", minimum=0)
     initial_em_iterations: int = option(10, "iterations of truncated EM for the start", minimum=0)
     kl_bound: float = option(0.3, "largest KL of an expert's update", unit="nat", minimum=0.0)
@@ -248,7 +253,7 @@ class KnownKinematicsConfig(SmoothingConfig, KnownDensityEIMConfig):
 
 @dataclass(frozen=True)
 class KinematicTarget:
-    """log p(q | y) as an annealed target of `KnownDensityEIM`.
+    """log p(q | y) as an annealed target of `EIM`.
 
     Attributes
     ----------
@@ -312,7 +317,11 @@ class Training:
     @property
     def algorithm(self) -> str:
         """Name of the learner, as on the command line."""
-        return "eim-kinematics" if isinstance(self.config, KinematicEIMConfig) else self._learner(None, None).algorithm
+        if isinstance(self.config, KinematicEIMConfig):
+            return "eim-kinematics"
+        return (
+            "known-density" if isinstance(self.config, KnownKinematicsConfig) else self._learner(None, None).algorithm
+        )
 
     @torch_threads()
     def run(
@@ -376,9 +385,7 @@ class Training:
             return EM(self.config)
         if isinstance(self.config, TruncatedEMConfig):
             return TruncatedEM(self.config)
-        if isinstance(self.config, KnownDensityEIMConfig):
-            return KnownDensityEIM(target, self.config)
-        return EIM(self.config, inputs)
+        return EIM(self.config, inputs, target=target)
 
     def _by_em(self, context: Tensor, sample: Tensor) -> MixtureOfExperts:
         """Truncated EM: a sound start costs a few percent of what follows."""

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
-    from eim_ros.learning.configs import EIMConfig, EMConfig, KnownDensityEIMConfig, RatioConfig
+    from eim_ros.learning.configs import EIMConfig, EMConfig, RatioConfig
     from eim_ros.learning.data import Pairs
     from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
     from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
-    from eim_ros.learning.eim.eim import EIM, KnownDensityEIM
+    from eim_ros.learning.eim.eim import EIM
     from eim_ros.learning.em.em import EM
     from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
     from eim_ros.learning.ratio.density_ratio import DensityRatio
@@ -30,8 +30,6 @@ __all__ = [
     "FitResult",
     "FittedModel",
     "History",
-    "KnownDensityEIM",
-    "KnownDensityEIMConfig",
     "LoopResult",
     "MultipleCauseEM",
     "MultipleCauseEMConfig",
@@ -63,8 +61,6 @@ __getattr__, __dir__ = deferred_names(
         "FitResult": "run",
         "FittedModel": "run",
         "History": "run",
-        "KnownDensityEIM": "eim.eim",
-        "KnownDensityEIMConfig": "configs",
         "LoopResult": "run",
         "MultipleCauseEM": "discrete.cause_em",
         "MultipleCauseEMConfig": "discrete.cause_em",

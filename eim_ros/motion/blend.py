@@ -1,7 +1,7 @@
 """A motion prior beside inverse kinematics: which of the configurations that reach a pose belong to the motion.
 
 Two ways. As a factor: `ProductTarget` adds log densities, so that inference with a known density
-(`eim_ros.learning.eim.KnownDensityEIM`) fits a mixture to prior times task. As a ranking: `weigh` gives configurations
+(`EIM(target=...)`) fits a mixture to prior times task. As a ranking: `weigh` gives configurations
 that another sampler found, such as `eim_ros.ik.Sampler`, their densities under the prior's marginal at a phase.
 """
 
@@ -31,7 +31,7 @@ class Factor(Protocol):
 
 @dataclass(frozen=True)
 class ProductTarget:
-    """log p(q) = sum_i w_i log p_i(q), a target of `KnownDensityEIM`.
+    """log p(q) = sum_i w_i log p_i(q), a target of `EIM`.
 
     Attributes
     ----------

@@ -18,15 +18,14 @@ EIM-US-KL  both
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from eim_ros.learning import EIMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning import EIMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.run import completed
 from experiments.baselines.networks import MixtureParameters
@@ -170,9 +169,8 @@ def fit_by_eim(
     generator : torch.Generator
     """
     if estimator == "known":
-        fields = {field.name for field in dataclasses.fields(KnownDensityEIMConfig)}
-        known = KnownDensityEIMConfig(**{name: value for name, value in settings.items() if name in fields})
-        model = completed(KnownDensityEIM(target, known).fit(start=start, generator=generator))
+        config = EIMConfig.known_density(**settings)
+        model = completed(EIM(config, target=target).fit(start=start, generator=generator))
     else:
         # the thesis holds nothing out in 6.1; a density that is fitted needs held-out data to choose its size
         more: dict[str, Any] = {"validation_share": 0.0} if estimator == "network" else {}

@@ -49,17 +49,18 @@ from torch import Tensor
 from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.core.parallel import tell
 from eim_ros.learning.adaptation import Adaptation, ComponentHistory
-from eim_ros.learning.configs import EIMConfig, EMConfig, KnownDensityEIMConfig
+from eim_ros.learning.configs import EIMConfig, EMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start, data_or_contexts, has_samples
-from eim_ros.learning.eim.iteration import EIMIteration, EIMState, KnownDensityIteration, KnownDensityState, draw_pairs
+from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.families import FamilyConfig, with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
+from eim_ros.learning.ratio.choice import DELTA, best_fit, data_density, density_ratio, refined
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
+from eim_ros.learning.ratio.plug_in import ExactRatio, draw_pairs
 from eim_ros.learning.run import Status
 from eim_ros.learning.starts import closest_component
 from eim_ros.learning.target import Target, TargetDensity, target_density
@@ -210,37 +211,88 @@ def _subset(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
 
 
 class EIM(Learner[EIMConfig, EIMState]):
-    """Mixture of experts by expected information maximisation, from samples.
+    """Mixture of experts by expected information maximisation, from samples or for a known density.
 
     Parameters
     ----------
     config : EIMConfig, optional
+        The defaults if missing; with a target those of `EIMConfig.known_density`.
     inputs : RatioInputs, optional
-        Inputs of the density ratio estimator; standardised samples and contexts if missing, whitened ones where they
+        Inputs of the density ratio estimator; standardised samples and contexts if missing, whitened ones if these
         nearly repeat each other.
+    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable; optional
+        Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Without a
+        method `score` it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
+        method `at(iteration)`, see `target_density`. If missing, the ratio is estimated from the data.
     seed : int
-        Of the randomness of fits that are given no generator.
+        Seed of fits that are given no generator.
     **settings
         Fields of `EIMConfig`, which replace those of `config`: `EIM(n_components=10, seed=3)`.
+
+    From samples, a given start may be of any family; otherwise it is the best of several k-means starts and a few
+    iterations of EM, and `neural_start` for models with neural parts. If the number of components adapts, the history
+    holds `n_components` after each iteration, and how many were `added` and `deleted` in it.
+
+    With a target, data of `fit` are contexts, what a start is made of, and where additions of components look first:
+    samples (n, dx), or context (n, dy) and sample (n, dx), of which the sample may be None if a start is given. Without
+    contexts a start alone is enough; otherwise it is the likeliest of several fits of EM to the data.
+    The fit ends with CONVERGED once the model or the objective no longer changes, and with NON_FINITE if the target is
+    not finite at samples of the model. The history holds
+
+    - `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`; if it is minus infinity, also
+      `elbo_inside`, that of the model restricted to where the target is finite, and the probability `outside` of the
+      rest;
+    - `entropy` H(q) [nat], and `change`, the KL of the new model to the old [nat];
+    - `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target by them, and `non_finite`, the
+      share of these at which it was not finite;
+    - if the number of components adapts, `n_components`, and how many were `added` and `deleted` before the iteration.
+
+    `fit` raises `ConfigurationError` for a model with networks, or an M-step by gradients, whose number of components
+    is to adapt; `DataError` if there are neither samples nor a start; `DistributionError` for a target that has another
+    shape than (n,), cannot be differentiated though gradients are asked for, or is finite at no sample of the start.
     """
 
     Config = EIMConfig
-    algorithm = "eim"
 
     def __init__(
-        self, config: EIMConfig | None = None, inputs: RatioInputs | None = None, *, seed: int = 0, **settings: Any
+        self,
+        config: EIMConfig | None = None,
+        inputs: RatioInputs | None = None,
+        *,
+        target: Target | None = None,
+        seed: int = 0,
+        **settings: Any,
     ) -> None:
-        super().__init__(config, seed=seed, **settings)
+        default = None if target is None else EIMConfig.known_density()
+        super().__init__(default if config is None else config, seed=seed, **settings)
         self.inputs = inputs
+        self.target = target
+        unused = EIMConfig.unused if target is None else EIMConfig.unused_with_target
+        for name in settings:
+            if name in unused:
+                found = "is estimated from samples" if target is None else "to a known density is exact"
+                raise ConfigurationError(f"{name} has no effect, because the density ratio {found}", name)
+
+    @property
+    def algorithm(self) -> str:
+        return "eim" if self.target is None else "known-density"
 
     def prepare(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[EIMState]:
+        if self.target is None:
+            return self._from_samples(data, start, generator)
+        return self._for_target(self.target, data, start, generator)
+
+    def _from_samples(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
     ) -> Prepared[EIMState]:
         checked = checked_data(data).to(generator.device)
         given = None if start is None else checked_start(start, checked)
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
         first, found = start_of(self.config, given, shuffled, generator)
-        _check_adaptation(self.config, found)
+        adaptation = Adaptation(self.config, None, False, (DELTA,), self.config.least_demand)
+        self._check_adaptation(adaptation, found)
         inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
         most = max(found.n_components, self.config.max_components if self.config.add_every > 0 else 0)
         reference = data_density(self.config, found.n_components, inputs, shuffled, generator, first, most)
@@ -248,71 +300,33 @@ class EIM(Learner[EIMConfig, EIMState]):
             found = closest_start(found, reference, shuffled.context, generator)
         ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
         return Prepared(
-            EIMIteration(self.config, inputs, shuffled),
+            EIMIteration(self.config, inputs, shuffled, adaptation),
             EIMState(found, found, ratio, generator, 0, ComponentHistory.empty(found)),
             self.config.n_iterations,
             checked,
         )
 
-
-def _check_adaptation(config: EIMConfig, start: MixtureOfExperts) -> None:
-    """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
-    Adaptation(config).check(start)
-    if config.adapts and config.update == "unstructured":
-        raise ConfigurationError(
-            "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
-            'add_every and delete_after to 0, or update to "structured"',
-            config.update,
-        )
-
-
-class KnownDensityEIM(Learner[KnownDensityEIMConfig, KnownDensityState]):
-    """I-projection of a mixture, or a mixture of experts, onto a known density.
-
-    Parameters
-    ----------
-    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Where it has
-        no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
-        method `at(iteration)`, see `target_density`.
-    config : KnownDensityEIMConfig, optional
-    seed : int
-        Of the randomness of fits that are given no generator.
-    **settings
-        Fields of `KnownDensityEIMConfig`, which replace those of `config`:
-        `KnownDensityEIM(target, n_components=10, seed=3)`.
-    """
-
-    Config = KnownDensityEIMConfig
-    algorithm = "known-density"
-
-    def __init__(
-        self, target: Target, config: KnownDensityEIMConfig | None = None, *, seed: int = 0, **settings: Any
-    ) -> None:
-        super().__init__(config, seed=seed, **settings)
-        self.target = target
-
-    def prepare(
-        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
-    ) -> Prepared[KnownDensityState]:
+    def _for_target(
+        self, given: Target, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[EIMState]:
         checked = data_or_contexts(data, start).to(generator.device)
         if start is None:
-            start = self._initial(checked, generator)
+            start = self._likeliest(checked, generator)
         first = checked_start(start, checked).to(device=generator.device)
         adaptation = Adaptation(self.config, checked if has_samples(data) else None)
-        adaptation.check(first)
-        target = target_density(self.target, conditional=checked.conditional, device=generator.device)
+        self._check_adaptation(adaptation, first)
+        target = target_density(given, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.surrogate == "gradient" and isinstance(first.experts, LinearExperts)
         _check(target, first, checked.context, differentiable=by_gradients)
         return Prepared(
-            KnownDensityIteration(self.config, target, checked.context, adaptation),
-            KnownDensityState(first, generator, 0, ComponentHistory.empty(first)),
+            EIMIteration(self.config, None, checked, adaptation),
+            EIMState(first, first, ExactRatio(target, self.config), generator, 0, ComponentHistory.empty(first)),
             self.config.n_iterations,
             checked,
         )
 
-    def _initial(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
-        """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see.
+    def _likeliest(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
+        """Return the likeliest of several fits of EM: the I-projection never leaves a mode for one it does not see.
 
         Networks start as the linear experts and the gating that EM has found.
         """
@@ -325,6 +339,16 @@ class KnownDensityEIM(Learner[KnownDensityEIMConfig, KnownDensityState]):
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return with_networks(result.mixture_of_experts, self.config, data.context, generator)
+
+    def _check_adaptation(self, adaptation: Adaptation, start: MixtureOfExperts) -> None:
+        """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
+        adaptation.check(start)
+        if self.config.adapts and self.config.update == "unstructured":
+            raise ConfigurationError(
+                "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
+                'add_every and delete_after to 0, or update to "structured"',
+                self.config.update,
+            )
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
